@@ -1,9 +1,9 @@
-//! Tells the program whether `cargo xtask web` has built the viewer that it can have inside.
+//! Tells the program whether `cargo xtask web` has built the viewer that it can embed.
 
 use std::path::Path;
 
 fn main() {
-    // The folder is always there: cargo would run this again and again for a file that is not.
+    // The folder always exists; cargo would run this at every build for a missing file.
     println!("cargo:rerun-if-changed=viewer");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-check-cfg=cfg(viewer_inside)");

@@ -1,6 +1,6 @@
 // Idea: the exchange that ends each epoch of a persistent rung, by itself: there are no points whose loads could hide it.
 // Formula: `rounds` rounds of PairExchange over all blocks; every block hands over the mean of the last round; out[block] = that mean.
-// Since the last rung: not a rung; what an epoch takes beyond its bytes is held against it.
+// Since the last rung: not a rung; an epoch's time beyond its bytes is compared with it.
 // Needs: all blocks resident at once: a cooperative launch; words[2][blocks][SLOT_WORDS], control zeroed before the first launch.
 // Expect: a store to L2, loads from there and a dozen additions, one waiting for the other: one to two thousand cycles.
 #include "exchange.cuh"

@@ -1,6 +1,6 @@
 // Idea: the cycles that one read of a warp keeps shared memory busy tell in how many wavefronts its addresses are served.
 // Formula: clocks[0] = cycles for THREADS / 32 warps of one block to make `rounds` x ITEMS reads each; lane l reads BYTES at offsets[l].
-// Since the last rung: not a rung; the wavefronts that a lesson counts are held against it.
+// Since the last rung: not a rung; the wavefronts that a lesson counts are compared with it.
 // Needs: one block; offsets[32], multiples of BYTES up to SPAN - BYTES; 2 x ITEMS x SPAN bytes of static shared memory, at most 48 KiB.
 // Expect: one cycle a wavefront of 128 bytes, with enough reads in flight that their latency does not count.
 static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "the widths of a read");

@@ -22,22 +22,23 @@ pub use charts::curves::power::power_in_words;
 pub use charts::curves::{Curve, Scale};
 pub use charts::diagram;
 pub use charts::exponents::{ExponentRow, FormatRange};
+pub use charts::ladder::STORY;
 pub use charts::roofline::{CeilingLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
 pub use compare::{ComparedCell, ComparedRow, Comparison, Counts, Drift, MAX_RECORDS, Verdict, beside};
 pub use draw::chart::{Chart, ChartError};
-pub use draw::options::{Guess, Options, Window};
+pub use draw::options::{Guess, Options, Rungs, Window};
 pub use draw::svg::Svg;
 pub use draw::table::Table;
 pub use draw::text::{clean, escape, highlight, words};
-pub use record::changes::{changes, climb_caption, lines_in_common, rung_before};
+pub use record::changes::{changes, gain_caption, lines_in_common, rung_before};
 pub use record::counters::{COUNTERS_MEANING, Counter, counted_by, counters, counters_of, counters_under};
-pub use record::headline::{Headline, HeadlineTile, headline, in_short, sparkline};
+pub use record::headline::{Headline, HeadlineTile, headline, record_summary, sparkline};
 pub use record::ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use record::measure::{quantity_name, rate_text};
 pub use record::names::{MAX_LABEL, record_labels};
 pub use record::noise::{LEAST_SAMPLES, Ratio, THRESHOLD, noise_rule};
 pub use record::timing::DEBUG_ASSERTIONS;
-pub use record::verdict::past_bound;
+pub use record::verdict::excess_reason;
 pub use warpbook_record::Quantity;
 
 /// Returns the options of a notebook's charts: `draw().ladder(&run, problem, Quantity::Time)`. For other widths make your own [`Options`].

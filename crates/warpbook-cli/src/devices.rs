@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use warpbook::Show;
 use warpbook::device::Inventory;
 
-/// Prints what there is.
+/// Prints the devices.
 pub fn list(args: &DevicesArgs) -> Result<ExitCode, Failure> {
     let inventory = Inventory::take();
     say(&if args.json { as_json(&inventory) } else { inventory.text() });

@@ -10,17 +10,17 @@ use warpbook::device::{Bench, Compiler, Inventory, Recorder};
 use warpbook::{Lab, figures, trial};
 use warpbook_record::{DeviceKind, Grid, KernelSpec, Outcome, Source, Tile};
 
-/// A kernel that only shows that the compiler works.
+/// Kernel that only shows that the compiler works.
 const TRIAL: Source = Source {
     path: "doctor.cu",
     text: "extern \"C\" __global__ void trial(float* x /* [blocks] */) { x[blockIdx.x] = threadIdx.x; }\n",
 };
 
-/// Looks at everything, prints a line for each.
+/// Checks everything and prints a line for each check.
 pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let choice = args.device.choice()?;
     let inventory = Inventory::take();
-    // Gives whether it is there; only the trial run has to be.
+    // Prints a check and returns true if it succeeded; only the trial run has to.
     let report = |what: &str, found: Result<String, String>| {
         let (verdict, text) = match &found {
             Ok(text) => ("ok", text),
@@ -91,7 +91,7 @@ fn nvrtc(i: &Inventory) -> Result<String, String> {
     Ok(format!("{} at {}", version(found.version()), found.path().display()))
 }
 
-/// Compiles the trial kernel for the first GPU, or for the oldest architecture where there is none.
+/// Compiles the trial kernel for the first GPU, or for the oldest architecture without one.
 fn compiler(i: &Inventory) -> Result<String, String> {
     let compiler = Compiler::new(i.cuda.as_ref().ok().copied())
         .map_err(|_| "no kernel can be compiled without NVRTC; see the line above".to_owned())?;
@@ -142,7 +142,7 @@ fn terminal() -> String {
     format!("stdout is {}, stderr is {}: {shown} are shown", is(out), is(err))
 }
 
-/// A whole experiment, a small one.
+/// Runs a small experiment as a whole.
 fn trial_run(choice: warpbook::device::Choice) -> Result<String, String> {
     let lab =
         Lab::on(choice).map_err(|e| e.to_string())?.with_bench(Bench { samples: 2, budget_s: 0.05, ..Bench::quick() });

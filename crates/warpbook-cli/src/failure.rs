@@ -3,18 +3,18 @@
 use warpbook::nn::train::TrainError;
 use warpbook::{device, ranks};
 
-/// A rung failed.
+/// Exit code if a rung failed.
 pub const RUNG_FAILED: u8 = 1;
-/// Bad usage or settings, an unwritable output, an unreadable input.
+/// Exit code for bad usage or settings, an unwritable output or an unreadable input.
 pub const USAGE: u8 = 2;
-/// The device cannot be used.
+/// Exit code if the device cannot be used.
 pub const DEVICE: u8 = 3;
 /// Exit code if another rank of the same training failed, died or hangs.
 pub const OTHER_RANK: u8 = 4;
-/// Ctrl-C.
+/// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// An exit code, and why.
+/// Exit code, and the reason.
 #[derive(Debug)]
 pub struct Failure {
     pub code: u8,
@@ -65,7 +65,7 @@ impl From<ranks::Error> for Failure {
 impl From<device::Error> for Failure {
     fn from(error: device::Error) -> Self {
         match &error {
-            // Another size or another word would do.
+            // Another size or another word would work.
             device::Error::OutOfMemory { .. } | device::Error::BadChoice(_) => Self::usage(error.to_string()),
             device::Error::Cancelled => Self { code: INTERRUPTED, sentence: error.to_string() },
             _ => Self::device(error.to_string()),

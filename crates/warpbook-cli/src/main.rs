@@ -24,7 +24,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let _names = files::ReservedNames;
     signals::survive_file_limits();
-    // A bug is reported as one line; where it is, a developer learns from RUST_BACKTRACE.
+    // A bug is reported as one line; with RUST_BACKTRACE a developer sees where it is.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string).unwrap_or_default();

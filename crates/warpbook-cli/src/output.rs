@@ -1,12 +1,12 @@
-//! Lines to the terminal, or to whatever replaces it.
+//! Output of lines to the terminal, or to whatever replaces it.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
-/// Why the first lost line could not be written.
+/// Reason why the first lost line could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Prints a line to stdout. If nobody reads it any more, as after `| head`, measuring goes on; other errors are reported at the end, see [`lost`].
+/// Prints a line to stdout. If its reader is gone, as after `| head`, the run goes on; other errors are reported at the end, see [`lost`].
 pub fn say(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(why) = writeln!(out, "{}", printable(text)).and_then(|()| out.flush())
@@ -21,7 +21,7 @@ pub fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
 
-/// Reports whether an error loses output that somebody reads: a closed pipe does not.
+/// Returns true if an error loses output that somebody reads: a closed pipe does not.
 pub fn is_loss(why: &io::Error) -> bool {
     why.kind() != ErrorKind::BrokenPipe
 }
@@ -31,12 +31,13 @@ pub fn warn(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 
-/// All that the program prints passes through here, so no text of a record, a recipe or a network's file controls the terminal.
+/// Makes text safe for a terminal. Everything that the program prints passes through here, so that no text of a record, a recipe or a network's file controls
+/// the terminal.
 fn printable(text: &str) -> String {
     warpbook::printable(&text.replace("\r\n", "\n"))
 }
 
-/// A record's words on one line.
+/// Joins a record's words into one line.
 pub fn one_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

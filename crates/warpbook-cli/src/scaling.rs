@@ -1,4 +1,4 @@
-//! `warpbook scaling`: as the launcher of ranks, and as one of them.
+//! `warpbook scaling`, as the launcher of ranks and as one rank.
 
 use crate::args::{RunsOn, ScalingArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
@@ -25,8 +25,8 @@ pub fn scaling(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The settings.
-fn of(args: &ScalingArgs) -> Result<Scaling, Failure> {
+/// Returns the experiment with the settings.
+fn experiment(args: &ScalingArgs) -> Result<Scaling, Failure> {
     let most = args.gpus.or(args.ranks).unwrap_or(1);
     if most == 0 || most > 64 {
         return Err(Failure::usage(format!("{most} ranks: choose from 1 to 64.")));
@@ -61,7 +61,7 @@ fn choice(args: &ScalingArgs) -> Choice {
 
 /// Measures as one of several ranks, or as the only process.
 fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
-    let scaling = of(args)?;
+    let scaling = experiment(args)?;
     let mut tell = |m: &Measured| say(&m.line());
     let Some(placement) = Placement::from_environment()? else {
         end_with_launcher();
@@ -76,7 +76,7 @@ fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
     };
     let asked = if args.gpus.is_some() { RunsOn::Gpus } else { RunsOn::Cpu };
     let device = processes::device_of(&placement, Some(asked), Choice::Best)?;
-    // The type in which gradients travel is that of each way that is measured.
+    // Gradients travel in the type of each measured way.
     let options = RanksOptions { wire: Wire::F32, bucket_bytes: bucket_bytes(args.bucket)?, synchronised_norm: false };
     let settings = RankSettings { options, timeout: args.rank_timeout };
     processes::work(&placement, &settings, |ranks| {
@@ -100,9 +100,9 @@ fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
     write_atomic(file, &text).map_err(|e| refused(e.to_string()))
 }
 
-/// Starts this program again as every number of ranks, one after the other, and makes a record of what they leave.
+/// Starts this program again with every number of ranks, one after the other, and merges their results into a record.
 fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
-    let scaling = of(args)?;
+    let scaling = experiment(args)?;
     let mut files = Files::reading("--pytorch", &args.pytorch);
     let path = match &args.out {
         Some(path) => files.output("--out", path, Kind::Record)?,
@@ -169,7 +169,7 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Runs so many ranks until they end; if they fail, returns why, and with which code.
+/// Runs `ranks` ranks until they end. If they fail, returns the reason and the exit code.
 fn start(
     world: usize,
     (file, in_one_process): (&Path, bool),

@@ -1,17 +1,18 @@
-//! Requests to end the program: from a person by Ctrl-C, from a scheduler or `docker stop` by SIGTERM, from a terminal that is closed by SIGHUP.
+//! Requests to end the program: by Ctrl-C from a person, by SIGTERM from a scheduler or `docker stop`, by SIGHUP from a closed terminal.
 
 use crate::output::warn;
 
 /// Way in which the program is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndRequest {
-    /// Ctrl-C: a second one means at once.
+    /// Ctrl-C; a second one ends the program at once.
     ByHand,
     /// SIGTERM or SIGHUP, which may come several times for one reason.
     BySystem,
 }
 
-/// Calls `handler` on a separate thread at each request; must be called only once. If that is not possible, `otherwise` says what Ctrl-C then does.
+/// Calls `handler` on a separate thread at each request; must be called only once. If no handler can be set, prints `otherwise`, which says what Ctrl-C then
+/// does.
 pub fn on_request_to_end(otherwise: &str, handler: impl Fn(EndRequest) + Send + 'static) {
     if let Err(why) = listen(handler) {
         warn(&format!("{otherwise}: {why}"));
@@ -21,7 +22,7 @@ pub fn on_request_to_end(otherwise: &str, handler: impl Fn(EndRequest) + Send + 
 #[cfg(unix)]
 fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    // Under nohup the system ignores SIGHUP: there a closed terminal is to change nothing.
+    // Under nohup the system ignores SIGHUP: closing the terminal must not change anything there.
     let signals: &[i32] = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -43,7 +44,7 @@ fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> Result<(), ctrlc::Er
     ctrlc::set_handler(move || handler(EndRequest::ByHand))
 }
 
-/// Reports whether the system ignores a signal for this process; `true` if it does not say.
+/// Returns true if the system ignores a signal for this process, or does not say.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -74,7 +74,7 @@ fn statement(opcode: &str) -> Option<String> {
     };
     let address = if words.contains(&"param") { "[a]" } else { "[%d2]" };
     let operands = match words[0] {
-        "call (vprintf)" | "call (__assertfail)" | "call (functions of the module)" => return None,
+        "call" => return None,
         "ld" => format!("{value}, {address}"),
         "st" if words.contains(&"param") => return None,
         "st" => format!("{address}, {value}"),

@@ -14,7 +14,7 @@ macro_rules! selects {
         }
 
         impl $experiment {
-            /// Only these rungs, by id.
+            /// Selects rungs by id.
             #[must_use]
             pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
                 self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
@@ -24,7 +24,7 @@ macro_rules! selects {
     };
 }
 
-/// Sets an experiment's field `seed`; the second argument says what is drawn from it.
+/// Sets an experiment's field `seed`; the second argument names the numbers that are drawn from it.
 macro_rules! seeded {
     ($experiment:ty, $doc:literal) => {
         impl $experiment {

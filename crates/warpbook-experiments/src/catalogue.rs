@@ -2,21 +2,21 @@ use crate::{Convolutions, Guide, Matmul, Regression, TensorParallel, Training, T
 use warpbook_lab::Experiment;
 use warpbook_lab::settings::Entry;
 
-/// The experiments that the command line and the lab know, in their order.
+/// Returns the experiments that the command line and the lab know, in their order.
 #[must_use]
 pub fn experiments() -> Vec<Entry> {
     vec![
-        Entry::of::<Regression>(),
-        Entry::of::<Matmul>(),
-        Entry::of::<Convolutions>(),
-        Entry::of::<Training>(),
-        Entry::of::<TrainingLoop>(),
-        Entry::of::<TensorParallel>(),
-        Entry::of::<Guide>(),
+        Entry::new::<Regression>(),
+        Entry::new::<Matmul>(),
+        Entry::new::<Convolutions>(),
+        Entry::new::<Training>(),
+        Entry::new::<TrainingLoop>(),
+        Entry::new::<TensorParallel>(),
+        Entry::new::<Guide>(),
     ]
 }
 
-/// A small experiment that shows within seconds whether a device, its compiler and the checks work.
+/// Returns a small experiment that shows within seconds whether a device, its compiler and the checks work.
 #[must_use]
 pub fn trial() -> Box<dyn Experiment> {
     Box::new(Regression::new().points([10_000]).epochs(20).parts(false))

@@ -226,7 +226,7 @@ impl Prepared for Numbers<'_> {
         trials.fastest_tile(&rung.kernels()[0], |tile| {
             let kernel = self.device.kernel(&rung.kernels()[0], tile)?;
             let shape = kernel.shape(1000);
-            let details = Details::of(&kernel, shape);
+            let details = Details::of_kernel(&kernel, shape);
             // SAFETY: twice(x, y, n), with n elements in x and in y.
             let launch = move || unsafe { kernel.launch(&self.stream, shape, &[&self.from, &self.to, &1000u32]) };
             let check = || {

@@ -1,4 +1,4 @@
-//! What the lab's profiles and X-rays say of these experiments.
+//! Profiles and X-rays of these experiments.
 
 use warpbook_data::synthetic_digits;
 use warpbook_experiments::{Matmul, Regression, Training, Trains};
@@ -35,14 +35,17 @@ fn a_training_on_the_cpu_is_profiled_by_its_operations() {
     for name in ["load", "forward", "loss", "backward", "update", "conv1 forward", "conv2 backward", "fc1 backward"] {
         assert_eq!(count(name), 2, "{name} in {:?}", cycle.ranges.iter().map(|r| &r.name).collect::<Vec<_>>());
     }
-    // Nested, and as long as what they are made of.
+    // Ranges are nested, and as long as the ranges in them together.
     for r in cycle.ranges.iter().filter(|r| r.name.ends_with(" forward")) {
         assert_eq!(r.parent.map(|p| &*cycle.ranges[p].name), Some("forward"), "{r:?}");
     }
     assert!(cycle.table().rows.iter().any(|r| r[0] == "backward" && r[1] == "2"), "{:?}", cycle.table().rows);
     let record = profile.record(&lab);
     assert!(record.spans.iter().any(|s| s.name == "conv2 forward" && s.stream == "host"), "{:?}", record.spans);
-    let of = &record.breakdowns[0].operations;
-    assert!(of.iter().any(|o| o.name == "update") && of.iter().all(|o| o.name != "forward"), "{of:?}");
+    let operations = &record.breakdowns[0].operations;
+    assert!(
+        operations.iter().any(|o| o.name == "update") && operations.iter().all(|o| o.name != "forward"),
+        "{operations:?}"
+    );
     assert!(cycle.chrome_trace().contains("conv1 backward"));
 }

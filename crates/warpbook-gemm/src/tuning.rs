@@ -63,6 +63,10 @@ impl std::str::FromStr for Tuning {
 pub struct Budget {
     /// Largest number of kernels to try.
     pub candidates: usize,
+    /// Largest expected time of a kernel to try, as a multiple of the least.
+    pub within: f64,
+    /// Least expected microseconds of a product that is timed.
+    pub least_us: f64,
     /// Seconds of the GPU.
     pub gpu_s: f64,
     /// Seconds after which no other kernel's compilation begins.
@@ -75,8 +79,10 @@ impl Tuning {
     pub fn budget(self) -> Option<Budget> {
         match self {
             Self::Off => None,
-            Self::Quick => Some(Budget { candidates: 4, gpu_s: 1.0, compilation_s: 6.0 }),
-            Self::Full => Some(Budget { candidates: 32, gpu_s: 10.0, compilation_s: 120.0 }),
+            Self::Quick => Some(Budget { candidates: 4, within: 1.5, least_us: 10.0, gpu_s: 1.0, compilation_s: 6.0 }),
+            Self::Full => {
+                Some(Budget { candidates: 32, within: f64::INFINITY, least_us: 0.0, gpu_s: 10.0, compilation_s: 120.0 })
+            }
         }
     }
 }

@@ -122,14 +122,17 @@ pub fn wgmma_rounds(dtype: Dtype) -> KernelSpec {
     let tile =
         Tile::new("128x256s4", &[&sizes[..], &[("DYNAMIC_SHARED_BYTES", 4 * (128 + 256) * 128 + 1024)]].concat());
     let form = Form { trans_b: true, ..Form::plain(dtype) };
-    form.of(&KernelSpec::new(WGMMA, "wgmma_rounds", &[tile], Grid::Resident)).needs(Requires::Exactly("sm_90a".into()))
+    form.apply_to(&KernelSpec::new(WGMMA, "wgmma_rounds", &[tile], Grid::Resident))
+        .needs(Requires::Exactly("sm_90a".into()))
 }
 
 /// Multiplies on tensor cores by warps; `dtype` is `F16`, `Bf16` or `Tf32`.
 #[must_use]
 pub fn mma_rounds(dtype: Dtype) -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
-    Form::plain(dtype).of(&KernelSpec::new(MMA, "mma_rounds", &[tile], Grid::Resident)).needs(Requires::AtLeast(8, 0))
+    Form::plain(dtype)
+        .apply_to(&KernelSpec::new(MMA, "mma_rounds", &[tile], Grid::Resident))
+        .needs(Requires::AtLeast(8, 0))
 }
 
 /// Reads shared memory and sums it: the ceiling of its bandwidth.

@@ -22,8 +22,8 @@ impl Tolerance {
     ///
     /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it is below 8 sqrt(k)
     /// u (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019). u is 2^-23, as tensor cores
-    /// truncate. f16 and bf16 are multiplied exactly; tf32 loses the last 13 bits of each factor, which the reference also drops, or may round them:
-    /// 2^-9 of a term, which for k terms of equal size leaves 2^-9 / sqrt(k), up to the same factor.
+    /// truncate. f16 and bf16 are multiplied exactly. Of tf32 the reference drops the last 13 bits of each factor, and a kernel may round them instead,
+    /// which changes a term by at most 2^-9 of it; k terms of equal size leave 2^-9 / sqrt(k). Four times that is allowed, and 2^-12 at least.
     #[must_use]
     pub fn product(dtype: Dtype, k: u64) -> Self {
         let root = (k.max(1) as f64).sqrt();

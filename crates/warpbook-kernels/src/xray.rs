@@ -27,7 +27,7 @@ impl Marks {
 
     /// Returns the marks of a kernel; `None` if it has none.
     #[must_use]
-    pub fn of(spec: &KernelSpec) -> Option<Self> {
+    pub fn for_kernel(spec: &KernelSpec) -> Option<Self> {
         Self::of_source(&spec.source, HEADERS)
     }
 
@@ -118,8 +118,10 @@ mod tests {
     #[test]
     fn the_ladder_s_rungs_have_marks() {
         let all = crate::regression::rungs().into_iter().chain(crate::matmul::rungs());
-        let marked: Vec<String> =
-            all.filter(|r| r.kernels().iter().any(|k| Marks::of(k).is_some())).map(|r| r.id.to_string()).collect();
+        let marked: Vec<String> = all
+            .filter(|r| r.kernels().iter().any(|k| Marks::for_kernel(k).is_some()))
+            .map(|r| r.id.to_string())
+            .collect();
         for id in [
             "02_fused",
             "05_persistent",
@@ -143,7 +145,7 @@ mod tests {
     fn kernels_of_a_training_step_have_marks() {
         let mut marked: Vec<String> = Vec::new();
         for (spec, _) in crate::all() {
-            let marks = Marks::of(&spec).filter(|_| spec.file.starts_with("nn/"));
+            let marks = Marks::for_kernel(&spec).filter(|_| spec.file.starts_with("nn/"));
             let Some(marks) = marks else { continue };
             assert!(
                 marks.entries.iter().any(|e| *e == spec.entry),

@@ -1,4 +1,4 @@
-//! The check of a learner's own layer.
+//! Checks of a learner's own layer.
 
 use crate::{Lab, Result};
 use warpbook_device::{Compiler, CudaDevice, Error};
@@ -37,7 +37,7 @@ impl Lab {
         let sizes = OwnSizes::new(layer, input, 1, Layout::Nhwc);
         let compiled = |dtype| compile(layer, &sizes, dtype, &Compiler::new(None)?, WITHOUT_GPU);
         let stats = compiled(Dtype::F32)?;
-        // What is fine in f32 may not be for a half type, whose elements are converted.
+        // Code that compiles in f32 may not compile in a half type, whose elements need conversions.
         compiled(Dtype::F16)?;
         let needs = format!("Its kernels were compiled for {WITHOUT_GPU}, and not run: that needs a GPU.");
         if !layer.has_cpu_body() {

@@ -1,8 +1,8 @@
-//! The ladder driver: what running an experiment has in common with running any other.
+//! The ladder driver: the part of a run that all experiments share.
 //!
-//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure
-//! becomes a row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all
-//! see the same clocks: a GPU that is held down by its power limit runs faster for whoever comes first.
+//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure becomes a
+//! row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all see the same
+//! clocks: a GPU that is held down by its power limit runs faster for the candidate that comes first.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result, emulated};
@@ -13,9 +13,9 @@ use warpbook_record::{
     DeviceKind, Emulated, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung,
 };
 
-/// Candidates within so many times of the fastest are timed in turn with it.
+/// Candidates within this factor of the fastest time are timed in turn with it.
 const IN_TURN_WITHIN: f64 = 5.0;
-/// Variants within so much of the fastest are timed a second time, so many of them at most.
+/// Variants within this factor of the fastest time are timed a second time, at most [`SECOND_LOOK_AT`] of them.
 const SECOND_LOOK_WITHIN: f64 = 1.05;
 const SECOND_LOOK_AT: usize = 6;
 
@@ -57,7 +57,7 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         ));
     }
     run.notes.extend(experiment.notes(&run));
-    // The clocks were watched while it ran; the rest of the environment has not changed.
+    // The clocks were watched during the run; the rest of the environment has not changed.
     run.environment.clocks = lab.watch().report();
     if lab.bench().cancel.is_cancelled() {
         let (measured, ..) = run.counts();
@@ -66,7 +66,7 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     Ok(run)
 }
 
-/// A record with nothing in it yet.
+/// Creates a record without measurements.
 pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     let info = lab.device().info();
     let by_events = info.kind == DeviceKind::Cuda && !plan.times_the_host;
@@ -79,7 +79,7 @@ pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     }
 }
 
-/// A record that is begun now, by whom the lab names.
+/// Creates a record that begins now, by the author that the lab names.
 pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Policy) -> Run {
     Run {
         author: lab.author().map(str::to_owned),
@@ -88,7 +88,7 @@ pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Poli
     }
 }
 
-/// Takes over the sources of the rungs' kernels, and of what they include.
+/// Adds the sources of the rungs' kernels and of the files that they include.
 pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     let known = || warpbook_kernels::HEADERS.iter().chain(more);
     let included = |text: &str| -> Vec<String> {
@@ -111,8 +111,8 @@ pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     }
 }
 
-/// Registers and spills of kernels that cannot run here, for Hopper; nothing where there is no NVRTC. Each is compiled once, however
-/// many rungs and problems it is part of.
+/// Registers and spills of kernels that cannot run here, compiled for Hopper; nothing without NVRTC. Each kernel is compiled once, however many rungs and
+/// problems use it.
 #[derive(Default)]
 struct Compilations {
     compiler: OnceCell<Option<Compiler>>,
@@ -126,7 +126,7 @@ struct Known {
 }
 
 impl Compilations {
-    fn of(&self, rung: &Rung) -> Vec<KernelStats> {
+    fn stats(&self, rung: &Rung) -> Vec<KernelStats> {
         let Some(compiler) = self.compiler.get_or_init(|| Compiler::new(None).ok()) else { return Vec::new() };
         let architectures = rung.requires.architectures();
         let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {
@@ -150,20 +150,20 @@ impl Compilations {
     }
 }
 
-/// A run on its way.
+/// Ladder that is being run.
 struct Ladder<'l> {
     lab: &'l Lab,
     experiment: &'l dyn Experiment,
     plan: &'l Plan,
     run: Run,
-    /// Why the GPU cannot be used any more.
+    /// Reason why the GPU can no longer be used.
     lost: Option<String>,
-    /// True if something was timed in turn.
+    /// True if some candidates were timed in turn.
     in_turn: bool,
     compilations: Compilations,
 }
 
-/// A rung that is right, and waits to be timed with others.
+/// Rung that passed its check and waits to be timed with others.
 struct Waiting<'p> {
     place: usize,
     candidate: Box<dyn Candidate + 'p>,
@@ -171,7 +171,7 @@ struct Waiting<'p> {
     samples: Samples,
 }
 
-/// The rows of one problem, which enter the record in the ladder's order.
+/// Rows of one problem, which enter the record in the ladder's order.
 struct Rows {
     rows: Vec<Option<Measurement>>,
     told: usize,
@@ -182,7 +182,7 @@ impl Ladder<'_> {
         self.lab.bench().cancel.is_cancelled()
     }
 
-    /// Records the GPU's activity during a run, if the experiment has such a recording.
+    /// Records the GPU's activity during a run, if the experiment records it.
     fn record_activity(&mut self) {
         if self.lab.device().gpu().is_none() || self.lost.is_some() || self.cancelled() {
             return;
@@ -199,7 +199,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Every rung at one size.
+    /// Runs every rung at one size.
     fn climb(&mut self, problem: &Problem) {
         let (lab, experiment) = (self.lab, self.experiment);
         lab.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
@@ -215,7 +215,7 @@ impl Ladder<'_> {
             prepared.compile_ahead(rungs);
         }
         let mut rows = Rows { rows: rungs.iter().map(|_| None).collect(), told: 0 };
-        // Kernels that nobody has tried yet come after all others, which are measured by then.
+        // Learners' kernels, which nobody has tried yet, come last: all other rungs are measured by then.
         for variants in [false, true] {
             let mut waiting: Vec<Waiting<'_>> = Vec::new();
             for (place, rung) in rungs.iter().enumerate().filter(|(_, r)| r.variant_of.is_some() == variants) {
@@ -247,7 +247,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Why a rung is not tried.
+    /// Returns the reason why a rung is not tried; `None` if it is.
     fn why_not(&self, rung: &Rung, problem: &Problem) -> Option<String> {
         let lost = || self.lost.clone().filter(|_| !rung.is_cpu());
         let obstacle = || self.experiment.obstacle(self.lab, rung, problem, &self.run);
@@ -259,7 +259,7 @@ impl Ladder<'_> {
             .or_else(lost)
     }
 
-    /// Makes a candidate of a rung and checks it; times it too where it is timed by itself.
+    /// Makes a candidate of a rung and checks it; also times it if it is timed by itself.
     fn attempt<'p>(
         &mut self,
         prepared: &'p Result<Box<dyn Prepared + 'p>, String>,
@@ -269,7 +269,7 @@ impl Ladder<'_> {
         let outcome = |outcome| Measurement::without_samples(&*rung.id, problem.clone(), outcome);
         if let Some(why) = self.why_not(rung, problem) {
             let runs_here = rung.requires.met_by(self.lab.device().info().compute_capability);
-            let kernels = if runs_here { Vec::new() } else { self.compilations.of(rung) };
+            let kernels = if runs_here { Vec::new() } else { self.compilations.stats(rung) };
             return Attempted::row(Measurement { kernels, ..outcome(Outcome::Skipped { why }) });
         }
         self.lab.tell(&Event::Started { rung, problem });
@@ -300,7 +300,7 @@ impl Ladder<'_> {
         candidate: Box<dyn Candidate + 'p>,
         limit_s: Option<f64>,
     ) -> Result<Attempted<'p>> {
-        // Correct, then timed: a rung that is wrong is not worth its time.
+        // Check first, then time: a wrong rung is not worth timing.
         let first = run_checked(&*candidate, limit_s)?;
         if !first.passed() {
             return Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, Samples::default())));
@@ -332,7 +332,7 @@ impl Ladder<'_> {
     }
 
     fn try_by_host<'p>(&mut self, rung: &Rung, problem: &Problem, candidate: &dyn Candidate) -> Result<Attempted<'p>> {
-        // The first repetition is the one that is checked before the rest are timed; a long one is not done twice for it.
+        // The first repetition is checked before the rest are timed; a long run is not repeated for its check.
         let mut first = None;
         let mut reset = || candidate.reset();
         let setup: Option<&mut dyn FnMut() -> warpbook_device::Result<()>> =
@@ -352,7 +352,7 @@ impl Ladder<'_> {
         Ok(Attempted::row(self.row(rung, problem, candidate, first, last, samples)))
     }
 
-    /// Times those that wait: the close ones in turn, the others one by one.
+    /// Times the waiting rungs: those close to the fastest in turn, the others one by one.
     fn time_in_turn(&mut self, waiting: &mut [Waiting<'_>], problem: &Problem) {
         let Some(device) = self.lab.device().cuda().filter(|_| !waiting.is_empty() && !self.cancelled()) else {
             return;
@@ -367,7 +367,7 @@ impl Ladder<'_> {
         self.in_turn |= waiting.len() > 1;
     }
 
-    /// The row of a GPU's rung that was right, after holding it against the reference once more.
+    /// Returns the row of a rung that ran on a GPU, after comparing its result with the reference once more.
     fn finish(
         &mut self,
         rung: &Rung,
@@ -401,7 +401,7 @@ impl Ladder<'_> {
             None => Outcome::Measured,
         };
         let mut details = candidate.details();
-        // Runs before the first sample are not counted.
+        // Test results of runs before the first sample are dropped.
         details.test.drain(..details.test.len().saturating_sub(samples.us.len()));
         let mut m = Measurement {
             tile: details.tile,
@@ -421,7 +421,7 @@ impl Ladder<'_> {
         m
     }
 
-    /// The row of an error.
+    /// Returns the row of a rung that failed.
     fn failed(&mut self, rung: &Rung, problem: &Problem, error: &Error) -> Measurement {
         use warpbook_device::{Error as D, Library};
         let found = match error {
@@ -443,7 +443,7 @@ impl Ladder<'_> {
         Measurement { emulated: found, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
     }
 
-    /// An error of a rung, as its row tells it: a learner's kernel in a separate process leaves everything else intact.
+    /// Describes a rung's error for its row: a learner's kernel in a separate process leaves everything else intact.
     fn sentence(&self, rung: &Rung, error: &Error) -> String {
         let alone = rung.variant_of.is_some() && self.lab.is_isolated();
         match error {
@@ -485,7 +485,7 @@ impl Attempted<'_> {
 }
 
 impl Rows {
-    /// Moves what is complete, in the ladder's order, into the record.
+    /// Moves complete rows, in the ladder's order, into the record.
     fn tell(&mut self, lab: &Lab, run: &mut Run) {
         while let Some(row) = self.rows.get_mut(self.told).and_then(Option::take) {
             self.told += 1;
@@ -533,7 +533,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         looks.push(first_look.cuda(device, stream, None, None, || w.candidate.launch())?.median_us());
     }
     let fastest = looks.iter().copied().fold(f64::INFINITY, f64::min);
-    // What is queued on another stream than the events would not be timed by them.
+    // The events would not time work that is queued on another stream.
     let stream = stream_of(&*waiting[0].candidate)?;
     let same_stream = |w: &Waiting<'_>| w.candidate.stream().is_some_and(|s| std::ptr::eq(s, stream));
     let close: Vec<bool> =
@@ -545,7 +545,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         w.samples = if *close {
             samples.next().unwrap_or_default()
         } else {
-            // Work that takes the whole budget has warmed up by being checked.
+            // A rung whose run takes much of the budget was warmed up by its check.
             let slow = us * 1e-6 > lab.bench().budget_s / 4.0;
             let bench = if slow { Bench { warmup: 1, samples: 3, ..lab.bench().clone() } } else { lab.bench().clone() };
             time_alone(lab, device, &bench, &*w.candidate)?

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device's.
+    /// Error of the device.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
-    /// A training's.
+    /// Error of a training.
     #[error(transparent)]
     Train(#[from] warpbook_nn::train::TrainError),
-    /// A setting of an experiment that makes no sense.
+    /// Setting of an experiment that makes no sense.
     #[error("{0}")]
     Setting(String),
     /// A kernel whose blocks wait for each other gave up.
@@ -21,12 +21,12 @@ pub enum Error {
     GaveUp {
         /// The rung.
         rung: String,
-        /// In which epoch, counted from 1.
+        /// Epoch, counted from 1.
         epoch: u32,
         /// Time limit that was exceeded, in seconds.
         limit_s: f64,
     },
-    /// A kernel whose blocks wait for each other does not fit.
+    /// The blocks of a kernel that wait for each other do not fit on the device.
     #[error(
         "{rung} needs {blocks} blocks at once, and this GPU has room for {room}. Choose a smaller tile, or run 04_fused_graph, \
          which needs no such room."
@@ -39,47 +39,47 @@ pub enum Error {
         /// Blocks that are resident at once.
         room: u32,
     },
-    /// A kernel's product is wrong; where, and the likeliest reason.
+    /// A kernel's product is wrong: where, and the likeliest reason.
     #[error("{0}")]
     WrongProduct(String),
-    /// A rung that is not there.
+    /// Unknown rung.
     #[error("There is no rung `{name}`. {}", did_you_mean(.nearest))]
     UnknownRung {
-        /// Name that was asked for.
+        /// Requested name.
         name: String,
         /// The nearest names.
         nearest: Vec<String>,
     },
-    /// A file that cannot be written.
+    /// File that cannot be written.
     #[error("{path} cannot be written: {why}. Nothing was lost from memory; choose another place and write again.")]
     Write {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: std::io::Error,
     },
-    /// A file that cannot be read.
+    /// File that cannot be read.
     #[error("{path} cannot be read: {why}.")]
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: std::io::Error,
     },
-    /// A file that is no record.
+    /// File that is not a record.
     #[error("{path}: {why}")]
     NotARecord {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: warpbook_record::ReadError,
     },
-    /// A chart that cannot be drawn.
+    /// Chart that cannot be drawn.
     #[error("{0}")]
     Chart(#[from] warpbook_charts::ChartError),
 }
 
-/// The usual result.
+/// Result with the lab's error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn did_you_mean(nearest: &[String]) -> String {

@@ -13,7 +13,7 @@ use warpbook_record::{
 /// An experiment does the same work in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there is
 /// to do.
 pub trait Experiment {
-    /// Everything about it that is plain data. `lab` is the lab that it will run in; without one the settings are checked, but not whether a device
+    /// Returns the experiment's plan, which is plain data. `lab` is the lab that will run it; without one the settings are checked, but not whether a device
     /// can do the work, and the rungs have the kernels of the published figures.
     ///
     /// # Errors
@@ -26,15 +26,13 @@ pub trait Experiment {
     /// If the device reports an error, for example because they do not fit into its memory.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
-    /// Returns the reason why a rung is left out at a problem, judged by what was measured so far; `None` if it is not. The lab itself looks at
-    /// the hardware.
+    /// Returns the reason why a rung is left out at a problem, going by the measurements so far; `None` if it is run. The lab itself looks at the hardware.
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
         None
     }
 
-    /// Records the GPU's activity during a run of some of the rungs. It is called after everything was measured; an error becomes a note of the
-    /// record.
+    /// Records the GPU's activity during a run of some of the rungs. It is called after all measurements; an error becomes a note of the record.
     ///
     /// # Errors
     /// If the device reports an error, for example because CUPTI is not installed.
@@ -43,30 +41,30 @@ pub trait Experiment {
         Ok(Timelines::default())
     }
 
-    /// Returns the experiment with one problem that the emulator does in a fraction of a second; `None` if nobody has thought of one.
+    /// Returns the experiment with one problem that the emulator runs in a fraction of a second; `None` if it has no such problem.
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
         None
     }
 
-    /// A rung's first kernel as a problem needs it compiled, with a single tile where the experiment chooses it without trials; `None` of a rung without
+    /// Returns the spec of a rung's first kernel for a problem, with a single tile if the experiment chooses it without trials; `None` for a rung without
     /// kernels.
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let _ = (lab, problem);
         rung.kernels().first().cloned()
     }
 
-    /// Returns what follows from the measurements, in sentences, which become notes of the record.
+    /// Returns conclusions from the measurements, in sentences, which become notes of the record.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let _ = measured;
         Vec::new()
     }
 
-    /// The problems of its plan without a lab; none where a setting makes no sense.
+    /// Returns the problems of its plan without a lab; empty if a setting makes no sense.
     fn problems(&self) -> Vec<Problem> {
         self.plan(None).map(|plan| plan.problems).unwrap_or_default()
     }
 
-    /// The rungs of its plan without a lab; none where a setting makes no sense.
+    /// Returns the rungs of its plan without a lab; empty if a setting makes no sense.
     fn rungs(&self) -> Vec<Rung> {
         self.plan(None).map(|plan| plan.rungs).unwrap_or_default()
     }
@@ -75,33 +73,33 @@ pub trait Experiment {
 /// Work that an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
 #[derive(Clone, Default)]
 pub struct Plan {
-    /// Its name, as in a record and on the command line.
+    /// Name, as in a record and on the command line.
     pub name: String,
-    /// A few words for a heading.
+    /// Title, a few words for a heading.
     pub title: String,
     /// Descriptor that says how the records are read; the default fits work that is compared by time.
     pub descriptor: Descriptor,
-    /// The data of the problems.
+    /// Data of the problems.
     pub inputs: Inputs,
-    /// The command that repeats it, with [`Plan::DEVICE`] in the place of the device.
+    /// Command that repeats the run, with [`Plan::DEVICE`] in the place of the device.
     pub command: String,
-    /// The sizes.
+    /// Problems, one a size.
     pub problems: Vec<Problem>,
-    /// The ways, in the ladder's order.
+    /// Rungs, in the ladder's order.
     pub rungs: Vec<Rung>,
-    /// The problem that charts show first; `None` leaves it to the measurements.
+    /// Problem that charts show first; `None` leaves it to the measurements.
     pub main_problem: Option<Problem>,
-    /// Files that its kernels include, in addition to Warpbook's building blocks.
+    /// Files that the kernels include, in addition to Warpbook's building blocks.
     pub headers: Vec<Source>,
-    /// The name by which the command line knows it, and the settings, by name and text, that set up the same experiment in another process; `None`
-    /// where no other process knows it.
+    /// Name by which the command line knows the experiment, and the settings, by name and text, that set it up again in another process; `None` if no other
+    /// process knows it.
     pub settings: Option<(&'static str, Vec<(String, String)>)>,
-    /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
+    /// Reason why hardware counters of the rungs' kernels would say nothing; with a reason they are not read.
     pub uncounted: Option<String>,
-    /// True if the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
-    /// the GPU themselves.
+    /// True if the host's clock times its GPU rungs too, because the host's part of the work counts. Their candidates have no stream, and wait for the GPU
+    /// themselves.
     pub times_the_host: bool,
-    /// Seconds after which a learner's kernel is taken for endless; `None` where all kernels are known to end.
+    /// Seconds after which a learner's kernel is taken for endless; `None` if all kernels are known to end.
     pub limit_s: Option<f64>,
     /// Measures further ceilings for its records.
     pub ceilings: Option<MeasureCeilings>,
@@ -125,19 +123,19 @@ impl Plan {
         Self { name, title, command, problems, rungs, ..Self::default() }
     }
 
-    /// The command that repeats it on a device.
+    /// Returns the command that repeats the run on a device.
     #[must_use]
     pub fn command_on(&self, device: &str) -> String {
         self.command.replace(Self::DEVICE, device)
     }
 
-    /// Seconds after which a rung is taken for endless; `None` of one that is known to end.
+    /// Returns the seconds after which a rung is taken for endless; `None` for one that is known to end.
     pub(crate) fn limit_of(&self, rung: &Rung) -> Option<f64> {
         self.limit_s.filter(|_| rung.variant_of.is_some())
     }
 }
 
-/// The id of the tile that an experiment chooses for a rung at a problem without trials; `None` leaves it to trials.
+/// Returns the id of the tile that an experiment chooses for a rung at a problem without trials; `None` leaves it to trials.
 pub(crate) fn tile_without_trials(
     experiment: &dyn Experiment,
     lab: &Lab,
@@ -149,18 +147,18 @@ pub(crate) fn tile_without_trials(
     Some(tile.id.to_string())
 }
 
-/// Repetitions of the same launches. The last is counted: the earlier ones leave the caches as it would find them.
+/// Repetitions of the same launches. The last is counted: the earlier ones leave the caches in their usual state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
-    /// The number of repetitions that are launched.
+    /// Number of repetitions that are launched.
     pub times: usize,
-    /// The name of the last repetition, such as "the second of two epochs".
+    /// Name of the last repetition, such as "the second of two epochs".
     pub last: &'static str,
-    /// The name of all repetitions, such as "two epochs": a graph may only be counted as a whole.
+    /// Name of all repetitions, such as "two epochs": a graph may only be counted as a whole.
     pub all: &'static str,
 }
 
-/// The inputs of one problem.
+/// Inputs of one problem.
 pub trait Prepared {
     /// Makes a rung ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung with that id and a learner's
     /// source: its arguments and its launch are the same.
@@ -182,7 +180,7 @@ pub trait Prepared {
         Ok((self.candidate(rung, trials)?, None))
     }
 
-    /// Tries a learner's kernel where what is wrong with it can be told, before it is run at the problem itself.
+    /// Tries a learner's kernel on small work that shows what is wrong with it, before it runs at the problem itself.
     ///
     /// # Errors
     /// If the rehearsal fails; the error is a sentence that says why.
@@ -191,7 +189,7 @@ pub trait Prepared {
         Ok(())
     }
 
-    /// Compiles ahead, all at once, what candidates of these rungs need.
+    /// Compiles in parallel the kernels that candidates of these rungs need.
     fn compile_ahead(&self, rungs: &[Rung]) {
         let _ = rungs;
     }
@@ -206,14 +204,14 @@ pub trait Prepared {
     }
 }
 
-/// A rung ready to run at one problem.
+/// Rung that is ready to run at one problem.
 pub trait Candidate {
-    /// The stream that it runs on; `None` of one that the host's clock times: see [`Plan::times_the_host`].
+    /// Returns the stream of its work; `None` for a candidate that the host's clock times: see [`Plan::times_the_host`].
     fn stream(&self) -> Option<&Stream> {
         None
     }
 
-    /// Puts inputs that a run changes back, and poisons its outputs, so that nothing of an earlier run can pass for new.
+    /// Restores inputs that a run changes, and poisons its outputs, so that no earlier result can pass for a new one.
     ///
     /// # Errors
     /// If the driver reports an error.
@@ -239,7 +237,7 @@ pub trait Candidate {
     /// If a launch is refused.
     fn launch(&self) -> warpbook_device::Result<()>;
 
-    /// Holds what the last run wrote against the reference.
+    /// Compares the last run's result with the reference.
     ///
     /// # Errors
     /// If the device reports an error, in the run itself or before.
@@ -254,9 +252,9 @@ pub trait Candidate {
 /// Result of a check.
 #[derive(Debug, Clone)]
 pub struct Checked {
-    /// The result against the reference.
+    /// Comparison of the result with the reference.
     pub check: Check,
-    /// Why the rung failed, in a sentence, where the check's figures do not say it.
+    /// Reason why the rung failed, in a sentence, if the check's figures do not say it.
     pub error: Option<String>,
     /// Log of a training.
     pub log: Option<TrainLog>,
@@ -275,7 +273,7 @@ impl Checked {
         self.check.passed && self.error.is_none()
     }
 
-    /// Why it is not, in a sentence.
+    /// Returns the reason why the rung is wrong, in a sentence; `None` if it is right.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let off = || {
@@ -291,44 +289,44 @@ impl Checked {
 /// Details of a candidate that its measurement keeps apart from the times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
-    /// The id of its tile.
+    /// Id of its tile.
     pub tile: Option<String>,
     /// Figures of the compiler and the device about its kernels.
     pub kernels: Vec<KernelStats>,
     /// Choice that a rule made for this size, with its reason.
     pub choice: Option<String>,
-    /// The bytes that it moves at each level of memory, counted.
+    /// Bytes that it moves at each level of memory, counted.
     pub traffic: Vec<Traffic>,
     /// Floating-point operations, if they differ from the problem's.
     pub flops: Option<u64>,
     /// Type of most of its operations, if it differs from the problem's.
     pub dtype: Option<Dtype>,
-    /// The most bytes of the device's memory that it held, inputs included.
+    /// Peak of the device's memory that it held, in bytes, inputs included.
     pub peak_bytes: Option<u64>,
     /// Number of GPUs that it runs on, if it is more than one.
     pub gpus: Option<u32>,
-    /// Test samples that were classified right, where each run is a whole training: one entry a run, in the same order.
+    /// Correctly classified test samples, if each run is a whole training: one entry a run, in the same order.
     pub test: Vec<Right>,
 }
 
 /// Services for a candidate while it is made: short measurements to choose by, and a place for their figures.
 pub struct Trials<'t> {
-    /// The lab.
+    /// Lab that measures.
     pub lab: &'t Lab,
-    /// The rung's id.
+    /// Id of the rung.
     pub rung: String,
-    /// The problem.
+    /// Problem that the rung is made for.
     pub problem: Problem,
     /// Figures of the trials so far.
     pub parts: Vec<Part>,
     /// Id of the tile, if it was chosen before.
     pub tile: Option<String>,
-    /// Seconds after which runs that a candidate is checked by are taken for endless.
+    /// Seconds after which a run for a candidate's check is taken for endless.
     pub limit_s: Option<f64>,
 }
 
 impl<'t> Trials<'t> {
-    /// For a rung at a problem, with no tile chosen and no limit.
+    /// Creates the services for a rung at a problem, with no tile chosen and no limit.
     pub fn new(lab: &'t Lab, rung: &Rung, problem: &Problem) -> Self {
         let (rung, problem) = (rung.id.to_string(), problem.clone());
         Self { lab, rung, problem, parts: Vec::new(), tile: None, limit_s: None }
@@ -338,7 +336,7 @@ impl<'t> Trials<'t> {
 impl Details {
     /// Returns the details of one kernel with the shape that it is launched with.
     #[must_use]
-    pub fn of(kernel: &Kernel, shape: Launch) -> Self {
+    pub fn of_kernel(kernel: &Kernel, shape: Launch) -> Self {
         let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
         Self { tile: Some(kernel.tile().id.to_string()), kernels: vec![stats], ..Self::default() }
     }
@@ -346,7 +344,7 @@ impl Details {
 
 type Region<'p> = Box<dyn Fn() -> warpbook_device::Result<()> + 'p>;
 
-/// A candidate made of closures: see [`on_cpu`] and [`on_gpu`].
+/// Candidate made of closures: see [`on_cpu`] and [`on_gpu`].
 pub struct Closures<'p> {
     stream: Option<&'p Stream>,
     reset: Option<Region<'p>>,
@@ -356,7 +354,7 @@ pub struct Closures<'p> {
     as_launched: bool,
 }
 
-/// A candidate on the CPU: `launch` does the work, `check` compares the output with the reference.
+/// Creates a candidate on the CPU: `launch` does the work, `check` compares the output with the reference.
 pub fn on_cpu<'p>(
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
     check: impl Fn() -> Result<Check> + 'p,
@@ -371,7 +369,7 @@ pub fn on_cpu<'p>(
     }
 }
 
-/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` compares the output with the reference, after the stream was
+/// Creates a candidate on a GPU: `launch` queues the work on the stream without waiting, `check` compares the output with the reference after the stream was
 /// waited for. Candidates of one problem share a stream, so that they can be timed in turn.
 pub fn on_gpu<'p>(
     stream: &'p Stream,
@@ -440,8 +438,8 @@ impl Candidate for Closures<'_> {
 }
 
 impl Trials<'_> {
-    /// The candidate of the fastest of a kernel's tiles, which are timed in turn; the times of all are kept as parts. A tile that the
-    /// device refuses is left out.
+    /// Returns the candidate of the fastest of a kernel's tiles, which are timed in turn; the times of all are kept as parts. A tile that the device refuses is
+    /// left out.
     ///
     /// # Errors
     /// If the device reports an error, or no tile works.
@@ -476,14 +474,14 @@ impl Trials<'_> {
         self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
     }
 
-    /// Keeps times of the rung as a part in the record.
+    /// Adds times of the rung to the record as a part.
     pub fn keep(&mut self, group: PartGroup, name: impl Into<String>, samples_us: Vec<f64>) {
         let (rung, problem) = (self.rung.clone(), self.problem.clone());
         self.parts.push(Part { rung, problem, group, name: name.into(), samples_us });
     }
 
-    /// Times variants of a rung in turn and says which is the fastest, by its place, with the samples of each. They run on one stream
-    /// and need no reset. Those that are close are timed a second time, as a few samples do not tell them apart.
+    /// Times variants of a rung in turn. Returns the index of the fastest, and the samples of each. They run on one stream and need no reset. Variants close to
+    /// the fastest are timed a second time, as a few samples do not tell them apart.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -496,23 +494,23 @@ impl Trials<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The number of measurements that lie ahead is known.
+    /// Number of measurements that lie ahead, told once.
     Planned {
         /// Number of measurements.
         measurements: usize,
         /// The record, still empty: its descriptor says which columns a running table has.
         run: &'a Run,
     },
-    /// Something that takes a while and is not timed.
+    /// Untimed work that takes a while, by name.
     Preparing(&'a str),
-    /// A measurement begins.
+    /// Start of a measurement.
     Started {
-        /// The rung.
+        /// Rung that is measured.
         rung: &'a Rung,
-        /// The size.
+        /// Problem that is measured.
         problem: &'a Problem,
     },
-    /// A measurement is done; the record so far holds it.
+    /// End of a measurement; the record so far holds it.
     Finished {
         /// The measurement.
         measurement: &'a Measurement,

@@ -39,6 +39,6 @@ pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
 /// Prints a line that a notebook shows at once.
 pub fn print_line(line: &str) {
     println!("{line}");
-    // A notebook shows a line when it is flushed.
+    // A notebook shows a line only once it is flushed.
     let _ = std::io::stdout().flush();
 }

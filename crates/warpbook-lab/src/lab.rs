@@ -23,7 +23,7 @@ impl std::fmt::Debug for Lab {
 }
 
 impl Lab {
-    /// A lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
+    /// Opens a lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
     ///
     /// # Errors
     /// If the named device is not there.
@@ -31,7 +31,7 @@ impl Lab {
         Self::on(Choice::from_env()?)
     }
 
-    /// A lab on the device named so: `cuda:0`, `cpu`, `emulator` or `best`.
+    /// Opens a lab on a device by name: `cuda:0`, `cpu`, `emulator` or `best`.
     ///
     /// # Errors
     /// If the name is unknown, or the device is not there.
@@ -39,7 +39,7 @@ impl Lab {
         Self::on(device.parse()?)
     }
 
-    /// A lab on the device of a choice.
+    /// Opens a lab on a chosen device.
     ///
     /// # Errors
     /// If the device is not there.
@@ -78,7 +78,7 @@ impl Lab {
         self
     }
 
-    /// Declares that this process may be lost: a kernel that does not end leaves everything else intact.
+    /// Declares that this process may be lost, so that a kernel that does not end harms nothing else.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
@@ -97,7 +97,7 @@ impl Lab {
         self.author.as_deref()
     }
 
-    /// Its device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
@@ -118,20 +118,20 @@ impl Lab {
         Ok(Self { bench: self.bench.clone(), listener: self.listener.clone(), author: self.author.clone(), ..lab })
     }
 
-    /// Its way of timing.
+    /// Returns the way of timing.
     #[must_use]
     pub fn bench(&self) -> &Bench {
         &self.bench
     }
 
-    /// Returns a handle by which an experiment can be asked to stop. It then ends after the current sample and returns what it has.
+    /// Returns a handle that asks an experiment to stop: it ends after the current sample and returns its rows so far.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.bench.cancel.clone()
     }
 
-    /// Runs an experiment: plans it, checks every rung before it is timed and after, and gives the record. A rung that fails is a row
-    /// of the record; what was measured before stays.
+    /// Runs an experiment: plans it, checks every rung before it is timed and after, and returns the record. A rung that fails is a row of the record; what was
+    /// measured before stays.
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
@@ -139,7 +139,7 @@ impl Lab {
         driver::run(self, experiment)
     }
 
-    /// The ceilings of the device, measured once a lab; none of the emulator's.
+    /// Returns the ceilings of the device, which are measured once a lab; the emulator has none.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -181,7 +181,7 @@ impl Lab {
         }
     }
 
-    /// Why a rung cannot run here; `None` if it can.
+    /// Returns the reason why a rung cannot run here; `None` if it can.
     #[must_use]
     pub fn obstacle(&self, rung: &Rung) -> Option<String> {
         let info = self.device.info();
@@ -197,7 +197,7 @@ impl Lab {
         Some(format!("needs {}; {here}", rung.requires.sentence()))
     }
 
-    /// Hardware threads that the process may use.
+    /// Returns the number of hardware threads that the process may use.
     #[must_use]
     pub fn cpu_threads(&self) -> u32 {
         Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
@@ -215,7 +215,7 @@ impl Lab {
         &self.watch
     }
 
-    /// Tells the listener of an event.
+    /// Reports an event to the listener.
     pub fn tell(&self, event: &Event) {
         if let Some(listener) = &self.listener {
             listener(event);

@@ -4,9 +4,9 @@ use crate::Result;
 use std::path::{Path, PathBuf};
 use warpbook_record::Run;
 
-/// The page's address, with a slash at its end; set for the notebooks by `cargo xtask lab`.
+/// Variable with the page's address, which ends in a slash; `cargo xtask lab` sets it for the notebooks.
 const ADDRESS: &str = "WARPBOOK_LAB_PAGE";
-/// The folder whose records it serves below `records/`.
+/// Variable with the folder whose records the page serves below `records/`.
 const FOLDER: &str = "WARPBOOK_LAB_FOLDER";
 
 /// Writes a record as [`crate::write_record`] does. Where `cargo xtask lab` serves the page, it prints a link that opens the page at this record; without the
@@ -23,7 +23,7 @@ pub fn write_and_link(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The address that opens a page at the record in a file, if the page serves it.
+/// Returns the address that opens the page at the record in a file, if the page serves it.
 fn link(address: &str, folder: &Path, file: &Path) -> Option<String> {
     let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
     let inside = file.strip_prefix(folder).ok()?.to_str()?;
@@ -31,11 +31,11 @@ fn link(address: &str, folder: &Path, file: &Path) -> Option<String> {
     if inside.split('/').any(|part| part.starts_with('.')) || !inside.ends_with(".json") {
         return None;
     }
-    // Once as a part of the record's address, and once more as that address is a part of the link.
+    // The record's address is encoded twice: by itself, and as a part of the link.
     Some(format!("{address}?src={}", encoded(&format!("records/{}", encoded(inside)))))
 }
 
-/// A text as a part of an address; slashes stay.
+/// Encodes a text as a part of an address; slashes stay.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -64,7 +64,7 @@ mod tests {
             assert_eq!(found.as_deref(), expect, "{name}");
         };
         check("target/mine.json", Some("http://127.0.0.1:8000/?src=records/target/mine.json"));
-        // As a notebook names it.
+        // A path as a notebook writes it.
         check("target/../mine.json", Some("http://127.0.0.1:8000/?src=records/mine.json"));
         check("a b#1.json", Some("http://127.0.0.1:8000/?src=records/a%2520b%25231.json"));
         check("mine.txt", None);

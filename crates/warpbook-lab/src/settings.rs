@@ -1,4 +1,4 @@
-//! Settings of experiments: what the command line offers, how a record's command repeats them, and how bad ones are refused.
+//! Settings of experiments: how the command line offers them, how a record's command repeats them, and how bad values are refused.
 
 use crate::{Error, Experiment, Plan, Result};
 use warpbook_record::{Dtype, Problem, Rung, nearest};
@@ -31,7 +31,7 @@ pub enum Preset {
 
 /// An experiment that the command line can set up.
 pub trait Configurable: Experiment + Sized + 'static {
-    /// Its name.
+    /// Name.
     const NAME: &'static str;
     /// Summary in a line.
     const ABOUT: &'static str;
@@ -46,13 +46,14 @@ pub trait Configurable: Experiment + Sized + 'static {
     /// Returns the settings that can be changed, in the order that they are offered.
     fn offered() -> Vec<Setting<Self>>;
 
-    /// The experiments that it stands for, each with a record of its own: itself, unless it is several.
+    /// Returns the experiments that it stands for, each with a record of its own: itself, unless it is several.
     fn each(self) -> Vec<Box<dyn Experiment>> {
         vec![Box::new(self)]
     }
 }
 
-/// The plan of an experiment that the command line knows: its name, and the command and the settings that repeat it. A setting without a text is left out.
+/// Returns the plan of an experiment that the command line knows: with its name, and the command and settings that repeat it. A setting without a text is left
+/// out.
 pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<Rung>) -> Plan {
     let mut command = format!("warpbook run {}", E::NAME);
     let mut values = Vec::new();
@@ -71,7 +72,7 @@ pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<
 /// An option of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// Its name, without dashes.
+    /// Name, without dashes.
     pub name: &'static str,
     /// Form of a value; `None` for a flag.
     pub value: Option<&'static str>,
@@ -81,9 +82,9 @@ pub struct OptionInfo {
 
 type Make<T> = Box<dyn Fn(Preset, &[(String, String)]) -> Result<T> + Send + Sync>;
 
-/// An experiment as the command line and the lab know it.
+/// An experiment, as the command line and the lab list it.
 pub struct Entry {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
     /// Summary in a line.
     pub about: &'static str,
@@ -91,16 +92,16 @@ pub struct Entry {
     pub details: &'static str,
     /// Command lines, one a line.
     pub examples: &'static str,
-    /// The options that can be set.
+    /// Options that can be set.
     pub options: Vec<OptionInfo>,
     make: Make<Box<dyn Experiment>>,
     make_each: Make<Vec<Box<dyn Experiment>>>,
 }
 
 impl Entry {
-    /// The entry of an experiment.
+    /// Creates the entry of an experiment.
     #[must_use]
-    pub fn of<E: Configurable>() -> Self {
+    pub fn new<E: Configurable>() -> Self {
         let info = |s: Setting<E>| OptionInfo { name: s.name, value: s.value, help: s.help };
         let set_up = |preset, values: &[(String, String)]| -> Result<E> {
             let settings = E::offered();
@@ -129,7 +130,7 @@ impl Entry {
         }
     }
 
-    /// The experiment with these settings, each a name and its text.
+    /// Creates the experiment with these settings, each a name and its text.
     ///
     /// # Errors
     /// If the experiment does not have such a setting, or its text cannot be read.
@@ -137,7 +138,7 @@ impl Entry {
         (self.make)(preset, values)
     }
 
-    /// The experiments that it stands for with these settings: [`Configurable::each`].
+    /// Creates the experiments that it stands for with these settings: [`Configurable::each`].
     ///
     /// # Errors
     /// For the reasons of [`Entry::make`].
@@ -151,7 +152,7 @@ impl Entry {
 pub struct Selection {
     /// Ids of the rungs; `None` for all.
     pub rungs: Option<Vec<String>>,
-    /// The id of the tile; `None` leaves it to the experiment.
+    /// Id of the tile; `None` leaves it to the experiment.
     pub tile: Option<String>,
 }
 
@@ -164,13 +165,13 @@ pub trait Selects: Sized {
 }
 
 impl Selection {
-    /// Returns those of `all` rungs that are selected.
-    pub fn of(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
+    /// Returns the selected rungs of `all`.
+    pub fn select(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
         let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|wanted| wanted.iter().any(|w| *w == r.id));
         all.into_iter().filter(chosen).collect()
     }
 
-    /// An error unless every rung that is named exists, and some rung that is selected has the tile.
+    /// Returns an error unless every named rung exists, and some selected rung has the tile.
     pub fn validate(&self, all: &[Rung]) -> Result<()> {
         if self.rungs.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::Setting("No rung was named. Leave the list out to run all of them.".into()));
@@ -182,7 +183,7 @@ impl Selection {
             }
         }
         let Some(tile) = &self.tile else { return Ok(()) };
-        let chosen = self.of(all.iter().cloned());
+        let chosen = self.select(all.iter().cloned());
         let mut tiles: Vec<&str> =
             chosen.iter().flat_map(Rung::kernels).flat_map(|k| &k.tiles).map(|t| t.id.as_ref()).collect();
         tiles.sort_unstable();
@@ -193,13 +194,13 @@ impl Selection {
         Err(Error::Setting(format!("There is no tile `{tile}`. The rows permit {}.", tiles.join(", "))))
     }
 
-    /// The settings of every experiment that selects.
+    /// Returns the settings of every experiment with a selection.
     pub fn settings<E: Selects>() -> [Setting<E>; 2] {
         [
             Setting {
                 name: "rungs",
                 value: Some("ID[,ID..]"),
-                help: "Only these rungs, by id, with commas between them. [default: all]",
+                help: "Rungs to run, by id, with commas between them. [default: all]",
                 set: |mut e, text| {
                     e.selection_mut().rungs = Some(list(text, |id| Ok(id.to_owned()))?);
                     Ok(e)
@@ -209,7 +210,7 @@ impl Selection {
             Setting {
                 name: "tile",
                 value: Some("ID"),
-                help: "One of the tiles that the kernels permit, by id, for the rungs that have it.",
+                help: "Id of a tile that the kernels permit, for the rungs that have it.",
                 set: |mut e, text| {
                     e.selection_mut().tile = Some(text.trim().to_owned());
                     Ok(e)
@@ -220,7 +221,7 @@ impl Selection {
     }
 }
 
-/// Values with commas between them.
+/// Parses values with commas between them.
 ///
 /// # Errors
 /// If a value cannot be read: the error of the first such value.
@@ -228,15 +229,15 @@ pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Ve
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
 
-/// Values as [`list`] reads them.
+/// Joins values with commas, as [`list`] reads them.
 pub fn joined(each: impl Iterator<Item = String>) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-/// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
+/// Parses a count: 5000000, 5_000_000, 5M, 1.5M, 100k.
 ///
 /// # Errors
-/// If the text is no such count.
+/// If the text is not a count.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
     let (digits, scale) = match plain.char_indices().last() {
@@ -257,7 +258,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     let mut unit = scale;
     for b in fraction.bytes() {
         if unit % 10 != 0 {
-            // 1.5 points, or 1.2345k: digits behind the last whole one.
+            // The fraction goes below one item, as in 1.5 or 1.2345k.
             return Err(bad());
         }
         unit /= 10;
@@ -266,18 +267,18 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     whole.checked_mul(scale).and_then(|n| n.checked_add(parts)).ok_or_else(too_large)
 }
 
-/// A number, such as 0.01.
+/// Parses a number, such as 0.01.
 ///
 /// # Errors
-/// If the text is no number.
+/// If the text is not a number.
 pub fn parse_real(text: &str) -> Result<f32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
 }
 
-/// A shape m x n x k: 128x8192x8192, or 4096 for a cube.
+/// Parses a shape m x n x k: 128x8192x8192, or 4096 for a cube.
 ///
 /// # Errors
-/// If the text is no such shape.
+/// If the text is not a shape.
 pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
     match sizes[..] {
@@ -289,10 +290,10 @@ pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// A type of matrices: fp32 and f32 are one.
+/// Parses a type of matrices: fp32 and f32 are the same.
 ///
 /// # Errors
-/// If the text names none.
+/// If the text is not a type.
 pub fn parse_dtype(text: &str) -> Result<Dtype, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "fp32" | "f32" => Ok(Dtype::F32),

@@ -11,7 +11,7 @@ struct Softmax {
     columns: Vec<u64>,
 }
 
-/// A rung whose kernel gives a row to `lanes` threads, each of which keeps `vectors` x 4 elements in registers.
+/// Creates a rung whose kernel gives a row to `lanes` threads, each of which keeps `vectors` x 4 elements in registers.
 macro_rules! cuda {
     ($id:literal, $title:literal, $summary:literal, $path:literal, $lanes:literal, $vectors:literal) => {{
         let size = |threads| [("THREADS", threads), ("LANES", $lanes), ("VECTORS", $vectors)];
@@ -24,7 +24,7 @@ macro_rules! cuda {
 impl Experiment for Softmax {
     /// FLOPs: a maximum, a difference, an exponential, a sum and a product an element. Bytes: x is read and y written once.
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
-        let of = |&columns: &u64| {
+        let problem = |&columns: &u64| {
             let sizes = vec![count("rows", self.rows, "rows"), count("columns", columns, "columns")];
             let (elements, short) = (self.rows * columns, format!("{} × {columns}", self.rows));
             Problem::new(format!("{short} fp32"), short, sizes, Dtype::F32).with(|p| {
@@ -33,7 +33,7 @@ impl Experiment for Softmax {
                 p.sweep = Some(SweepPoint { size: columns, line: format!("{} rows", self.rows) });
             })
         };
-        let problems: Vec<Problem> = self.columns.iter().map(of).collect();
+        let problems: Vec<Problem> = self.columns.iter().map(problem).collect();
         let rungs = vec![
             Rung::cpu("cpu_1_thread", "CPU, one thread", "Maximum, exponentials, quotient.", "1 thread"),
             Rung::cpu("cpu_all_threads", "CPU, all threads", "The threads share the rows.", "all threads"),
@@ -95,7 +95,7 @@ struct Inputs {
 impl Prepared for Inputs {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (columns, rows) = (self.columns, self.x.len() / self.columns);
-        // Relative to each element: the rounding of a sum of `columns` terms, and the error of the exponential.
+        // The tolerance is relative to each element: the rounding of a sum of `columns` terms, and the error of the exponential.
         let tolerance = (8.0 * (columns as f64).sqrt() + 32.0) * f64::from(f32::EPSILON);
         let check = move |y: &[f32]| {
             let pairs = y.iter().map(|v| f64::from(*v)).zip(self.want.iter().copied());
@@ -119,7 +119,7 @@ impl Prepared for Inputs {
             let (kernel, rows, columns) = (device.kernel(spec, tile)?, rows as u32, columns as u32);
             let shape = kernel.shape(u64::from(rows) * tile.get("LANES").unwrap_or(1).unsigned_abs());
             let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 8 * self.x.len() as u64 }];
-            let details = Details { traffic, ..Details::of(&kernel, shape) };
+            let details = Details { traffic, ..Details::of_kernel(&kernel, shape) };
             // SAFETY: softmax(x, y, rows, columns), with rows x columns elements in x and in y.
             let launch = move || unsafe { kernel.launch(stream, shape, &[x, y, &rows, &columns]) };
             let check = move || y.to_vec().map(|y| check(&y)).map_err(Error::from);

@@ -1,5 +1,5 @@
-//! Imports of a notebook, by topic: `use warpbook::prelude::*;` for kernels, ladders and charts, and a line more for networks ([`nn`]), for an
-//! experiment of one's own ([`experiment`]) or for profiles ([`profile`]).
+//! Imports of a notebook, by topic: `use warpbook::prelude::*;` for kernels, ladders and charts, and one more line for networks ([`nn`]), for an experiment of
+//! one's own ([`experiment`]) or for profiles ([`profile`]).
 
 pub use crate::{
     EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code,
@@ -33,7 +33,7 @@ pub mod nn {
     pub use warpbook_nn::weights::Weights;
 }
 
-/// An experiment of one's own: problems, rungs, candidates and how its records are read.
+/// An experiment of one's own: problems, rungs, candidates and the descriptor of its records.
 pub mod experiment {
     pub use warpbook_data::philox::gaussian;
     pub use warpbook_device::Inventory;
@@ -51,7 +51,7 @@ pub mod profile {
 
 #[cfg(test)]
 mod tests {
-    /// Names that a notebook gets by the first line.
+    /// Maximum number of names that the first line imports into a notebook.
     const MOST: usize = 45;
 
     #[test]

@@ -1,4 +1,4 @@
-//! The sentences of the lesson, over the published record.
+//! Tests of the lesson's sentences with the published record.
 
 use std::path::Path;
 use warpbook::charts::Table;
@@ -21,7 +21,7 @@ fn a_prediction_is_the_bytes_over_the_ceiling() {
     let ceiling = run.ceiling(&problem).unwrap().bytes_per_s();
     let want = problem.bytes as f64 / ceiling * 1e6;
     assert!((fused_us - want).abs() < 1e-6 * want, "{fused_us} {want}");
-    // Four times the bytes from a slower place: at least four times as long.
+    // Four times the bytes from slower memory take at least four times as long.
     let (unfused_us, _) = predict(&run, &problem, 8, 4).unwrap();
     assert!(unfused_us >= 4.0 * fused_us, "{unfused_us} {fused_us}");
 }
@@ -101,7 +101,7 @@ fn what_a_lesson_measures_itself_comes_out_on_a_gpu() {
         let said = mma_sync(&run, run.main_problem().unwrap(), "10_mma_swizzled", Some(&ceiling));
         println!("{said}");
         assert!(said.contains("of that.") && !said.contains("NaN"), "{said}");
-        // The ceiling is that of the same instruction, so the rung is below it.
+        // The ceiling is measured with the rung's instruction, so the rung is below it.
         let share = product.problems()[0].flops as f64
             / (run.measurements[0].median_us().unwrap() * 1e-6 * ceiling.flops_per_s());
         assert!(share > 0.2 && share < 1.1, "{share}");
@@ -139,7 +139,7 @@ fn sized(points: u64, features: u64) -> Problem {
     Regression::new().points([points]).features(features).problems().remove(0)
 }
 
-/// A record of the CPU, of a size that takes no time.
+/// Measures a record on the CPU, of a size that takes no time.
 fn of_the_cpu() -> Run {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench::quick());
     lab.run(&Regression::new().points([2000, 4000]).epochs(10)).unwrap()
@@ -163,7 +163,7 @@ fn a_later_run_replaces_what_it_measured_again_and_nothing_else() {
     assert_eq!(order(&both), order(&story));
     let small = sized(100_000, 1);
     assert_eq!(both.measurement("06_on_chip", &small), story.measurement("06_on_chip", &small));
-    // What was not there comes in.
+    // Rungs that were missing are added.
     let part = with(&only(&story, &["02_fused"]), &again);
     assert_eq!(order(&part), ["02_fused", "06_on_chip"]);
     assert_eq!(part.main_problem(), Some(&five));
@@ -202,10 +202,10 @@ fn bounds_are_those_of_the_record() {
     let m = run.measurement("05_persistent", &main).unwrap();
     let share = run.bound(m).unwrap().us / m.median_us().unwrap();
     assert_eq!(column(&table, "share")[3], warpbook::figures::percent(share));
-    // Other frameworks' bytes were not counted.
+    // The bytes of other frameworks were not counted.
     let theirs = bounds(&run, &main, &["pytorch_eager", "no_such_rung"]);
     assert_eq!(column(&theirs, "bytes a point and epoch, from where"), ["not counted", "not measured"]);
-    // They are held against the least bytes of the work.
+    // Other frameworks are compared with the least bytes of the work.
     let eager = run.measurement("pytorch_eager", &main).unwrap();
     let least = run.least_time(&main).unwrap().us / eager.median_us().unwrap();
     assert_eq!(column(&theirs, "share"), [warpbook::figures::percent(least), String::new()]);
@@ -222,7 +222,7 @@ fn what_is_beyond_the_bound_is_named_after_how_epochs_meet() {
 }
 
 #[test]
-fn steps_are_held_against_the_last_that_was_measured() {
+fn steps_are_compared_with_the_last_measured_one() {
     let run = published();
     let steps = [("01_unfused", "one"), ("no_such_rung", "none"), ("02_fused", "two"), ("06_on_chip", "three")];
     let table = bought(&run, &steps);
@@ -276,7 +276,7 @@ fn pairs_that_were_not_measured_are_left_out() {
 fn another_framework_is_run_only_where_it_is_missing_and_a_gpu_there() {
     let lab = Lab::open("cpu").unwrap();
     let story = published();
-    // A program that would be noticed.
+    // The program would be noticed if it ran.
     let (same, said) = learn_from(&lab, &story, "false", &[]);
     assert!(same == story && said.contains("PyTorch, expert already") && said.contains("nothing was run"), "{said}");
     let theirs: Vec<&str> =
@@ -284,7 +284,7 @@ fn another_framework_is_run_only_where_it_is_missing_and_a_gpu_there() {
     let ours = without(&story, &theirs);
     let (same, said) = learn_from(&lab, &ours, "false", &[]);
     assert!(same == ours && said.contains("no GPU"), "{said}");
-    // And nothing is learned of kernels.
+    // Kernels add nothing here.
     assert_eq!(learn(&lab, &ours, &["02_fused"]).unwrap(), ours);
     assert_eq!(learn_at(&lab, &ours, &Regression::new().points([1000])).unwrap(), ours);
 }
@@ -363,11 +363,11 @@ fn shapes_at_which_the_library_wins_are_those_of_the_record() {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let run = read_record(Path::new(&here).join("../../data/results/matmul-h200.json")).unwrap();
     let all = where_the_library_wins(&run);
-    let of = |p: &Problem| {
+    let ratio = |p: &Problem| {
         let ours = run.measurement("as_chosen", p)?.median_us()?;
         Some(run.fastest_of(p, |r| matches!(r.runner, Runner::Library(_)))?.1 / ours)
     };
-    let mut ratios: Vec<f64> = run.problems().into_iter().filter_map(of).collect();
+    let mut ratios: Vec<f64> = run.problems().into_iter().filter_map(ratio).collect();
     let measured = ratios.len();
     ratios.retain(|r| *r < 1.0);
     ratios.sort_by(f64::total_cmp);
@@ -388,7 +388,7 @@ fn trainings_are_compared_by_their_steps() {
     let rows = trainings(&all).rows;
     assert_eq!((&*rows[0][0], &*rows[0][1], &*rows[0][3]), ("CPU", "2", "1.00×"));
     assert!(rows.iter().all(|row| row[4].ends_with('%')), "{rows:?}");
-    // The first epoch is not in the time: 2 steps of the second.
+    // The time leaves out the first epoch: it is of the 2 steps of the second.
     let seconds = all[1].last_epoch().unwrap().seconds;
     assert_eq!(rows[1][2], warpbook::figures::time(seconds * 1e6 / 2.0));
     assert_eq!(same_losses(&all), "The same losses, bit for bit: CPU and CPU. Losses of their own: CPU.");

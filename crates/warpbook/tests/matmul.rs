@@ -1,4 +1,4 @@
-//! The matrix product as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of the matrix product as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use warpbook::device::{Bench, testing};
 use warpbook::kernels::matmul::{Row, rows, rungs, shape_of, transposed};
@@ -9,7 +9,7 @@ fn quick(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, warmup: 1, ..Bench::default() })
 }
 
-fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
@@ -27,14 +27,14 @@ fn the_cpu_s_rungs_are_right_at_odd_sizes() {
 fn transposed_matrices_give_the_same_rows() {
     let experiment = Matmul::new().shapes([(65, 40, 31)]).dtypes([Dtype::F32]).transposed(true, true);
     let run = quick("cpu").run(&experiment).unwrap();
-    assert!(of(&run, "cpu_blocked").is_valid());
+    assert!(measurement(&run, "cpu_blocked").is_valid());
     assert!(run.measurements[0].problem.label.contains("A and B transposed"));
 }
 
 #[test]
 fn what_the_cpu_does_not_do_says_why() {
     let run = quick("cpu").run(&Matmul::new().shapes([(64, 64, 64)]).dtypes([Dtype::Bf16])).unwrap();
-    let why = |rung: &str| match &of(&run, rung).outcome {
+    let why = |rung: &str| match &measurement(&run, rung).outcome {
         Outcome::Skipped { why } => why.clone(),
         other => panic!("{rung}: {other:?}"),
     };
@@ -43,7 +43,7 @@ fn what_the_cpu_does_not_do_says_why() {
     assert!(why("cublas").contains("CPU"), "{}", why("cublas"));
     let large = quick("cpu").run(&Matmul::new().shapes([(8192, 8192, 8192)]).dtypes([Dtype::F32]).rungs(["cpu_naive"]));
     assert!(
-        matches!(&of(&large.unwrap(), "cpu_naive").outcome, Outcome::Skipped { why } if why.contains("would take"))
+        matches!(&measurement(&large.unwrap(), "cpu_naive").outcome, Outcome::Skipped { why } if why.contains("would take"))
     );
 }
 
@@ -87,7 +87,7 @@ fn layers_are_products_forward_and_backward() {
     let all = Matmul::layers().problems();
     assert_eq!(all.len(), 7 * 3 * 2);
     let stored = |p: &Problem| (shape_of(p).unwrap(), transposed(p));
-    // The AMP recipe's: images by outputs, images by inputs, outputs by inputs.
+    // The AMP recipe has three: images by outputs, images by inputs, outputs by inputs.
     for expect in
         [((512, 4096, 4096), (false, true)), ((512, 4096, 4096), (false, false)), ((4096, 4096, 512), (true, false))]
     {
@@ -147,7 +147,7 @@ fn the_chosen_rung_is_named_on_a_gpu() {
         let row = rows().into_iter().find(|r| choice.starts_with(&*r.rung.id)).unwrap_or_else(|| panic!("{choice}"));
         assert!(row.kernel().is_some_and(|k| k.tile(&tile).is_some()), "{choice}, but the tile is {tile}");
         assert!(choice.contains(&tile) && !m.kernels.is_empty(), "{choice}");
-        // A choice is no second fastest kernel where its rung was measured too.
+        // The choice is not listed as the second fastest kernel if its rung was measured too.
         let best = run.fastest_kernels(&m.problem).map(|(best, _)| best.rung.as_str());
         let measured = run.measurement("08_double_buffered", &m.problem).and_then(Measurement::median_us);
         let is_faster = row.rung.id != "08_double_buffered" && m.median_us() < measured;
@@ -168,7 +168,7 @@ fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
     let least = tiles.iter().filter_map(|s| s.median_us()).fold(f64::INFINITY, f64::min);
     let chosen =
         tiles.iter().find(|s| run.measurements[0].tile.as_ref() == Some(&s.name)).unwrap().median_us().unwrap();
-    // Those that are close are timed a second time, and only then compared.
+    // Close tiles are timed a second time before they are compared.
     assert!(chosen <= 1.2 * least, "{chosen} us was chosen where {least} us was seen");
 }
 

@@ -1,4 +1,4 @@
-//! A program profiled on a GPU: what the device did belongs to the ranges that asked for it.
+//! Tests of a program profiled on a GPU: the device's work belongs to the ranges that queued it.
 
 use std::sync::Mutex;
 use warpbook::Trains;
@@ -15,7 +15,7 @@ use warpbook::{Error, Lab, Matmul, Regression, Show};
 /// There is one recorder at a time in a process.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A lab on a GPU where CUPTI is.
+/// Opens a lab on a GPU with CUPTI.
 fn lab(test: &str) -> Option<Lab> {
     let device = testing::gpu(test)?;
     match Recorder::find(Some(device.driver_cuda())) {
@@ -27,7 +27,7 @@ fn lab(test: &str) -> Option<Lab> {
     }
 }
 
-fn of<'c>(cycle: &'c Cycle, name: &str) -> Vec<&'c warpbook::profile::RangeTime> {
+fn ranges_named<'c>(cycle: &'c Cycle, name: &str) -> Vec<&'c warpbook::profile::RangeTime> {
     cycle.ranges.iter().filter(|r| r.name == name).collect()
 }
 
@@ -61,15 +61,15 @@ fn fills_and_copies_belong_to_their_ranges() {
     assert!(cycle.source.starts_with("CUPTI") && cycle.first_step == 2 && cycle.steps.len() == 2, "{told}");
     assert_eq!(cycle.lost, 0, "{told}");
     for (name, launches) in [("step", 5), ("clear", 1), ("move", 3)] {
-        let all = of(cycle, name);
+        let all = ranges_named(cycle, name);
         assert_eq!(all.len(), 2, "{told}");
         assert!(all.iter().all(|r| r.launches == launches && r.device_us > 0.0), "{name}: {told}");
     }
-    // 4 MiB read and written, on any GPU in more than a microsecond and less than a tenth of a second.
+    // Reading and writing 4 MiB takes between a microsecond and a tenth of a second on any GPU.
     assert!(cycle.work.iter().all(|w| (0.5..100e3).contains(&w.duration_us)), "{told}");
     assert_eq!(cycle.work.len(), 2 * 5, "{told}");
     assert!(cycle.busy_us() <= cycle.whole_us, "{told}");
-    // Each was asked for before it began, by a call that was recorded; the clocks are one.
+    // Each piece of work was queued before it began, by a call that was recorded; both have one clock.
     for work in &cycle.work {
         let call = cycle.calls.iter().find(|c| c.correlation == work.correlation);
         let call = call.unwrap_or_else(|| panic!("no call of {work:?}: {told}"));
@@ -107,20 +107,20 @@ fn the_steps_of_a_training_are_profiled() {
     let profile = profile.unwrap();
     assert_eq!(profile.cycles.iter().map(|c| c.first_step).collect::<Vec<_>>(), [4, 11]);
     for cycle in &profile.cycles {
-        let all = of(cycle, "train");
+        let all = ranges_named(cycle, "train");
         assert_eq!(all.len(), 3);
         assert!(all.iter().all(|r| r.launches >= 10), "{:?}", cycle.ranges);
         assert!(cycle.calls.iter().any(|c| c.name == "cuGraphLaunch"), "{:?}", cycle.calls);
         let kernels = cycle.kernels(3);
         assert!(kernels.rows.len() == 3 && !cycle.chrome_trace().is_empty(), "{kernels:?}");
     }
-    // It trains on as it did, and nothing records any more.
+    // The training goes on as before, and nothing records any more.
     trainer.queue_step().unwrap();
     assert!(trainer.step_outcomes(3).unwrap().iter().all(|o| o.loss.is_finite()));
     drop(Recorder::start(lab.device().cuda().unwrap()).unwrap());
 }
 
-/// Passes by themselves, one graph, and one with two branches; an evaluation falls into one of the recorded steps.
+/// Tests kernels one by one, one graph, and a graph with two branches; an evaluation falls into one of the recorded steps.
 #[test]
 fn the_operations_of_a_training_have_rates() {
     let _one = ONE.lock();
@@ -128,7 +128,7 @@ fn the_operations_of_a_training_have_rates() {
     let digits = synthetic_digits(64 * 6, 64, 1);
     let recipe = Recipe { batch: 64, epochs: 4, steps: Some(20), ..Recipe::mnist() };
     for rung in ["01_direct", "06_amp_fp16", "08_graph_fp16", "09_overlap_fp16"] {
-        // A scale that no gradient overflows with, so that no step is skipped.
+        // No gradient overflows with this scale, so that no step is skipped.
         let scaler = GradScaler { init_scale: 1024.0, ..GradScaler::default() };
         let session = lab.train(recipe.clone(), &digits).rung(rung).unwrap();
         let underway = session.change(|options| CudaOptions { scaler, ..options }).start().unwrap();
@@ -159,7 +159,7 @@ fn the_operations_of_a_training_have_rates() {
     }
 }
 
-/// Where another recorder is at work the profiler cannot record, as without CUPTI.
+/// While another recorder is at work the profiler cannot record, as without CUPTI.
 #[test]
 fn events_time_ranges_where_nothing_records() {
     let _one = ONE.lock();
@@ -181,10 +181,14 @@ fn events_time_ranges_where_nothing_records() {
     let profile = profile.unwrap();
     let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
     assert!(cycle.source.starts_with("CUDA events") && cycle.source.contains("another recorder"), "{}", cycle.source);
-    let us = |name: &str| of(cycle, name)[0].device_us;
+    let us = |name: &str| ranges_named(cycle, name)[0].device_us;
     let told = format!("{cycle:#?}");
     assert_eq!(
-        (of(cycle, "three")[0].launches, of(cycle, "one")[0].launches, of(cycle, "outer")[0].launches),
+        (
+            ranges_named(cycle, "three")[0].launches,
+            ranges_named(cycle, "one")[0].launches,
+            ranges_named(cycle, "outer")[0].launches
+        ),
         (3, 1, 4)
     );
     assert!(us("one") > 1.0 && us("three") > us("one"), "{told}");
@@ -213,7 +217,10 @@ fn allocations_copies_and_the_cost_of_recording_are_in_the_record() {
     });
     let profile = profile.unwrap();
     let cycle = &profile.cycles[0];
-    assert_eq!(of(cycle, "allocate").iter().map(|r| r.allocated_bytes).collect::<Vec<_>>(), [4 << 20, 4 << 20]);
+    assert_eq!(
+        ranges_named(cycle, "allocate").iter().map(|r| r.allocated_bytes).collect::<Vec<_>>(),
+        [4 << 20, 4 << 20]
+    );
     let overhead = cycle.overhead.unwrap();
     println!("{overhead:?}");
     assert!(
@@ -297,7 +304,7 @@ fn rungs_are_profiled_and_counted() {
     assert_eq!(again.profiled.len(), run.profiled.len());
 }
 
-/// Why counters cannot be read, where the machine does not let it; anything else fails.
+/// Returns the reason why counters cannot be read, if the machine forbids it; any other error fails.
 fn refused(said: &str) -> bool {
     let known = ["ERR_NVGPUCTRPERM", "another process reads them", "virtual GPU", "CUDA 12.6"];
     known.iter().any(|k| said.contains(k))
@@ -339,13 +346,13 @@ fn a_range_is_counted_within_a_profile() {
     let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
     let told = format!("{cycle:#?}");
     println!("{}", cycle.text());
-    // What was recorded before and after belongs to its ranges, and nothing of the runs for the counters is in it.
+    // Recordings from before and after belong to their ranges, and contain none of the runs for the counters.
     for (name, least) in [("before", 1), ("multiply", 1), ("after", 1), ("step", 3)] {
-        let all = of(cycle, name);
+        let all = ranges_named(cycle, name);
         assert_eq!(all.len(), 2, "{told}");
         assert!(all.iter().all(|r| r.launches >= least && r.device_us > 0.0), "{name}: {told}");
     }
-    let launches: Vec<u64> = of(cycle, "multiply").iter().map(|r| r.launches).collect();
+    let launches: Vec<u64> = ranges_named(cycle, "multiply").iter().map(|r| r.launches).collect();
     assert_eq!(launches[0], launches[1], "{told}");
     assert!(cycle.work.iter().all(|w| w.range.is_some()), "{told}");
     assert!(cycle.work.iter().all(|w| w.start_us + w.duration_us <= cycle.whole_us + 100.0), "{told}");
@@ -359,7 +366,7 @@ fn a_range_is_counted_within_a_profile() {
         println!("not counted: {said}");
         return;
     }
-    // Counted once, although it ran in two steps: once a step, and then to warm up, for each pass, and for the names.
+    // The part is counted once, although it ran in two steps: it ran once a step, and then to warm up, for each pass, and for the names.
     let [counted] = &cycle.counters[..] else { panic!("{told}") };
     assert_eq!(counted.range.map(|r| &*cycle.ranges[r].name), Some("multiply"));
     assert!(ran.get() > 3 + 2, "{} runs", ran.get());
@@ -372,11 +379,11 @@ fn a_range_is_counted_within_a_profile() {
     assert!(cycle.text().contains("multiply, kernels as counted"), "{}", cycle.text());
     let profiled = record.profiled_of("program", &record.problems[0]).unwrap();
     assert_eq!(profiled.counters.len(), kernels.len());
-    // It records on as it did.
+    // The recorder works as before.
     drop(Recorder::start(&device).unwrap());
 }
 
-/// Whether a chip's counters count a multiply-add of the tensor cores as two operations is what this measures.
+/// Measures whether a chip's counters count a multiply-add of the tensor cores as two operations.
 #[test]
 fn the_operations_of_the_tensor_cores_are_counted() {
     let _one = ONE.lock();
@@ -407,7 +414,7 @@ fn the_operations_of_the_tensor_cores_are_counted() {
         // Kernels without its instructions show up to a hundredth of the pipe on an H100.
         let on_tensor_cores: Vec<_> = found.iter().filter(|f| f.2 > 2.0).collect();
         assert!(!on_tensor_cores.is_empty(), "{dtype:?}: {notes:?} {found:?}");
-        // The sides are multiples of every tile, so that none computes more than the product; a library may split it up otherwise.
+        // The sides are multiples of every tile, so that no tile computes more than the product; a library may split it otherwise.
         let ours = on_tensor_cores.iter().filter(|f| f.0.as_bytes()[0].is_ascii_digit());
         for (rung, tensor, ..) in ours {
             assert!((0.99..1.3).contains(tensor), "{dtype:?} {rung}: {tensor} of the product's FLOP: {found:?}");

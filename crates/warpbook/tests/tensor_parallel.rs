@@ -1,4 +1,4 @@
-//! The product over several GPUs as an experiment: it needs a GPU, and says so where there is none or only one.
+//! Tests of the product over several GPUs as an experiment; without several GPUs they say that they need them.
 
 use std::collections::BTreeSet;
 use warpbook::device::{Bench, Inventory, testing};
@@ -39,7 +39,7 @@ fn settings_that_make_no_sense_are_refused() {
     };
     check(TensorParallel::new().shapes([]), "No shape");
     check(TensorParallel::new().dtypes([]), "No shape or no type");
-    check(TensorParallel::new().dtypes([Dtype::F64]), "no product in fp64");
+    check(TensorParallel::new().dtypes([Dtype::F64]), "Unsupported type fp64");
     check(TensorParallel::new().shapes([(1, 0, 1)]), "each size is from 1");
     check(TensorParallel::new().panels(0), "--panels is from 1");
     check(TensorParallel::new().gpus(0), "--gpus 0");
@@ -86,7 +86,7 @@ fn several_gpus_are_measured_with_their_link() {
     let name = "several_gpus_are_measured_with_their_link";
     let _one = testing::one_at_a_time();
     let Some(_) = testing::two_gpus(name) else { return };
-    // One that is timed by itself, and one that is timed in turn.
+    // The first shape is timed by itself, the second in turn.
     let experiment = TensorParallel::new().shapes([(1000, 520, 700), (4096, 4096, 4096)]).dtypes([Dtype::F16]);
     let run = quick("cuda:0").run(&experiment).unwrap();
     println!("{:#?}", run.notes);

@@ -1,4 +1,4 @@
-//! What a GPU does in a step, as CUPTI records it.
+//! Tests of the GPU's activity in a training step, as CUPTI records it.
 
 use warpbook::charts;
 use warpbook::device::{Bench, testing};
@@ -9,7 +9,7 @@ fn lab() -> Lab {
     Lab::open("cuda").unwrap().with_bench(Bench { samples: 5, budget_s: 0.3, warmup: 3, ..Bench::default() })
 }
 
-/// What has to hold for any step.
+/// Checks the properties that hold for any step.
 fn check(run: &Run, b: &Breakdown, m: &Measurement) {
     let who = format!("{} at {}: {b:#?}", b.rung, b.problem.label);
     let figures = [b.whole_median_us(), b.idle_median_us(), b.between_median_us()].map(|us| us.unwrap_or(f64::NAN));
@@ -19,20 +19,20 @@ fn check(run: &Run, b: &Breakdown, m: &Measurement) {
     assert_eq!(b.between_us.len() + 1, b.whole_us.len(), "{who}");
     // Operations that run at once count twice.
     assert!(b.sum_us() >= 0.95 * (whole - idle), "{who}");
-    // Kernels take as long as without a recorder; what lies between them may take longer.
+    // Kernels take as long as without a recorder; gaps between them may be longer.
     let timed = m.median_us().unwrap();
     assert!(whole - idle <= 1.5 * timed, "busy for {} us of {timed} us that were timed: {who}", whole - idle);
     assert!(whole + between >= 0.7 * timed, "{whole} and {between} us, {timed} us were timed: {who}");
-    // Each multiplication of the step belongs to an operation, and all that was launched to some.
+    // Each multiplication of the step belongs to an operation, and every launched kernel to some operation.
     assert_eq!(b.operations.iter().map(|o| o.flops).sum::<u64>(), b.problem.flops, "{who}");
     let names: Vec<&str> = b.operations.iter().map(|o| o.name.as_str()).collect();
     for part in ["batch", "loss", "optimiser", "fc1 forward", "fc1 weight gradient"] {
         assert!(names.contains(&part), "no {part}: {who}");
     }
-    // Where the optimiser's last block ends the step, that is no operation; the libraries' rungs are variants of such a one.
+    // The optimiser's last block that ends the step is not an operation; the libraries' rungs are variants of such a rung.
     let has_last_block = b.rung.starts_with("13_last_block") || b.rung.starts_with("stock");
     assert_eq!(names.contains(&"end of the step"), !has_last_block, "{who}");
-    // On their own, kernels share nothing and wait for nothing.
+    // Alone, kernels share nothing and wait for nothing.
     let is_serial = ["01", "06", "08"].iter().any(|first| b.rung.starts_with(first));
     assert_eq!(b.has_alone(), !is_serial, "{who}");
     assert!(b.sum_alone_us() > 0.5 * (whole - idle) && b.sum_alone_us() < 2.0 * b.sum_us(), "{who}");
@@ -88,16 +88,16 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     for b in &run.breakdowns {
         check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());
     }
-    // All rungs at the main problem, and our fastest in each precision at the other.
-    let of = |i: usize| -> Vec<&str> {
+    // The record has all rungs at the main problem, and at the other one Warpbook's fastest in each precision.
+    let recorded = |i: usize| -> Vec<&str> {
         run.breakdowns.iter().filter(|b| b.problem == run.problems[i]).map(|b| b.rung.as_str()).collect()
     };
-    // One of ours needs compute capability 9.0, and one a library.
+    // One of Warpbook's rungs needs compute capability 9.0, and one needs a library.
     let measured =
         |id: &str, i: usize| run.measurement(id, &run.problems[i]).filter(|m| m.is_valid()).and_then(|m| m.median_us());
     let expect: Vec<&str> = rungs.iter().copied().filter(|id| measured(id, 0).is_some()).collect();
     assert!(expect.len() >= 6, "{expect:?}");
-    assert_eq!(of(0), expect);
+    assert_eq!(recorded(0), expect);
     let fastest_of = |precision: &str| {
         let is_of = |id: &&str| if precision.is_empty() { *id == rungs[0] } else { id.ends_with(precision) };
         let all = rungs[..7].iter().copied().filter(is_of);
@@ -105,8 +105,8 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     };
     let mut expect: Vec<&str> = ["", "fp16", "bf16"].into_iter().filter_map(fastest_of).collect();
     expect.sort_by_key(|id| rungs.iter().position(|rung| rung == id));
-    assert_eq!(of(1), expect);
-    // A branch of the graph runs on a stream, so that two branches have more streams than one has. The driver names them, and may use more.
+    assert_eq!(recorded(1), expect);
+    // Two branches of a graph have more streams than one, as each runs on a stream. The driver names them, and may use more.
     let streams = |rung: &str| {
         let mut all: Vec<&str> = run.spans_of(rung, &run.problems[0]).iter().map(|s| s.stream.as_str()).collect();
         all.sort_unstable();

@@ -1,4 +1,4 @@
-//! X-rays on a GPU: every rung that lessons look into.
+//! Tests of X-rays on a GPU, for every rung that lessons look into.
 
 use std::time::{Duration, Instant};
 use warpbook::device::{Bench, CudaDevice, testing};
@@ -6,7 +6,7 @@ use warpbook::record::xray::phase;
 use warpbook::record::{ChartKind, Dtype, Run, Xray};
 use warpbook::{Event, Experiment, Lab, Matmul, Regression, Training};
 
-/// How far the clock of an SM may be off, in nanoseconds: a message to L2 and back takes less.
+/// Largest error of an SM's clock, in nanoseconds: a message to L2 and back takes less.
 const MOST_ERROR_NS: f64 = 2000.0;
 
 fn lab() -> Lab {
@@ -16,7 +16,7 @@ fn lab() -> Lab {
 /// Seconds that an X-ray may take, its compilation included. A kernel that hangs is an error long before.
 const LIMIT_S: u64 = 180;
 
-/// What `work` makes, given a lab that notes its stages; it panics where that takes longer than the limit, with the stage that lasts.
+/// Returns the result of `work`, given a lab that notes its stages; panics after the limit, naming the current stage.
 fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R + Send + 'static) -> R {
     use std::sync::{Arc, Mutex, mpsc};
     let begun = Instant::now();
@@ -49,11 +49,11 @@ fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R +
     }
 }
 
-/// What holds of any X-ray.
+/// Takes an X-ray and checks the properties that hold for any.
 fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: &str) -> Xray {
     let taken = lab.xray(experiment, rung).unwrap_or_else(|e| panic!("{rung}: {e}"));
     let run = &taken.run;
-    // Results are checked with marks on, and while they are recorded: an error otherwise.
+    // Results are checked with marks on, and during the recording; a wrong one is an error.
     assert!(run.measurements[0].is_valid(), "{rung}: {:?}", run.measurements[0].check);
     let x = run.xrays[0].clone();
     let said = |what: &str| format!("{rung}: {what}: {:?}, notes {:?}", x.kernels, run.notes);
@@ -82,7 +82,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
     }
     assert!(named > 0, "{}", said("phases"));
     for (k, kernel) in x.kernels.iter().enumerate() {
-        // In a graph several launches of one kernel may have different grids.
+        // In a graph, several launches of one kernel may have different grids.
         let seen = x.blocks_of(k).count() as u64;
         assert!(seen == kernel.blocks || run.experiment == "training", "{}: {seen}", said("every block is there"));
     }
@@ -135,7 +135,7 @@ fn rungs_of_the_product_are_looked_into() {
     }
 }
 
-/// With all settings as they are: of the ladder's hundred tiles only one is compiled.
+/// All settings are the defaults: of the ladder's hundred tiles only one is compiled.
 #[test]
 fn a_product_has_its_tile_without_a_search() {
     let _one = testing::one_at_a_time();
@@ -156,7 +156,7 @@ fn a_product_has_its_tile_without_a_search() {
     let tile = taken.run.measurements[0].tile.clone();
     assert_eq!(tile.as_deref(), by_costs.as_ref().map(|c| &*c.tile.id));
     assert_eq!(Some(&taken.run.xrays[0].kernels[0].tile), tile.as_ref());
-    // The same with a tile that is asked for, whose blocks come in clusters.
+    // A tile that was asked for, whose blocks come in clusters, behaves alike.
     let asked = within_the_limit("the same in clusters of two", move |lab| {
         lab.xray(&product().tile("128x256s4c2g8"), "14_overlapped_store").unwrap_or_else(|e| panic!("{e}"))
     });
@@ -185,7 +185,7 @@ fn rungs_of_the_regression_are_looked_into() {
     }
 }
 
-/// As a published record gets its X-ray: at other epochs than the ladder's, and thinned out.
+/// Takes an X-ray as for a published record: with another number of epochs than the ladder, and thinned out.
 #[test]
 fn an_x_ray_joins_the_record_of_its_ladder() {
     let _one = testing::one_at_a_time();
@@ -207,7 +207,7 @@ fn an_x_ray_joins_the_record_of_its_ladder() {
     let [short, whole] = &joined.xrays[..] else { panic!("{} X-rays", joined.xrays.len()) };
     assert!(short.problem != whole.problem && joined.main_problem() == Some(&whole.problem));
     let [before, after] = [&ladder, &joined].map(|run| run.to_json().unwrap().len());
-    // The SMs' clocks and the samples come on top of the marks.
+    // The clocks of the SMs and the samples come on top of the marks.
     assert!(after - before < 2 * (limit + 40_000), "{} bytes for two X-rays", after - before);
     let again = Run::from_json(joined.to_json().unwrap().as_bytes()).unwrap();
     assert!(warpbook::charts::draw().chart(&again, &short.problem, ChartKind::Xray).is_ok());
@@ -221,14 +221,14 @@ fn a_step_of_training_is_looked_into() {
         return testing::skip("a_step_of_training_is_looked_into", "needs a Hopper GPU", "this is another one");
     }
     let step = Training::quick().batches([64]).steps(2);
-    // In fp16 the norm of the gradients is needed, too.
+    // In fp16 the step also needs the norm of the gradients.
     let x = looked_at(&device, &lab(), &step, "13_last_block_fp16");
     for entry in ["shifted_windows", "shifted_gradient", "few_forward", "few_gradient", "sum_squares_last"] {
         let place = x.kernels.iter().position(|k| k.entry == entry);
         let times = x.phase_times(place.unwrap_or_else(|| panic!("{entry} of {:?}", x.kernels)));
         assert!(times.len() > 1, "{entry}: {times:?}");
     }
-    // The small kernels around these have none.
+    // The small kernels around these have no marks.
     assert!(x.unmarked_kernels.len() > 3, "{:?}", x.unmarked_kernels);
     assert!(x.unmarked_kernels.iter().all(|u| x.kernels.iter().all(|k| k.entry != *u)), "{:?}", x.unmarked_kernels);
 }

@@ -1,4 +1,4 @@
-//! On which GPU these sources were tested: what `data/gpu-tests.json` says, and whether it is about these sources.
+//! Says on which GPU these sources were tested, according to `data/gpu-tests.json`, and whether that report is about these sources.
 
 use crate::process::{command, output};
 use crate::workspace::Workspace;
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 
-/// The report of the last tests on a GPU, below the root.
+/// Report of the last tests on a GPU, below the root.
 const REPORT: &str = "data/gpu-tests.json";
 /// Folders of the sources that tests on a GPU depend on.
 const FOLDERS: [&str; 2] = ["kernels", "crates"];
-/// Crates that no such test depends on.
+/// Crates that tests on a GPU do not depend on.
 const NOT_ON_A_GPU: [&str; 2] = ["crates/xtask", "crates/warpbook-charts"];
 
 /// Tests that ran on this machine's GPU.
@@ -25,29 +25,29 @@ pub struct Here {
     pub failed: u32,
 }
 
-/// Names and driver of this machine's GPUs, as nvidia-smi prints them; empty without it.
+/// Returns names and drivers of this machine's GPUs, as nvidia-smi prints them; empty without it.
 pub fn devices() -> Vec<String> {
     let smi = output(command("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]));
     smi.unwrap_or_default().lines().map(|l| l.trim().to_owned()).collect()
 }
 
-/// A sentence that says on which GPU the checkout's sources were tested, or why that does not count.
+/// Returns a sentence that says on which GPU the checkout's sources were tested, or why that does not count.
 pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
     let report = match fs::read_to_string(w.path(REPORT)) {
         Ok(text) => Report::parse(&text).map(Some),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.to_string()),
     };
-    format!("GPU: {}", verdict(here, report, Sources::of(w).as_ref()))
+    format!("GPU: {}", verdict(here, report, Sources::from_git(w).as_ref()))
 }
 
-/// The report that was made on a machine with a GPU.
+/// Report that was made on a machine with a GPU.
 #[derive(Debug, Clone, PartialEq)]
 struct Report {
     devices: Vec<String>,
     /// Part that the names of the test executables that ran have in common; empty if all of them ran.
     filter: String,
-    /// Git's tree of each source; `None` where they had changes that were not committed.
+    /// Git's tree of each source; `None` if the sources had uncommitted changes.
     trees: Option<BTreeMap<String, String>>,
     passed: u64,
     failed: u64,
@@ -57,7 +57,7 @@ struct Report {
 }
 
 impl Report {
-    /// Reads one; the error says what is wrong with it.
+    /// Parses a report; the error says what is wrong with it.
     fn parse(json: &str) -> Result<Self, String> {
         let v: Value = serde_json::from_str(json).map_err(|e| format!("it is not valid JSON: {e}"))?;
         let count = |name: &str| v[name].as_u64().ok_or_else(|| format!("its `{name}` is not a count"));
@@ -88,18 +88,18 @@ impl Report {
     }
 }
 
-/// The sources of a checkout that tests on a GPU depend on.
+/// Sources of a checkout that tests on a GPU depend on.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Sources {
-    /// Git's tree of each at HEAD, by its path.
+    /// Git's tree of each source at HEAD, by its path.
     trees: BTreeMap<String, String>,
-    /// Files with changes since then.
+    /// Files that have changed since HEAD.
     edited: BTreeSet<String>,
 }
 
 impl Sources {
-    /// Asks git; `None` where there is no git, or no commit.
-    fn of(w: &Workspace) -> Option<Self> {
+    /// Asks git for the sources; `None` without git or without a commit.
+    fn from_git(w: &Workspace) -> Option<Self> {
         let git = |args: &[&str]| output(command("git").args(args).current_dir(&w.root));
         let listed = git(&["ls-tree", "HEAD", "kernels", "crates/"])?;
         let changed = git(&[&["diff", "--name-only", "--no-renames", "-z", "HEAD", "--"], &FOLDERS[..]].concat())?;
@@ -109,7 +109,7 @@ impl Sources {
     }
 }
 
-/// The folders of `git ls-tree` that tests on a GPU depend on, with their trees.
+/// Returns the folders of `git ls-tree` that tests on a GPU depend on, with their trees.
 fn trees(listed: &str) -> BTreeMap<String, String> {
     let tree = |line: &str| {
         let (about, path) = line.split_once('\t')?;
@@ -119,7 +119,7 @@ fn trees(listed: &str) -> BTreeMap<String, String> {
     listed.lines().filter_map(tree).collect()
 }
 
-/// The source that a file belongs to.
+/// Returns the source that a file belongs to.
 fn source_of(file: &str) -> Option<String> {
     let source = match file.split('/').collect::<Vec<_>>()[..] {
         ["kernels", _, ..] => "kernels".to_owned(),
@@ -133,7 +133,7 @@ fn is_source(path: &str) -> bool {
     !NOT_ON_A_GPU.contains(&path)
 }
 
-/// Returns the verdict on the sources as they are `now`, which is `None` if git does not tell.
+/// Returns the verdict on the sources in the state `now`, which is `None` if git does not tell.
 fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Option<&Sources>) -> String {
     if let Some(here) = here {
         let on = names(&here.devices);
@@ -184,7 +184,7 @@ fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Opt
     }
 }
 
-/// GPUs of "name, driver" for people, those that are alike once.
+/// Returns the GPUs of "name, driver" for people, each kind once.
 fn names(devices: &[String]) -> String {
     let named = |d: &String| match d.rsplit_once(", ") {
         Some((name, driver)) => format!("{name} (driver {driver})"),
@@ -222,8 +222,8 @@ mod tests {
         Sources { trees: report().trees.unwrap(), edited: BTreeSet::new() }
     }
 
-    /// The verdict on a changed report of the sources that it is about.
-    fn of(change: impl Fn(&mut Report)) -> String {
+    /// Returns the verdict on a changed report about unchanged sources.
+    fn verdict_after(change: impl Fn(&mut Report)) -> String {
         let mut report = report();
         change(&mut report);
         verdict(None, Ok(Some(report)), Some(&now()))
@@ -232,12 +232,12 @@ mod tests {
     #[test]
     fn the_same_sources_are_tested() {
         let on = "on NVIDIA H200 (driver 580.159.04) with exactly these sources.";
-        assert_eq!(of(|_| {}), format!("all 161 tests passed {on}"));
-        // What no test on a GPU depends on may differ.
+        assert_eq!(verdict_after(|_| {}), format!("all 161 tests passed {on}"));
+        // Sources that tests on a GPU do not depend on may differ.
         let unrelated = |r: &mut Report| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
-        assert_eq!(of(unrelated), format!("all 161 tests passed {on}"));
+        assert_eq!(verdict_after(unrelated), format!("all 161 tests passed {on}"));
         let two = |r: &mut Report| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
-        assert!(of(two).contains("on A (driver 1), B (driver 1) with"));
+        assert!(verdict_after(two).contains("on A (driver 1), B (driver 1) with"));
     }
 
     #[test]
@@ -258,10 +258,10 @@ mod tests {
         let untested = |said: String, why: &str| {
             assert!(said.starts_with("these sources were not tested on a GPU (") && said.contains(why), "{said}");
         };
-        untested(of(|r| r.filter = "gemm".into()), "`gemm`");
-        untested(of(|r| r.trees = None), "uncommitted");
-        untested(of(|r| r.devices.clear()), "names no GPU");
-        untested(of(|r| r.passed = 0), "counts no test");
+        untested(verdict_after(|r| r.filter = "gemm".into()), "`gemm`");
+        untested(verdict_after(|r| r.trees = None), "uncommitted");
+        untested(verdict_after(|r| r.devices.clear()), "names no GPU");
+        untested(verdict_after(|r| r.passed = 0), "counts no test");
         untested(verdict(None, Ok(None), Some(&now())), "there is no data/gpu-tests.json");
         untested(verdict(None, Err("it is cut off".into()), Some(&now())), "it is cut off");
         assert!(verdict(None, Ok(Some(report())), None).contains("cannot be told without git"));
@@ -270,12 +270,12 @@ mod tests {
     #[test]
     fn failures_there_are_named() {
         let two = |r: &mut Report| (r.failed, r.failures) = (2, vec!["a::b".into(), "c".into()]);
-        let said = of(two);
+        let said = verdict_after(two);
         assert!(said.starts_with("2 tests failed on NVIDIA H200") && said.ends_with(": a::b, c."), "{said}");
-        assert!(of(|r| r.failed = 1).starts_with("1 test failed on"), "{said}");
-        let skipped = of(|r| r.skipped = vec!["d: needs cuBLAS".into()]);
+        assert!(verdict_after(|r| r.failed = 1).starts_with("1 test failed on"), "{said}");
+        let skipped = verdict_after(|r| r.skipped = vec!["d: needs cuBLAS".into()]);
         assert!(skipped.starts_with("1 test did not run on") && skipped.contains("d: needs cuBLAS"), "{skipped}");
-        assert!(of(|r| r.ignored = 3).starts_with("3 tests did not run on"));
+        assert!(verdict_after(|r| r.ignored = 3).starts_with("3 tests did not run on"));
     }
 
     #[test]
@@ -315,30 +315,30 @@ mod tests {
             done.unwrap_or_else(|| panic!("git {args:?} failed"))
         };
         git(&["init", "--quiet"]);
-        assert_eq!(Sources::of(&w), None, "there is no commit yet");
+        assert_eq!(Sources::from_git(&w), None, "there is no commit yet");
         for file in ["kernels/a.cu", "crates/NOTES.md", "crates/one/lib.rs", "crates/xtask/main.rs", "crates/two/x.rs"]
         {
             write(file, "1");
         }
         git(&["add", "."]);
         git(&["commit", "--quiet", "--message", "one"]);
-        let clean = Sources::of(&w).unwrap();
+        let clean = Sources::from_git(&w).unwrap();
         assert_eq!(clean.trees.keys().collect::<Vec<_>>(), ["crates/one", "crates/two", "kernels"]);
         assert_eq!(clean.trees["kernels"], git(&["rev-parse", "HEAD:kernels"]));
         assert!(clean.edited.is_empty());
-        // Changed, removed, new and unrelated.
+        // One file each is changed, removed, new and unrelated.
         write("kernels/a.cu", "2");
         fs::remove_file(tmp.path().join("crates/one/lib.rs")).unwrap();
         write("crates/three/ä b.rs", "1");
         write("crates/xtask/main.rs", "2");
         write("crates/NOTES.md", "2");
-        let edited = Sources::of(&w).unwrap();
+        let edited = Sources::from_git(&w).unwrap();
         assert_eq!(edited.trees, clean.trees);
         assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
-        // The report is found at the root.
+        // The report is looked for at the root.
         assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
         write(REPORT, MADE);
         assert!(tested(&w, None).contains("changed since: crates/one, "));
-        assert!(Sources::of(&Workspace { root: Path::new("/no/such/folder").into(), ..w }).is_none());
+        assert!(Sources::from_git(&Workspace { root: Path::new("/no/such/folder").into(), ..w }).is_none());
     }
 }

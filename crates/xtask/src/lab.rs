@@ -28,7 +28,7 @@ const FRESH: &str = "fresh-";
 
 /// Runs the command.
 pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
-    // The programs it starts get Ctrl-C themselves and end in their own way; a second one ends the command at once.
+    // The programs that this command starts receive Ctrl-C themselves and end in their own way; a second one ends the command at once.
     ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
@@ -36,8 +36,8 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     })?;
     let begin = Instant::now();
     let cuda = nvrtc::Cuda::probe(w);
-    // The only installation before the first results: a GPU has none without it, and elsewhere they show what the kernels
-    // compile to. Without notebooks and a GPU nothing is worth a Python environment.
+    // Nothing else is installed before the first results: a GPU has none without NVRTC, and elsewhere it shows what the kernels compile to. Without notebooks
+    // and a GPU a Python environment is not worth it.
     let on_gpu = cuda.devices > 0 && args.device.as_deref() != Some("cpu");
     if on_gpu || !args.no_notebooks {
         nvrtc::offer(w, &cuda);
@@ -84,7 +84,7 @@ fn build_program(w: &Workspace) -> Result<()> {
     run(cargo(w).args(["build", "--release", "--package", "warpbook-cli"]))
 }
 
-/// Runs the quick suite; gives its records, the first experiment's first.
+/// Runs the quick suite; returns its records, the first experiment's first.
 fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     say("Building the warpbook program (1 to 3 minutes the first time)");
     build_program(w)?;
@@ -100,7 +100,7 @@ fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     let status = suite.status().with_context(|| format!("`{}` cannot be started", show(&suite)))?;
     let mut records = files_below(&folder, &[])?;
     records.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    // In the order of the experiments.
+    // The records come in the order of the experiments.
     records.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
     if records.is_empty() {
         bail!("the quick suite wrote no record ({status})");
@@ -111,7 +111,7 @@ fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     Ok(records)
 }
 
-/// A fresh record's name on the page.
+/// Returns a fresh record's name on the page.
 fn name_on_page(record: &Path) -> String {
     format!("{FRESH}{}", record.file_name().unwrap_or_default().to_string_lossy())
 }
@@ -173,13 +173,13 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     }
     println!("\nStopping");
     if let Some(jupyter) = &mut jupyter {
-        // It ends its kernels first.
+        // JupyterLab ends its kernels first.
         jupyter.process.stop(Duration::from_secs(15));
     }
     Ok(())
 }
 
-/// JupyterLab with the lessons, which it trusts. Its notebooks know the page at this address, so that what they write has a link to it.
+/// Starts JupyterLab with the lessons, which it trusts. Its notebooks know the page at this address, so that they print a link to it with each record.
 fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>) -> Result<Jupyter> {
     if let Err(e) = jupyter::trust(w, venv, &[], &notebooks::all(w)?) {
         eprintln!(
@@ -191,21 +191,21 @@ fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>)
     Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &variables)
 }
 
-/// Returns the variables by which notebooks know the page and the folder whose records it shows: `crates/warpbook-lab/src/page.rs` reads both.
+/// Returns the variables that tell notebooks the page and the folder whose records it shows: `crates/warpbook-lab/src/page.rs` reads both.
 fn of_the_page(w: &Workspace, page: Option<String>) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let folder = w.root.clone();
     page.into_iter()
         .flat_map(move |address| [("WARPBOOK_LAB_PAGE", address.into()), ("WARPBOOK_LAB_FOLDER", folder.clone())])
 }
 
-/// The PATH of JupyterLab's terminals and kernels: it begins with the folder of the program `warpbook`.
+/// Returns the PATH of JupyterLab's terminals and kernels: it begins with the folder of the program `warpbook`.
 fn with_program(w: &Workspace, path: Option<&OsStr>) -> Result<OsString> {
     let others = path.map(std::env::split_paths).into_iter().flatten();
     std::env::join_paths(std::iter::once(w.target.join("release")).chain(others))
         .with_context(|| format!("{} cannot be put on the PATH", w.target.display()))
 }
 
-/// The first lesson, by its path below `notebooks/`.
+/// Returns the first lesson, by its path below `notebooks/`.
 fn first_notebook(w: &Workspace) -> Option<String> {
     let folder = w.path("notebooks");
     let files = files_below(&folder, &[]).ok()?;
@@ -213,7 +213,7 @@ fn first_notebook(w: &Workspace) -> Option<String> {
     Some(first.strip_prefix(&folder).ok()?.to_string_lossy().replace(' ', "%20"))
 }
 
-/// Seconds since 1970 (UTC) as 20260131-235959.
+/// Formats seconds since 1970 (UTC) as 20260131-235959.
 fn date(unix_s: u64) -> String {
     let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(unix_s)).to_string();
     text.replace(['-', ':', 'Z'], "").replace('T', "-")

@@ -27,7 +27,7 @@ use workspace::Workspace;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Install nothing: what is missing is named, and the command fails.
+    /// Install nothing: if something is missing, name it and fail.
     #[arg(long, global = true)]
     no_install: bool,
 }
@@ -38,10 +38,10 @@ enum Command {
     Lab(LabArgs),
     /// Run every check: format, lints, docs, tests, kernels, notebooks, the viewer in a browser.
     Test {
-        /// Only what needs no Python, wasm or browser: format, lints, docs, tests, kernels, published files.
+        /// Run only steps that need no Python, wasm or browser: format, lints, docs, tests, kernels, published files.
         #[arg(long)]
         quick: bool,
-        /// Only the steps whose names hold one of these texts, as "viewer,notebooks".
+        /// Run only steps whose names contain one of these texts, as "viewer,notebooks".
         #[arg(long, value_name = "TEXT", value_delimiter = ',')]
         only: Vec<String>,
     },
@@ -53,9 +53,9 @@ enum Command {
         #[arg(long)]
         write: bool,
     },
-    /// Write what is generated from data/results: its index, the JSON Schema, the tables of README.md and data/README.md, pictures.
+    /// Write all files that are generated from data/results: its index, the JSON Schema, the tables of README.md and data/README.md, pictures.
     Publish {
-        /// Write nothing, and fail where a file is stale.
+        /// Write nothing, and fail if a file is stale.
         #[arg(long)]
         check: bool,
     },
@@ -70,13 +70,13 @@ struct LabArgs {
     /// Leave Jupyter out: no Python, no evcxr.
     #[arg(long)]
     no_notebooks: bool,
-    /// The device of the quick suite: cuda:0, cpu or best.
+    /// Device of the quick suite: cuda:0, cpu or best.
     #[arg(long, env = "WARPBOOK_DEVICE")]
     device: Option<String>,
-    /// JupyterLab's port on 127.0.0.1; a busy one gives way to the next free one.
+    /// JupyterLab's port on 127.0.0.1; if it is busy, the next free one is taken.
     #[arg(long, default_value_t = 8888)]
     port: u16,
-    /// The viewer's port on 127.0.0.1; a busy one gives way to the next free one.
+    /// Viewer's port on 127.0.0.1; if it is busy, the next free one is taken.
     #[arg(long, default_value_t = 8787)]
     viewer_port: u16,
 }

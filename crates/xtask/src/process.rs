@@ -1,4 +1,4 @@
-//! Other programs: found, started, waited for.
+//! Other programs: finding, starting and ending them.
 
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The first program of that name on `PATH`.
+/// Returns the first program of that name on `PATH`.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
@@ -20,13 +20,12 @@ pub fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns true if this process may do what root may.
+/// Returns true if this process has root's rights.
 pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.trim_ascii() == b"0")
 }
 
-/// A command that sees the caller's environment without what `cargo run` added to it: a build that it starts
-/// would otherwise differ from the user's own.
+/// Returns a command with the caller's environment, without the variables of `cargo run`: a build that it starts would otherwise differ from the user's own.
 pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
@@ -39,14 +38,14 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Cargo, in the root of the checkout.
+/// Returns a command of Cargo in the root of the checkout.
 pub fn cargo(w: &Workspace) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&w.root);
     cargo
 }
 
-/// The standard output of a program that succeeded, without white space at its ends.
+/// Returns the standard output of a program that succeeded, without white space at its ends.
 pub fn output(command: &mut Command) -> Option<String> {
     let out = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
@@ -71,7 +70,7 @@ pub fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<
     }
 }
 
-/// A new log, and the folder that holds it.
+/// Creates a log, and the folder that holds it.
 pub fn log_file(log: &Path) -> Result<File> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -86,7 +85,7 @@ fn check(shown: &str, status: ExitStatus) -> Result<()> {
     Ok(())
 }
 
-/// A command as one would type it, long paths and arguments cut short.
+/// Returns a command as one would type it, with long paths and arguments shortened.
 pub fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut text = program.file_name().unwrap_or(command.get_program()).to_string_lossy().into_owned();
@@ -101,24 +100,24 @@ pub fn show(command: &Command) -> String {
     text
 }
 
-/// A child that does not outlive its owner.
+/// Child process that does not outlive its owner.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
 }
 
 impl Guard {
-    /// Takes a child over.
+    /// Takes over a child process.
     pub fn new(child: Child) -> Self {
         Self { child }
     }
 
-    /// The child itself.
+    /// Returns the child process.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// Its exit status, if it ended within the limit.
+    /// Returns its exit status if it ended within the limit.
     pub fn wait_for(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let begin = Instant::now();
         loop {
@@ -132,7 +131,7 @@ impl Guard {
         }
     }
 
-    /// Asks it to end, and ends it after the grace.
+    /// Asks the child process to end, and ends it after the grace period.
     pub fn stop(&mut self, grace: Duration) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;

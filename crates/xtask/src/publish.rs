@@ -1,6 +1,7 @@
 //! Generates files from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the table of the README. The same
 //! check reads the links and paths of all Markdown files.
 
+mod computes;
 mod links;
 mod overview;
 mod surveys;
@@ -15,6 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tables::is_of_the_guide;
+use warpbook_charts::{Options, Rungs};
 use warpbook_record::{ChartKind, Run, SCHEMA};
 
 const INDEX: &str = "index.json";
@@ -22,18 +24,18 @@ const BEGIN: &str = "<!-- results:begin -->";
 const END: &str = "<!-- results:end -->";
 const NONE: &str = "No results are published yet.";
 
-/// A record as it lies in `data/results`.
+/// Record in `data/results`.
 #[derive(Debug)]
 pub struct Record {
-    /// Its file's name.
+    /// Name of its file.
     pub file: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
-    /// Its parsed text.
+    /// Parsed text.
     pub run: Run,
-    /// `true` if it is one of the project's own.
+    /// True if it is one of the project's own.
     pub published: bool,
-    /// The file of the published record that it is shown next to, and the sentence that is shown there.
+    /// File of the published record that it is shown next to, and the sentence that is shown there.
     pub beside: Option<(String, String)>,
 }
 
@@ -48,7 +50,7 @@ impl Record {
     }
 }
 
-/// The published records: in the order of the index that is there, then new ones, the earliest first.
+/// Reads the published records: in the order of the present index, then new ones, the earliest first.
 pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     let folder = w.path("data/results");
     if !folder.exists() {
@@ -62,7 +64,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
             found.push(Record { published: true, ..Record::new(name, text)? });
         }
     }
-    // The page opens with the first, and the tables begin with it.
+    // The page and the tables begin with the first record.
     let listed = fs::read_to_string(folder.join(INDEX)).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
     let listed: Vec<&str> = listed
         .iter()
@@ -75,18 +77,20 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     Ok(found)
 }
 
-/// The index that the page reads: `records` in the order they are offered, each with `file` (relative to the index),
-/// `experiment`, `title`, `device` and `date` (RFC 3339), and what it says first: `headline`, and `ladder`, heights from 0 to 1.
-/// One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
+/// Returns the index that the page reads: `records` in the order in which they are offered, each with `file` (relative to the index), `experiment`, `title`,
+/// `device` and `date` (RFC 3339), a line that says what it `computes`, its `headline`, `ladder`, heights from 0 to 1, and `cells`, the cells of its row if it
+/// is shown in a table. One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
-        let (headline, heights) = warpbook_charts::in_short(&r.run);
+        let (headline, heights, cells) = warpbook_charts::record_summary(&r.run);
         let mut entry = json!({
             "headline": headline,
             "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
             "file": r.file,
             "experiment": r.run.experiment,
+            "computes": computes::computes(&r.run),
             "title": r.run.title,
+            "cells": cells,
             "device": r.run.environment.device.name,
             "date": r.run.created,
         });
@@ -101,12 +105,12 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     json!({ "records": entries.collect::<Vec<_>>() })
 }
 
-/// Pretty JSON with a newline at its end.
+/// Formats JSON with indentation and a newline at its end.
 pub fn pretty(value: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
-/// `cargo xtask publish`.
+/// Runs `cargo xtask publish`.
 pub fn run(w: &Workspace, check_only: bool) -> Result<ExitCode> {
     let stale: Vec<_> = generated(w)?.into_iter().filter(|(path, text)| !is_current(path, text)).collect();
     for (path, text) in &stale {
@@ -125,7 +129,7 @@ pub fn run(w: &Workspace, check_only: bool) -> Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The step of `cargo xtask test`.
+/// Runs the step of `cargo xtask test`.
 pub fn check(w: &Workspace) -> Result<Report> {
     let files = generated(w)?;
     let stale: Vec<_> = files.iter().filter(|(path, text)| !is_current(path, text)).map(|(p, _)| w.show(p)).collect();
@@ -163,30 +167,31 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// A file with its generated section as it should be.
+/// Returns a file's path, and its text with the generated section up to date.
 fn filled(w: &Workspace, file: &str, section: &str) -> Result<(PathBuf, String)> {
     let path = w.path(file);
     let text = fs::read_to_string(&path).with_context(|| format!("{file} cannot be read"))?;
     Ok((path, replace_section(&text, section).with_context(|| file.to_owned())?))
 }
 
-/// The charts of a record as files: (name, SVG). The ladder, the record's heat map or else its sweep, and the
-/// roofline, of those that the record's descriptor names.
+/// Draws the charts of a record as files: (name, SVG). These are the rungs of the ladder that tell its story, the record's heat map or else its sweep, and
+/// the roofline, if the record's descriptor names them.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };
     let (stem, run) = (record.file.trim_end_matches(".json"), &record.run);
     let has = |kind| run.descriptor.has(kind);
     let over_sizes = if has(ChartKind::HeatMap) { ("shapes", ChartKind::HeatMap) } else { ("sweep", ChartKind::Sweep) };
     let charts = [("ladder", ChartKind::Ladder), over_sizes, ("roofline", ChartKind::Roofline)];
-    // A record that has nothing to draw has no picture.
+    let options = Options { rungs: Rungs::Story, ..Options::default() };
+    // A record without data for a chart has no picture of it.
     let drawn = charts
         .into_iter()
         .filter(|(_, kind)| has(*kind))
-        .filter_map(|(name, kind)| Some((name, warpbook_charts::draw().chart(run, problem, kind).ok()?)));
+        .filter_map(|(name, kind)| Some((name, options.chart(run, problem, kind).ok()?)));
     drawn.map(|(name, chart)| (format!("{stem}-{name}.svg"), chart.svg.standalone())).collect()
 }
 
-/// The text with everything between its two marks replaced.
+/// Returns the text with everything between its two marks replaced.
 fn replace_section(text: &str, section: &str) -> Result<String> {
     let places = |mark: &str| text.match_indices(mark).map(|(i, _)| i).collect::<Vec<_>>();
     match (places(BEGIN).as_slice(), places(END).as_slice()) {
@@ -233,7 +238,7 @@ mod tests {
             .filter_map(|(path, _)| Some(path.file_name()?.to_str()?.to_owned()))
             .filter(|name| name.ends_with(".schema.json"))
             .collect();
-        // That of format 1 is frozen.
+        // The schema of format 1 is frozen.
         assert_eq!(schemas, ["run.v2.schema.json"]);
         assert!(w.path("data/schema/run.v1.schema.json").exists());
     }

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Says what begins now.
+/// Prints what begins now.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = if out.is_terminal() { writeln!(out, "\x1b[1m==> {line}\x1b[0m") } else { writeln!(out, "==> {line}") };
@@ -17,7 +17,7 @@ pub struct Report {
     pub passed: u32,
     /// Checks that failed.
     pub failed: u32,
-    /// Checks that did not run, and why.
+    /// Checks that did not run, with the reasons.
     pub skipped: Vec<(String, String)>,
     /// Figures for the table.
     pub note: String,
@@ -32,12 +32,12 @@ impl Report {
     }
 }
 
-/// A step that has run.
+/// Step that has run.
 #[derive(Debug)]
 struct Row {
     name: String,
     wall: Duration,
-    /// CPU time of the programs that the step ran, on all cores; `None` where the system does not tell.
+    /// CPU time of the programs that the step ran, on all cores; `None` if the system does not tell.
     cpu: Option<Duration>,
     report: Report,
 }
@@ -55,7 +55,7 @@ impl Steps {
         Self { only, rows: Vec::new() }
     }
 
-    /// Reports whether a step with this name runs.
+    /// Returns true if a step with this name runs.
     pub fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
     }
@@ -80,7 +80,7 @@ impl Steps {
         self.rows.push(Row { name: name.to_owned(), wall: begin.elapsed(), cpu, report });
     }
 
-    /// The steps as JSON: names, seconds and counts.
+    /// Returns the steps as JSON: names, seconds and counts.
     pub fn times(&self) -> anyhow::Result<String> {
         let row = |r: &Row| {
             serde_json::json!({
@@ -103,7 +103,7 @@ impl Steps {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.report.failed == 0)
     }
 
-    /// The table, what was skipped and why, what failed and why, a remark, and a last line of counts.
+    /// Returns the table, skipped checks and failures with their reasons, a remark, and a last line of counts.
     pub fn summary(&self, remark: &str) -> String {
         let head = ["step", "result", "time", "CPU time", "passed", "failed", "skipped", ""];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -139,12 +139,12 @@ impl Steps {
     }
 }
 
-/// CPU time of the programs that this one started and that have ended, and of the programs that they started.
+/// Returns the CPU time of the programs that this one started and that have ended, and of the programs that they started.
 fn cpu_of_programs() -> Option<Duration> {
     cpu_of_children(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// The fields `cutime` and `cstime` of `/proc/PID/stat`, in hundredths of a second.
+/// Returns the sum of the fields `cutime` and `cstime` of `/proc/PID/stat`, which are in hundredths of a second.
 fn cpu_of_children(stat: &str) -> Option<Duration> {
     // The name, the second field, may hold spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
@@ -152,7 +152,7 @@ fn cpu_of_children(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(10 * (next()? + next()?)))
 }
 
-/// "0.4 s", "12 s" or "3 min 20 s".
+/// Formats a time: "0.4 s", "12 s" or "3 min 20 s".
 pub fn seconds(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{:.1} s", time.as_secs_f64()),
@@ -161,7 +161,7 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-/// Rows in columns; the first row is the head. Cells that look like numbers are right-aligned.
+/// Aligns rows in columns; the first row is the head. Cells that look like numbers are right-aligned.
 pub fn table(rows: &[Vec<String>]) -> String {
     let width = |c: usize| rows.iter().map(|r| r.get(c).map_or(0, |t| t.chars().count())).max().unwrap_or(0);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

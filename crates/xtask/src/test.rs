@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check there is, and a table of them.
+//! `cargo xtask test`: all checks, and a table of their results.
 
 mod suite;
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Bytes that all steps leave in the build folder.
 const BUILD_BYTES: u64 = 16_000_000_000;
 
-/// An error where the disk would be full before all steps are done: what fails then says something else in every step.
+/// Returns an error if the disk would be full before all steps are done: each step would then fail with an error of its own.
 fn check_room(w: &Workspace) -> Result<()> {
     let built = files_below(&w.target, &[]).unwrap_or_default();
     let built: u64 = built.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
@@ -40,12 +40,12 @@ fn check_room(w: &Workspace) -> Result<()> {
 
 /// Folder of compiled kernels for all tests and notebooks, below the build folder.
 const KERNELS: &str = "xtask/kernels";
-/// The executable that compiles every kernel, on all cores.
+/// Executable that compiles every kernel, on all cores.
 const COMPILES_KERNELS: &str = "warpbook-device kernels";
-/// The executable that follows PyTorch's run.
+/// Executable that follows PyTorch's run.
 const GOLDEN: &str = "warpbook-nn golden";
 
-/// Runs all steps, or those that need no Python, wasm or browser, or those whose names hold one of the texts in `only`.
+/// Runs all steps, or only those that need no Python, wasm or browser, or only those whose names contain one of the texts in `only`.
 pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode> {
     if only.is_empty() {
         check_room(w)?;
@@ -67,7 +67,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
         Ok(Report::one(""))
     });
     steps.run("docs", || {
-        // Programs have no public documentation, and `warpbook` the program would overwrite that of the library.
+        // Programs have no public documentation, and the program `warpbook` would overwrite the library's.
         run(cargo(w).args(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings"))?;
         Ok(Report::one(""))
     });
@@ -93,7 +93,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
     Ok(if steps.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The steps that run Rust tests: the kernels are compiled first, into a folder in which all other tests find them. Returns what ran on a GPU.
+/// Runs the steps with Rust tests: the kernels are compiled first, into a folder in which all other tests find them. Returns the tests that ran on a GPU.
 fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here> {
     if !["tests, built", "kernels", "tests", "training"].iter().any(|name| steps.wants(name)) {
         return None;
@@ -103,7 +103,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         variables: vec![
             ("WARPBOOK_CACHE", kernels.clone().into()),
             ("WARPBOOK_TEST_CACHE", kernels.into()),
-            // Kernels are those of the cost model and of published findings: the same on every run.
+            // Kernels are chosen by the cost model and published findings, so that every run chooses alike.
             ("WARPBOOK_TUNE", "off".into()),
             ("WARPBOOK_KERNEL_REPORT", table.clone().into()),
         ],
@@ -111,7 +111,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         at_once: 1,
     };
     let mut all = Vec::new();
-    // The other steps need it, whichever of them was chosen.
+    // The other steps need it, even if it was not selected.
     steps.run_anyway("tests, built", || {
         all = suite::build(w)?;
         Ok(Report::one(format!("{} test programs", all.len())))
@@ -155,7 +155,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
     on_gpu
 }
 
-/// The first steps of PyTorch's run, on the CPU.
+/// Runs the first steps of PyTorch's run on the CPU.
 fn golden(executable: &[Executable], setting: &Setting) -> Result<Report> {
     if std::env::var_os("WARPBOOK_GOLDEN").is_none() || std::env::var_os("WARPBOOK_DATA").is_none() {
         let note = "WARPBOOK_GOLDEN and WARPBOOK_DATA name no folders".into();
@@ -165,7 +165,7 @@ fn golden(executable: &[Executable], setting: &Setting) -> Result<Report> {
     Ok(suite::run_all(executable, setting)?.0)
 }
 
-/// Makes sure that a part of Rust's toolchain is there.
+/// Ensures that a part of Rust's toolchain is installed.
 fn component(w: &Workspace, subcommand: &str, name: &str) -> Result<()> {
     let works = || output(cargo(w).args([subcommand, "--version"])).is_some();
     if works() {
@@ -183,7 +183,7 @@ fn component(w: &Workspace, subcommand: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The tests of the scripts that measure other frameworks; they need none of these to be installed.
+/// Runs the tests of the scripts that measure other frameworks; the frameworks need not be installed.
 fn scripts(w: &Workspace) -> Result<Report> {
     let venv = Venv::ensure(w)?;
     let mut test = venv.run_python();

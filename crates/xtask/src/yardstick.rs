@@ -1,5 +1,5 @@
-//! Time that this machine takes to compile a fixed program. Limits of time that are mostly compilation are multiplied by it, as a slower or busier
-//! machine would otherwise fail them whatever the code.
+//! Time that this machine takes to compile a fixed program. Time limits of steps that mostly compile are multiplied by it; otherwise a slower or busier machine
+//! would exceed them with any code.
 
 use crate::process::{command, run};
 use crate::workspace::Workspace;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Time of the program on two cores for which the limits are written.
 const REFERENCE: Duration = Duration::from_millis(1900);
-/// Copies of the functions below in the program.
+/// Number of copies of the functions below in the program.
 const COPIES: usize = 12;
 const PROGRAM: &str = r#"
 pub mod copy_N {
@@ -51,7 +51,7 @@ pub mod copy_N {
 }
 "#;
 
-/// Returns the factor by which a limit is to be multiplied here; at least 1.
+/// Returns the factor by which limits are multiplied on this machine; at least 1.
 pub fn slowness(w: &Workspace) -> Result<f64> {
     let folder = w.target.join("xtask/yardstick");
     fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;

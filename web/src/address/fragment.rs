@@ -69,7 +69,7 @@ pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static s
 /// The sentence about a record that is too large for a link.
 pub fn too_large(why: &str) -> String {
     format!(
-        "The record is too large for a link: {why}. Pass it on as a file: `warpbook share` makes one of it with the viewer inside."
+        "The record is too large for a link: {why}. Share it as a file: `warpbook share` makes one of it with the viewer inside."
     )
 }
 

@@ -19,18 +19,18 @@ impl App {
     /// The records that charts are of where the reader is, each with its device and its date.
     fn source_of_charts(&self) -> String {
         let compared = self.ticked().into_iter().map(|(entry, _)| entry).filter(|_| self.link.compares());
-        let of = |e: &Entry| {
+        let source = |e: &Entry| {
             let all =
                 [e.title.as_str(), &e.author, &e.device, &format::short_date(&e.created), &e.name].map(str::to_owned);
             all.into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ")
         };
-        let all: Vec<String> = self.chosen().into_iter().chain(compared).map(of).collect();
+        let all: Vec<String> = self.chosen().into_iter().chain(compared).map(source).collect();
         if all.is_empty() { "Class board".into() } else { all.join("; ") }
     }
 
     /// Handles a message.
     pub(super) fn update_report(&mut self, msg: ReportMsg) {
-        let of = self.source_of_charts();
+        let source = self.source_of_charts();
         let report = &mut self.report;
         match msg {
             ReportMsg::Show => return self.link.show_report(),
@@ -41,7 +41,7 @@ impl App {
             ReportMsg::Print => return browser::print(),
             ReportMsg::Add(chart) => {
                 let link = if browser::is_local() { String::new() } else { browser::address() };
-                let added = report.add(&chart, of, link);
+                let added = report.add(&chart, source, link);
                 let count = report.items.len();
                 self.notices.tell(match added {
                     Ok(()) => format!("Added to the report: {} now.", counted(count, "chart")),

@@ -11,7 +11,7 @@ use gloo_events::EventListener;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use warpbook_charts::Options;
+use warpbook_charts::{Options, Rungs};
 use warpbook_record::Run;
 
 /// The id of the page's heading, which has the focus once a reader came to another view.
@@ -155,7 +155,8 @@ impl App {
     /// The options of charts: the room that they have, and the window and lines that the link names.
     pub fn options(&self) -> Options {
         let picked = self.link.picked.clone();
-        Options { window: self.link.window, picked, ..Options::of_width(self.width) }
+        let rungs = if self.sheets.is_unfolded("ladder") { Rungs::Marked } else { Rungs::Story };
+        Options { window: self.link.window, picked, rungs, ..Options::of_width(self.width) }
     }
 
     /// What a step back of the history leads away from.

@@ -44,8 +44,12 @@ pub struct Entry {
     pub title: String,
     /// The experiment's name, where that is known.
     pub experiment: String,
+    /// A line that says what the experiment computes, where that is known.
+    pub computes: String,
     /// What it says first, where that is known.
     pub headline: String,
+    /// Cells of its row in a table: four for a pair, three for a training to an accuracy, else none.
+    pub cells: Vec<String>,
     /// Its ladder as heights from 0 to 1, where they are known.
     pub ladder: Vec<f64>,
     /// Its device, where that is known.
@@ -82,15 +86,17 @@ impl Entry {
 
     fn unread(key: String, name: String, origin: Origin) -> Self {
         let none = String::new;
-        let (title, experiment, headline) = (none(), none(), none());
+        let (title, experiment, computes, headline) = (none(), none(), none(), none());
         let (device, author, created) = (none(), none(), none());
-        let (ladder, state, mark) = (Vec::new(), State::Unread, none());
+        let (cells, ladder, state, mark) = (Vec::new(), Vec::new(), State::Unread, none());
         Self {
             key,
             name,
             title,
             experiment,
+            computes,
             headline,
+            cells,
             ladder,
             device,
             author,
@@ -107,7 +113,9 @@ impl Entry {
         Self {
             title: tidy(if r.title.trim().is_empty() { &r.experiment } else { &r.title }, MAX_TITLE),
             experiment: r.experiment,
+            computes: tidy(&r.computes, MAX_TEXT),
             headline: tidy(&r.headline, MAX_TEXT),
+            cells: r.cells.iter().map(|c| tidy(c, MAX_TEXT)).collect(),
             ladder: r.ladder,
             device: tidy(&r.device, MAX_TITLE),
             author: tidy(&r.author.unwrap_or_default(), MAX_TITLE),
@@ -126,7 +134,7 @@ impl Entry {
         self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
         self.experiment.clone_from(&run.experiment);
-        (self.headline, self.ladder) = warpbook_charts::in_short(run);
+        (self.headline, self.ladder, self.cells) = warpbook_charts::record_summary(run);
         self.state = State::Open(opened);
     }
 }
@@ -147,6 +155,12 @@ impl Library {
     /// The record of that key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.key == key)
+    }
+
+    /// Returns the line that says what a record's experiment computes, from its own entry or another's; empty if none has it.
+    pub fn computes<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        let other = self.entries.iter().find(|e| e.experiment == entry.experiment && !e.computes.is_empty());
+        other.filter(|_| entry.computes.is_empty()).unwrap_or(entry).computes.as_str()
     }
 
     /// Adds the records that come with the page, before all others.

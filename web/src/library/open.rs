@@ -112,7 +112,7 @@ const LONGEST_US: f64 = 1e12;
 /// An error with the path of the first time that is impossible, since a speed would be computed from it. A time that is not finite belongs to a failed
 /// measurement, which the record may say.
 fn check_times(run: &Run) -> Result<(), String> {
-    let of = |what: &str, samples: &[f64]| {
+    let check = |what: &str, samples: &[f64]| {
         let wrong = samples.iter().position(|us| us.is_finite() && !(0.0..=LONGEST_US).contains(us));
         wrong.map_or(Ok(()), |i| {
             Err(format!(
@@ -123,11 +123,11 @@ fn check_times(run: &Run) -> Result<(), String> {
         })
     };
     for (i, m) in run.measurements.iter().enumerate() {
-        of(&format!("measurements[{i}].samples_us"), &m.samples_us)?;
-        of(&format!("measurements[{i}].wall_us"), &m.wall_us)?;
+        check(&format!("measurements[{i}].samples_us"), &m.samples_us)?;
+        check(&format!("measurements[{i}].wall_us"), &m.wall_us)?;
     }
     for (i, part) in run.parts.iter().enumerate() {
-        of(&format!("parts[{i}].samples_us"), &part.samples_us)?;
+        check(&format!("parts[{i}].samples_us"), &part.samples_us)?;
     }
     Ok(())
 }

@@ -14,6 +14,9 @@ pub struct IndexEntry {
     /// The experiment's name.
     #[serde(default)]
     pub experiment: String,
+    /// A line that says what the experiment computes.
+    #[serde(default)]
+    pub computes: String,
     /// Its title.
     #[serde(default)]
     pub title: String,
@@ -23,6 +26,9 @@ pub struct IndexEntry {
     /// What it says first, in a sentence or more.
     #[serde(default)]
     pub headline: String,
+    /// Cells of its row in a table.
+    #[serde(default)]
+    pub cells: Vec<String>,
     /// The ladder of its main problem as heights from 0 to 1.
     #[serde(default)]
     pub ladder: Vec<f64>,

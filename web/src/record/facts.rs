@@ -20,7 +20,7 @@ pub fn sections(run: &Run) -> Vec<Section> {
         Section { title: "Training", facts: training(run) },
         Section { title: "Device", facts: device(run) },
         Section { title: "Software", facts: software(run) },
-        Section { title: "Clocks while the run went on", facts: clocks(run) },
+        Section { title: "Clocks during the run", facts: clocks(run) },
         Section { title: "Measured ceilings", facts: peaks(run) },
         Section { title: "Timing", facts: timing(run) },
     ];

@@ -10,5 +10,5 @@ pub mod rungs;
 mod summary;
 mod tabs;
 
-pub use summary::Summary;
+pub use summary::{Summary, facts};
 pub use tabs::{Tab, charts_of};

@@ -1,15 +1,15 @@
-//! What the page says of a record before its charts.
+//! Sentences about a record, above and below its charts.
 
 use super::facts::author;
 use super::policy;
 use crate::text::format;
-use warpbook_record::{DeviceKind, Outcome, Run};
+use warpbook_record::{DeviceKind, Outcome, Problem, Run};
 
-/// What the page says of a record before its charts.
+/// Sentences about a record below its charts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Where, by whom and when it was made, and what it holds.
-    pub facts: Vec<String>,
+    /// When it was begun, how many measurements it has, and how many of them were skipped or failed.
+    pub made: String,
     /// What a reader must know before reading the figures.
     pub notices: Vec<String>,
     /// How it was timed.
@@ -19,11 +19,15 @@ pub struct Summary {
 impl Summary {
     /// The summary of a record.
     pub fn of(run: &Run) -> Self {
-        Self { facts: facts(run), notices: notices(run), policy: policy::sentence(run) }
+        Self { made: made(run), notices: notices(run), policy: policy::sentence(run) }
     }
 }
 
-fn facts(run: &Run) -> Vec<String> {
+fn made(run: &Run) -> String {
+    format!("{}: {}", format::date(&run.created), counts(run))
+}
+
+fn counts(run: &Run) -> String {
     let (measured, skipped, failed) = run.counts();
     let counts: Vec<String> = [(measured, "measured"), (skipped, "skipped"), (failed, "failed")]
         .into_iter()
@@ -35,16 +39,20 @@ fn facts(run: &Run) -> Vec<String> {
         (run.xrays.len(), "X-ray"),
         (run.profiled.len().max(run.breakdowns.len()), "profile"),
     ];
-    let made = match (run.measurements.len(), others.iter().find(|(n, _)| *n > 0)) {
+    match (run.measurements.len(), others.iter().find(|(n, _)| *n > 0)) {
         (0, Some((n, what))) => format::counted(*n, what),
         (0, None) => "No measurement".into(),
         (n, _) => format!("{} ({})", format::counted(n, "measurement"), counts.join(", ")),
-    };
+    }
+}
+
+/// Returns the facts above a record's charts: what it computes, the problem, the device and who ran it.
+pub fn facts(run: &Run, problem: Option<&Problem>, computes: &str) -> Vec<String> {
     let facts = [
+        computes.to_owned(),
+        problem.map_or_else(String::new, |p| p.label.clone()),
         run.environment.device.name.clone(),
         author(run).map_or_else(String::new, |author| format!("Run by {author}")),
-        format::date(&run.created),
-        made,
     ];
     facts.into_iter().filter(|f| !f.is_empty()).collect()
 }
@@ -71,7 +79,7 @@ fn notices(run: &Run) -> Vec<String> {
         out.push("This record was made in the emulator: results were checked, and nothing was timed.".into());
     }
     if let Some(c) = e.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
-        out.push(format!("The clocks were held down while the run went on: {}.", c.throttling.join(", ")));
+        out.push(format!("Clocks were throttled ({}).", c.throttling.join(", ")));
     }
     let diverged = run.train_logs.iter().filter(|l| l.diverged()).count();
     if diverged > 0 {
@@ -100,7 +108,7 @@ mod tests {
         value["measurements"][1]["outcome"] = serde_json::json!({"status": "failed", "error": "no"});
         let run = crate::library::open::open(value.to_string().as_bytes()).unwrap();
         let all = notices(&run).join("\n");
-        for part in ["Debug assertions", "on a CPU", "held down", "1 training diverged", "1 measurement failed"] {
+        for part in ["Debug assertions", "on a CPU", "throttled", "1 training diverged", "1 measurement failed"] {
             assert!(all.contains(part), "{part}: {all}");
         }
     }

@@ -82,7 +82,7 @@ impl Tab {
             Self::Xray => "X-ray",
             Self::Profile => "Profile",
             Self::Table => "Table",
-            Self::Source => "Climb",
+            Self::Source => "Code & changes",
             Self::Environment => "Environment",
             Self::Compare => "Compare",
         }
@@ -101,10 +101,11 @@ impl Tab {
     /// The problem that it shows where the page is at this one: this one, or another that the record has figures of, as where another problem was X-rayed than
     /// those that were measured.
     pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
-        let of = |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
+        let with_figures =
+            |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
         match self {
-            Self::Xray => of(run.xrays.iter().map(|x| &x.problem).collect()),
-            Self::Profile => of(profiled(run)),
+            Self::Xray => with_figures(run.xrays.iter().map(|x| &x.problem).collect()),
+            Self::Profile => with_figures(profiled(run)),
             Self::Ladder | Self::Roofline | Self::Table => {
                 let is_measured = run.measurements.iter().any(|m| m.problem == *problem);
                 if is_measured { problem } else { run.main_problem().unwrap_or(problem) }

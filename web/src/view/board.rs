@@ -108,7 +108,7 @@ fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]
             <section class="sheet" id="unchecked">
                 <h2>{ "Without a check" }</h2>
                 if unchecked.is_empty() {
-                    <p>{ "Everything that was run here was checked, and is right." }</p>
+                    <p>{ "Every result was checked and is correct." }</p>
                 } else {
                     <p class="policy">{ "What was run and does not count, as its result was not checked or is wrong." }</p>
                     <ul class="missing">

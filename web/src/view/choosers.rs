@@ -47,7 +47,8 @@ fn on_choice(send: &Send) -> Callback<String> {
 pub fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     let all = tab.problems(run, now);
     match all.as_slice() {
-        [] | [_] => html! { <p class="size">{ &now.label }</p> },
+        // The record's heading names it.
+        [] | [_] => html! {},
         _ => facet_choosers(send, &all, now)
             .unwrap_or_else(|| problem_chooser(send, &problems::grouped(all), now, |p| p.label.clone())),
     }

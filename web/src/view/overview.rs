@@ -14,6 +14,16 @@ const SEARCH_FROM: usize = 5;
 pub fn overview(app: &App, send: &Send) -> Html {
     let all = &app.library.entries;
     let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
+    // A published record next to one of the reader's is not repeated among the experiments.
+    let beside: Vec<&str> = shown.iter().filter_map(|e| Some(e.beside.as_ref()?.file.as_str())).collect();
+    let group = |cells: usize, published: bool| -> Vec<&Entry> {
+        let is_here = |e: &&&Entry| match (published, e.is_published) {
+            (true, true) => e.cells.len() == cells && !beside.contains(&e.key.as_str()),
+            (false, true) => beside.contains(&e.key.as_str()),
+            (of_published, _) => !of_published,
+        };
+        shown.iter().filter(is_here).copied().collect()
+    };
     html! {
         <section class="overview" aria-label="All records">
             <header class="heading">
@@ -22,6 +32,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
                     { "Each is a run of an experiment: the same work done in several ways, checked and timed. Open one, or tick two or \
                        more to compare them." }
                 </p>
+                if all.len() >= SEARCH_FROM { { toolbar(app, send, shown.len()) } }
                 <div class="row ways">
                     { for compare_button(app, send) }
                     if all.len() > 1 {
@@ -31,13 +42,71 @@ pub fn overview(app: &App, send: &Send) -> Html {
                 </div>
                 { pass_on::kept(app, send) }
             </header>
-            if all.len() >= SEARCH_FROM { { toolbar(app, send, shown.len()) } }
             if shown.is_empty() {
                 <p class="empty">{ "No record is left: change the search." }</p>
             }
-            <ul class="cards">{ for paired(&shown).into_iter().map(|(entry, beside)| item(app, send, entry, beside)) }</ul>
+            { cards(app, send, "Your records", &group(0, false)) }
+            { cards(app, send, "Experiments", &group(0, true)) }
+            { table(app, send, ("Guide: two ways to do the same work", &["Pair", "Slow way", "Fast way", "Ratio", "Reason"]), &group(4, true)) }
+            { table(app, send, ("Speed-runs", &["Goal", "Fastest", "Accuracy"]), &group(3, true)) }
         </section>
     }
+}
+
+/// Shows a group of records as cards, each pair below the sentence that compares them; a sentence is not repeated.
+fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
+    if shown.is_empty() {
+        return Html::default();
+    }
+    let mut said = "";
+    html! {
+        <>
+            <h2>{ title }</h2>
+            <ul class="cards">
+                { for paired(shown).into_iter().map(|(entry, beside)| {
+                    let verdict = entry.beside.as_ref().map_or("", |b| &b.verdict);
+                    let new = if verdict == said { "" } else { verdict };
+                    said = verdict;
+                    item(app, send, entry, beside, new)
+                }) }
+            </ul>
+        </>
+    }
+}
+
+/// Shows a group of records as a table. If no column has the title, the first cell names the record.
+fn table(app: &App, send: &Send, (title, heads): (&'static str, &[&'static str]), shown: &[&Entry]) -> Html {
+    if shown.is_empty() {
+        return Html::default();
+    }
+    html! {
+        <>
+            <h2>{ title }</h2>
+            <table class="pairs">
+                <thead><tr>{ for heads.iter().map(|h| html! { <th scope="col">{ *h }</th> }) }</tr></thead>
+                <tbody>
+                    { for shown.iter().map(|entry| {
+                        let (name, cells) = match entry.cells.split_first() {
+                            Some((first, rest)) if heads.len() <= entry.cells.len() => (first.as_str(), rest),
+                            _ => (title_of(entry), entry.cells.as_slice()),
+                        };
+                        html! {
+                            <tr key={entry.key.clone()}>
+                                <th scope="row">{ open(send, entry, "open link", html! { name }) }{ compare_tick(app, send, entry) }</th>
+                                { for cells.iter().map(|c| html! { <td title={c.clone()}>{ c }</td> }) }
+                            </tr>
+                        }
+                    }) }
+                </tbody>
+            </table>
+        </>
+    }
+}
+
+/// A button that opens a record.
+fn open(send: &Send, entry: &Entry, class: &'static str, what: Html) -> Html {
+    let select = press(send, Msg::View(ViewMsg::Select(entry.key.clone())));
+    html! { <button type="button" {class} onclick={select} title={entry.name.clone()}>{ what }</button> }
 }
 
 /// The records in their order, each of the reader's own with the published one next to it.
@@ -55,11 +124,13 @@ fn paired<'a>(shown: &[&'a Entry]) -> Vec<(&'a Entry, Option<&'a Entry>)> {
 }
 
 /// A card, or a pair of them with the verdict in a sentence.
-fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>) -> Html {
-    let Some(verdict) = entry.beside.as_ref().map(|b| b.verdict.as_str()) else { return card(app, send, entry) };
+fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>, verdict: &str) -> Html {
+    if entry.beside.is_none() {
+        return card(app, send, entry);
+    }
     html! {
         <li key={format!("{} beside", entry.key)} class="pair">
-            <p class="beside">{ verdict }</p>
+            if !verdict.is_empty() { <p class="beside">{ verdict.to_owned() }</p> }
             <ul class="cards">
                 { card(app, send, entry) }
                 if let Some(other) = beside { { card(app, send, other) } }
@@ -69,18 +140,21 @@ fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>) -> Html {
 }
 
 fn card(app: &App, send: &Send, entry: &Entry) -> Html {
-    let select = press(send, Msg::View(ViewMsg::Select(entry.key.clone())));
-    html! {
-        <li key={entry.key.clone()} class="card">
-            <button type="button" class="open" onclick={select} title={entry.name.clone()}>
+    let what = html! {
+        <>
                 <span class="title">
                     // A class works on the same few experiments.
                     { title_of(entry) }{ if entry.author.is_empty() { String::new() } else { format!(": {}", entry.author) } }
                 </span>
+                if !entry.computes.is_empty() { <span class="work">{ &entry.computes }</span> }
                 <span class="made">{ details_of(entry).join(" · ") }</span>
                 if !entry.headline.is_empty() { <span class="said">{ &entry.headline }</span> }
                 { sparkline(&entry.ladder) }
-            </button>
+        </>
+    };
+    html! {
+        <li key={entry.key.clone()} class="card">
+            { open(send, entry, "open", what) }
             <div class="row between">{ compare_tick(app, send, entry) }{ close(send, entry) }</div>
         </li>
     }
@@ -88,7 +162,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
 
 /// A bar a rung, the fastest in the accent's colour; what it says is in the headline.
 fn sparkline(heights: &[f64]) -> Html {
-    const HEIGHT: f64 = 28.0;
+    const HEIGHT: f64 = 36.0;
     const STEP: f64 = 7.0;
     let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
     if heights.len() < 2 {

@@ -31,7 +31,7 @@ pub fn page(app: &App, send: &Send) -> Html {
                 </main>
             </div>
             <footer>
-                { "Records are read in this browser; nothing of them is sent anywhere." }
+                { "Records are read in this browser; nothing is sent anywhere." }
             </footer>
             if app.hover {
                 <div class="drop-here" aria-hidden="true"><p>{ "Drop to open the record" }</p></div>

@@ -19,7 +19,7 @@ pub fn pass_on(app: &App, send: &Send) -> Html {
     let count = app.report.items.len();
     html! {
         <details class="pass-on" onclick={chosen_in_menu} onkeydown={escaped}>
-            <summary>{ "Pass on" }</summary>
+            <summary>{ "Share" }</summary>
             <div>
                 <button type="button" id="copy-link" onclick={link}>{ "Copy the link" }</button>
                 if chosen.is_some() {
@@ -67,7 +67,7 @@ pub fn live(app: &App) -> Html {
         return html! {};
     }
     let (class, text) =
-        if app.live.lost { ("live lost", "Not followed any more") } else { ("live", "Follows the files") };
+        if app.live.lost { ("live lost", "The server has ended") } else { ("live", "Follows the files") };
     html! { <span {class} role="status">{ text }</span> }
 }
 

@@ -1,7 +1,7 @@
 use crate::draw::text::words::{counted, percent, time, times};
 use crate::draw::{
     Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row,
-    Table, clean, less_is_better,
+    Rungs, Table, clean, less_is_better,
 };
 use crate::record::{
     Ceiling, Kind, LadderTable, Measure, OF_PEAK_MEMORY, arithmetic_name, bound, claim, claim_of_memory, columns,
@@ -9,7 +9,7 @@ use crate::record::{
     policy_note, usable, verdict,
 };
 use std::collections::HashSet;
-use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run};
+use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run, Runner};
 
 impl Options {
     /// Draws a bar for each rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items per second or its
@@ -23,7 +23,7 @@ impl Options {
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the record has no measurement of the problem, or none that the quantity exists for.
     pub fn ladder(&self, run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
-        let rows = run.ladder(problem);
+        let mut rows = run.ladder(problem);
         if rows.is_empty() {
             return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
         }
@@ -31,10 +31,25 @@ impl Options {
         if let Some(why) = measure.lacking(run, problem) {
             return Err(ChartError::NothingToDraw(why));
         }
+        let all = rows.len();
+        if self.rungs == Rungs::Story && measure.is_timed() && all > STORY {
+            rows = story(run, problem, rows);
+        }
+        let left_out = all - rows.len();
         let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
         let folded = folded(run, &rows);
-        Ladder { options: self, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }
-            .draw()
+        Ladder {
+            options: self,
+            run,
+            problem,
+            measure,
+            rows,
+            baseline,
+            library: run.fastest_library(problem),
+            folded,
+            left_out,
+        }
+        .draw()
     }
 }
 
@@ -50,6 +65,50 @@ struct Ladder<'a> {
     library: Option<(&'a Measurement, f64)>,
     /// Reasons that several rungs were skipped for, each with those rungs, which have no row.
     folded: Vec<(String, Vec<String>)>,
+    /// Number of rungs that the story leaves out.
+    left_out: usize,
+}
+
+/// Number of rungs above which a story leaves some out.
+pub const STORY: usize = 10;
+/// Number of rungs that tell a story, unless more of them must be there.
+const TOLD: usize = 8;
+
+/// Returns the rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
+fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<LadderRow<'a>> {
+    let us = |m: &Measurement| usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less());
+    let idea = |m: &Measurement| m.rung.replace("bf16", "fp16");
+    // An idea in two types is told by the faster one.
+    let is_faster = |o: &LadderRow<'_>, m: &Measurement| us(o.measurement) < us(m) && us(o.measurement).is_some();
+    let slower: Vec<bool> = rows
+        .iter()
+        .map(|r| rows.iter().any(|o| is_faster(o, r.measurement) && idea(o.measurement) == idea(r.measurement)))
+        .collect();
+    let is_kernel = |m: &Measurement| Kind::of_rung(run, &m.rung) == Kind::Kernels;
+    let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|f| f.0);
+    let library = run.fastest_library(problem).map(|f| f.0);
+    let best = [external, library, run.fastest(problem)];
+    // The speed-up of each kernel over all before it; infinite for a rung that must be there.
+    let (mut gains, mut least, mut has_kernel) = (Vec::<f64>::new(), f64::INFINITY, false);
+    for (r, slower) in rows.iter().zip(slower) {
+        let m = r.measurement;
+        let is_first =
+            gains.iter().all(|g| *g == 0.0) || (is_kernel(m) && !std::mem::replace(&mut has_kernel, is_kernel(m)));
+        gains.push(match us(m) {
+            Some(_) if slower => 0.0,
+            None => 0.0,
+            Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
+            Some(us) if is_kernel(m) && us < least => least / us,
+            // A ladder of few steps is filled up with its fastest rungs.
+            Some(us) => 1.0 / (1.0 + us),
+        });
+        least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));
+    }
+    // Equal gains are told together.
+    let told = |gain: f64| gain > 0.0 && (gain == f64::INFINITY || gains.iter().filter(|g| **g > gain).count() < TOLD);
+    let mut told = gains.iter().map(|g| told(*g));
+    rows.retain(|_| told.next() == Some(true));
+    rows
 }
 
 /// A guess of more than this many times the longest bar is mentioned but not drawn.
@@ -295,7 +354,13 @@ impl Ladder<'_> {
 
     fn row(&self, row: &LadderRow<'_>) -> Row {
         let m = row.measurement;
-        let (name, id) = names(self.run, &m.rung);
+        let (name, mut id) = names(self.run, &m.rung);
+        let is_best = self.options.rungs != Rungs::All
+            && self.measure.is_timed()
+            && self.run.fastest(self.problem).is_some_and(|f| f.rung == m.rung);
+        if let Some(twin) = self.twin(m) {
+            id = format!("{id} · {twin}");
+        }
         let content = match self.measure.verdict(self.run, m) {
             Err(why) => Content::Reason(why),
             Ok(us) => {
@@ -310,9 +375,13 @@ impl Ladder<'_> {
                 Content::Bar(Bar {
                     value: self.value_of(m, us),
                     spread: ends,
-                    data: MarkData { name: name.clone(), series, ..self.measure.data(m, label.clone()) },
+                    data: MarkData { name: name.clone(), series, is_best, ..self.measure.data(m, label.clone()) },
                     label,
-                    note: self.note(row),
+                    note: match (is_best, self.note(row)) {
+                        (true, note) if note.is_empty() => "fastest".into(),
+                        (true, note) => format!("fastest; {note}"),
+                        (false, note) => note,
+                    },
                     remark: self.beyond(row, us),
                     color,
                     hollow: m.does_less(),
@@ -321,6 +390,18 @@ impl Ladder<'_> {
             }
         };
         Row { name, id, content }
+    }
+
+    /// Returns the figure of the other 16-bit type of a rung whose types share a row, as "bf16: 2.5 M images/s".
+    fn twin(&self, m: &Measurement) -> Option<String> {
+        let (ours, other) = if m.rung.contains("bf16") { ("bf16", "fp16") } else { ("fp16", "bf16") };
+        let id = m.rung.replace(ours, other);
+        let twin = self.run.measurement(&id, self.problem).filter(|t| self.left_out > 0 && t.rung != m.rung)?;
+        let us = self.measure.verdict(self.run, twin).ok()?;
+        let shown = self.measure.text(self.value_of(twin, us));
+        // The row's own figure names the unit of a rate.
+        let number = shown.rsplit_once(' ').filter(|_| shown.ends_with("/s")).map_or(shown.as_str(), |s| s.0);
+        Some(format!("{other}: {number}"))
     }
 
     /// Returns the legend, if there is more than one colour.
@@ -371,6 +452,13 @@ impl Ladder<'_> {
         for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
             let ids: Vec<String> = rungs.iter().take(MAX_ENTRIES).map(|r| clean(r)).collect();
             notes.push(format!("{} {why} ({})", counted(rungs.len(), "rung"), ids.join(", ")));
+        }
+        if self.left_out > 0 {
+            notes.push(format!(
+                "{} of {} rungs: the first, the best references, the largest steps and the fastest; the table has all.",
+                self.rows.len(),
+                self.rows.len() + self.left_out
+            ));
         }
         if self.shown().count() > MAX_ENTRIES {
             notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.shown().count()));

@@ -229,7 +229,7 @@ fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> 
         }
     }
     for row in &mut out {
-        held_against_the_first(runs, row);
+        compare_with_the_first(runs, row);
     }
     out
 }
@@ -254,7 +254,7 @@ fn cell<'a>(run: &Run, problem: Option<&Problem>, m: Option<&'a Measurement>, un
 }
 
 /// Fills in differences, and the ratios as measured.
-fn held_against_the_first(runs: &[&Run], row: &mut ComparedRow<'_>) {
+fn compare_with_the_first(runs: &[&Run], row: &mut ComparedRow<'_>) {
     let Some((first, others)) = row.cells.split_first_mut() else { return };
     for (i, cell) in others.iter_mut().enumerate() {
         match (first.measurement.filter(|_| first.us.is_some()), cell.measurement.filter(|_| cell.us.is_some())) {

@@ -20,6 +20,8 @@ pub(crate) struct MarkData {
     pub(crate) value: String,
     /// Spread, such as "± 1.2 µs".
     pub(crate) spread: String,
+    /// True for the mark of the fastest rung, in a ladder that marks it.
+    pub(crate) is_best: bool,
     /// Number of samples that the value is the median of; 0 if it is not a median.
     pub(crate) samples: u64,
     /// Series that an entry of the legend is for.
@@ -42,6 +44,7 @@ impl MarkData {
     /// Returns names and values of the attributes that are not empty.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let samples = if self.samples > 0 { self.samples.to_string() } else { String::new() };
+        let best = if self.is_best { "fastest".to_owned() } else { String::new() };
         let all = [
             ("rung", &self.rung),
             ("problem", &self.problem),
@@ -50,6 +53,7 @@ impl MarkData {
             ("value", &self.value),
             ("spread", &self.spread),
             ("samples", &samples),
+            ("best", &best),
             ("legend", &self.legend),
             ("plot", &self.plot),
         ];

@@ -32,6 +32,19 @@ pub struct Guess {
     pub label: String,
 }
 
+/// Rungs of a ladder that are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rungs {
+    /// All rungs.
+    #[default]
+    All,
+    /// All rungs, with the fastest marked.
+    Marked,
+    /// About eight rungs that tell the story, with the fastest marked: the first, the best references, the largest steps and the fastest. A rung
+    /// that was measured in fp16 and in bf16 has one row.
+    Story,
+}
+
 /// How a chart is drawn: its width, the visible part, and the lines that stand out. [`Options::default`] is the layout of notebooks. The same record
 /// and options give the same bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,13 +57,15 @@ pub struct Options {
     pub picked: Vec<String>,
     /// A reader's guess, marked in a ladder.
     pub guess: Option<Guess>,
+    /// Rungs of a ladder that are drawn.
+    pub rungs: Rungs,
     /// True for a picture that is stored in a notebook: an X-ray has fewer lanes, and each warp is one mark.
     pub light: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { width: 720, window: None, picked: Vec::new(), guess: None, light: false }
+        Self { width: 720, window: None, picked: Vec::new(), guess: None, rungs: Rungs::All, light: false }
     }
 }
 

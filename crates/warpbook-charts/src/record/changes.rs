@@ -3,7 +3,7 @@
 use crate::draw::text::words::{percent, time, times};
 use crate::record::names::{label, name};
 use crate::record::noise::Ratio;
-use crate::record::verdict::{bound_name, of_bound, past_bound, usable, verdict};
+use crate::record::verdict::{bound_name, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Bound, KernelSpec, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
 /// Returns the rung that another is compared with at a problem. It is the rung that this one is a variant of; otherwise one of the earlier rungs with
@@ -102,7 +102,7 @@ fn way(rung: &Rung) -> Way {
 /// Describes the gain of a rung over [`rung_before`] in a sentence: "Warp tile: 1.42× as fast as Vectorised (412 µs → 290 µs), 31 % → 44 % of
 /// arithmetic's bound." [`noise_rule`](crate::noise_rule) decides if it is faster. For a rung without a valid figure it gives the reason.
 #[must_use]
-pub fn climb_caption(run: &Run, problem: &Problem, rung: &str) -> String {
+pub fn gain_caption(run: &Run, problem: &Problem, rung: &str) -> String {
     let title = name(run, rung);
     let Some(m) = run.measurement(rung, problem) else {
         return format!("{title} was not measured at {}.", label(problem));
@@ -130,7 +130,7 @@ pub fn climb_caption(run: &Run, problem: &Problem, rung: &str) -> String {
     };
     let shares = match (share(run, old), share(run, m)) {
         (Some((a, x)), Some((b, y))) if a.level == b.level => {
-            format!(", {} → {} of {}{}", percent(x), percent(y), bound_name(&b), past_bound(&b, y))
+            format!(", {} → {} of {}{}", percent(x), percent(y), bound_name(&b), excess_reason(&b, y))
         }
         (Some((a, x)), Some((b, y))) => format!(", {} → {}", of_bound(&a, x), of_bound(&b, y)),
         (None, Some((b, y))) => format!(", {}", of_bound(&b, y)),

@@ -1,4 +1,4 @@
-//! Whether two measurements may be held against each other: what was done, how it was timed, and on what inputs.
+//! Rules on comparing two measurements: by the work, the timing and the inputs.
 
 use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
@@ -8,7 +8,7 @@ use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, 
 
 use crate::record::noise::LEAST_SAMPLES;
 
-/// Refuses what no figure can be held against: different experiments, and sizes that count different things.
+/// Refuses records that have no comparable figures: of different experiments, or with sizes that count different things.
 pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
     let Some((first, rest)) = runs.split_first() else {
         return Err(ChartError::NothingToDraw("There is no record to draw.".into()));
@@ -53,11 +53,11 @@ pub(crate) fn difference(a: &Problem, b: &Problem) -> Option<String> {
 /// A problem in each of the records; `None` where a record does not have it.
 pub(crate) type Aligned<'a> = Vec<Option<&'a Problem>>;
 
-/// Whether two problems may be held against each other.
+/// Rule by which two problems may be compared.
 type Rule<'r> = &'r dyn Fn(&Problem, &Problem) -> bool;
 
-/// The first record's problems with those of the others: of the same id, else the same work; what then is left in a record is held
-/// against what is left in the first, by its size, and [`unlike`] says what differs.
+/// The first record's problems with those of the others: of the same id, else the same work; the rest of a record is compared
+/// with the rest of the first, by size, and [`unlike`] says what differs.
 pub(crate) fn aligned<'a>(runs: &[&'a Run]) -> Vec<Aligned<'a>> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let firsts = first.problems();

@@ -5,12 +5,18 @@ use crate::draw::text::words::{counted, memory, percent, possessive, significant
 use crate::record::ladder_table::sample;
 use crate::record::measure::{Measure, peak_bytes};
 use crate::record::names::{label, name};
-use crate::record::verdict::{bound_name, divergence, of_bound, past_bound, usable, verdict};
+use crate::record::verdict::{bound_name, divergence, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
 
 /// Limit on the rungs that the headline compares the fastest with.
 const MOST_AGAINST: usize = 3;
-const OVER_FRAMEWORK: &str = "Over another framework";
+/// Limit on the comparisons in the sentence.
+const MOST_SAID: usize = 2;
+const OVER_FRAMEWORK: &str = "Over frameworks";
+
+const FASTEST: &str = " is the fastest";
+const RATIO: &str = "Times as fast";
+const ACCURACY: &str = "Accuracy";
 
 /// The fastest rung at a problem, its lead, its share of the bound, and the result of its check; for a training without measurements, the results
 /// that it reached.
@@ -18,8 +24,10 @@ const OVER_FRAMEWORK: &str = "Over another framework";
 pub struct Headline {
     /// Id of the rung that it is about.
     pub rung: String,
-    /// The headline in a sentence.
+    /// The result in a sentence or two; only the sentence of a pair names the problem.
     pub sentence: String,
+    /// Further sentences, which may be empty: the reason of a pair, or how near the result came to its bound and if it was right.
+    pub more: String,
     /// The headline in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,
 }
@@ -72,12 +80,29 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     speeds.into_iter().map(height).collect()
 }
 
-/// Returns a record's summary for an overview: the sentence of its main problem's [`headline`], which may be empty, and its [`sparkline`].
+/// Returns a record's summary for an overview: the sentences of its main problem's [`headline`], which may be empty; its [`sparkline`]; and the
+/// cells of its row if the overview has a table of its kind. For a pair these are slow way, fast way, ratio and reason; for a training to an
+/// accuracy they are the goal, the fastest rung with its time, and its accuracy.
 #[must_use]
-pub fn in_short(run: &Run) -> (String, Vec<f64>) {
+pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
-    let sentence = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
-    (sentence.unwrap_or_default(), sparkline(run, problem))
+    let heights = sparkline(run, problem);
+    if let Some(sentence) = of_own(run) {
+        return (sentence, heights, Vec::new());
+    }
+    let Some(found) = headline(run, problem) else { return (String::new(), heights, Vec::new()) };
+    let cell = |t: &HeadlineTile| format!("{} · {}", t.value, t.detail);
+    let cells = match found.tiles.as_slice() {
+        [ratio, slow, fast, ..] if ratio.label == RATIO => {
+            vec![cell(slow), cell(fast), ratio.value.clone(), found.more.clone()]
+        }
+        [fastest, .., accuracy] if accuracy.label == ACCURACY => {
+            vec![label(problem), cell(fastest), accuracy.value.clone()]
+        }
+        _ => Vec::new(),
+    };
+    let sentence = found.sentence.replacen(&format!("{FASTEST}:"), &format!("{FASTEST} at {}:", label(problem)), 1);
+    (format!("{sentence} {}", found.more).trim().to_owned(), heights, cells)
 }
 
 /// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
@@ -112,13 +137,13 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let sentence = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
     let reason = run.notes.iter().find_map(|note| note.strip_prefix(&sentence)).map(clean).unwrap_or_default();
     let mut tiles = vec![
-        HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
+        HeadlineTile::new(RATIO, ratio, format!("as {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),
         HeadlineTile::new("Fast way", time(fast_us), fast_name),
     ];
     tiles.extend(bound_tile(run, fast));
     tiles.extend(check_tile(fast));
-    Some(Headline { rung: fast.rung.clone(), sentence: format!("{sentence} {reason}").trim().to_owned(), tiles })
+    Some(Headline { rung: fast.rung.clone(), sentence, more: reason.trim().to_owned(), tiles })
 }
 
 /// Returns the slow way and the fast one, if the record names them and both have a figure.
@@ -130,14 +155,15 @@ fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &
 /// Makes the tile for the share of the bound that a measurement reached.
 fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
-    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)))
+    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + excess_reason(&bound, share)))
 }
 
 /// The tile for the check of a sound measurement, which has passed it.
 fn check_tile(m: &Measurement) -> Option<HeadlineTile> {
     let check = m.check.as_ref()?;
     let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
-    Some(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")))
+    let detail = if check.tolerance == 0.0 { "exact".into() } else { format!("error {error} of at most {tolerance}") };
+    Some(HeadlineTile::new("Check", "passed", detail))
 }
 
 fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Headline {
@@ -150,32 +176,36 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         _ => measure.text(measure.value_of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut sentence = format!("{title} is the fastest at {}: {figure}.", label(problem));
+    let mut sentence = format!("“{title}”{FASTEST}: {figure}");
+    let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
-        ratios.push(format!("{} as fast as {other}", times(ratio)));
+        if ratios.len() < MOST_SAID {
+            ratios.push(format!("{} as fast as “{other}”", times(ratio)));
+        }
         tiles.push(HeadlineTile::new(kind, times(ratio), other));
     }
     if !ratios.is_empty() {
-        sentence += &format!(" That is {}.", ratios.join("; "));
+        sentence += &format!(", {}", ratios.join(" and "));
     }
+    sentence += ".";
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
-        sentence += &format!(" It reaches {}.", of_bound(&bound, share));
+        more.push(format!("It reaches {}.", of_bound(&bound, share)));
     }
     tiles.extend(bound_tile(run, fastest));
     // The fastest has passed its check: others are not sound.
     if fastest.check.is_some() {
-        sentence += " Its result passed the check.";
+        more.push("Its result passed the check.".to_owned());
     }
     tiles.extend(check_tile(fastest));
     if let Some((mean, _)) = fastest.accuracy() {
         let (mean, over) =
             (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
-        sentence += &format!(" Its accuracy is {mean}, the {over}.");
-        tiles.push(HeadlineTile::new("Accuracy", mean, over));
+        more.push(format!("Its accuracy is {mean}, the {over}."));
+        tiles.push(HeadlineTile::new(ACCURACY, mean, over));
     }
-    Headline { rung: fastest.rung.clone(), sentence, tiles }
+    Headline { rung: fastest.rung.clone(), sentence, more: more.join(" "), tiles }
 }
 
 /// Returns the rungs that the fastest is compared with: the kind, the rung, and the speed-up.
@@ -184,8 +214,8 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     let others = [
         (OVER_FRAMEWORK, external),
-        ("Over the fastest library", run.fastest_library(problem)),
-        ("Over the fastest kernel", run.fastest_kernels(problem)),
+        ("Over libraries", run.fastest_library(problem)),
+        ("Over kernels", run.fastest_kernels(problem)),
         ("Over the baseline", baseline),
     ];
     let mut seen = vec![fastest.rung.as_str()];
@@ -266,13 +296,18 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let title = name(run, &log.rung);
     if let Some(why) = divergence(log) {
         let tiles = vec![HeadlineTile::new("Training", "diverged", title.clone())];
-        return Some(Headline { rung: log.rung.clone(), sentence: format!("{title} {why}."), tiles });
+        return Some(Headline {
+            rung: log.rung.clone(),
+            sentence: format!("“{title}” {why}."),
+            more: String::new(),
+            tiles,
+        });
     }
     let course = log.course.as_deref()?;
     let last = course.epochs.last()?;
     let mut tiles = Vec::new();
     let mut sentence =
-        format!("{title} trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
+        format!("“{title}” trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
     if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
         let share = format!("{} %", significant(accuracy * 100.0, 4));
         sentence += &format!(": {share} of the test samples are right");
@@ -286,5 +321,5 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
         sentence += &format!(", in {total}");
         tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
     }
-    Some(Headline { rung: log.rung.clone(), sentence: format!("{sentence}."), tiles })
+    Some(Headline { rung: log.rung.clone(), sentence: format!("{sentence}."), more: String::new(), tiles })
 }

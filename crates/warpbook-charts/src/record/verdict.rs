@@ -28,11 +28,11 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
 
 /// Writes the bound of a rung and the share reached, such as "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
-    format!("{} of {}{}", percent(share), bound_name(bound), past_bound(bound, share))
+    format!("{} of {}{}", percent(share), bound_name(bound), excess_reason(bound, share))
 }
 
 /// Explains, in brackets, why more than a memory's bandwidth was reached: some of the bytes came from a cache nearer than that memory.
-pub fn past_bound(bound: &Bound, share: f64) -> &'static str {
+pub fn excess_reason(bound: &Bound, share: f64) -> &'static str {
     let backed_by_cache = matches!(bound.level, Some(MemoryLevel::Dram | MemoryLevel::L2));
     if backed_by_cache && share > 1.02 { " (cached in part)" } else { "" }
 }

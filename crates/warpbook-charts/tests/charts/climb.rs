@@ -1,7 +1,7 @@
 //! The gain of a rung over the one before it, and the positions of both below the roofs.
 
 use crate::sample::{h200, problem};
-use warpbook_charts::{changes, climb_caption, lines_in_common, roofline_points, rung_before};
+use warpbook_charts::{changes, gain_caption, lines_in_common, roofline_points, rung_before};
 use warpbook_record::{Dtype, Grid, KernelSpec, KernelStats, Outcome, Run, Runner, Schedule, Source};
 
 fn before(run: &Run, rung: &str) -> Option<String> {
@@ -15,7 +15,7 @@ fn forget(run: &mut Run, rung: &str) {
 }
 
 #[test]
-fn a_rung_is_held_against_the_nearest_alike() {
+fn a_rung_is_compared_with_the_nearest_alike() {
     let mut run = h200();
     assert_eq!(before(&run, "02_fused").as_deref(), Some("01_unfused"));
     assert_eq!(before(&run, "01_unfused").as_deref(), Some("cpu_all_threads"), "the first kernels");
@@ -76,7 +76,7 @@ fn a_rung_is_compared_with_the_one_that_it_grew_from() {
 fn a_caption_says_what_a_rung_brought() {
     let mut run = h200();
     let p = problem(5_000_000);
-    let caption = |run: &Run, rung: &str| climb_caption(run, &p, rung);
+    let caption = |run: &Run, rung: &str| gain_caption(run, &p, rung);
     assert_eq!(
         caption(&run, "02_fused"),
         "Fused: 4.41× as fast as Unfused (13.9 ms → 3.15 ms), 10 % → 44 % of DRAM's bound."

@@ -9,27 +9,30 @@ fn labels(headline: &Headline) -> Vec<&str> {
 }
 
 #[test]
-fn a_headline_names_the_fastest_and_what_it_is_held_against() {
+fn a_headline_names_the_fastest_and_its_baseline() {
     let run = sample::h200();
     let problem = run.main_problem().unwrap();
     let found = headline(&run, problem).unwrap();
     assert_eq!(found.rung, run.fastest(problem).unwrap().rung);
-    assert_eq!(
-        found.sentence,
-        "Fused in a graph is the fastest at 5 M points, 200 epochs: 2.31 ms. That is 1729× as fast as CPU, one thread. It reaches 60 % of \
-         DRAM's bound. Its result passed the check."
+    assert_eq!(found.sentence, "“Fused in a graph” is the fastest: 2.31 ms, 1729× as fast as “CPU, one thread”.");
+    assert_eq!(found.more, "It reaches 60 % of DRAM's bound. Its result passed the check.");
+    let short = record_summary(&run).0;
+    assert!(
+        short.starts_with("“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms, 1729×"),
+        "{short}"
     );
+    assert!(short.ends_with(&found.more), "{short}");
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
     // Another framework comes first, then libraries; each rung once.
     let run = sample::softmax();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
-    assert_eq!(labels(&found), ["Fastest", "Over another framework", "Over the baseline", "Of its bound", "Check"]);
+    assert_eq!(labels(&found), ["Fastest", "Over frameworks", "Over the baseline", "Of its bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
     // A library that is faster is called faster.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
-    assert!(found.sentence.starts_with("cuBLASLt, best of 32 is the fastest"), "{}", found.sentence);
-    assert_eq!(found.tiles[1].label, "Over the fastest kernel");
+    assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
+    assert_eq!(found.tiles[1].label, "Over kernels");
 }
 
 #[test]
@@ -41,14 +44,15 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(headline(&run, &problem).unwrap().sentence, ratio);
     run.notes = vec!["Something else.".into(), format!("{ratio} It moves more.")];
     let found = headline(&run, &problem).unwrap();
-    assert_eq!((found.sentence, &*found.rung), (format!("{ratio} It moves more."), "01_unfused"));
+    assert_eq!((&*found.sentence, &*found.more, &*found.rung), (ratio, "It moves more.", "01_unfused"));
+    assert_eq!(record_summary(&run).2, ["3.15 ms · Fused", "13.9 ms · Unfused", "0.227×", "It moves more."]);
     let seen: Vec<(&str, &str)> = found.tiles.iter().take(3).map(|t| (&*t.label, &*t.value)).collect();
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
     // If one of them has no figure, the headline is that of any record.
     run.measurements.retain(|m| m.rung != "01_unfused");
-    assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest at "));
+    assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest: "));
 }
 
 #[test]
@@ -65,11 +69,11 @@ fn what_is_short_of_a_learners_record_is_of_their_kernel() {
     m.rung = "mine".into();
     m.samples_us.iter_mut().for_each(|us| *us *= 2.0);
     run.measurements.push(m);
-    let said = in_short(&run).0;
+    let said = record_summary(&run).0;
     assert!(said.starts_with("Mine at 5 M points, 200 epochs: 6."), "{said}");
     assert!(said.ends_with(" ms, 2.00× the time of Fused. Its result passed the check."), "{said}");
     run.measurements.last_mut().unwrap().check = None;
-    assert_eq!(in_short(&run).0, "Mine does not count at 5 M points, 200 epochs: its result was not checked.");
+    assert_eq!(record_summary(&run).0, "Mine does not count at 5 M points, 200 epochs: its result was not checked.");
 }
 
 #[test]

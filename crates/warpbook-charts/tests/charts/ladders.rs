@@ -108,7 +108,7 @@ fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
 }
 
 #[test]
-fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
+fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
     let chart = draw().ladder(&run, &problem, Quantity::Throughput).unwrap();
     let shown = chart.svg.as_str();
@@ -225,7 +225,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
         m.test = [9010, 9030].map(|correct| Right { correct, of: 10_000 }).into();
     }
     let told = headline(&trained, &problem).unwrap();
-    assert!(told.sentence.ends_with(" Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.sentence);
+    assert!(told.more.ends_with("Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.more);
     assert!(told.tiles.iter().any(|t| (t.label.as_str(), t.value.as_str()) == ("Accuracy", "90.20 %")));
     // A missed accuracy is shown without a time; one training has no deviation.
     let m = &mut trained.measurements[at];
@@ -382,4 +382,19 @@ fn a_logarithmic_ladder_has_a_tick_a_decade() {
     for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<"] {
         assert!(shown.contains(tick), "{tick}: {shown}");
     }
+}
+
+#[test]
+fn a_story_has_the_first_the_best_references_and_the_fastest() {
+    let run = sample::products();
+    let problem = run.main_problem().unwrap();
+    let count = |rungs: Rungs| {
+        let options = Options { rungs, ..Options::default() };
+        let chart = options.ladder(&run, problem, Quantity::Time).unwrap();
+        let svg = chart.svg.as_str();
+        (svg.matches("data-samples").count(), svg.matches("data-best=\"fastest\"").count(), chart.table)
+    };
+    let (all, marked, story) = (count(Rungs::All), count(Rungs::Marked), count(Rungs::Story));
+    assert_eq!((all.1, marked.1, story.1), (0, 1, 1));
+    assert!(story.0 <= marked.0 && story.2 == all.2, "the table has all rungs");
 }

@@ -15,7 +15,7 @@ fn pytorch_operations_are_shown_with_ours() {
 }
 
 #[test]
-fn shapes_are_held_against_the_faster_library() {
+fn shapes_are_compared_with_the_faster_library() {
     let run = sample::products();
     let chart = draw().shapes(&run, Dtype::Bf16).unwrap();
     let cells: Vec<&Vec<String>> = chart.table.rows.iter().filter(|r| r[0] == "4097 × 4095 × 4093").collect();
@@ -53,10 +53,10 @@ fn shapes_are_held_against_the_faster_library() {
     assert!(chart.svg.as_str().contains("a: no library has a valid figure at this size (15 cells)."));
     without.measurements.retain(|m| !m.rung.starts_with("cublas"));
     let error = |run: &Run, dtype| draw().shapes(run, dtype).unwrap_err().to_string();
-    let expect = "No library has a valid figure of bf16, so there is nothing to hold rungs against.";
+    let expect = "No library has a valid figure of bf16, so there is nothing to compare rungs with.";
     assert_eq!(error(&without, Dtype::Bf16), expect);
     assert_eq!(error(&run, Dtype::F64), "The record has no problem in fp64.");
-    let expect = "No library has a valid figure of fp32, so there is nothing to hold rungs against.";
+    let expect = "No library has a valid figure of fp32, so there is nothing to compare rungs with.";
     assert_eq!(error(&sample::full(), Dtype::F32), expect);
 }
 
@@ -114,7 +114,7 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
 }
 
 #[test]
-fn tiles_are_held_against_the_chosen_one() {
+fn tiles_are_compared_with_the_chosen_one() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
     let chart = draw().tiles(&run, &problem).unwrap();
     let shown = chart.svg.as_str();

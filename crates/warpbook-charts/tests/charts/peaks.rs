@@ -46,7 +46,7 @@ fn a_ladder_of_memory_has_binary_units() {
 }
 
 #[test]
-fn a_title_says_what_memory_is_held_against() {
+fn a_title_names_the_memory_that_is_compared_with() {
     let title = |change: &dyn Fn(&mut Run)| {
         let mut run = sample::precisions();
         change(&mut run);

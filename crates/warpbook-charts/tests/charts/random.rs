@@ -328,7 +328,7 @@ proptest! {
     }
 
     #[test]
-    fn any_records_are_held_against_each_other_or_refused(all in prop::collection::vec(run(), 0..10), same in any::<bool>()) {
+    fn any_records_are_compared_or_refused(all in prop::collection::vec(run(), 0..10), same in any::<bool>()) {
         let runs: Vec<&Run> = if same && !all.is_empty() { vec![&all[0]; all.len()] } else { all.iter().collect() };
         match Comparison::of(&runs) {
             Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),

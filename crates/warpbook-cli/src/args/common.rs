@@ -1,4 +1,4 @@
-//! The options of several commands: the device, the images, and how long to time.
+//! Options that several commands share: the device, the images, and the length of timing.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -15,13 +15,13 @@ pub struct DeviceArg {
 }
 
 impl DeviceArg {
-    /// The choice; an empty variable is none.
+    /// Returns the choice; an empty variable is none.
     pub fn choice(&self) -> Result<Choice, warpbook::device::Error> {
         if self.device.trim().is_empty() { Ok(Choice::Best) } else { self.device.parse() }
     }
 }
 
-/// Arguments that say where a network computes, and in which types.
+/// Arguments that select where a network computes, and in which types.
 #[derive(Debug, Args)]
 pub struct PlaceArgs {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct PlaceArgs {
 }
 
 impl PlaceArgs {
-    /// The device, opened.
+    /// Opens the device.
     pub fn place(&self) -> Result<Place, Failure> {
         let device = Device::open(self.device.choice()?)?;
         Place::new(&device, self.precision).map_err(|e| Failure::usage(e.to_string()))
@@ -42,7 +42,7 @@ impl PlaceArgs {
 
 #[derive(Debug, Args)]
 pub struct TimingArgs {
-    /// Most samples of a measurement. [default: 25, with --quick 7]
+    /// Maximum number of samples of a measurement. [default: 25, with --quick 7]
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
     /// Seconds after which a measurement begins no further sample. [default: 2, with --quick 0.5]
@@ -69,16 +69,16 @@ impl TimingArgs {
     }
 }
 
-/// Arguments that say where images come from.
+/// Arguments that select the source of images.
 #[derive(Debug, Args)]
 pub struct DataFrom {
-    /// Folder with the data set's files, or `synthetic` for digits drawn by a program. [default: WARPBOOK_DATA, or where `warpbook
-    /// data fetch` puts them; for mnist and cifar10 digits drawn by a program where neither has files]
+    /// Folder with the data set's files, or `synthetic` for digits drawn by a program. [default: WARPBOOK_DATA, or where `warpbook data fetch` puts them; for
+    /// mnist and cifar10, digits drawn by a program if neither has files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
 
-/// A time such as 90s, 5m or 1h; a number alone counts seconds.
+/// Parses a time such as 90s, 5m or 1h; a number alone counts seconds.
 pub fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

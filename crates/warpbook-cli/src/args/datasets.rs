@@ -22,10 +22,10 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum DataCommand {
-    /// Load the files of a data set and check them.
+    /// Download the files of a data set and check them.
     #[command(after_help = DATA_EXAMPLES)]
     Fetch(FetchArgs),
-    /// List the data sets, and where their files are.
+    /// List the data sets and where their files are.
     #[command(after_help = DATA_EXAMPLES)]
     List,
 }
@@ -34,20 +34,19 @@ pub enum DataCommand {
 pub struct FetchArgs {
     /// Data set: mnist, fashion-mnist or cifar10.
     pub name: String,
-    /// Folder for its files; made if it is not there. [default: the set's name in WARPBOOK_DATA, or in data in the cache]
+    /// Folder for its files; created if missing. [default: the set's name in WARPBOOK_DATA, or in data in the cache]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// A mirror of your own, e.g. a class's server, in place of the public ones: the URL of a folder with the files, http or
-    /// https; several with commas.
+    /// Mirror of your own, e.g. a class's server, in place of the public ones: the URL of a folder with the files, http or https; several with commas.
     #[arg(long, value_name = "URL[,..]", value_delimiter = ',', env = "WARPBOOK_MIRROR")]
     mirror: Vec<String>,
-    /// Seconds without an answer or a byte after which a mirror is given up.
+    /// Seconds without data after which a mirror is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, allow_hyphen_values = true)]
     timeout: f64,
 }
 
 impl FetchArgs {
-    /// The user's mirrors, each ending in a slash; none where the public ones are to be used.
+    /// Returns the user's mirrors, each ending in a slash; empty if the public ones are to be used.
     pub fn mirrors(&self) -> Result<Vec<String>, String> {
         let given = self.mirror.iter().map(|m| m.trim()).filter(|m| !m.is_empty());
         let mirror = |m: &str| match m.starts_with("https://") || m.starts_with("http://") {

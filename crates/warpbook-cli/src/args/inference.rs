@@ -4,7 +4,7 @@ use super::common::{DataFrom, PlaceArgs};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Arguments that say where a frozen network is used, and how long it is timed there.
+/// Arguments that select where a frozen network runs, and how long it is timed there.
 #[derive(Debug, Args)]
 pub struct UseArgs {
     #[command(flatten)]
@@ -27,13 +27,13 @@ precision that is asked for, against the CPU.";
 
 #[derive(Debug, Args)]
 pub struct FreezeArgs {
-    /// A checkpoint. Or the recipe that weights are of: mnist, cifar10, or a file of your own.
+    /// Checkpoint, or the recipe of the weights: mnist, cifar10, or a file of your own.
     #[arg(value_name = "CHECKPOINT|RECIPE")]
     pub recipe: String,
-    /// Weights with PyTorch's names, or a checkpoint: a safetensors file. A checkpoint that is named first needs none.
+    /// Weights with PyTorch's names, or a checkpoint: a safetensors file. Not needed if a checkpoint is named first.
     #[arg(value_name = "WEIGHTS")]
     pub weights: Option<PathBuf>,
-    /// File for the frozen network; one that exists is replaced.
+    /// File for the frozen network; an existing file is replaced.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -51,7 +51,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// A frozen network or a checkpoint. Or the recipe that weights are of: mnist, cifar10, or a file of your own.
+    /// Frozen network or checkpoint, or the recipe of the weights: mnist, cifar10, or a file of your own.
     #[arg(value_name = "FILE|RECIPE")]
     pub recipe: String,
     /// Weights with PyTorch's names, or a checkpoint: a safetensors file.
@@ -76,7 +76,7 @@ where the network takes grey.";
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// A frozen network, as `warpbook freeze` writes it.
+    /// Frozen network, as `warpbook freeze` writes it.
     #[arg(value_name = "FROZEN")]
     pub file: PathBuf,
     /// PNG or JPEG images.
@@ -85,7 +85,7 @@ pub struct PredictArgs {
     /// Invert light and dark first.
     #[arg(long)]
     pub invert: bool,
-    /// Classes that are listed for an image.
+    /// Number of classes listed for an image.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub top: usize,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The command line, a file for each group of commands.
+//! The command line, with a file for each group of commands.
 
 mod common;
 mod datasets;
@@ -47,26 +47,26 @@ and the others are listed as skipped.";
 
 const EXAMPLES: &str = "\
 Examples:
-  warpbook devices                       what there is to run on
-  warpbook doctor                        what works, what is missing, and how to get it
+  warpbook devices                       the devices of this machine
+  warpbook doctor                        checks of driver, compiler and cache, with remedies
   warpbook run regression --quick        a first record within a minute
   warpbook run regression --points 50M   one size, all rungs
-  warpbook xray matmul --rung 14_overlapped_store   what every SM does in it
+  warpbook xray matmul --rung 14_overlapped_store   the timeline of every SM in a run
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
   warpbook view regression.json          the record in the browser
   warpbook share regression.json         one HTML file that shows it, to pass on
   warpbook data fetch mnist              images to train on
   warpbook train mnist                   a network that reads digits
   warpbook speedrun mnist --seeds 5      the time and the accuracy of whole trainings
-  warpbook predict digits.safetensors a.png    what it reads in an image, once it is frozen
+  warpbook predict digits.safetensors a.png    the classes of an image, once the network is frozen
 
 Exit codes:
-    0  all was measured, or skipped for want of hardware
+    0  everything was measured, or skipped for lack of hardware
     1  a rung failed: an error, a wrong result, a descent that diverged
-    2  bad usage or settings, an output that cannot be written, a file that is no record
+    2  bad usage or settings, an output that cannot be written, a file that is not a record
     3  the device cannot be used
     4  another rank of the same training failed, died or hangs (train --gpus, --ranks)
-  130  interrupted (Ctrl-C); what was finished is in the record";
+  130  interrupted (Ctrl-C); the record has the measurements so far";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -76,22 +76,22 @@ pub enum Command {
     /// Run an experiment, or the quick suite of all of them.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Time training steps on 1 to N GPUs or processes, and say how well they scale.
+    /// Time training steps on 1 to N GPUs or processes, and print how well they scale.
     #[command(long_about = SCALING_ABOUT, after_help = SCALING_EXAMPLES)]
     Scaling(Box<ScalingArgs>),
-    /// Show what every SM does in a run of a rung, block by block and phase by phase.
+    /// Show the timeline of every SM in a run of a rung, block by block and phase by phase.
     #[command(long_about = XRAY_ABOUT, after_help = XRAY_EXAMPLES)]
     Xray(XrayArgs),
     /// Find the fastest rung and tile for products of some sizes on this device, and remember them.
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
-    /// Compare what is picked for a product with NVIDIA's library, at random shapes.
+    /// Compare the kernels chosen for products with NVIDIA's library, at random shapes.
     #[command(after_help = SURVEY_EXAMPLES)]
     Survey(SurveyArgs),
     /// Compile your own kernel in place of a rung's, check it, and time it with the ladder.
     #[command(long_about = ATTEMPT_ABOUT, after_help = ATTEMPT_EXAMPLES)]
     Attempt(AttemptArgs),
-    /// The part of an attempt that runs in a separate process.
+    /// Run the part of an attempt that needs a separate process.
     #[command(hide = true)]
     Work(WorkArgs),
     /// Merge records of the same work on the same device, such as Warpbook's and another framework's.
@@ -100,7 +100,7 @@ pub enum Command {
     /// Open records in the browser, or print them.
     #[command(after_help = VIEW_EXAMPLES)]
     View(ViewArgs),
-    /// Write one HTML file with the viewer and records in it, to pass on.
+    /// Write one HTML file with the viewer and records, to pass on.
     #[command(after_help = SHARE_EXAMPLES)]
     Share(ShareArgs),
     /// Train a network.
@@ -118,22 +118,22 @@ pub enum Command {
     /// Classify PNG and JPEG images with a frozen network.
     #[command(after_help = PREDICT_EXAMPLES)]
     Predict(PredictArgs),
-    /// Load data sets of images, and list them.
+    /// Download data sets of images, and list them.
     #[command(after_help = DATA_EXAMPLES)]
     Data(DataArgs),
-    /// Check driver, GPUs, compiler and cache, and run something tiny.
+    /// Check driver, GPUs, compiler and cache, and run a small experiment.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
 }
 
-/// Choice of a command in addition to its own arguments: for `run NAME` and `xray NAME` the experiment with its settings.
+/// Request beyond a command's own arguments: for `run NAME` and `xray NAME` the experiment with its settings.
 pub enum Asked {
     Nothing,
     Run(Chosen),
     Xray(ChosenXray),
 }
 
-/// The command line's words as what they ask for.
+/// Parses the command line.
 pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Command, Asked), warpbook::Error> {
     let entries = warpbook::experiments();
     let matches = command(&entries).try_get_matches_from(words).unwrap_or_else(|e| end(&e));
@@ -150,14 +150,14 @@ pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Com
     Ok((cli.command, asked))
 }
 
-/// Ends the program with the help that was asked for, or with what is wrong with the command line.
+/// Ends the program with the requested help, or with the error in the command line.
 fn end(message: &clap::Error) -> ! {
     let printed = message.print().and_then(|()| std::io::stdout().flush());
     let lost = printed.is_err_and(|why| is_loss(&why));
     std::process::exit(if lost { USAGE.into() } else { message.exit_code() })
 }
 
-/// The whole command line.
+/// Returns the whole command line.
 fn command(entries: &[Entry]) -> clap::Command {
     let with_runs = Cli::command().mut_subcommand("run", |command| experiments::with_experiments(command, entries));
     let whole = with_runs.mut_subcommand("xray", |command| experiments::xray_with_experiments(command, entries));
@@ -168,7 +168,7 @@ fn command(entries: &[Entry]) -> clap::Command {
     taking_negative_numbers(whole.mut_subcommand("train", train))
 }
 
-/// An option takes `-1` as its value, so that it can say which values it takes.
+/// Lets every option take `-1` as its value, so that its own message lists the values that it takes.
 fn taking_negative_numbers(command: clap::Command) -> clap::Command {
     let options = command.mut_args(|arg| {
         let takes_values = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_allow_hyphen_values_set();
@@ -188,7 +188,7 @@ mod tests {
         command(&warpbook::experiments()).debug_assert();
     }
 
-    /// The words of a command as a shell takes them.
+    /// Splits a command into words as a shell does.
     fn words_of(command: &str) -> Vec<String> {
         let (mut words, mut is_new) = (Vec::<String>::new(), true);
         for (i, part) in command.split('\'').enumerate() {
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// The commands of all published records, from whatever version of the program.
+    /// Returns the commands of all published records, written by any version of the program.
     fn published_commands(folder: &std::path::Path) -> Vec<String> {
         let mut found = Vec::new();
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -1,4 +1,4 @@
-//! `warpbook merge`, `warpbook view` and `warpbook share`: what is done with records.
+//! `warpbook merge`, `warpbook view` and `warpbook share`, the commands for records.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ Run both right after another: figures of one chart should come from one GPU in o
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// The record that gives the environment, the ceilings and the notes, then those whose rungs or X-rays are added.
+    /// Record that keeps its environment, ceilings and notes, followed by the records whose rungs or X-rays are added.
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// File for the record; one that exists is replaced.
+    /// File for the record; an existing file is replaced.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
 }
@@ -49,7 +49,7 @@ pub struct ViewArgs {
     /// Write the page and print its path, but open no browser.
     #[arg(long)]
     pub no_open: bool,
-    /// Serve the page to this machine's browsers, and show a record that is written anew at once. A file need not be there yet.
+    /// Serve the page to this machine's browsers, and update it whenever a record is written. The files may come later.
     #[arg(long, requires = "files", conflicts_with_all = ["text", "html"])]
     pub live: bool,
     /// First port to try with --live.

@@ -1,4 +1,4 @@
-//! A published file over HTTP: from the first mirror that has it, resumed where it broke off, and named only once its hash is right.
+//! Download of a published file over HTTP: from the first mirror that has it, resumed where it broke off, and named only once its hash is right.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, TryLockError};
@@ -8,44 +8,44 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::http::{Response, StatusCode, header};
 
-/// A file to be loaded.
+/// File to be downloaded.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub name: String,
-    /// Its exact size, beyond which nothing is read.
+    /// Exact size, beyond which nothing is read.
     pub bytes: u64,
-    /// Its SHA-256 in lower-case hexadecimal.
+    /// SHA-256 in lower-case hexadecimal.
     pub sha256: String,
-    /// URLs of the file, the first to be tried first.
+    /// URLs of the file, in the order in which they are tried.
     pub urls: Vec<String>,
 }
 
 /// Outcome of a request for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Got {
-    /// The file was there, and its hash is right.
+    /// The file is in the folder already, and its hash is right.
     Present,
-    /// The file was loaded from this URL.
+    /// The file was downloaded from this URL.
     Loaded(String),
 }
 
-/// Progress of loading a file.
+/// Progress of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A mirror is asked; `from` bytes are there from an earlier attempt.
+    /// A mirror is asked; `from` bytes are left from an earlier attempt.
     Asking { url: &'a str, from: u64 },
-    /// So many bytes are loaded.
+    /// This many bytes are loaded.
     At(u64),
     /// The mirror failed.
     Failed { url: &'a str, why: &'a str },
 }
 
-/// Why there is no file, in a sentence or a few.
+/// Reason why there is no file, in a sentence or a few.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// No mirror has it: each with its reason.
+    /// No mirror has the file: the reason of each.
     Mirrors(String),
-    /// The folder cannot be written, or a file of this name is there and differs.
+    /// The folder cannot be written, or has a different file of this name.
     Here(String),
 }
 
@@ -56,11 +56,11 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// Why a mirror's answer was of no use.
+/// Reason why a mirror's answer is useless.
 enum Trouble {
     /// This mirror failed; another may do.
     Mirror(String),
-    /// The server does not continue a file, or not this one: it is to be asked for the whole.
+    /// The server does not continue a file, or has changed it: the whole file is to be requested.
     StartOver,
     /// No mirror can help: the disk is full.
     Here(String),
@@ -70,8 +70,8 @@ enum Trouble {
 const TRIES: usize = 4;
 const MOST_REDIRECTS: u32 = 5;
 
-/// Loads a file into a folder, which is made if it is not there. What was loaded when it breaks off stays as `NAME.part`, and the
-/// next attempt goes on from there.
+/// Downloads a file into a folder, which is created if missing. After an interruption, `NAME.part` keeps the bytes so far, and the next attempt goes on from
+/// there.
 ///
 /// # Errors
 /// For the reasons of [`Failed`].
@@ -89,7 +89,7 @@ pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnM
         Err(TryLockError::WouldBlock) => {
             return Err(Failed::Here(format!("{} is being loaded by another process.", path.display())));
         }
-        // A file system without locks.
+        // Some file systems have no locks.
         Err(TryLockError::Error(_)) => {}
     }
     let mut failures = Vec::new();
@@ -147,7 +147,7 @@ fn is_right(wanted: &Wanted, file: &mut File) -> io::Result<bool> {
     Ok(hash == wanted.sha256)
 }
 
-/// Loads the whole file from one mirror, which may break off some times.
+/// Downloads the whole file from one mirror, which may break off some times.
 fn from_mirror(
     wanted: &Wanted,
     url: &str,
@@ -172,7 +172,7 @@ fn from_mirror(
                 file.set_len(0).map_err(here)?;
                 why = "it serves other bytes than the published ones (the SHA-256 differs)".into();
                 step(Step::Failed { url, why: &why });
-                // What came first may have been another mirror's.
+                // The first part may be from another mirror.
                 if before == 0 {
                     break;
                 }
@@ -198,7 +198,7 @@ fn length(file: &File) -> Result<u64, Trouble> {
     file.metadata().map(|m| m.len()).map_err(here)
 }
 
-/// A client for a mirror: from https no redirect leads to http.
+/// Returns a client for a mirror; redirects from https to http are refused.
 fn agent(url: &str, stall: Duration) -> Agent {
     Agent::config_builder()
         .https_only(url.starts_with("https:"))
@@ -214,7 +214,7 @@ fn agent(url: &str, stall: Duration) -> Agent {
         .into()
 }
 
-/// Asks for what is missing and writes it.
+/// Requests the missing part and writes it.
 fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dyn FnMut(Step)) -> Result<(), Trouble> {
     let mut have = length(file)?;
     if have > wanted.bytes {
@@ -225,7 +225,7 @@ fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dy
     if have == wanted.bytes {
         return Ok(());
     }
-    // As it is stored: a body that is packed once more would have another length.
+    // The body is requested as it is stored: compressed once more, it would have another length.
     let mut request = agent.get(url).header(header::ACCEPT_ENCODING, "identity");
     if have > 0 {
         request = request.header(header::RANGE, format!("bytes={have}-"));
@@ -271,7 +271,7 @@ fn receive(
         .map_err(|e| Trouble::Mirror(format!("it breaks off after {at} of {bytes} bytes ({e})")))?
     {
         if at + n as u64 > bytes {
-            // Nothing of it can be trusted.
+            // No part of the file can be trusted.
             file.set_len(0).map_err(here)?;
             return Err(Trouble::Mirror(format!("it sends more than the {bytes} bytes of the published file")));
         }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn what_begins_encrypted_stays_so() {
         let stall = Duration::from_secs(1);
-        // What a redirect from an https mirror to http comes to: nothing is sent.
+        // A redirect from an https mirror to http is refused before anything is sent.
         let refused = agent("https://mirror/", stall).get("http://127.0.0.1:9/file").call().unwrap_err();
         assert!(words_of(&refused).contains("not encrypted"), "{}", words_of(&refused));
         assert!(!agent("http://own/", stall).config().https_only());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use warpbook::data::{Recipe, RemoteFile, folder_for, recipe, recipes};
 use warpbook::figures;
 
-/// `warpbook data fetch` and `warpbook data list`.
+/// Runs `warpbook data fetch` and `warpbook data list`.
 pub fn data(args: &DataArgs) -> Result<ExitCode, Failure> {
     match &args.what {
         DataCommand::Fetch(args) => fetch(args),
@@ -60,7 +60,7 @@ fn wanted(file: &RemoteFile, mirrors: &[String]) -> Wanted {
     Wanted { name: file.name.to_owned(), bytes: file.bytes, sha256: file.sha256.to_owned(), urls }
 }
 
-/// Says what failed, and how the file can be had all the same.
+/// Describes the failure, and how to get the file by hand.
 fn by_hand(why: &str, file: &RemoteFile, folder: &Path) -> String {
     format!(
         "{why}\nRun this again to go on. Or load {} in another way, for instance on another computer, and put it into {}; \
@@ -94,7 +94,7 @@ fn state(recipe: &Recipe) -> String {
     }
 }
 
-/// Progress of a file: a bar on a terminal, plain lines elsewhere.
+/// Progress display of a file: a bar on a terminal, plain lines elsewhere.
 struct Bar {
     name: String,
     bar: Option<ProgressBar>,

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use warpbook::device::{Choice, CudaDevice, exit_at_once};
 use warpbook::{Attempts, Experiment, Guide, Lab, LiveKernel, Regression, Request, Show, experiments, write_record};
 
-/// Compiles a kernel of somebody's own, tries it and times it.
+/// Compiles a kernel of the user's own, tries it and times it.
 pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
-    let (experiment, live) = of(&args.like)?;
+    let (experiment, live) = find_rung(&args.like)?;
     if let (Some(_), Some(option)) = (&experiment, args.of_products_only()) {
         let like = &args.like;
         return Err(Failure::usage(format!(
@@ -47,8 +47,9 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     Ok(end(&lab, code))
 }
 
-/// The rung that a kernel takes the place of, with its experiment: a rung of the matrix product, of none; `regression/ID`; `PAIR/ID` of the guide.
-fn of(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
+/// Returns the rung that a kernel replaces, with its experiment: `None` for a rung of the matrix product; the experiment for `regression/ID` and for the
+/// guide's `PAIR/ID`.
+fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
     let Some((group, id)) = like.split_once('/') else { return Ok((None, LiveKernel::of(like)?)) };
     let experiment: Box<dyn Experiment> = match group {
         "regression" => Box::new(Regression::new()),
@@ -70,7 +71,7 @@ fn of(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> 
     Ok((Some(experiment), LiveKernel::variant(rung)?))
 }
 
-/// Does what another process asks for, and writes the record.
+/// Runs the request of another process, and writes the record.
 pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     let request = Request::read(&args.request)?;
     let lab = request.lab()?;
@@ -79,7 +80,7 @@ pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     Ok(end(&lab, 0))
 }
 
-/// The exit code, or the end where a kernel still runs.
+/// Returns the exit code, or ends the process if a kernel is still running.
 fn end(lab: &Lab, code: u8) -> ExitCode {
     if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
         exit_at_once(code);

@@ -1,4 +1,4 @@
-//! The commands that run experiments or their kernels.
+//! Commands that run experiments or their kernels.
 
 mod attempt;
 mod progress;

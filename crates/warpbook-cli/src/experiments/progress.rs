@@ -14,12 +14,12 @@ use warpbook_record::{Measurement, Outcome, Run};
 #[derive(Debug, Clone)]
 pub struct Progress {
     bars: Option<(MultiProgress, ProgressBar, ProgressBar)>,
-    /// Rungs that were reported as skipped, with the reason: it need not be read again at every size.
+    /// Rungs that were reported as skipped, with the reason, so that it is printed once and not at every size.
     skipped: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
 impl Progress {
-    /// Bars where stderr is a terminal.
+    /// Shows bars if stderr is a terminal.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bars: None, skipped: Arc::default() };
@@ -34,12 +34,12 @@ impl Progress {
         Self { bars: Some((all, spinner, bar)), skipped: Arc::default() }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn line(&self, text: &str) {
         self.aside(|| say(text));
     }
 
-    /// A line to stderr that stays.
+    /// Prints a line that stays to stderr.
     pub fn warn(&self, text: &str) {
         self.aside(|| warn(text));
     }
@@ -75,7 +75,7 @@ impl Progress {
             }
             Event::Preparing(what) => match &self.bars {
                 Some((_, spinner, _)) => spinner.set_message((*what).to_owned()),
-                // Out of the table's way.
+                // The line goes to stderr, away from the table.
                 None => warn(&format!("... {what}")),
             },
             Event::Started { rung, problem } => {
@@ -85,7 +85,7 @@ impl Progress {
             }
             Event::Finished { measurement, run } => {
                 if self.is_news(measurement) {
-                    self.line(&Row::of(measurement, run));
+                    self.line(&Row::line(measurement, run));
                 }
                 if let Some((.., bar)) = &self.bars {
                     bar.inc(1);
@@ -96,11 +96,10 @@ impl Progress {
     }
 }
 
-/// A row of the table that grows while the run goes on; its widths cannot wait for the last row. Its columns are those of the
-/// record's own table.
+/// Row of the table that grows during the run; its widths cannot wait for the last row. Its columns are those of the record's own table.
 struct Row;
 
-/// Room for a figure with its unit, and for a problem.
+/// Width of a figure with its unit, and of a problem.
 const FIGURE: usize = 12;
 const PROBLEM: usize = 22;
 
@@ -123,7 +122,7 @@ impl Row {
         Self::cells(run, "rung", "", headers.into_iter().map(|h| h.text))
     }
 
-    fn of(m: &Measurement, run: &Run) -> String {
+    fn line(m: &Measurement, run: &Run) -> String {
         let width = Self::width(run);
         let problem = one_line(&m.problem.label);
         let without =

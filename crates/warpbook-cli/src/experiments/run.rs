@@ -75,7 +75,7 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
     }
 }
 
-/// The quick form of every experiment, each into a record by its name.
+/// Runs the quick form of every experiment, and writes a record for each, named after it.
 fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     let folder = &args.out;
     std::fs::create_dir_all(folder).map_err(|e| {
@@ -98,23 +98,23 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst))
 }
 
-/// The first of `name.json`, `name-2.json` and so on that is not there.
+/// Returns the first free name of `name.json`, `name-2.json` and so on.
 fn free_record(folder: impl AsRef<Path>, name: &str) -> Result<PathBuf, Failure> {
     reserve(folder.as_ref(), name, ["json"]).map(|[path]| path)
 }
 
-/// Output that is asked for in addition to the record.
+/// Output in addition to the record.
 #[derive(Default)]
 struct More {
-    /// Every logged loss on the terminal.
+    /// True if every logged loss is printed.
     losses: bool,
-    /// Hardware counters in the record.
+    /// True if the record gets hardware counters.
     counters: bool,
-    /// A file for a profile.
+    /// File for a profile.
     profile: Option<PathBuf>,
 }
 
-/// Runs one experiment and writes its record; gives the exit code.
+/// Runs one experiment and writes its record; returns the exit code.
 fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, more: &More) -> Result<u8, Failure> {
     let progress = Progress::new();
     let keeper = Arc::new(Mutex::new(RecordWriter::new(path.to_owned())));
@@ -149,7 +149,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
                 record.profiled.extend(found);
                 record.notes.extend(notes);
             }
-            // The record is worth more than what is missing in it.
+            // The record is worth more than its missing parts.
             Err(why) => record.notes.push(why.to_string()),
         }
     }
@@ -188,7 +188,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
     })
 }
 
-/// Shows a profile of rungs and writes its record and its trace; gives why there is none.
+/// Prints a profile of rungs and writes its record and its trace; returns the reason if there is no profile.
 fn keep_profile(lab: &Lab, profile: &Profile, file: &Path) -> Result<Option<String>, Failure> {
     let Some(whole) = profile.whole() else { return Ok(Some("no rung has a valid figure".into())) };
     say(&whole.text());
@@ -224,11 +224,11 @@ fn summary(run: &Run) -> String {
     }
     let apart: Vec<&str> = run.rungs.iter().map(|r| &*r.id).filter(|id| does_less(run, id)).collect();
     if !apart.is_empty() {
-        lines.push(format!("Apart, as it comes to the result with less work: {}.", apart.join(", ")));
+        lines.push(format!("Not ranked, as it reaches the result with less work: {}.", apart.join(", ")));
     }
     let (measured, skipped, failed) = run.counts();
     lines.push(format!("{measured} measured, {skipped} skipped, {failed} failed."));
-    // Said once each: without a GPU, every GPU rung is skipped for the same reason.
+    // Each reason is printed once: without a GPU, every GPU rung is skipped for one reason.
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for m in &run.measurements {
         if let Outcome::Skipped { why } = &m.outcome {
@@ -243,7 +243,7 @@ fn summary(run: &Run) -> String {
     lines.join("\n")
 }
 
-/// Lists the results of the trainings: parameters and losses, a line each, with every logged loss below it if that is asked for.
+/// Lists the results of the trainings: parameters and losses, a line each, with every logged loss below it if `losses` is set.
 fn trainings(run: &Run, losses: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for log in &run.train_logs {
@@ -258,7 +258,7 @@ fn trainings(run: &Run, losses: bool) -> Vec<String> {
 }
 
 fn training(log: &TrainLog) -> String {
-    /// More would fill the terminal; the record has all.
+    /// Number of parameters that are printed: more would fill the terminal; the record has all.
     const PARAMETERS: usize = 4;
     let mut parameters: Vec<String> =
         log.parameters.iter().take(PARAMETERS).map(|(name, v)| format!("{} = {v:.6}", one_line(name))).collect();
@@ -266,7 +266,7 @@ fn training(log: &TrainLog) -> String {
         parameters.push(format!("and {} more", log.parameters.len() - PARAMETERS));
     }
     let parameters = if parameters.is_empty() { String::new() } else { parameters.join(", ") + "; " };
-    // NaN where nothing was left for testing, or was not tested.
+    // The test loss is NaN if there are no test points, or after a divergence.
     let tested = !log.test_loss.is_nan() || log.diverged();
     let test = if tested { format!(", test loss {:.6}", log.test_loss) } else { String::new() };
     let (rung, work) = (one_line(&log.rung), one_line(&log.problem.label));
@@ -277,7 +277,7 @@ fn does_less(run: &Run, id: &str) -> bool {
     run.measurements.iter().any(|m| m.rung == id && m.is_valid() && m.does_less())
 }
 
-/// Ctrl-C: once to end well, twice to end. SIGTERM and SIGHUP: to end well.
+/// Handler of requests to end. Ctrl-C once ends well, twice at once; SIGTERM and SIGHUP end well.
 struct Interrupt {
     pressed: Arc<AtomicBool>,
     /// Run that the first press stops.
@@ -296,7 +296,7 @@ impl Interrupt {
                 }
                 return;
             }
-            // Nothing to end well yet, or somebody holds it: then the next press ends all.
+            // If there is nothing to end well yet, or the lock is taken, the next press ends the program.
             if let Ok(target) = target.lock()
                 && let Some((cancel, progress)) = &*target
             {

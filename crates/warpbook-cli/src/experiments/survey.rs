@@ -12,7 +12,7 @@ use warpbook::figures;
 use warpbook::survey::{Compared, Picked, Report, Survey};
 use warpbook::{Event, Lab};
 
-/// Compares what is picked with cuBLASLt at random products.
+/// Compares the choices of `gemm()` with cuBLASLt at random products.
 pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let out = Files::default().optional("--out", args.out.as_deref(), Kind::Survey)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
@@ -43,7 +43,7 @@ fn drawn_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) % 1_000_000_000
 }
 
-/// A product in a line.
+/// Describes a product in a line.
 fn line(c: &Compared) -> String {
     let choice = match &c.picked {
         Some(Picked { rung, tile }) => format!("{rung} with the tile {tile}"),

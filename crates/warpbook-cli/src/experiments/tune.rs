@@ -18,7 +18,7 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     let Some(device) = lab.device().cuda().cloned() else { return Err(Error::NeedsCuda("Tuning").into()) };
     if warpbook::record::cache_folder().is_none() {
         return Err(Failure::usage(
-            "There is no place for what is found: WARPBOOK_CACHE is empty, or no home folder is known.",
+            "There is no place for the findings: WARPBOOK_CACHE is empty, or no home folder is known.",
         ));
     }
     let progress = Progress::new();
@@ -49,7 +49,7 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed > 0 { RUNG_FAILED } else { 0 }))
 }
 
-/// The fastest rung of ours, and a sentence that compares it with the libraries.
+/// Returns the fastest of Warpbook's rungs, and a sentence that compares it with the libraries.
 fn verdict(run: &Run, problem: &Problem) -> (String, Option<(Product, Finding)>) {
     let Some((best, us)) = run.fastest_kernels(problem) else {
         return (format!("{}: nothing was measured.", problem.label), None);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Lab, Show};
 
-/// Takes the X-ray, prints its figures, and writes its record and, next to that, its picture.
+/// Takes the X-ray, prints its figures, and writes its record with its picture next to it.
 pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     let ChosenXray { experiment, options } = chosen;
     let bench = options.timing.bench(false).map_err(Failure::usage)?;
@@ -38,7 +38,7 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
         Ok(taken) => taken,
         Err(error) => {
             let failure = Failure::from(error);
-            // Where a kernel hangs, what the driver does at the end of a process would wait for it.
+            // If a kernel hangs, the driver would wait for it at the end of the process.
             if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
                 warn(&failure.sentence);
                 drop(ReservedNames);

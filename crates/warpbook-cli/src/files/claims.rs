@@ -1,4 +1,4 @@
-//! The files that a command reads and writes, compared by what they are and not by their names.
+//! Files that a command reads and writes, compared by identity and not by name.
 
 use super::writable::check_writable;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Reports whether a file that begins like this is of this kind; an empty file is of every kind.
+    /// Returns true if a file that begins like this is of this kind; an empty file is of every kind.
     fn is_of(self, path: &Path, start: &[u8]) -> bool {
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start().to_ascii_lowercase();
         let first_key_is = |key: &str| {
@@ -61,10 +61,10 @@ impl Kind {
     }
 }
 
-/// The files of one command: what it reads, and what it will write.
+/// Files of one command: its inputs and its outputs.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Name of each file on the command line, and its path.
+    /// Names of the files on the command line, with their paths.
     known: Vec<(String, PathBuf)>,
 }
 
@@ -89,8 +89,8 @@ impl Files {
         if path.to_str().is_none() {
             return refuse("this name is not valid UTF-8, which other commands need. Choose another name.".into());
         }
-        let own = Identity::of(path);
-        if let Some((name, other)) = self.known.iter().find(|(_, other)| Identity::of(other) == own) {
+        let own = Identity::new(path);
+        if let Some((name, other)) = self.known.iter().find(|(_, other)| Identity::new(other) == own) {
             let other = if other == path { String::new() } else { format!(" {}", other.display()) };
             return refuse(format!(
                 "this is the same file as {name}{other}, which would be overwritten. Name another file."
@@ -124,7 +124,7 @@ impl Files {
         path.map(|path| self.output(option, path, kind)).transpose()
     }
 
-    /// The file of --profile, next to which its trace is written.
+    /// Checks the file of --profile, next to which its trace is written.
     pub fn profile(&mut self, path: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
         let Some(path) = path else { return Ok(None) };
         self.output("--profile", path, Kind::Record)?;
@@ -133,23 +133,23 @@ impl Files {
     }
 }
 
-/// The trace next to a profile's record.
+/// Returns the path of the trace next to a profile's record.
 pub fn trace_of(profile: &Path) -> PathBuf {
     profile.with_extension("trace.json")
 }
 
-/// The identity of a file, whatever name it is given.
+/// Identity of a file, whatever name it is given.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
-    /// The numbers of its device and of its inode, where it exists.
+    /// Numbers of its device and of its inode, if it exists.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Its path, with links followed, where there are no such numbers.
+    /// Path with links resolved, if there are no such numbers.
     Name(PathBuf),
 }
 
 impl Identity {
-    fn of(path: &Path) -> Self {
+    fn new(path: &Path) -> Self {
         #[cfg(unix)]
         if let Ok(m) = fs::metadata(path) {
             use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Rules for files that a command writes: never into what it reads, never over what nobody named, and nothing finished is lost on the way.
+//! Rules for files that a command writes: no input is overwritten, nor a file that was not named, and no finished result is lost.
 
 mod claims;
 mod record_writer;

@@ -1,4 +1,4 @@
-//! A record's file, written while the work goes on and at its end.
+//! Writer of a record's file, during the work and at its end.
 
 use crate::output::{say, warn};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use warpbook::device::write_atomic;
 use warpbook::write_record;
 use warpbook_record::Run;
 
-/// A large record is not written more often than this.
+/// Least time between two writes of a large record.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Writes finished bytes to their path, else into the folder for temporary files. An error says where they are instead, or that they are lost.
+/// Writes finished bytes to their path, or else into the folder for temporary files. An error says where they are instead, or that they are lost.
 pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let Err(why) = write_atomic(path, bytes) else { return Ok(()) };
     let why = format!("{} cannot be written: {why}.", path.display());
@@ -31,7 +31,7 @@ pub fn print_written(written: &Result<PathBuf, String>) {
     }
 }
 
-/// Writes the record so far, at most once a second, and the rest when it is dropped, also in a panic.
+/// Writer that writes the record so far, at most once a second, and the rest when it is dropped, also in a panic.
 #[derive(Debug)]
 pub struct RecordWriter {
     path: PathBuf,
@@ -54,7 +54,7 @@ impl RecordWriter {
         self.keep_now(run)
     }
 
-    /// Like [`RecordWriter::keep`], however short the time since the last write.
+    /// Writes the record like [`RecordWriter::keep`], however short the time since the last write.
     pub fn keep_now(&mut self, run: &Run) -> Option<String> {
         let result = write_record(run, &self.path);
         self.last = Some(Instant::now());
@@ -71,7 +71,7 @@ impl RecordWriter {
         }
     }
 
-    /// Writes the finished record as [`write_finished`] does. `Ok` is the file that was named.
+    /// Writes the finished record as [`write_finished`] does. `Ok` has the file that was named.
     pub fn finish(&mut self, run: &Run) -> Result<PathBuf, String> {
         self.pending = None;
         let json = run.to_json().map_err(|e| format!("{} cannot be written: {e}.", self.path.display()))?;

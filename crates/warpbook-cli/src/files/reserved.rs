@@ -1,4 +1,4 @@
-//! Default names of outputs, reserved by empty files.
+//! Reservation of default output names by empty files.
 
 use super::writable::{check_writable, unwritable};
 use crate::failure::Failure;
@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 /// be left over from a process that was killed.
 static RESERVED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// The first of `stem.end`, `stem-2.end` and so on in a folder that is not there, for all the ends. They are made at once, empty, so that nobody else gets
-/// them; what is still empty when the program ends is removed again. An empty file that a killed process left counts as not there.
+/// Reserves the first free name of `stem.end`, `stem-2.end` and so on in a folder, for all the ends. The files are created empty at once, so that no other
+/// process gets them; files that are still empty at the program's end are removed again. An empty file that a killed process left counts as free.
 pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Result<[PathBuf; N], Failure> {
     for number in 1u32.. {
         let stem = if number == 1 { stem.to_owned() } else { format!("{stem}-{number}") };
@@ -38,7 +38,7 @@ pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Re
     Err(unwritable("--out", &folder.join(stem), "all names are taken"))
 }
 
-/// Makes an empty file and locks it, or takes over one that is empty and that no process has locked.
+/// Creates an empty file and locks it, or takes over an empty file that no process has locked.
 fn take(path: &Path) -> io::Result<File> {
     let taken = || ErrorKind::AlreadyExists.into();
     let (file, is_new) = match File::create_new(path) {
@@ -47,16 +47,16 @@ fn take(path: &Path) -> io::Result<File> {
     };
     match file.try_lock() {
         Ok(()) => {}
-        // On a file system without locks, a file may be anybody's.
+        // On a file system without locks, a file may belong to any process.
         Err(TryLockError::Error(_)) if is_new => return Ok(file),
         Err(_) => return Err(taken()),
     }
-    // Until it was locked, another process may have written there, or have taken it and gone.
+    // Before it was locked, another process may have written to it, or have taken and removed it.
     let is_own = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) && is_same(path, &file);
     if is_own { Ok(file) } else { Err(taken()) }
 }
 
-/// Reports whether a path leads to an open file.
+/// Returns true if a path leads to an open file.
 #[cfg(unix)]
 fn is_same(path: &Path, file: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -64,7 +64,7 @@ fn is_same(path: &Path, file: &File) -> bool {
     fs::metadata(path).ok().map(number) == file.metadata().ok().map(number)
 }
 
-/// Elsewhere, a locked file is not replaced.
+/// On other systems, a locked file is not replaced.
 #[cfg(not(unix))]
 fn is_same(_: &Path, _: &File) -> bool {
     true
@@ -74,7 +74,7 @@ fn reserved() -> std::sync::MutexGuard<'static, Vec<(PathBuf, File)>> {
     RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the reserved files that nothing was written to, when it goes.
+/// Guard that removes the reserved files without contents when it is dropped.
 #[derive(Debug)]
 pub struct ReservedNames;
 
@@ -88,7 +88,7 @@ impl Drop for ReservedNames {
     }
 }
 
-/// Ends the program within a signal's handler, say.
+/// Ends the program at once, for example within a signal's handler.
 pub fn exit_now(code: u8) -> ! {
     drop(ReservedNames);
     std::process::exit(code.into())
@@ -114,7 +114,7 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 4, "{all:?}");
         fs::write(folder.path().join(&all[0][0]), "{}").unwrap();
-        // What a killed process has left is free; what a process has locked is not, and neither is a link.
+        // The file of a killed process is free; a locked file is not, and neither is a link.
         for name in ["y.json", "y-2.json", "y-3.json"] {
             fs::write(folder.path().join(name), "").unwrap();
         }

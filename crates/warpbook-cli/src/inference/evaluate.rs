@@ -11,7 +11,7 @@ use warpbook::data::Splits;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Score, Trainer};
 
-/// The loss and the accuracy of weights, or of a frozen network, over the test images.
+/// Prints the loss and the accuracy of weights, or of a frozen network, over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
     let data = args.from.data.as_deref();
     match &args.weights {
@@ -44,7 +44,7 @@ fn evaluate_checkpoint(args: &EvalArgs, file: &Path, known: TrainedWeights) -> R
     Ok(())
 }
 
-/// An error unless a frozen network is of the recipe that was named with it.
+/// Returns an error unless a frozen network is of the recipe that was named with it.
 fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
     let (named, frozen) = (find_recipe_of_images(recipe)?.recipe.name, Frozen::load(file)?);
     if frozen.recipe() == named {
@@ -56,11 +56,11 @@ fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Says the loss and the accuracy of a frozen network, with what the images are.
+/// Prints the loss and the accuracy of a frozen network, with a description of the images.
 fn evaluate_frozen(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     let data = args.from.data.as_deref();
     let frozen = Frozen::load(file)?.to(args.usage.place.place()?);
-    let images = frozen.source().map(Images::of).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
+    let images = frozen.source().map(Images::from_source).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
     let images = images.map(|images| images.unless(data));
     let Splits { train, test } =
         open((file, frozen.identity()), images.as_ref(), data.is_none(), frozen.shape())?.splits;

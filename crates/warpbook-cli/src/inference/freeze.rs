@@ -13,7 +13,7 @@ use warpbook::figures;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Place, TrainError};
 
-/// Images that a frozen network is tried with.
+/// Number of images that a frozen network is tried with.
 const TRIED: usize = 32;
 
 /// Freezes a checkpoint.
@@ -66,7 +66,7 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Images of diagonal stripes, each of other widths.
+/// Returns images of diagonal stripes, whose widths differ.
 fn pattern([channels, height, width]: [usize; 3], n: usize) -> Vec<u8> {
     let pixel = |i: usize| {
         let (image, y, x) = (i / (channels * height * width), i / width % height, i % width);
@@ -75,7 +75,7 @@ fn pattern([channels, height, width]: [usize; 3], n: usize) -> Vec<u8> {
     (0..n * channels * height * width).map(pixel).collect()
 }
 
-/// Says how far a network's probabilities are from the CPU's.
+/// Prints how far a network's probabilities are from the CPU's.
 fn compare(on_cpu: &Frozen, there: &Frozen, pixels: &[u8]) -> Result<(), TrainError> {
     let (want, got) = (on_cpu.predict(pixels)?, there.predict(pixels)?);
     let pairs = want.iter().zip(&got).flat_map(|(w, g)| w.probabilities.iter().zip(&g.probabilities));

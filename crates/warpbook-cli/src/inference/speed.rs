@@ -1,4 +1,4 @@
-//! The times of a frozen network: of an image alone, and of large batches.
+//! Timing of a frozen network: of a single image, and of large batches.
 
 use crate::output::say;
 use warpbook::device::Bench;
@@ -12,13 +12,13 @@ const BATCHES: [usize; 2] = [32, 256];
 /// Seconds after which no pass is begun.
 const BUDGET_S: f64 = 10.0;
 
-/// Says how long a single image takes, and the throughput of large batches, over this many passes.
+/// Prints the time of a single image, and the throughput of large batches, over this many passes.
 pub fn measure(frozen: &Frozen, pixels: &[u8], passes: Option<u32>) -> Result<(), TrainError> {
     let Some(samples) = passes else { return Ok(()) };
     let bench = Bench { warmup: 1, samples, budget_s: BUDGET_S, batch_below_us: 0.0, ..Bench::default() };
     let time = |batch: usize| frozen.predictor(batch)?.time(&pixels.repeat(batch), &bench);
     let alone = time(1)?;
-    // On the CPU the two clocks are one.
+    // On the CPU both clocks are the same.
     let wall = match frozen.place() {
         Place::Cpu => String::new(),
         Place::Cuda(..) => format!(", {} with the launch and the wait", median(&alone.wall_us)),

@@ -1,4 +1,4 @@
-//! The program's own file, started again, with what its processes share.
+//! This program, started again, and the things that its processes share.
 
 use crate::failure::Failure;
 use crate::signals::{EndRequest, on_request_to_end};
@@ -10,24 +10,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook::device::NCCL_SETTINGS;
 use warpbook::ranks::Launch;
 
-/// This program's own file.
+/// Returns this program's own file.
 pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|e| {
         Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
     })
 }
 
-/// Starts this program again as `count` ranks with so many threads each, with its own arguments and `more`.
+/// Starts this program again as `count` ranks with `threads` threads each, with its own arguments and `more`.
 pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
     let mut launch = Launch::new(this_program()?, std::env::args_os().skip(1).chain(more), count);
-    // Unless the user says otherwise.
+    // These settings apply unless the user sets them.
     let of_nccl = NCCL_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
     launch.environment =
         std::iter::once(("RAYON_NUM_THREADS".to_owned(), threads.to_string())).chain(of_nccl).collect();
     Ok(launch)
 }
 
-/// Counts a request to end; a second one ends everything at once. Of the requests that the system makes by itself only the first counts.
+/// Counts a request to end; a second one ends everything at once. Of the system's requests only the first counts.
 pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     match asked {
         EndRequest::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
@@ -35,7 +35,7 @@ pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     };
 }
 
-/// Counts the requests to end from now on: Ctrl-C, which the processes that were started hear too, and what else asks the program to end.
+/// Counts the requests to end from now on: Ctrl-C, which also reaches the processes that were started, and the system's signals.
 pub fn count_requests_to_end() -> Arc<AtomicU32> {
     let asked = Arc::new(AtomicU32::new(0));
     let counted = asked.clone();
@@ -43,7 +43,7 @@ pub fn count_requests_to_end() -> Arc<AtomicU32> {
     asked
 }
 
-/// A folder for what processes leave, which is removed in the end.
+/// Folder for the files of started processes; it is removed in the end.
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {

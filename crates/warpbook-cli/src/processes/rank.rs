@@ -1,4 +1,4 @@
-//! A process as one of several ranks: its device, and its work with the others.
+//! A process that is one of several ranks: its device, and its work with the others.
 
 use crate::args::RunsOn;
 use crate::failure::{Failure, OTHER_RANK};
@@ -9,14 +9,14 @@ use warpbook::device::{Choice, Inventory, exit_at_once};
 use warpbook::nn::train::{Ranks, RanksOptions};
 use warpbook::ranks::{Group, Launcher, Limits, Placement, Wire, end_with_launcher, launched_listener};
 
-/// Time in which a rank ends by itself when it hears that the work is over: less than its launcher gives it, so that it can still print why.
+/// Time in which a rank ends by itself once the work is over: less than its launcher allows, so that it can still print the reason.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Settings by which a rank works with the others.
 #[derive(Debug, Clone, Copy)]
 pub struct RankSettings {
     pub options: RanksOptions,
-    /// Time after which a rank that the others wait for is given up.
+    /// Time to wait for a rank before it is given up.
     pub timeout: Duration,
 }
 
@@ -28,7 +28,7 @@ pub fn bucket_bytes(mib: f64) -> Result<usize, Failure> {
     Ok((mib * f64::from(1 << 20)) as usize)
 }
 
-/// The type of this name in which gradients travel; the command line takes no other names.
+/// Returns the type of this name in which gradients travel; the command line takes no other names.
 pub fn wire(name: &str) -> Wire {
     match name {
         "bf16" => Wire::Bf16,
@@ -37,7 +37,7 @@ pub fn wire(name: &str) -> Wire {
     }
 }
 
-/// The device of a rank, which the command line asks for on GPUs or on the CPU, or which another launcher started; `named` is the choice of --device.
+/// Returns the device of a rank, which the command line asks for on GPUs or on the CPU, or which another launcher started; `named` is the choice of --device.
 pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<Choice, Failure> {
     if asked == Some(RunsOn::Cpu) {
         return Ok(Choice::Cpu);
@@ -53,7 +53,7 @@ pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<
         return Ok(if named == Choice::Best { Choice::Cpu } else { named });
     }
     match gpus {
-        // A launcher that shows each process its own GPU only.
+        // Some launchers show each process its own GPU only.
         1 if p.local_rank > 0 => Ok(Choice::Cuda(0)),
         gpus if p.local_rank < gpus => Ok(Choice::Cuda(p.local_rank as u32)),
         gpus => Err(Failure::usage(format!(

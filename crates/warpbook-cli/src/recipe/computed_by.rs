@@ -5,22 +5,22 @@ use warpbook::gemm::ProductBy;
 use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::train::{CudaOptions, Place};
 
-/// The kernels or the library that compute convolutions.
+/// Kernels or library that compute convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConvolutionBy {
-    /// Our kernels: the method of the rung, or the fastest.
+    /// Warpbook's kernels: the method of the rung, or the fastest.
     Own,
-    /// Patches of the images as the columns of a matrix (im2col), multiplied by the product that computes linear layers.
+    /// Im2col: patches of the images as the columns of a matrix, multiplied by the product that computes linear layers.
     Im2col,
     /// cuDNN.
     Stock,
 }
 
 impl ConvolutionBy {
-    /// Their names.
+    /// Names of all choices.
     pub const NAMES: [&str; 3] = ["own", "im2col", "stock"];
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -52,7 +52,7 @@ impl std::str::FromStr for ConvolutionBy {
     }
 }
 
-/// The kernels or libraries that compute linear layers and convolutions; `None` where none is named.
+/// Kernels or libraries that compute linear layers and convolutions; `None` if none is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ComputedBy {
     pub product: Option<ProductBy>,
@@ -60,21 +60,21 @@ pub struct ComputedBy {
 }
 
 impl ComputedBy {
-    /// Takes what is not named here from another choice.
+    /// Fills the choices that are not named here from another.
     pub fn or(self, other: Self) -> Self {
         Self { product: self.product.or(other.product), convolution: self.convolution.or(other.convolution) }
     }
 
-    /// The place, with options of a GPU as this says; a CPU has none.
+    /// Returns the place with a GPU's options changed to this choice; a CPU has none.
     pub fn at(self, place: Place) -> Place {
         match place {
-            Place::Cuda(device, options) => Place::Cuda(device, self.of(options)),
+            Place::Cuda(device, options) => Place::Cuda(device, self.apply_to(options)),
             Place::Cpu => Place::Cpu,
         }
     }
 
-    /// The options of a GPU as this says.
-    pub fn of(self, options: CudaOptions) -> CudaOptions {
+    /// Returns the options of a GPU with this choice.
+    pub fn apply_to(self, options: CudaOptions) -> CudaOptions {
         let own = match options.convolution {
             Method::Stock | Method::StockFastest => CudaOptions::new(options.precision).convolution,
             own => own,
@@ -86,7 +86,7 @@ impl ComputedBy {
         }
     }
 
-    /// An error where it asks a CPU for what only a GPU has.
+    /// Returns an error if it asks a CPU for kernels or libraries of a GPU.
     pub fn check(self, on_gpu: bool) -> Result<(), Failure> {
         let needs_gpu = |option: &str| {
             Err(Failure::usage(format!(
@@ -110,16 +110,16 @@ mod tests {
     #[test]
     fn options_follow_what_is_said() {
         let best = CudaOptions::new(Precision::AmpFp16);
-        let said = |product, convolution| ComputedBy { product, convolution }.of(best);
+        let said = |product, convolution| ComputedBy { product, convolution }.apply_to(best);
         assert_eq!(said(None, None), best);
         assert_eq!(said(Some(ProductBy::Naive), None), CudaOptions { product: ProductBy::Naive, ..best });
         let stock = said(None, Some(ConvolutionBy::Stock));
         assert_eq!(stock, CudaOptions { convolution: Method::Stock, ..best });
         let own = ComputedBy { product: Some(ProductBy::Own), convolution: Some(ConvolutionBy::Own) };
-        assert_eq!(own.of(CudaOptions { product: ProductBy::Stock, ..stock }), best);
+        assert_eq!(own.apply_to(CudaOptions { product: ProductBy::Stock, ..stock }), best);
         let im2col = CudaOptions { convolution: Method::Im2col, ..best };
-        assert_eq!(own.of(im2col), im2col, "a rung's own method stays");
-        // The command line goes before the file.
+        assert_eq!(own.apply_to(im2col), im2col, "a rung's own method stays");
+        // The command line takes precedence over the file.
         let file = ComputedBy { product: Some(ProductBy::Tiled), convolution: Some(ConvolutionBy::Stock) };
         let line = ComputedBy { product: Some(ProductBy::Own), convolution: None };
         assert_eq!(line.or(file), ComputedBy { product: Some(ProductBy::Own), ..file });

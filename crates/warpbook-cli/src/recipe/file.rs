@@ -1,4 +1,4 @@
-//! A recipe from a TOML file.
+//! Recipes from TOML files.
 
 use super::computed_by::{ComputedBy, ConvolutionBy};
 use super::images::Images;
@@ -42,10 +42,10 @@ const KEYS: [&str; 23] = [
     "product",
     "convolution",
 ];
-/// The keys of all schedules.
+/// Keys of all schedules.
 const SCHEDULE_KEYS: [&str; 11] =
     ["kind", "by", "every", "gamma", "period", "minimum", "total", "end", "rise", "start_divisor", "end_divisor"];
-/// The longest file that is read, in bytes.
+/// Size of the longest file that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads a recipe; an error names the file, the line and the key.
@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> Result<Plan, String> {
     parse(path, text)
 }
 
-/// The recipe of a file's text.
+/// Parses a recipe from a file's text.
 pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
     let source = Source { path, text };
     let table = source.parse()?;
@@ -101,7 +101,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         deviation,
         groups: groups(&source, &keys)?,
         initial: initial(&source, &keys)?,
-        // A word that was chosen is one that is read.
+        // The word is one of the choices, so it can be parsed.
         views: keys
             .choice("views", &Views::NAMED.map(|(name, _)| name))?
             .and_then(|word| word.parse().ok())
@@ -114,7 +114,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
     Ok(Plan { recipe, images, by: by(&source, &keys)? })
 }
 
-/// Parameters with settings of their own.
+/// Reads the groups of parameters with settings of their own.
 fn groups(source: &Source<'_>, keys: &Keys<'_>) -> Result<Vec<Group>, String> {
     let known = ["params", "rate", "momentum", "weight_decay", "muon", "steps", "normalise", "schedule"];
     let group = |value: &Spanned<DeValue<'_>>| {
@@ -168,7 +168,8 @@ fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     })
 }
 
-/// The kernels or libraries that compute products and convolutions on a GPU, for all layers or for one. A kernel's file is looked for in the recipe's folder.
+/// Reads the kernels or libraries that compute products and convolutions on a GPU, for all layers or for one. A kernel's file is looked for in the recipe's
+/// folder.
 fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
     let folder = source.path.parent().unwrap_or(Path::new(""));
     let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| ProductBy::read(folder, text), Ok);
@@ -176,7 +177,7 @@ fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
         None => None,
         Some(text) => Some(named(text).or_else(|why| keys.refuse("product", format!("cannot be used: {why}")))?),
     };
-    // A word that was chosen is one that is read.
+    // The word is one of the choices, so it can be parsed.
     let convolution = keys.choice("convolution", &ConvolutionBy::NAMES)?.and_then(|word| word.parse().ok());
     Ok(ComputedBy { product, convolution })
 }
@@ -185,7 +186,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| "own".into(), |s| s.to_string_lossy().into_owned())
 }
 
-/// A data set by its name, or a folder, from the file's own folder.
+/// Reads a data set by its name, or a folder relative to the file's own.
 fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     let example = "data = \"mnist\", or another data set, or a folder with a subfolder of images for each class.";
     let word = keys.needed("data", keys.text("data")?, example)?;
@@ -206,7 +207,7 @@ fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     )
 }
 
-/// Returns the shape of an image: the data set's, or what the file says.
+/// Returns the shape of an image: the data set's, or the file's own.
 fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = keys.numbers("input")?;
     let size = |n: &f64| (1.0..=16_384.0).contains(n) && n.fract() == 0.0;
@@ -231,12 +232,12 @@ fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     }
 }
 
-/// The network; what does not fit is told with the line of the first layer that makes it so.
+/// Reads the network; an error names the line of the first layer that does not fit.
 fn network(source: &Source<'_>, keys: &Keys<'_>, input: [usize; 3], images: &Images) -> Result<Network, String> {
     let list = keys.needed("network", keys.list("network")?, "network = [\"flatten\", \"linear 10\"].")?;
     let layers = layers(source, list)?;
     let network = Network::new(input, layers.clone()).or_else(|e| {
-        // The layers up to one that does not fit are wrong, and so are all longer beginnings.
+        // All beginnings that include the first wrong layer are wrong, so it can be found by bisection.
         let fits = |n: &usize| Network::new(input, layers[..*n].to_vec()).is_ok();
         let lengths: Vec<usize> = (1..=layers.len()).collect();
         let first = lengths.partition_point(fits);
@@ -264,7 +265,7 @@ fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, Str
         DeValue::Table(table) if table.contains_key("layer") => {
             let keys = Keys::new(source, table, at, "network.", &["layer", "product", "convolution"])?;
             let words = keys.needed("layer", keys.text("layer")?, "layer = \"linear 128\".")?;
-            let layer: Layer = words.parse().or_else(|e| keys.refuse("layer", format!("is no layer: {e}")))?;
+            let layer: Layer = words.parse().or_else(|e| keys.refuse("layer", format!("is not a layer: {e}")))?;
             let ComputedBy { product, convolution } = by(source, &keys)?;
             let layer = if let Some(product) = product { layer.product(product) } else { layer };
             let own = CudaOptions::new(Precision::Fp32).convolution;
@@ -339,7 +340,7 @@ fn schedule(keys: &Keys<'_>) -> Result<(Schedule, bool), String> {
 }
 
 fn loss(keys: &Keys<'_>) -> Result<Loss, String> {
-    // Data sets have class labels: the mean squared error is for values.
+    // Data sets have class labels; the mean squared error is for values.
     let Some((_, own)) = keys.kind("loss", &[("cross_entropy", &["smoothing"])])? else {
         return Ok(Loss::CrossEntropy { smoothing: 0.0 });
     };
@@ -358,7 +359,7 @@ fn augmentation(keys: &Keys<'_>) -> Result<Option<Augmentation>, String> {
     Ok(Some(Augmentation { crop: crop as usize, flip, reflect, alternate }))
 }
 
-/// Means and deviations: those that are given, those usual for the data set, or one half.
+/// Reads means and deviations: the given ones, the data set's usual ones, or one half.
 fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f32>, Vec<f32>), String> {
     let usual = images.normalisation();
     let usual = (vec![usual.0; channels], vec![usual.1; channels]);

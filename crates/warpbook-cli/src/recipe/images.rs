@@ -5,30 +5,29 @@ use crate::output::warn;
 use std::path::{Path, PathBuf};
 use warpbook::data::{self, About, Source, Splits};
 
-/// The share of a folder's images that is kept apart, and the seed that chooses them: those of a test stay the same whatever a
-/// training's seed.
+/// Share of a folder's images that is kept for tests, and the seed that chooses them: test images stay the same with any seed of a training.
 const TEST: (f64, u64) = (0.1, 1);
 
 /// Source of the images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Images {
-    /// A data set that the library knows by name, from where its files usually lie.
+    /// Data set that the library knows by name, with its files in the usual place.
     Known(&'static str),
-    /// The files of such a set in this folder.
+    /// Files of such a set in this folder.
     Files(&'static str, PathBuf),
-    /// A folder with a subfolder for each class.
+    /// Folder with a subfolder for each class.
     Folder(PathBuf),
 }
 
-/// Images that were opened, and where they come from.
+/// Images that were opened, and their source.
 pub struct Opened {
     pub splits: Splits,
     pub images: Images,
 }
 
 impl Images {
-    /// Returns the images that a network's file says it was trained on.
-    pub fn of(source: &Source) -> Self {
+    /// Returns the images on which a network was trained, according to its file.
+    pub fn from_source(source: &Source) -> Self {
         let known = data::NAMES.into_iter().find(|n| *n == source.data);
         match (known, &source.folder) {
             (Some(name), Some(folder)) => Self::Files(name, folder.into()),
@@ -43,7 +42,7 @@ impl Images {
         match (self, dir) {
             (images, None) => images,
             (images, Some(dir)) if dir == Path::new("synthetic") => Self::Known(images.drawn().unwrap_or("synthetic")),
-            // Drawn digits are in no folder: this one has the files of the set whose place they take, or classes of its own.
+            // Drawn digits have no folder: this one has the files of the set that they replace, or classes of its own.
             (Self::Known(drawn @ ("synthetic" | "synthetic-colours")), Some(dir)) => {
                 let name = if drawn == "synthetic" { "mnist" } else { "cifar10" };
                 if data::has(name, dir) { Self::Files(name, dir.to_owned()) } else { Self::Folder(dir.to_owned()) }
@@ -62,7 +61,7 @@ impl Images {
         }
     }
 
-    /// Returns the source that [`Images::of`] turns into these images.
+    /// Returns the source that [`Images::from_source`] turns into these images.
     pub fn source(&self) -> Source {
         match self {
             Self::Known(name) => (*name).into(),
@@ -79,7 +78,7 @@ impl Images {
         }
     }
 
-    /// The usual mean and deviation of their pixels.
+    /// Returns the usual mean and deviation of their pixels.
     pub fn normalisation(&self) -> (f32, f32) {
         match self {
             Self::Known("mnist" | "synthetic") => (0.1307, 0.3081),
@@ -88,8 +87,8 @@ impl Images {
         }
     }
 
-    /// Opens the images, those of a folder in `shape` `[channels, height, width]`. Synthetic digits take the place of MNIST and CIFAR-10 if these are nowhere
-    /// and `may_draw` is set: a network that was trained on MNIST is not evaluated on others.
+    /// Opens the images; those of a folder get the `shape` `[channels, height, width]`. Synthetic digits replace MNIST and CIFAR-10 if their files are not
+    /// found and `may_draw` is set: a network that was trained on MNIST is not evaluated on other images.
     pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),
@@ -111,7 +110,7 @@ impl Images {
     }
 }
 
-/// Images of a folder, with a part of them kept for tests.
+/// Opens the images of a folder, and keeps a part of them for tests.
 fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits, data::Error> {
     let all = data::image_folder(folder, channels, Some((height, width)))?;
     let (share, seed) = TEST;

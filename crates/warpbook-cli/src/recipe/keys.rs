@@ -1,24 +1,24 @@
-//! The keys of a TOML file: read by type, unknown ones refused, every error with its line.
+//! Keys of a TOML file: values are read by type, unknown keys refused, and every error names its line.
 
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A file that is being read.
+/// TOML file that is being read.
 pub struct Source<'a> {
     pub path: &'a Path,
     pub text: &'a str,
 }
 
 impl Source<'_> {
-    /// A sentence with the file and the line of a byte.
+    /// Returns an error with the file and the line of a byte.
     pub fn refuse<T>(&self, at: usize, why: impl AsRef<str>) -> Result<T, String> {
         let line = 1 + self.text.bytes().take(at).filter(|b| *b == b'\n').count();
         Err(format!("{}, line {line}: {}", self.path.display(), why.as_ref()))
     }
 
-    /// The tables and values of the whole file.
+    /// Parses the tables and values of the whole file.
     pub fn parse(&self) -> Result<Spanned<DeTable<'_>>, String> {
         DeTable::parse(self.text).or_else(|e| {
             let at = e.span().map_or(0, |s| s.start);
@@ -27,18 +27,18 @@ impl Source<'_> {
     }
 }
 
-/// A table of a file: `[optimizer]`, or the file's own keys.
+/// Table of a file: `[optimizer]`, or the file's own keys.
 pub struct Keys<'a> {
     source: &'a Source<'a>,
     table: &'a DeTable<'a>,
-    /// Prefix of its keys in sentences: `optimizer.` or nothing.
+    /// Prefix of its keys in messages: `optimizer.` or nothing.
     prefix: String,
-    /// Position where the table begins.
+    /// Position at which the table begins.
     at: usize,
 }
 
 impl<'a> Keys<'a> {
-    /// A table all of whose keys are known.
+    /// Creates the keys of a table; an error if one of them is unknown.
     pub fn new(
         source: &'a Source<'a>,
         table: &'a DeTable<'a>,
@@ -57,7 +57,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A key's value and where it is.
+    /// Returns a key's value and its position.
     fn find(&self, key: &str) -> Option<(&'a DeValue<'a>, Range<usize>)> {
         self.table.get(key).map(|v| (v.get_ref(), v.span()))
     }
@@ -67,7 +67,7 @@ impl<'a> Keys<'a> {
         self.find(key).map_or(self.at, |(_, span)| span.start)
     }
 
-    /// Refuses a key's value.
+    /// Returns an error about a key's value.
     pub fn refuse<T>(&self, key: &str, why: impl AsRef<str>) -> Result<T, String> {
         self.source.refuse(self.at(key), format!("`{}{key}` {}", self.prefix, why.as_ref()))
     }
@@ -85,7 +85,7 @@ impl<'a> Keys<'a> {
         self.refuse(key, format!("is {found}; it has to be {expected}."))
     }
 
-    /// A value of a key that has to be there.
+    /// Returns the value of a key, or an error if it is missing.
     pub fn needed<T>(&self, key: &str, value: Option<T>, example: &str) -> Result<T, String> {
         match value {
             Some(value) => Ok(value),
@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A whole number, at least `least`.
+    /// Returns a whole number, at least `least`.
     pub fn whole(&self, key: &str, least: u64) -> Result<Option<u64>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match whole(value).filter(|n| *n >= least) {
@@ -102,7 +102,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A number that fulfils a condition, which is put into words.
+    /// Returns a number that fulfils a condition, which `words` describe.
     pub fn number(&self, key: &str, fits: impl Fn(f64) -> bool, words: &str) -> Result<Option<f64>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match number(value).filter(|n| fits(*n)) {
@@ -111,7 +111,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// true or false.
+    /// Returns true or false.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -120,7 +120,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A text.
+    /// Returns a text.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -138,7 +138,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A list of numbers.
+    /// Returns a list of numbers.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         let all = if let DeValue::Array(list) = value {
@@ -155,7 +155,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A list of values, each with its place.
+    /// Returns a list of values, each with its position.
     pub fn list(&self, key: &str) -> Result<Option<&'a [Spanned<DeValue<'a>>]>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -164,7 +164,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A table below this one.
+    /// Returns a table below this one.
     pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Keys<'a>>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -175,7 +175,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// A table below this one whose `kind` tells which other keys it has.
+    /// Returns a table below this one whose `kind` determines its other keys.
     pub fn kind(
         &self,
         key: &str,
@@ -205,7 +205,7 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// The nearest of the words, or all of them where none is near. One that differs only in capitals, `-` and `_` is nearer than all others.
+/// Suggests the nearest of the words, or lists all of them if none is near. A word that differs only in capitals, `-` and `_` is nearer than all others.
 fn suggestion(word: &str, words: &[&str]) -> String {
     let plain = |word: &str| word.to_lowercase().replace(['-', '_'], "");
     let distance =

@@ -1,4 +1,4 @@
-//! The recipe of a training, built in or read from a file, and its images.
+//! Recipes of trainings, built in or read from a file, and their images.
 
 mod computed_by;
 mod file;

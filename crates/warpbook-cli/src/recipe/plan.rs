@@ -1,4 +1,4 @@
-//! A recipe with its images and with what computes it.
+//! A recipe with its images and its kernels or libraries.
 
 use super::computed_by::ComputedBy;
 use super::images::{Images, Opened};
@@ -7,10 +7,10 @@ use std::path::Path;
 use warpbook::nn::network::Shape;
 use warpbook::nn::train::Recipe;
 
-/// The recipe of random numbers, which has no images.
+/// Name of the recipe of random numbers, which has no images.
 pub const AMP_RECIPE: &str = "amp-recipe";
 
-/// The recipe that reaches its accuracy in the least time.
+/// Name of the recipe that reaches its accuracy in the least time.
 pub const SPEEDRUN: &str = "cifar10-speedrun";
 
 /// A recipe with its images.
@@ -18,20 +18,20 @@ pub const SPEEDRUN: &str = "cifar10-speedrun";
 pub struct Plan {
     pub recipe: Recipe,
     pub images: Images,
-    /// The kernel or library that computes it on a GPU.
+    /// Kernel or library that computes it on a GPU.
     pub by: ComputedBy,
 }
 
 impl Plan {
-    /// The images for it; `dir` is the command line's --data.
+    /// Opens the images for it; `dir` is the command line's --data.
     pub fn open(&self, dir: Option<&Path>) -> Result<Opened, Failure> {
-        // A time to 90 % of CIFAR-10 is a time on CIFAR-10.
+        // A time to 90 % of CIFAR-10 has to be measured on CIFAR-10.
         let may_draw = self.recipe.name != SPEEDRUN;
         self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]), may_draw)
     }
 }
 
-/// `[channels, height, width]` of a recipe's images; none of a network of vectors.
+/// Returns the shape `[channels, height, width]` of a recipe's images; `None` for a network of vectors.
 pub fn shape_of(recipe: &Recipe) -> Option<[usize; 3]> {
     match recipe.network.input() {
         Shape::Image { channels, height, width } => Some([channels, height, width]),

@@ -56,7 +56,7 @@ fn a_layer_says_what_computes_it_and_a_kernel_lies_next_to_the_recipe() {
     assert!(error.contains("line 4") && error.contains("none.cu cannot be read"), "{error}");
     let error = parse("{ layer = \"relu\", product = \"tiled\" }").unwrap_err();
     assert!(error.contains("line 4") && error.contains("has no product"), "{error}");
-    assert!(parse("{ layer = \"liner 32\" }").unwrap_err().contains("is no layer"));
+    assert!(parse("{ layer = \"liner 32\" }").unwrap_err().contains("is not a layer"));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_batch_is_made_in_so_many_parts() {
 
 #[test]
 fn layers_written_in_a_file_come_back() {
-    // The words that a network's layers have are those that a file is read with.
+    // A network's layers are written in the words that a file is read with.
     for network in [Recipe::mnist().network, Recipe::cifar10().network] {
         let shape = network.input();
         let written: Vec<String> = network.nodes().iter().map(|n| format!("{:?}", n.written)).collect();
@@ -247,7 +247,7 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&net("\"conv2d 8 3\",\n\"conf2d 8 3\""), &["line 5", "`conf2d` is not a layer"]);
     check(&net("\"conv2d 8 3\",\n\"conv2d 8 30\",\n\"relu\""), &["line 5", "conv2", "30 x 30"]);
     check(&net("\"flatten\",\n\"linear 7\""), &["line 5", "7 outputs", "10 classes", "linear 10"]);
-    // In words of the file, not of the library.
+    // The message uses the words of the file, not of the library.
     check(&net("\"linear 10\""), &["line 4", "Put a `flatten` layer before it"]);
     check(&net("\"flatten\",\n3"), &["line 5", "a layer is a text"]);
     check(&net("{ residual = [\n\"relu\", \"relux\"] }"), &["line 5", "`relux`"]);
@@ -287,7 +287,7 @@ fn a_folder_of_images_is_taken_with_its_shape() {
 fn the_speedrun_is_a_recipe_like_others() {
     let plan = find_recipe(SPEEDRUN).unwrap();
     let (recipe, network) = (&plan.recipe, &plan.recipe.network);
-    // 24 whitening filters with a bias, six convolutions with a shift each, and the head.
+    // There are 24 whitening filters with a bias, six convolutions with a shift each, and the head.
     let filters = [24 * 64, 64 * 64, 64 * 256, 256 * 256, 256 * 256, 256 * 256].map(|n| 9 * n).iter().sum::<usize>();
     let trained: usize = network.params().iter().filter(|p| recipe.trains(p)).map(ParamSpec::len).sum();
     assert_eq!(trained, filters + 24 + 2 * (64 + 256 + 256) + 2560);

@@ -1,4 +1,4 @@
-//! Weights in a file with all that is known of them: what `eval` judges and `freeze` keeps.
+//! Weights in a file, with everything that is known about them, for `eval` and `freeze`.
 
 use super::computed_by::ComputedBy;
 use super::find::find_recipe_of_images;
@@ -16,22 +16,22 @@ use warpbook::nn::weights::Weights;
 pub struct TrainedWeights {
     pub recipe: Recipe,
     pub weights: Weights,
-    /// The kernels or libraries that compute the network on a GPU.
+    /// Kernels or libraries that compute the network on a GPU.
     pub by: ComputedBy,
-    /// Source of the images: as the command line says, or else the recipe, or else the file; `None` if none of them says.
+    /// Source of the images: from the command line, or else the recipe, or else the file; `None` if none of them names it.
     pub images: Option<Images>,
-    /// The names of the network's outputs; `None` if the file does not say.
+    /// Names of the network's outputs; `None` if the file has none.
     pub classes: Option<Vec<String>>,
-    /// The images that it was trained on; `None` if the file does not say.
+    /// Identity of the images that it was trained on; `None` if the file has none.
     pub identity: Option<Identity>,
-    /// The file of the weights.
+    /// File of the weights.
     file: PathBuf,
-    /// `true` if the file says where the images come from, not the command line or a recipe.
+    /// True if the file names the source of the images, and not the command line or a recipe.
     says_where: bool,
 }
 
 impl TrainedWeights {
-    /// Reads a checkpoint that is named without a recipe. `command` is the command that it was given to, and `dir` is the command line's --data.
+    /// Reads a checkpoint that is named without a recipe. `command` is the command that needs it, and `dir` is the command line's --data.
     pub fn alone(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
         if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
             return Err(Failure::usage(format!(
@@ -50,7 +50,7 @@ impl TrainedWeights {
             )));
         };
         let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
-        let images = source.as_ref().map(Images::of).or_else(|| dir.map(|d| Images::Folder(d.to_owned())));
+        let images = source.as_ref().map(Images::from_source).or_else(|| dir.map(|d| Images::Folder(d.to_owned())));
         let (images, says_where) = (images.map(|images| images.unless(dir)), dir.is_none());
         let (file, by) = (file.to_owned(), ComputedBy::default());
         Ok(Self { recipe, weights, by, images, classes, identity, file, says_where })
@@ -70,7 +70,7 @@ impl TrainedWeights {
         Ok(Self { recipe, weights, by, images, classes, identity, file, says_where: false })
     }
 
-    /// Its test images, with the labels of the network's classes.
+    /// Returns its test images, with the labels of the network's classes.
     pub fn test(&self) -> Result<Dataset, Failure> {
         let Splits { train, test } = self.open()?.splits;
         if self.says_where {
@@ -89,7 +89,7 @@ impl TrainedWeights {
     pub fn class_names(&self, dir: Option<&Path>) -> Result<Vec<String>, Failure> {
         match (&self.classes, &self.images) {
             (Some(classes), Some(_)) if dir.is_some() => {
-                // If --data names images with other classes, this is an error.
+                // If --data names images with other classes, this returns an error.
                 let named = self.open()?.splits.train.with_classes(classes);
                 named.map(|_| classes.clone()).map_err(|e| Failure::usage(e.to_string()))
             }
@@ -109,7 +109,7 @@ impl TrainedWeights {
         open((&self.file, self.identity.as_ref()), self.images.as_ref(), self.says_where, shape)
     }
 
-    /// Weights alone never say their classes: a recipe is named with them.
+    /// Warns if a checkpoint does not name its classes. Weights alone never do: a recipe is named with them.
     fn warn_about_classes(&self) {
         if read(&self.file).is_ok_and(|trained| trained.is_some()) {
             warn(&format!(
@@ -124,7 +124,7 @@ fn read(file: &Path) -> Result<Option<Trained>, Failure> {
     Trained::read(file).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// Opens the images for a network's file, which may say which images it was trained on; `says_where` is `true` if it says where they are.
+/// Opens the images for a network's file, which may identify the images it was trained on; `says_where` is true if it also names their source.
 pub fn open(
     (file, identity): (&Path, Option<&Identity>),
     images: Option<&Images>,
@@ -137,7 +137,7 @@ pub fn open(
             "{shown} does not say what it was trained on: name a folder with --data DIR."
         )));
     };
-    // A network that was trained on MNIST is judged by MNIST.
+    // A network that was trained on MNIST is only tested on MNIST.
     let may_draw = identity.is_none_or(|then| then.is_drawn);
     let opened = images.open(shape, may_draw);
     if !says_where {
@@ -156,7 +156,7 @@ fn with_full_stop(sentence: &str) -> String {
     if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }
 
-/// Says so where a network was trained on other images than there are now at that place: its test images were then chosen anew.
+/// Prints a note if a network was trained on other images than are at that place now: its test images were then chosen anew.
 pub fn note_changes(file: &Path, identity: Option<&Identity>, train: &Dataset) {
     let Some(then) = identity else { return };
     let now = train.identity();

@@ -1,4 +1,4 @@
-//! `warpbook view --live`: the viewer and the records as a web site for this machine only, which follows the files while they are written.
+//! `warpbook view --live`: a web site for this machine only, with the viewer and the records, which follows the files while they are written.
 
 use super::read::{Record, files, unique_name};
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use warpbook::read_record;
 use warpbook_site::{Found, Port, Site, percent_decode};
 
-/// The site, not yet answering.
+/// Web site that does not answer yet.
 pub struct Live {
     port: Port,
     page: String,
@@ -21,7 +21,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Takes the first free port from `port` on. The page is the viewer as [`Viewer::live`](super::viewer::Viewer::live) gives it.
+    /// Takes the first free port from `port` on. `page` is the viewer of [`Viewer::live`](super::viewer::Viewer::live).
     pub fn new(page: String, named: &[PathBuf], port: u16) -> Result<Self, Failure> {
         let port = Port::free(port).map_err(failed)?;
         let mut records = LiveRecords { named: named.to_vec(), ..LiveRecords::default() };
@@ -29,12 +29,12 @@ impl Live {
         Ok(Self { port, page, records: Mutex::new(records) })
     }
 
-    /// Its address.
+    /// Returns the address.
     pub fn url(&self) -> String {
         self.port.url()
     }
 
-    /// Answers until the program is ended.
+    /// Answers requests until the program is ended.
     pub fn serve(self) -> Result<(), Failure> {
         let Self { port, page, records } = self;
         Site::start(port, move |path| find(&page, &records, path)).map_err(failed)?.wait();
@@ -67,17 +67,17 @@ fn found(text: String, mime: &'static str) -> Found {
     Found { mark: Some(mark(&text)), body: text.into_bytes(), mime }
 }
 
-/// A mark that is the same for the same text.
+/// Returns a mark of a text, which is equal for equal texts.
 fn mark(text: &str) -> String {
     Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect()
 }
 
-/// The records, as their files were last seen.
+/// Records in their files' last known state.
 #[derive(Default)]
 struct LiveRecords {
     named: Vec<PathBuf>,
     shown: Vec<Shown>,
-    /// When each file was last read, and the last warning about it.
+    /// Time of the last reading of each file, and the last warning about it.
     seen: HashMap<PathBuf, Stamp>,
     warned: HashMap<PathBuf, String>,
 }
@@ -87,19 +87,19 @@ type Stamp = Option<(SystemTime, u64)>;
 struct Shown {
     path: PathBuf,
     name: String,
-    /// The record, as it was last whole.
+    /// Text of the record when it was last complete.
     text: String,
     entry: Value,
 }
 
 impl LiveRecords {
-    /// Reads what has changed. It waits for a file that is not there yet, and goes on with what a file held before if it cannot be read now.
+    /// Reads the changed files. Missing files may still come; a file that cannot be read now keeps its last contents.
     fn refresh(&mut self) {
         let mut all = Vec::new();
         for named in &self.named {
             match files(std::slice::from_ref(named)) {
                 Ok(found) => all.extend(found),
-                // An empty folder: its records are still to come.
+                // An empty folder only gets a warning: its records are still to come.
                 Err(why) => warn_once(&mut self.warned, named, why.sentence),
             }
         }
@@ -154,7 +154,7 @@ fn warn_once(warned: &mut HashMap<PathBuf, String>, path: &Path, sentence: Strin
     }
 }
 
-/// Says where the page is.
+/// Prints the page's address.
 pub fn announce(live: &Live) {
     say(&format!("{}\nThe page follows the files while they are written. Ctrl-C ends it.", live.url()));
 }

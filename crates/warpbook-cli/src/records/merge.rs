@@ -7,10 +7,10 @@ use crate::output::say;
 use std::process::ExitCode;
 use warpbook::{read_record, write_record};
 
-/// Puts the rungs and figures of the other records into the first and writes that.
+/// Adds the rungs and figures of the other records to the first, and writes that.
 pub fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let [first, others @ ..] = &*args.files else { return Err(Failure::usage("Name at least two records.")) };
-    // The first may be replaced: all that it holds is in what is written.
+    // The first record may be replaced: the output contains all of it.
     let path = Files::reading("the merged record", others).output("--out", &args.out, Kind::Record)?;
     let mut run = read_record(first)?;
     for other in others {

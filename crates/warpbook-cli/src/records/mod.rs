@@ -1,4 +1,4 @@
-//! The commands that merge, show and pass on records.
+//! Commands that merge, show and pass on records.
 
 mod live;
 mod merge;

@@ -1,25 +1,25 @@
-//! The records that a command is given: files, and folders of them.
+//! Records that a command is given: files, and folders of them.
 
 use crate::failure::Failure;
 use crate::output::warn;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use warpbook::charts::in_short;
+use warpbook::charts::record_summary;
 use warpbook::read_record;
 use warpbook_record::Run;
 
-/// A record, and what the page calls it.
+/// Record, with its name on the page.
 #[derive(Debug)]
 pub struct Record {
-    /// A plain file name, and no other's.
+    /// Plain file name, different from those of the other records.
     pub name: String,
     pub run: Run,
 }
 
 impl Record {
-    /// The entry of the record in the page's index.
+    /// Returns the entry of the record in the page's index.
     pub fn entry(&self) -> Value {
-        let (headline, ladder) = in_short(&self.run);
+        let (headline, ladder, _) = record_summary(&self.run);
         json!({
             "file": self.name,
             "experiment": self.run.experiment,
@@ -33,7 +33,7 @@ impl Record {
     }
 }
 
-/// Reads all of them, and returns how many could not be read, each of which gets a warning. Empty files of a folder are passed over.
+/// Reads all files. Returns the records, and how many could not be read; each of these gets a warning. Empty files of a folder are skipped.
 pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     let mut records: Vec<Record> = Vec::new();
     let mut refused = 0;
@@ -56,7 +56,7 @@ pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     Ok((records, refused))
 }
 
-/// The files that are named, and in place of a folder its JSON files by their names.
+/// Returns the files that are named, and in place of a folder its JSON files, sorted by name.
 pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut all = Vec::new();
     for path in named {
@@ -76,16 +76,16 @@ pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// Returns true if the name is that of a record: a folder's index of its records is none itself.
+/// Returns true if the name may be a record's: a folder's index of its records is not a record.
 fn is_record_file(path: &Path) -> bool {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     path.is_file() && name.ends_with(".json") && !name.starts_with('.') && name != "index.json"
 }
 
-/// The file's name, made different from those before it.
+/// Returns the file's name, made different from the names before it.
 pub fn unique_name<'a>(path: &Path, before: impl Iterator<Item = &'a str>) -> String {
     let name = path.file_name().map_or_else(|| "record.json".into(), |n| n.to_string_lossy().into_owned());
-    // The viewer takes plain names only.
+    // The viewer accepts plain names only.
     let name = name.trim_start_matches('.').replace(['/', '\\', ':', '\0'], "_");
     let before: Vec<&str> = before.collect();
     let numbered = (2u32..).map(|n| match name.rsplit_once('.') {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use warpbook::device::write_atomic;
 use warpbook::figures;
 
-/// Writes one HTML file with the viewer and the records in it.
+/// Writes one HTML file that contains the viewer and the records.
 pub fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     let viewer = Viewer::find().ok_or_else(|| Failure::usage(NOT_BUILT))?;
     let mut known = Files::reading("the record", files(&args.files)?);
@@ -34,17 +34,17 @@ pub fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     };
     let size = figures::bytes(page.len() as u64);
     say(&format!("{}\n{count} and the viewer, {size}: any browser opens it, also from disk.", path.display()));
-    // What could be read is in it; what could not is still an error.
+    // The page has the records that could be read; others are still an error.
     Ok(if refused > 0 { ExitCode::from(USAGE) } else { ExitCode::SUCCESS })
 }
 
-/// The page's name without its end: the record's, or the folder's, also of one that is named `.` or `..`.
+/// Returns the page's name without its extension: the record's, or the folder's, also for a folder given as `.` or `..`.
 fn name(named: &[PathBuf]) -> String {
     let [one] = named else { return "records".into() };
     let whole = if one.is_dir() { one.canonicalize().unwrap_or_default() } else { one.clone() };
     let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = if one.is_dir() { &*name } else { name.strip_suffix(".json").unwrap_or(&name) };
-    // A page whose name begins with a dot would not be seen.
+    // A file whose name begins with a dot would be hidden.
     let name = name.trim_start_matches('.');
     if name.is_empty() { "records".into() } else { name.into() }
 }

@@ -15,11 +15,11 @@ use warpbook::charts::{Quantity, draw};
 use warpbook::device::write_atomic;
 use warpbook::{Panel, Show};
 
-/// The page that a browser is given.
+/// Name of the page that a browser opens.
 const PAGE: &str = "warpbook.html";
-/// Its folder's name, among the temporary files, begins so.
+/// Beginning of its folder's name, among the temporary files.
 const PAGE_FOLDER: &str = "warpbook-view-";
-/// A page is removed by the first call after this time: a browser may want to load it again until then.
+/// Time after which the next call removes a page: a browser may want to load it again until then.
 const PAGE_LASTS: Duration = Duration::from_secs(24 * 3600);
 
 /// Opens records, or prints them.
@@ -48,7 +48,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
             warn("No browser could be started here: open that file in one.");
         }
     }
-    // What could be read was shown; what could not is still an error.
+    // The records that could be read were shown; others are still an error.
     Ok(if refused > 0 { ExitCode::from(USAGE) } else { ExitCode::SUCCESS })
 }
 
@@ -64,7 +64,7 @@ fn live(args: &ViewArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page to open: the viewer with these records in it, the viewer as it is, or the report.
+/// Returns the page to open: the viewer with these records in it, the empty viewer, or the report.
 fn page(records: &[Record]) -> Result<PathBuf, Failure> {
     let text = match (Viewer::find(), records) {
         (None, []) => {
@@ -81,7 +81,7 @@ fn page(records: &[Record]) -> Result<PathBuf, Failure> {
     remove_old_pages();
     let stamp = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos());
     let folder = std::env::temp_dir().join(format!("{PAGE_FOLDER}{}-{stamp}", std::process::id()));
-    // Not `create_dir_all`: a folder that is there already is somebody else's.
+    // `create_dir_all` would accept an existing folder, which may belong to somebody else.
     std::fs::create_dir(&folder).map_err(|e| {
         Failure::usage(format!("{} cannot be made: {e}. Name another folder in TMPDIR.", folder.display()))
     })?;
@@ -90,7 +90,7 @@ fn page(records: &[Record]) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Removes the pages of earlier calls that nobody looks at any more. Others' folders cannot be removed, or hold more than the page.
+/// Removes old pages of earlier calls. Folders of others cannot be removed, or contain more than the page.
 fn remove_old_pages() {
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -107,14 +107,14 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::usage(format!("{} cannot be written: {e}. Choose another place.", path.display())))
 }
 
-/// A page of the records' charts and tables that needs nothing else.
+/// Returns a page of the records' charts and tables that needs no other files.
 fn report(records: &[Record]) -> String {
     let mut panel = Panel::column([]);
     for Record { name, run } in records {
         panel = panel.and(&name.as_str()).and(run);
         let Some(problem) = run.main_problem() else { continue };
         let bandwidth = run.descriptor.quantities.contains(&Quantity::Bandwidth) && !run.measurements.is_empty();
-        // A record need not have something for each of the charts that it names.
+        // A record may lack data for a chart that it names.
         let charts = run.descriptor.charts.iter().filter_map(|kind| draw().chart(run, problem, *kind).ok());
         for chart in charts.chain(bandwidth.then(|| draw().ladder(run, problem, Quantity::Bandwidth).ok()).flatten()) {
             panel = panel.and(&chart);
@@ -124,7 +124,7 @@ fn report(records: &[Record]) -> String {
     panel.page("Warpbook: records")
 }
 
-/// Hands a file or an address to the desktop's browser; whether there was something to hand it to.
+/// Passes a file or an address to the desktop's browser; returns true if there is one.
 fn open(what: &OsStr) -> bool {
     let there = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let mut command = if cfg!(target_os = "macos") {

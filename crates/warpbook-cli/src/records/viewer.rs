@@ -1,4 +1,4 @@
-//! The viewer, one HTML file: its location, and how records get into it.
+//! The viewer, one HTML file: its location, and the embedding of records.
 
 use super::read::Record;
 use crate::failure::Failure;
@@ -11,15 +11,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use warpbook::device::read_file;
 
-/// The viewer that the program was built with, compressed.
+/// Viewer that the program was built with, compressed.
 #[cfg(viewer_inside)]
 const INSIDE: Option<&[u8]> = Some(include_bytes!("../../viewer/warpbook.html.gz"));
 #[cfg(not(viewer_inside))]
 const INSIDE: Option<&[u8]> = None;
 
-/// A viewer has no more bytes.
+/// Size limit of a viewer, in bytes.
 const LARGEST: u64 = 64 << 20;
-/// The element of the viewer that holds the records.
+/// Element of the viewer that holds the records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
 const SCRIPT: (&str, &str) = ("<script>", "</script>");
 const STYLE: (&str, &str) = ("<style>", "</style>");
@@ -32,14 +32,14 @@ pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds i
 /// Location of the viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
-    /// In a file.
+    /// A file on disk.
     File(PathBuf),
-    /// In the program.
+    /// Built into the program.
     Inside,
 }
 
 impl Viewer {
-    /// `WARPBOOK_VIEWER`, else the program's own, else `web/dist/warpbook.html` above the working directory or the program. An empty
+    /// Finds the viewer: `WARPBOOK_VIEWER`, else the program's own, else `web/dist/warpbook.html` above the working directory or the program. An empty
     /// `WARPBOOK_VIEWER` names none.
     pub fn find() -> Option<Self> {
         if let Some(named) = std::env::var_os("WARPBOOK_VIEWER") {
@@ -53,7 +53,7 @@ impl Viewer {
         above.map(|a| a.join("web/dist/warpbook.html")).find(|p| p.is_file()).map(Self::File)
     }
 
-    /// Its file, if it is one.
+    /// Returns its file, if it is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -61,7 +61,7 @@ impl Viewer {
         }
     }
 
-    /// Its text.
+    /// Returns its text.
     pub fn text(&self) -> Result<String, Failure> {
         let unreadable = |e: std::io::Error| Failure::usage(format!("The viewer {self} cannot be read: {e}."));
         match self {
@@ -78,17 +78,17 @@ impl Viewer {
         }
     }
 
-    /// The viewer with these records in place of those it came with.
+    /// Returns the viewer with these records in place of its own.
     pub fn with(&self, records: &[Record]) -> Result<String, Failure> {
         embed(&self.text()?, &content(records)).ok_or_else(|| self.is_none())
     }
 
-    /// The viewer with these records as a file to pass on: its policy permits its script and its style by their hashes, and no connection at all.
+    /// Returns the viewer with these records as a file to pass on: its policy permits its script and its style by their hashes, and no connection at all.
     pub fn sealed(&self, records: &[Record]) -> Result<String, Failure> {
         sealed(&self.with(records)?).ok_or_else(|| self.is_none())
     }
 
-    /// The viewer without records, which asks the server that it came from for them, again and again.
+    /// Returns the viewer without records, which polls its server for them.
     pub fn live(&self) -> Result<String, Failure> {
         let content = json!({ "live": true, "index": { "records": [] }, "records": {} });
         embed(&self.text()?, &content).ok_or_else(|| self.is_none())
@@ -116,18 +116,18 @@ fn content(records: &[Record]) -> Value {
     json!({ "index": { "records": index }, "records": texts })
 }
 
-/// The viewer with this in its element; `None` where it has none.
+/// Returns the viewer with this content in its element; `None` if it has no such element.
 fn embed(viewer: &str, content: &Value) -> Option<String> {
     let (before, rest) = viewer.split_once(EMBEDDED)?;
     let after = &rest[rest.find("</script>")?..];
-    // JSON has `<` in strings only; written so, nothing in a record can end the element it is in.
+    // JSON has `<` in strings only; with this escape, nothing in a record can end its element.
     Some(format!("{before}{EMBEDDED}{}{after}", content.to_string().replace('<', "\\u003c")))
 }
 
-/// The page under a policy that names its one script and its one style; `None` where it lacks any of the three.
+/// Returns the page under a policy that names its one script and its one style; `None` if it lacks the policy, the script or the style.
 fn sealed(page: &str) -> Option<String> {
     let hash = |of| Some(format!("'sha256-{}'", STANDARD.encode(Sha256::digest(between(page, of)?))));
-    // Charts set their greatest width in an attribute of their own, which no hash can name.
+    // Charts set their maximum width in a style attribute, which no hash can name.
     let policy = format!(
         "default-src 'none'; script-src 'wasm-unsafe-eval' {}; style-src {}; style-src-attr 'unsafe-inline'; img-src data:; \
          connect-src 'none'; base-uri 'none'; form-action 'none'",
@@ -163,7 +163,7 @@ mod tests {
         let page = |policy: &str| format!("<head>{}{policy}\"><style>b{{}}</style><script>alert(1)</script>", POLICY.0);
         let new = sealed(&page("script-src * 'unsafe-inline'; connect-src *")).unwrap();
         let policy = between(&new, POLICY).unwrap();
-        // `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`
+        // Made by `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`.
         assert!(
             policy.contains("'wasm-unsafe-eval' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI=';"),
             "{policy}"
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Runs only in a build with a viewer inside.
+    /// Checks the viewer inside, if the build has one.
     #[test]
     fn the_viewer_inside_can_be_read() {
         if INSIDE.is_some() {

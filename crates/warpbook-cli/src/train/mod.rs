@@ -1,4 +1,4 @@
-//! `warpbook train` and `warpbook speedrun`: how a training is to go, from the command line, and its start.
+//! `warpbook train` and `warpbook speedrun`: the choice of a mode from the command line, and its start.
 
 mod processes;
 mod ranks;
@@ -20,17 +20,17 @@ use warpbook::ranks::Placement;
 use watched::Watched;
 use whole::{Goal, ProcessResult};
 
-/// The ways in which a process trains.
+/// Modes in which a process trains.
 enum Mode {
-    /// Step by step, alone.
+    /// Trains step by step, alone.
     Watched(Watched),
-    /// At once, from each seed.
+    /// Trains at once, from each seed.
     Speedrun(Speedrun),
-    /// In new processes, from each seed.
+    /// Starts a new process for each seed.
     WholeProcesses(WholeProcesses),
-    /// Not itself: it starts ranks.
+    /// Starts ranks, and does not train itself.
     Launcher(Launcher),
-    /// Step by step, as one of several ranks.
+    /// Trains step by step, as one of several ranks.
     Rank(Rank),
 }
 
@@ -46,7 +46,7 @@ pub fn train(args: TrainArgs) -> Result<ExitCode, Failure> {
     Mode::of_train(args)?.run()
 }
 
-/// Trains from several seeds, and takes time and accuracy of each.
+/// Trains from several seeds, and measures time and accuracy of each.
 pub fn speedrun(args: SpeedrunArgs) -> Result<ExitCode, Failure> {
     Mode::of_speedrun(args)?.run()
 }
@@ -62,7 +62,7 @@ impl Mode {
         }
     }
 
-    /// The mode of `warpbook speedrun`.
+    /// Returns the mode of `warpbook speedrun`.
     fn of_speedrun(args: SpeedrunArgs) -> Result<Self, Failure> {
         if let Some(place) = Placement::from_environment()? {
             return Err(is_a_rank("A speedrun is", &place));
@@ -75,11 +75,11 @@ impl Mode {
         Self::alone(settings, (whole, at_once), WatchedArgs::default(), command)
     }
 
-    /// The mode of `warpbook train`, which times whole trainings, too, if it is told so.
+    /// Returns the mode of `warpbook train`, which also times whole trainings if asked to.
     fn of_train(args: TrainArgs) -> Result<Self, Failure> {
         let (asked, named) = (args.together.count(), args.training.place.device.choice()?);
         ranks::ensure_one_kind(asked, named)?;
-        let role = Role::of(&args.together)?;
+        let role = Role::new(&args.together)?;
         let at_once = trains_at_once(&args);
         let is_whole = at_once || args.whole.cold.is_some();
         ensure_goal_is_of_whole_trainings(&args.whole, is_whole)?;
@@ -105,7 +105,7 @@ impl Mode {
         }
     }
 
-    /// The mode of a process that trains alone.
+    /// Returns the mode of a process that trains alone.
     fn alone(
         settings: Settings,
         (whole, at_once): (WholeArgs, bool),
@@ -134,22 +134,22 @@ impl Mode {
     }
 }
 
-/// The name of an option that was given and that trainings at once do not have.
+/// Returns the name of an option that was given although trainings at once do not have it.
 fn option_of_watched(watched: &WatchedArgs, has_init: bool) -> Option<&'static str> {
     let rung = watched.rung.as_ref().map(|_| "rung");
     watched.given().or(rung).or(has_init.then_some("init"))
 }
 
-/// Returns true if `warpbook train` trains without a word in between.
+/// Returns true if `warpbook train` trains without any output in between.
 fn trains_at_once(args: &TrainArgs) -> bool {
     let WholeArgs { seeds, hold_out, cold, .. } = &args.whole;
-    // Of several processes --out is the record of all, which none of them keeps.
+    // With several processes --out is the record of all, which none of them keeps.
     let has_record = args.training.out.is_some() && cold.is_none();
     let is_kept = has_record || option_of_watched(&args.watched, args.init.is_some()).is_some();
     seeds.is_some() || hold_out.is_some() || args.training.recipe == SPEEDRUN && !is_kept
 }
 
-/// An error if an option of the record of whole trainings is given to another training.
+/// Returns an error if an option of the record of whole trainings is given to another training.
 fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Result<(), Failure> {
     let options = [("to", whole.to.is_some()), ("data-note", whole.data_note.is_some())];
     match options.into_iter().find(|(_, is_given)| *is_given && !is_whole) {
@@ -160,7 +160,7 @@ fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Resul
     }
 }
 
-/// An error if several ranks are to do what one process does.
+/// Returns an error if several ranks are asked for work that one process does.
 fn ensure_one_process(args: &TrainArgs, role: &Role, is_whole: bool) -> Result<(), Failure> {
     if !(is_whole || args.watched.profile.is_some()) {
         return Ok(());
@@ -226,7 +226,7 @@ mod tests {
         check("train mnist --cold 3 --to 99", "processes");
         check("train mnist --ranks 2", "launcher");
         check("train mnist --ranks 1", "watched");
-        // The recipe whose time counts is watched if anything of it is kept.
+        // The recipe whose time counts is watched if any of its results is kept.
         check("train cifar10-speedrun", "speedrun");
         for kept in ["--out r.json", "--checkpoint c", "--profile p.json", "--time-budget 5s", "--rung 01_direct"] {
             check(&format!("train cifar10-speedrun {kept}"), "watched");

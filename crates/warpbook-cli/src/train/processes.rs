@@ -1,4 +1,4 @@
-//! Whole processes that train, each timed from its start to its end by the one that starts them.
+//! Whole trainings as processes, each timed from its start to its end by the process that starts them.
 
 use super::settings::Settings;
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use warpbook::{WholeTrainings, read_record};
 use warpbook_record::Right;
 
-/// Processes that train from several seeds, one after the other.
+/// Trainings from several seeds as processes, one after the other.
 pub struct WholeProcesses {
     pub settings: Settings,
     pub goal: Goal,
@@ -57,7 +57,7 @@ impl WholeProcesses {
             match &mut all {
                 None => {
                     say(&format!("not counted: {told}"));
-                    all = Some(WholeTrainings::of(read_record(&record)?, first_seed));
+                    all = Some(WholeTrainings::from_record(read_record(&record)?, first_seed));
                 }
                 Some(all) => {
                     say(&format!("seed {seed}: {told}"));
@@ -70,7 +70,7 @@ impl WholeProcesses {
     }
 }
 
-/// This program with its own arguments, for a seed.
+/// Returns the command that starts this program with its own arguments, for a seed.
 fn again(program: &Path, seed: u64, result: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg("--cold-result").arg(result);
@@ -82,7 +82,7 @@ fn without_result(seed: u64, ended: ExitStatus) -> Failure {
     let code = ended.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code > 0);
     Failure {
         code: code.unwrap_or(RUNG_FAILED),
-        sentence: format!("The process that trains from seed {seed} gave no result ({ended}); what it said is above."),
+        sentence: format!("The process that trains from seed {seed} left no result ({ended}); its output is above."),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `warpbook train` as several ranks: which part this process has, and the launcher.
+//! `warpbook train` as several ranks: the role of this process, and the launcher.
 
 use crate::args::{RanksArgs, RunsOn};
 use crate::failure::Failure;
@@ -15,20 +15,20 @@ use warpbook::ranks::{Launcher as StartedBy, Placement};
 pub enum Role {
     /// This process trains alone.
     Alone,
-    /// This process starts so many ranks and waits for them.
+    /// This process starts this many ranks and waits for them.
     Launcher(usize),
     /// This process is one of several ranks.
     Rank(Placement),
 }
 
 impl Role {
-    pub fn of(args: &RanksArgs) -> Result<Self, Failure> {
+    pub fn new(args: &RanksArgs) -> Result<Self, Failure> {
         let placement = Placement::from_environment()?;
         let asked = args.count();
         let name = if matches!(asked, Some((RunsOn::Gpus, _))) { "gpus" } else { "ranks" };
         match (placement, asked.map(|(_, count)| count)) {
             (_, Some(0)) => Err(Failure::usage(format!("--{name} 0: choose 1 at least."))),
-            // Our own launcher gives its processes the options that it was given.
+            // Warpbook's launcher passes on the options that it was given.
             (Some(p), Some(count)) if p.launcher != StartedBy::Warpbook || p.world != count => {
                 Err(Failure::usage(format!(
                     "--{name} {count} starts ranks, and {} say that this process is rank {} of {} already: unset them. Or leave --{name} out under torchrun, \
@@ -45,7 +45,7 @@ impl Role {
     }
 }
 
-/// An error if --gpus is given together with a device that is the CPU.
+/// Returns an error if --gpus is given together with a CPU as the device.
 pub fn ensure_one_kind(asked: Option<(RunsOn, usize)>, named: Choice) -> Result<(), Failure> {
     match (asked, named) {
         (Some((RunsOn::Gpus, count)), Choice::Cpu | Choice::Emulator) => Err(Failure::usage(format!(
@@ -56,7 +56,7 @@ pub fn ensure_one_kind(asked: Option<(RunsOn, usize)>, named: Choice) -> Result<
     }
 }
 
-/// The device of a process that trains alone. --gpus 1 asks for a GPU, and without one it fails as --gpus 2 does.
+/// Returns the device of a process that trains alone. --gpus 1 asks for a GPU, and without one it fails as --gpus 2 does.
 pub fn device_alone(asked: Option<(RunsOn, usize)>, named: Choice) -> Choice {
     match (asked, named) {
         (Some((RunsOn::Gpus, _)), Choice::Best | Choice::Cpu) => Choice::Cuda(0),
@@ -74,14 +74,14 @@ pub fn settings(args: &RanksArgs) -> Result<RankSettings, Failure> {
     Ok(RankSettings { options, timeout: args.rank_timeout })
 }
 
-/// The process that starts the ranks of a training.
+/// Process that starts the ranks of a training.
 pub struct Launcher {
     pub count: usize,
     pub on_gpus: bool,
 }
 
 impl Launcher {
-    /// Starts this program again as the ranks, passes on what they print, and ends when the last of them has.
+    /// Starts this program again as the ranks, passes on their output, and ends when the last of them has ended.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let Self { count, on_gpus } = self;
         if on_gpus {

@@ -12,16 +12,16 @@ use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{Loader, Recipe, Residency, ensure_host_memory};
 use warpbook::{Lab, Sets};
 
-/// The settings of every training.
+/// Settings of every training.
 pub struct Settings {
     pub args: TrainingArgs,
-    /// The edge of the layers of the amp-recipe.
+    /// Edge of the layers of the amp-recipe.
     pub edge: Option<usize>,
-    /// The file of the initial weights.
+    /// File of the initial weights.
     pub init: Option<PathBuf>,
-    /// Seed as one of several processes; it replaces the command line's.
+    /// Seed of one of several processes; it replaces the command line's.
     pub seed_of_process: Option<u64>,
-    /// The device of the process.
+    /// Device of the process.
     pub device: Choice,
 }
 
@@ -36,7 +36,7 @@ impl Settings {
         Loader { resident, workers: self.args.workers.into(), pinned: self.args.pin == "on" }
     }
 
-    /// The lab on the device, in the name of the person who trains.
+    /// Opens the lab on the device, with the name of the person who trains.
     pub fn lab(&self) -> Result<Lab, Failure> {
         let lab = Lab::on(self.device)?;
         Ok(match &self.args.author {
@@ -45,12 +45,12 @@ impl Settings {
         })
     }
 
-    /// The kernels and libraries that the command line names for layers.
+    /// Returns the kernels and libraries that the command line names for layers.
     pub fn computed_by(&self) -> ComputedBy {
         ComputedBy { product: self.args.product, convolution: self.args.convolution }
     }
 
-    /// The files that a training reads, except the checkpoint that it resumes.
+    /// Returns the files that a training reads, except the checkpoint that it resumes.
     pub fn inputs(&self) -> Files {
         let mut files = Files::reading("the recipe", recipe_file(&self.args.recipe));
         self.init.iter().for_each(|path| files.reads("--init", path));
@@ -59,13 +59,13 @@ impl Settings {
         files
     }
 
-    /// The file of --out for the record of whole trainings, which the process that times them writes.
+    /// Opens the file of --out for the record of whole trainings, which the process that times them writes.
     pub fn record(&self, is_own: bool) -> Result<Option<RecordWriter>, Failure> {
         let out = self.args.out.as_deref().filter(|_| is_own);
         Ok(self.inputs().optional("--out", out, Kind::Record)?.map(RecordWriter::new))
     }
 
-    /// Opens what the command line asks for.
+    /// Opens the recipe and the samples that the command line asks for.
     pub fn plan(&self) -> Result<Planned, Failure> {
         let (recipe, data) = (&self.args.recipe, self.args.from.data.as_deref());
         if *recipe == AMP_RECIPE {
@@ -101,12 +101,12 @@ impl Settings {
         Ok(Planned { recipe, data, by: ComputedBy::default(), images: None })
     }
 
-    /// The recipe with what the command line says otherwise.
+    /// Returns the recipe with the command line's changes.
     fn configured(&self, mut recipe: Recipe) -> Result<Recipe, Failure> {
         let args = &self.args;
         recipe.batch = args.batch.unwrap_or(recipe.batch);
         recipe.accumulate = args.accumulate.unwrap_or(recipe.accumulate);
-        // Of no samples at all the recipe says what is wrong.
+        // A recipe without samples has its own message.
         if args.accumulate.is_some() && recipe.batch > 0 && !(1..=recipe.batch).contains(&recipe.accumulate) {
             let (parts, batch) = (recipe.accumulate, recipe.batch);
             return Err(Failure::usage(format!(
@@ -140,7 +140,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// The images, for the options that time whole trainings on images.
+    /// Returns the images, for the options that time whole trainings on images.
     pub fn splits(&self, options: &str) -> Result<&Splits, Failure> {
         match &self.data {
             Data::Images(splits) => Ok(splits),
@@ -149,7 +149,7 @@ impl Planned {
     }
 }
 
-/// The samples for the training and for the test.
+/// Samples for the training and for the test.
 pub enum Data {
     Images(Splits),
     /// Random numbers.
@@ -168,12 +168,12 @@ impl Data {
     }
 }
 
-/// A larger layer would have more than 2^31 weights.
+/// Largest edge: a larger layer would have more than 2^31 weights.
 const MOST_EDGE: usize = 46_340;
-/// Batches of an epoch of random numbers.
+/// Number of batches of an epoch of random numbers.
 const RANDOM_BATCHES: usize = 50;
 
-/// An error unless the network of a recipe's file has an output for each class of a folder, which is not known before the folder is read.
+/// Returns an error unless the network of a recipe's file has an output for each class of a folder, which is not known before the folder is read.
 fn ensure_an_output_each(recipe: &Recipe, opened: &Opened, file: &str) -> Result<(), Failure> {
     let (outputs, classes) = (recipe.network.output(), opened.splits.train.classes().len());
     match &opened.images {

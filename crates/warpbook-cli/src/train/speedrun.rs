@@ -1,4 +1,4 @@
-//! Whole trainings without a word in between, once for each seed, whose time counts.
+//! Whole trainings without output in between, one for each seed, whose time counts.
 
 use super::settings::{Planned, Settings};
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed, right_of};
@@ -15,23 +15,23 @@ use warpbook::data::{Dataset, Splits};
 use warpbook::nn::train::{AtOnce, CudaOptions, Place, Recipe, Trainer};
 use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, figures};
 
-/// The seed that chooses the training images which are held out.
+/// Seed that chooses the training images which are held out.
 const HELD_OUT: u64 = 1;
 
 /// Trainings from several seeds.
 pub struct Speedrun {
     pub settings: Settings,
-    /// Number of training images that are held out, to judge by them.
+    /// Number of training images that are held out for the test.
     pub hold_out: Option<usize>,
     pub goal: Goal,
-    /// The command that trains the same again.
+    /// Command that repeats the training.
     pub command: CommandLine,
     /// File for the result, as one of several processes.
     pub result: Option<ProcessResult>,
 }
 
 impl Speedrun {
-    /// Trains from each seed, prints time and accuracy of each, and their means, and keeps them in a record if one is asked for.
+    /// Trains from each seed, prints time and accuracy of each, and their means, and keeps them in a record if there is one.
     pub fn run(&self) -> Result<ExitCode, Failure> {
         let out = self.settings.record(self.result.is_none())?;
         let planned = self.settings.plan()?;
@@ -57,13 +57,13 @@ impl Speedrun {
         }
     }
 
-    /// The place of the trainings, with the kernels and libraries that are asked for.
+    /// Returns the place of the trainings, with the kernels and libraries that are asked for.
     fn place(&self, lab: &Lab, planned: &Planned) -> Result<Place, Failure> {
         let (settings, named) = (&self.settings, self.settings.computed_by());
         Ok(match Place::new(lab.device(), settings.args.place.precision)? {
             Place::Cuda(device, options) => {
                 let options = CudaOptions { loader: settings.loader(), ..options };
-                Place::Cuda(device, named.or(planned.by).of(options))
+                Place::Cuda(device, named.or(planned.by).apply_to(options))
             }
             Place::Cpu => {
                 named.check(false)?;
@@ -72,7 +72,7 @@ impl Speedrun {
         })
     }
 
-    /// The images that are trained on, and the images that decide the accuracy.
+    /// Returns the images that are trained on, and the images that decide the accuracy.
     fn sets(&self, splits: &Splits) -> Result<(Dataset, Dataset), Failure> {
         match self.hold_out {
             None => Ok((splits.train.clone(), splits.test.clone())),
@@ -92,7 +92,7 @@ impl Speedrun {
         ));
     }
 
-    /// Returns the facts that the record of the trainings is given.
+    /// Returns the facts for the record of the trainings.
     fn training<'a>(&'a self, lab: &Lab, work: &Work<'a>, timed: Timed) -> WholeTraining<'a> {
         let (samples, command) =
             ((work.train.into(), work.test.into()), self.command.on(&lab.device().info().selector()));
@@ -133,8 +133,8 @@ impl Work<'_> {
     fn train(&self, seed: u64) -> Result<AtOnce, Failure> {
         let recipe = Recipe { seed, ..self.recipe.clone() };
         let mut trainer = Trainer::on(self.place, recipe, self.train, None)?;
-        trainer.prepare_at_once(self.train, self.test)?;
-        let made = trainer.train_at_once(self.train, self.test)?;
+        trainer.prepare_whole_training(self.train, self.test)?;
+        let made = trainer.run_whole_training(self.train, self.test)?;
         say(&format!(
             "seed {seed}: {:.3} s from images on the device to an accuracy of {:.2} % ({} of {}), last loss {:.4}",
             made.seconds,
@@ -147,7 +147,7 @@ impl Work<'_> {
     }
 }
 
-/// Lets Ctrl-C and the system's requests end the program at once, and say what is kept; returns the counter of the seeds that have ended.
+/// Lets Ctrl-C and the system's requests end the program at once with a message about kept results; returns the counter of the seeds that have ended.
 fn end_between_seeds(count: u64, is_kept: bool) -> Arc<AtomicU64> {
     let ended = Arc::new(AtomicU64::new(0));
     let counted = ended.clone();

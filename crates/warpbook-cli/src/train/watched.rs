@@ -16,13 +16,13 @@ use warpbook::nn::train::{Ended, Event, Flow, Ranks};
 use warpbook::nn::weights::Weights;
 use warpbook::{Lab, Session, Sets, Timed, TrainingRun, Underway, figures, ranks_line, training_line};
 
-/// A training that is shown step by step.
+/// Training that is shown step by step.
 pub struct Watched {
     pub settings: Settings,
     pub args: WatchedArgs,
-    /// The command that trains the same again.
+    /// Command that repeats the training.
     pub command: CommandLine,
-    /// File for the result as one of several processes, and the goal of these.
+    /// File for the result of one of several processes, and the goal of all.
     pub result: Option<(ProcessResult, Goal)>,
 }
 
@@ -80,12 +80,12 @@ impl Watched {
         }
     }
 
-    /// The file of its record; of several processes it is the record of all.
+    /// Returns the file of its record; of several processes it is the record of all.
     fn record_file(&self) -> Option<&Path> {
         self.settings.args.out.as_deref().filter(|_| self.result.is_none())
     }
 
-    /// Claims the files that it writes, and returns the record's.
+    /// Claims its output files, and returns the record's.
     fn claim_files(&self, is_first: bool) -> Result<Option<PathBuf>, Failure> {
         let mut files = self.settings.inputs();
         if let (Some(path), true) = (&self.args.checkpoint, is_first) {
@@ -99,7 +99,7 @@ impl Watched {
         Ok(record)
     }
 
-    /// The training, ready to be started.
+    /// Prepares the training.
     fn session<'a>(&self, lab: &'a Lab, planned: &'a Planned, record: Option<PathBuf>) -> Result<Session<'a>, Failure> {
         let Planned { recipe, data, by, images } = planned;
         let settings = &self.settings;
@@ -119,7 +119,7 @@ impl Watched {
             session = session.rung(id)?;
         }
         if on_gpu {
-            session = session.change(|options| settings.computed_by().or(*by).of(options));
+            session = session.change(|options| settings.computed_by().or(*by).apply_to(options));
         }
         if let Some(weights) = weights.map_err(|e| Failure::usage(e.to_string()))? {
             session = session.weights(weights);
@@ -157,7 +157,7 @@ impl Watched {
         let trainer = run.trainer();
         let right = match last.filter(|(step, _)| *step == trainer.step()) {
             Some((_, right)) => right,
-            // It ended within an epoch.
+            // The training ended within an epoch.
             None => right_of(&trainer.evaluate(sets.test)?),
         };
         let (trained, samples) = ((trainer.recipe(), trainer.place()), (sets.train, sets.test));
@@ -195,15 +195,15 @@ impl Watched {
         let is_unwritten = written.is_some_and(|written| written.is_err());
         let (_, trainer, error) = run.into_parts();
         if let Some(error) = error {
-            // The checkpoint has what was kept before.
+            // The checkpoint keeps the earlier results.
             return Err(error.into());
         }
-        if let Some(kept) = trainer.kept_in() {
+        if let Some(kept) = trainer.checkpoint_file() {
             say(&format!("step {} is kept in {}", trainer.step(), kept.display()));
         }
-        let elsewhere = trainer.kept_in() != self.args.checkpoint.as_deref();
+        let elsewhere = trainer.checkpoint_file() != self.args.checkpoint.as_deref();
         if let (Some(path), true) = (&self.args.checkpoint, elsewhere) {
-            warn(&kept_elsewhere(path, trainer.kept_in()));
+            warn(&kept_elsewhere(path, trainer.checkpoint_file()));
         }
         Ok(ExitCode::from(match () {
             () if interrupted => INTERRUPTED,
@@ -213,7 +213,7 @@ impl Watched {
     }
 }
 
-/// Trains, and writes what was done in some steps; gives why that could not be written, too.
+/// Trains with a profile of some steps, and writes it; returns an error of writing, too.
 fn profile(
     lab: &Lab,
     underway: Underway<'_>,
@@ -284,7 +284,7 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     }
 }
 
-/// Set by Ctrl-C, of which a second one ends the program at once, and by SIGTERM and SIGHUP.
+/// Returns the flag that ends the training. SIGTERM, SIGHUP and a first Ctrl-C set it; a second Ctrl-C ends the program at once.
 fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let handler = {
@@ -293,7 +293,9 @@ fn interrupt_flag() -> Arc<AtomicBool> {
             (true, EndRequest::ByHand) => exit_now(INTERRUPTED),
             (true, EndRequest::BySystem) => {}
             (false, EndRequest::ByHand) => {
-                warn("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
+                warn(
+                    "Ending after the current steps; Ctrl-C again ends at once and keeps only the last checkpoint and record.",
+                );
             }
             (false, EndRequest::BySystem) => warn("The training was asked to end: it ends after the steps under way."),
         }

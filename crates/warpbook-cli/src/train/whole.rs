@@ -14,7 +14,7 @@ use warpbook_record::{Right, stats};
 /// Goal of whole trainings, and their number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
-    /// The mean accuracy in percent; without it nothing is checked.
+    /// Mean accuracy in percent; without it nothing is checked.
     accuracy: Option<f64>,
     /// Description of the images, if their files have none.
     data_note: Option<String>,
@@ -22,7 +22,7 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// The goal of the command line; an error if its accuracy is none.
+    /// Reads the goal from the command line; an error if its accuracy is out of range.
     pub fn new(args: &WholeArgs) -> Result<Self, Failure> {
         match args.to {
             Some(to) if !(to > 0.0 && to <= 100.0) => {
@@ -35,7 +35,7 @@ impl Goal {
         }
     }
 
-    /// Returns the facts that the record of these trainings is given.
+    /// Returns the facts for the record of these trainings.
     pub fn training<'a>(
         &'a self,
         (recipe, place): (&'a Recipe, &'a Place),
@@ -59,14 +59,14 @@ pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
     })
 }
 
-/// Writes the record so far, if one is asked for: what is done is kept, however the program ends.
+/// Writes the record so far, if one is asked for, so that finished trainings are kept however the program ends.
 pub fn keep(all: &WholeTrainings, out: Option<&mut RecordWriter>) {
     if let Some(warning) = out.and_then(|out| out.keep_now(all.record())) {
         warn(&warning);
     }
 }
 
-/// Prints the means and where the record is; the exit code says whether the accuracy was reached.
+/// Prints the means and the record's file; the exit code says whether the accuracy was reached.
 pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     let m = all.measurement();
     let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
@@ -92,33 +92,33 @@ pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     }
 }
 
-/// The part of a score that a record keeps.
+/// Returns the part of a score that a record keeps.
 pub fn right_of(score: &Score) -> Right {
     Right { correct: score.correct as u64, of: score.of as u64 }
 }
 
 /// File in which a process of --cold leaves its result for the one that started it.
 pub struct ProcessResult {
-    /// The file of the result.
+    /// File of the result.
     file: PathBuf,
-    /// The file in which the process that is not counted begins the record of all.
+    /// File in which the process that is not counted begins the record of all.
     record: Option<PathBuf>,
 }
 
 impl ProcessResult {
-    /// The files that the command line names, if this process is one of several.
+    /// Returns the files that the command line names, if this process is one of several.
     pub fn asked(args: &WholeArgs) -> Option<Self> {
         Some(Self { file: args.cold_result.clone()?, record: args.cold_record.clone() })
     }
 
-    /// Leaves the result, and in the process that is not counted the record that the others go on with.
+    /// Writes the result. The process that is not counted also writes the record that the others continue.
     pub fn leave(&self, lab: &Lab, whole: &WholeTraining<'_>, right: Right) -> Result<(), Failure> {
         if let Some(path) = &self.record {
             write_record(WholeTrainings::new(lab, whole).record(), path)?;
         }
         let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", self.file.display()));
         let text = serde_json::to_vec(&right).map_err(|e| refused(e.to_string()))?;
-        // Not through a temporary file and the disk: that is part of the time, and a file that is cut off is no result.
+        // No temporary file is used and the disk is not waited for: that would be part of the time, and a file that is cut off is not a result.
         fs::write(&self.file, text).map_err(|e| refused(e.to_string()))
     }
 

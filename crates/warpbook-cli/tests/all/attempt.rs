@@ -1,4 +1,4 @@
-//! `warpbook attempt`: kernels of somebody's own, right and wrong. Those that are timed need a GPU; the emulator runs others.
+//! Tests of `warpbook attempt` with the user's own kernels, right and wrong. Those that are timed need a GPU; the emulator runs others.
 
 use crate::common::program;
 use std::fs;
@@ -10,18 +10,18 @@ use warpbook::device::testing;
 use warpbook::kernels::matmul;
 use warpbook_record::{Outcome, Run};
 
-/// A rung's own source.
+/// Returns a rung's own source.
 fn source(rung: &str) -> String {
     let found = matmul::rungs().into_iter().find(|r| r.id == rung).unwrap();
     found.kernels()[0].source.to_string()
 }
 
-/// A rung's source with one more line, so that something was tried.
+/// Returns a rung's source with one more line, so that the attempt is not the rung itself.
 fn tried(rung: &str) -> String {
     format!("{}\nconstexpr int TRIED = 1;\n", source(rung))
 }
 
-/// The same with a passage replaced, which it has to have.
+/// Returns a rung's source with a passage replaced, which it has to have.
 fn changed(rung: &str, passage: &str, by: &str) -> String {
     let text = source(rung);
     assert_eq!(text.matches(passage).count(), 1, "{passage}");
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// What a process gives, which is killed if it hangs.
+/// Returns the output of a process, which is killed if it hangs.
 fn ended_within(mut child: Child, limit: Duration) -> Output {
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -126,7 +126,7 @@ fn the_emulator_says_what_is_right_and_gives_no_time() {
     place.attempt(&tried("02_coalesced"), &by_name, &[]).expect(0, &["It ran in the emulator"]);
 }
 
-/// Rungs of other experiments that a learner's kernel can take the place of.
+/// Rungs of other experiments that a learner's kernel can replace, with the sentence that a right one gets on a GPU.
 const OF_OTHERS: [&str; 3] = ["regression/02_fused", "coalescing/01_strided", "reduction/03_blocks"];
 
 #[test]
@@ -166,7 +166,7 @@ fn a_right_kernel_is_timed_with_its_rung() {
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     assert_eq!(run.counts(), (3, 0, 0));
     assert!(run.sources.contains_key("live/own.cu"));
-    // A tensor-core rung with a pipeline, and another tile.
+    // The attempt is a tensor-core rung with a pipeline, and another tile.
     let done = place.attempt(&tried("14_overlapped_store"), &["--like", "14_overlapped_store", "--shape", "512"], &[]);
     assert!(done.out.contains("Right:") || done.out.contains("needs a GPU of architecture"), "{}", done.out);
     let words = ["--like", "05_register_2d", "--shape", "300x200x100", "--size", "BM=64", "--size", "THREADS=128"];
@@ -198,7 +198,7 @@ fn mistakes_are_told_with_their_place_and_likeliest_reason() {
         "if (row >= m / 2 || column >= n) return;",
         &["rows from 32 on"],
     );
-    // Without its guard it reads past A and B, where there are NaNs, and writes where the next row begins.
+    // Without its guard the kernel reads past A and B, where there are NaNs, and writes where the next row begins.
     check(two, "if (row >= m || column >= n) return;", "", &["67 x 77 x 37", "In a product of"]);
     check("03_shared_tile", "        __syncthreads();\n        MARK(multiply);", "        MARK(multiply);", &["wrong"]);
 }
@@ -216,11 +216,11 @@ fn a_kernel_that_does_not_end_is_stopped() {
     let done = place.attempt(&endless, &words, &[]);
     done.expect(1, &["still running after 1 s", "nothing else was lost"]);
     assert!(done.seconds < 60.0, "{}", done.seconds);
-    // The GPU is free again.
+    // The GPU can be used again.
     let buffer = device.buffer_from(&[1.0f32, 2.0]).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0]);
     place.attempt(&tried("02_coalesced"), &words, &[]).expect(0, &["Right:"]);
-    // Without a separate process it says how to go on.
+    // Without a separate process the message says how to go on.
     let done = place.attempt(&endless, &words, &[("WARPBOOK_WORKER", "")]);
     done.expect(1, &["still running after 1 s", "restart the kernel"]);
     std::thread::sleep(Duration::from_millis(100));
@@ -243,8 +243,8 @@ fn a_kernel_that_crashes_takes_nothing_with_it() {
         ["--like", "02_coalesced", "--shape", "256", "--against", "01_naive", "--out", record.to_str().unwrap()];
     place.attempt(&stray, &words, &[]).expect(1, &["CUDA_ERROR", "in a separate process"]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
-    let of = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
-    // What came before it is there.
-    assert_eq!(of("01_naive"), &Outcome::Measured);
-    assert!(matches!(of("02_coalesced+own"), Outcome::Failed { .. }));
+    let outcome = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
+    // The rungs before it were measured.
+    assert_eq!(outcome("01_naive"), &Outcome::Measured);
+    assert!(matches!(outcome("02_coalesced+own"), Outcome::Failed { .. }));
 }

@@ -1,4 +1,4 @@
-//! `warpbook data`, against a local server that behaves badly in all the ways that servers do.
+//! Tests of `warpbook data` with a local server that misbehaves in many ways.
 
 #[path = "../../src/datasets/download.rs"]
 mod download;
@@ -16,45 +16,45 @@ use tempfile::TempDir;
 
 const STALL: Duration = Duration::from_secs(10);
 
-/// What a server does with a request for a file.
+/// Behaviour of a server for one request.
 #[derive(Debug, Clone)]
 enum Way {
-    /// Sends it, or the part that is asked for.
+    /// Sends the file, or the requested part.
     Good,
-    /// Sends all of it whatever is asked for.
+    /// Sends all of it, even if a part was requested.
     WithoutRange,
-    /// Says that it will send all of it, and closes after so many bytes of what is asked for.
+    /// Announces the whole length, and closes after this many bytes.
     Truncate(usize),
-    /// The same, but without saying how much there is, so that the end looks like one.
+    /// Announces no length, and closes after this many bytes, so that the end looks regular.
     TruncateSilently(usize),
-    /// Sends so many bytes and then nothing.
+    /// Sends this many bytes and then nothing.
     Stall(usize),
     /// Sends nothing at all.
     Silent,
-    /// Says that it has another length.
+    /// Announces this length instead of the right one.
     Length(usize),
-    /// Sends more than there is, without saying how much.
+    /// Sends more than there is, without announcing a length.
     Endless,
     /// Answers a range with another one.
     WrongRange,
-    /// Answers a range with the right header and the bytes of another.
+    /// Answers with the right range header and the bytes of another range.
     WrongPart,
-    /// Sends as many other bytes.
+    /// Sends as many wrong bytes.
     WrongBytes,
-    /// 416 to every range.
+    /// Answers every range with status 416.
     Unsatisfiable,
-    /// An error status.
+    /// Answers with an error status.
     Status(u16),
-    /// To another path.
+    /// Redirects to another path.
     Redirect(String),
-    /// Something that is no HTTP.
+    /// Sends bytes that are not HTTP.
     Noise,
 }
 
-/// The range that each request asked for.
+/// Range of each request.
 type Log = Mutex<Vec<Option<String>>>;
 
-/// A server; each request takes the next of its ways, the last for all that follow. It ends with the test's process.
+/// Server whose requests take its ways in turn, and the last one from then on. It ends with the test's process.
 struct Server {
     address: String,
     seen: Arc<Log>,
@@ -71,7 +71,7 @@ impl Server {
                 let way = ways[i.min(ways.len() - 1)].clone();
                 let (log, content) = (log.clone(), content.clone());
                 std::thread::spawn(move || {
-                    // The client may well hang up in the middle.
+                    // The client may hang up in the middle.
                     let _ = serve(stream, &way, &content, &log);
                 });
             }
@@ -168,7 +168,7 @@ fn wanted(urls: &[String]) -> Wanted {
     Wanted { name: "file.gz".into(), bytes: content().len() as u64, sha256, urls: urls.to_vec() }
 }
 
-/// A folder, and a server with these ways.
+/// Creates a folder, and a server with these ways.
 fn place(ways: &[Way]) -> (TempDir, Server) {
     (tempfile::tempdir().unwrap(), Server::new(ways, content()))
 }
@@ -184,7 +184,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The file is there, right, and alone.
+/// Checks that the file is there, right, and alone.
 #[track_caller]
 fn expect_file(folder: &Path) {
     assert_eq!(names(folder), ["file.gz"]);
@@ -263,7 +263,7 @@ fn a_part_that_is_no_part_of_the_file_is_loaded_again() {
         assert!(load(&server, folder.path()).is_ok());
         expect_file(folder.path());
     }
-    // And one that is whole needs no server.
+    // A complete file needs no server.
     let (folder, server) = place(&[Way::Status(500)]);
     fs::write(folder.path().join("file.gz.part"), content()).unwrap();
     assert!(load(&server, folder.path()).is_ok());
@@ -349,7 +349,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     expect_failure(load(&server, &folder.path().join("taken")), &["taken cannot be written"]);
 }
 
-/// The program in an empty home, with nothing of the user's.
+/// Runs the program in an empty home, without the user's settings.
 fn program(words: &[&str], home: &Path, mirror: &str) -> Option<Output> {
     let mut c = Command::new(crate::common::program()?);
     c.args(words).current_dir(home).stdin(Stdio::null());
@@ -376,7 +376,7 @@ fn expect(output: &Output, code: i32, parts: &[&str]) {
 #[test]
 fn offline_it_says_what_failed_and_what_to_do() {
     let home = tempfile::tempdir().unwrap();
-    // A port that nobody listens on any more.
+    // Nobody listens on this port any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mirrors = format!("http://{gone}/a/,http://{gone}/b");
     let Some(output) = program(&["data", "fetch", "mnist"], home.path(), &mirrors) else { return };
@@ -408,7 +408,7 @@ fn the_commands_explain_themselves() {
     expect(&run(&["data", "fetch", "mnist", "--timeout", "nan"], ""), 2, &["--timeout NaN"]);
 }
 
-/// With the real files at hand: they come through the program as published, and are found by name afterwards.
+/// Downloads the real files, if they are at hand: the program checks them as published, and finds them by name afterwards.
 #[test]
 fn published_files_pass() {
     let Some(data) = std::env::var_os("WARPBOOK_DATA") else {

@@ -1,4 +1,4 @@
-//! `warpbook train`, `eval`, `freeze` and `predict` on a GPU, compared with what the CPU says.
+//! Tests of `warpbook train`, `eval`, `freeze` and `predict` on a GPU, compared with the CPU's results.
 
 use crate::common::commands::{draw, expect, recipe, warpbook};
 use std::collections::BTreeMap;
@@ -6,32 +6,32 @@ use std::path::Path;
 use warpbook::device::{CudaDevice, testing};
 use warpbook::nn::train::Precision;
 
-/// A GPU and the program; otherwise the test is noted as skipped.
+/// Returns a GPU if the program is there, too; otherwise the test is noted as skipped.
 fn ready(test: &str) -> Option<CudaDevice> {
     let device = testing::gpu(test)?;
     crate::common::program().map(|_| device)
 }
 
-/// The output of a command that succeeds.
+/// Returns the output of a command that succeeds.
 fn output(folder: &Path, words: &[&str]) -> String {
     let output = warpbook(folder, words);
     expect(&output, 0, &[]);
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The number between two texts.
+/// Returns the number between two texts.
 fn number(text: &str, before: &str, after: &str) -> f64 {
     let found = text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).map(|(number, _)| number);
     let found = found.unwrap_or_else(|| panic!("nothing between `{before}` and `{after}` in:\n{text}"));
     found.trim().parse().unwrap_or_else(|e| panic!("`{found}`: {e}"))
 }
 
-/// The loss and the images that were classified as their labels say.
+/// Returns the loss, and the number of images that were classified correctly.
 fn score(text: &str) -> (f64, f64) {
     (number(text, "test loss ", ","), number(text, " % (", " of 2000)"))
 }
 
-/// The classes of the first image with their probabilities in percent.
+/// Returns the classes of the first image with their probabilities in percent.
 fn classes(text: &str) -> BTreeMap<String, f64> {
     let (_, line) = text.lines().next().unwrap().split_once(": ").unwrap();
     let parts = line.replace("then ", "");
@@ -42,7 +42,7 @@ fn classes(text: &str) -> BTreeMap<String, f64> {
     parts.split(", ").map(class).collect()
 }
 
-/// What rounding may change: the loss, images of 2000, and a probability.
+/// Returns the allowed effects of rounding: on the loss, on images of 2000, and on a probability.
 fn allowed(precision: Precision) -> (f64, f64, f64) {
     match precision {
         Precision::Fp32 => (3e-4, 2.0, 1e-4),
@@ -65,10 +65,10 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
         serde_json::from_slice(&std::fs::read(folder.path().join("survey.json")).unwrap()).unwrap()
     };
     let shapes = |report: &serde_json::Value| -> Vec<String> {
-        let of = |p: &serde_json::Value| {
+        let product = |p: &serde_json::Value| {
             ["m", "n", "k", "dtype", "trans_a", "trans_b"].map(|key| p[key].to_string()).join(" ")
         };
-        report["products"].as_array().unwrap().iter().map(of).collect()
+        report["products"].as_array().unwrap().iter().map(product).collect()
     };
     let report = read();
     assert!(!text.contains("FAILED") && shapes(&report).len() == 24, "{text}");
@@ -78,7 +78,7 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
         assert!(product["algorithms"].as_u64().unwrap() > 0 && product["error"].is_null(), "{product}");
         assert!(product["choice"].as_str().unwrap().contains(" with the tile "), "{product}");
     }
-    // Each of the four lines of shares and all bounds.
+    // The report has four lines of shares, and all bounds.
     for part in ["all ", "multiples of 8 ", "odd ", "multiples of 64 ", "smallest ratio to the best"] {
         assert!(text.contains(part), "`{part}` in:\n{text}");
     }
@@ -88,7 +88,7 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
     assert_eq!(shapes(&read()), shapes(&report));
 }
 
-/// A checkpoint keeps the kernels of its run, so that the run goes on to the same bits where what was found is gone.
+/// A checkpoint keeps the kernels of its run, so that the run goes on to the same bits even without the findings.
 #[test]
 fn a_training_goes_on_with_the_kernels_of_its_checkpoint() {
     if ready("a_training_goes_on_with_the_kernels_of_its_checkpoint").is_none() {
@@ -152,7 +152,7 @@ fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
         assert!(apart <= probability, "{precision}: {frozen}");
         let timed = ["an image alone: ", " with the launch and the wait (median of 2)", "in batches of 256: "];
         assert!(timed.iter().all(|part| frozen.contains(part)), "{frozen}");
-        // Whatever it was tried in, the file has the weights in fp32.
+        // The file has the weights in fp32, with any precision of the trial.
         let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
         assert!(bytes("gpu.safetensors") == bytes("cpu.safetensors"), "{precision}: the files differ");
         let judged = output(folder, &[&["eval", "gpu.safetensors", "--repeat", "2"], &there[..]].concat());
@@ -160,7 +160,7 @@ fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
         assert!(timed.iter().all(|part| judged.contains(part)), "{judged}");
         let got = classes(&output(folder, &[&predict[..], &there].concat()));
         for (class, want) in &want_classes {
-            // In percent, with one digit.
+            // The program prints percent with one digit.
             let apart = (got[class] - want).abs();
             assert!(apart <= 100.0 * probability + 0.11, "{precision}, class {class}: {got:?} and {want_classes:?}");
         }
@@ -235,7 +235,7 @@ fn a_kernel_of_one_s_own_trains_a_network() {
             "{precision}: {own:?} {mine:?}"
         );
     }
-    // The convolutions, too, as products of columns: all of them, or one layer.
+    // Convolutions are computed as products of columns, too: all of them, or one layer.
     let network = "network = [\"conv2d 8 3x3 padding 1\", \"relu\", \"max_pool 4\", \"flatten\", \"linear 10\"]\n";
     let one = network.replace(
         "\"conv2d 8 3x3 padding 1\"",

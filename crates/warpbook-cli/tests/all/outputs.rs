@@ -1,4 +1,4 @@
-//! Tests of what the program writes, and that it loses no existing file.
+//! Tests of the program's output files, and that no existing file is lost.
 
 use crate::common::commands::{expect, recipe, warpbook};
 use crate::common::place::{Place, read};
@@ -127,7 +127,7 @@ fn names_that_a_killed_process_took_are_free_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(fs::metadata(&reserved).unwrap().len(), 0, "it was killed before the first record");
-    // Nothing but the empty file is there, then a record too.
+    // At first there is only the empty file, then a record too.
     place.run(&["view", "--text", "."]).expect(2, "regression.json is empty, so it is passed over");
     place.record("good.json");
     let shown = place.run(&["view", "--text", "."]);
@@ -136,7 +136,7 @@ fn names_that_a_killed_process_took_are_free_again() {
     assert!(!place.path("regression-2.json").exists());
 }
 
-/// A script of the shell, which starts the program as `"$@"`.
+/// Runs a script of the shell, which starts the program as `"$@"`.
 #[cfg(target_os = "linux")]
 fn in_shell(place: &Place, script: &str, words: &[&str]) -> std::process::Output {
     let own = place.command(words);
@@ -156,7 +156,7 @@ fn what_cannot_be_written_is_told_by_the_exit_code() {
     expect(&in_shell(&place, full, &["attempt", "--like", "02_coalesced"]), 2, &["No space left"]);
     expect(&in_shell(&place, full, &["--help"]), 2, &[]);
     expect(&in_shell(&place, "\"$@\" | head -n 1 > /dev/null", &["view", "--text", "a.json"]), 0, &[]);
-    // The limit on the size of files, which ends a program that does not see to it.
+    // This limit on the size of files ends a program that does not handle its signal.
     expect(&in_shell(&place, "ulimit -f 1; \"$@\"", &REGRESSION), 2, &["cannot be written: File too large"]);
     let left = |name: &str| name.ends_with(".part") || name.starts_with("regression");
     let names = fs::read_dir(place.folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
@@ -206,16 +206,16 @@ fn a_shared_folder_names_its_page() {
     let share = |what: &str| {
         let mut command = place.command(&["share", what]);
         command.current_dir(place.path("class")).env("WARPBOOK_VIEWER", place.path("viewer.html"));
-        crate::common::place::Done::of(&["share", what], command.output().unwrap())
+        crate::common::place::Done::new(&["share", what], command.output().unwrap())
     };
     share(".").expect(0, "class.html");
     share("./").expect(0, "class-2.html");
-    // A viewer that is named is no place for a page.
+    // The named viewer must not be replaced by a page.
     for words in
         [&["share", "class/a.json", "--out", "viewer.html"][..], &["view", "class/a.json", "--html", "viewer.html"]]
     {
         let output = place.command(words).env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap();
-        crate::common::place::Done::of(words, output).expect(2, "the same file as the viewer");
+        crate::common::place::Done::new(words, output).expect(2, "the same file as the viewer");
     }
     assert_eq!(fs::read_to_string(place.path("viewer.html")).unwrap(), viewer);
     let endless = place.command(&["share", "class/a.json"]).env("WARPBOOK_VIEWER", "/dev/zero").output().unwrap();

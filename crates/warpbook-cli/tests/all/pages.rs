@@ -1,4 +1,4 @@
-//! The pages that the program writes and serves.
+//! Tests of the pages that the program writes and serves.
 
 use crate::common::place::{Done, Place};
 use std::fs;
@@ -12,7 +12,7 @@ const BEFORE: &str = "<html><meta http-equiv=\"Content-Security-Policy\" content
     <script type=\"application/json\" id=\"warpbook-embedded\">";
 const AFTER: &str = "</script><script>go()</script></html>";
 
-/// A record that would end the script that it is in, and a file that is made as the viewer is.
+/// Prepares a record whose text would end the script around it, and a file that is made like the viewer.
 fn prepare(place: &Place) -> Run {
     let mut run = place.record("a.json");
     run.title = "</script><script>alert(1)</script><!--".into();
@@ -23,10 +23,10 @@ fn prepare(place: &Place) -> Run {
 
 fn with_viewer(place: &Place, words: &[&str]) -> Done {
     let mut c = place.command(words);
-    Done::of(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
+    Done::new(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
 }
 
-/// What the page's element holds, in which nothing can end it.
+/// Returns the content of the page's element, in which nothing can end it.
 fn content(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"warpbook-embedded\">").unwrap();
     let json = rest.strip_suffix(AFTER).unwrap();
@@ -65,7 +65,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     let Some(place) = Place::new() else { return };
     let run = prepare(&place);
     with_viewer(&place, &["share", "a.json"]).expect(0, "a.html").expect(0, "1 record and the viewer");
-    // A second one takes nothing's place.
+    // A second page replaces nothing.
     with_viewer(&place, &["share", "a.json"]).expect(0, "a-2.html");
     fs::create_dir(place.path("class")).unwrap();
     for name in ["b.json", "a.json"] {
@@ -76,7 +76,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     let json = content(&page);
     assert_eq!(names(&json), ["a.json", "b.json"]);
     assert_eq!(Run::from_json(json["records"]["b.json"].to_string().as_bytes()).unwrap(), run);
-    // `printf %s 'go()' | openssl dgst -sha256 -binary | base64`, and of `b{}`.
+    // Made by `printf %s 'go()' | openssl dgst -sha256 -binary | base64`, and of `b{}`.
     let policy = page.split('"').find(|p| p.contains("default-src 'none'")).unwrap();
     assert!(
         policy.contains("script-src 'wasm-unsafe-eval' 'sha256-5KYv+PUboo5h+0+YAtGRPbwv5d/QxzHslP4YGnUaxRw=';"),
@@ -95,7 +95,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     place.run(&["view", "--live", "a.json"]).expect(2, "cargo xtask web");
 }
 
-/// A server that ends with the test.
+/// Server that ends with the test.
 struct Serving(Child);
 
 impl Drop for Serving {
@@ -112,7 +112,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(port: &str, path: &str, more: &str) -> Self {
+    fn get(port: &str, path: &str, more: &str) -> Self {
         let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let host = if more.contains("Host:") { String::new() } else { format!("Host: 127.0.0.1:{port}\r\n") };
@@ -144,10 +144,10 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let port = line.trim().strip_prefix("http://127.0.0.1:").unwrap().trim_end_matches('/').to_owned();
 
-    let page = Answer::of(&port, "/?tab=table", "");
+    let page = Answer::get(&port, "/?tab=table", "");
     assert_eq!(page.status(), "200");
     assert_eq!(content(&page.body)["live"], true);
-    let get = |path: &str| Answer::of(&port, path, "");
+    let get = |path: &str| Answer::get(&port, path, "");
     let index = get("/data/index.json");
     let records = |a: &Answer| serde_json::from_str::<serde_json::Value>(&a.body).unwrap()["records"].clone();
     assert_eq!(records(&index).as_array().unwrap().len(), 1, "{}", index.body);
@@ -156,19 +156,19 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     for path in ["/data/a.json", "/data/../a.json", "/b.json", "/data/later.json", "/viewer.html"] {
         assert_eq!(get(path).status(), "404", "{path}");
     }
-    let evil = Answer::of(&port, "/data/b.json", "Host: evil.example\r\n");
+    let evil = Answer::get(&port, "/data/b.json", "Host: evil.example\r\n");
     assert_eq!(evil.status(), "403");
     let known = |a: &Answer| format!("If-None-Match: {}\r\n", a.tag());
-    assert_eq!(Answer::of(&port, "/data/index.json", &known(&index)).status(), "304");
+    assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
 
-    // Broken for a moment, as no run of Warpbook leaves it: what it held before stays.
+    // A file that is broken for a moment, as Warpbook never leaves it, keeps its last contents on the page.
     place.write("b.json", "{");
-    assert_eq!(Answer::of(&port, "/data/index.json", &known(&index)).status(), "304");
+    assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
     place.write("b.json", Run { title: "New".into(), ..run.clone() }.to_json().unwrap());
     place.write("later.json", run.to_json().unwrap());
     let begun = Instant::now();
     let new = loop {
-        let answer = Answer::of(&port, "/data/index.json", &known(&index));
+        let answer = Answer::get(&port, "/data/index.json", &known(&index));
         if answer.status() == "200" {
             break answer;
         }
@@ -178,5 +178,5 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     assert_eq!((&new[0]["title"], &new[1]["file"]), (&"New".into(), &"later.json".into()));
     assert_ne!(old[0]["mark"], new[0]["mark"]);
     assert!(get("/data/b.json").body.contains("\"New\""));
-    assert_eq!(Answer::of(&port, "/data/b.json", &known(&record)).status(), "200");
+    assert_eq!(Answer::get(&port, "/data/b.json", &known(&record)).status(), "200");
 }

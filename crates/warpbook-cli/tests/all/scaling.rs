@@ -1,4 +1,4 @@
-//! `warpbook scaling`: ranks as processes, and the record that they leave.
+//! Tests of `warpbook scaling`: ranks as processes, and the record that they leave.
 
 #![cfg(unix)]
 
@@ -48,7 +48,7 @@ fn processes_on_the_cpu_leave_one_record() {
     let (code, text) = run(folder.path(), &[&words[..], &["--growth", "weak"]].concat());
     assert_eq!(code, 0, "{text}");
     let record = read(&folder.path().join("s.json"));
-    // On 1, 2 and 3 ranks: two types of gradients, and one process.
+    // There are 1, 2 and 3 ranks with two types of gradients each, and one process.
     assert_eq!(record.measurements.len(), 9, "{text}");
     for m in &record.measurements {
         assert!(m.is_valid() && m.samples_us.len() == 3 && record.scaling_efficiency(m).is_some(), "{m:?}");
@@ -72,7 +72,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_started() {
     check(&["--ranks", "2", "--precision", "amp-bf16"], "--precision is for GPUs");
     check(&["--ranks", "2", "--bucket", "0"], "choose MiB above 0");
     check(&["--ranks", "2", "--growth", "sideways"], "choose weak or strong");
-    check(&["--ranks", "2", "--pytorch", "nowhere.json"], "no file of notebooks/pytorch/ddp.py");
+    check(&["--ranks", "2", "--pytorch", "nowhere.json"], "a file of notebooks/pytorch/ddp.py");
     check(&["--ranks", "2", "--out", "nowhere/s.json"], "cannot be written");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }
@@ -114,7 +114,7 @@ fn two_gpus_leave_a_record_with_their_timelines() {
     let (code, text) = run(folder.path(), &words.split_whitespace().collect::<Vec<_>>());
     assert_eq!(code, 0, "{text}");
     let record = read(&folder.path().join("s.json"));
-    // Two networks, two lines, on 1 and 2 GPUs: ranks in three precisions, one process in two.
+    // There are two networks with two lines each, on 1 and 2 GPUs: ranks in three precisions, one process in two.
     assert_eq!(record.measurements.len(), 2 * 2 * 2 * 5, "{text}");
     for m in &record.measurements {
         assert!(m.outcome == Outcome::Measured && m.is_valid(), "{} at {}: {m:?}", m.rung, m.problem.label);

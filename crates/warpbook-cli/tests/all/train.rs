@@ -1,4 +1,4 @@
-//! `warpbook train` and `warpbook eval` as a user starts them, on the CPU and on digits that need no file.
+//! Tests of `warpbook train` and `warpbook eval` as a user starts them, on the CPU and on digits that need no file.
 
 use crate::common::cache;
 use crate::common::commands::{draw, expect, recipe, warpbook, with_pictures};
@@ -13,7 +13,7 @@ fn a_training_is_kept_gone_on_with_and_judged() {
             [&["train", "mnist", "--batch", "32", "--log-every", "2", "--checkpoint", "c.safetensors"], more].concat();
         warpbook(folder.path(), &words)
     };
-    // MNIST is not there.
+    // MNIST's files are missing.
     expect(
         &run(&["--steps", "4"]),
         0,
@@ -24,7 +24,7 @@ fn a_training_is_kept_gone_on_with_and_judged() {
     expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["of step 6, so that nothing is left to train"]);
     let judged = warpbook(folder.path(), &["eval", "mnist", "c.safetensors"]);
     expect(&judged, 0, &["synthetic digits", "test loss", "of 2000)"]);
-    // In one go it comes to the same.
+    // In one go the training gives the same result.
     let whole = folder.path().join("whole.safetensors");
     let words =
         ["train", "mnist", "--batch", "32", "--steps", "6", "--data", "synthetic", "--checkpoint", "whole.safetensors"];
@@ -72,7 +72,7 @@ fn some_steps_are_profiled() {
     assert_eq!((read("p.json")["experiment"].as_str(), samples), (Some("profile"), 4));
     let steps = read("p.trace.json")["traceEvents"].as_array().unwrap().iter().filter(|e| e["cat"] == "step").count();
     assert_eq!(steps, 4);
-    // The CPU's ranges: a table, spans and a breakdown.
+    // A training on the CPU has ranges: a table, spans and a breakdown.
     let names = |list: &str| -> Vec<String> {
         let record = read("p.json");
         let all = record[list].as_array().unwrap().iter();
@@ -106,7 +106,7 @@ fn a_recipe_from_a_file_is_trained() {
     let first = std::fs::read(folder.path().join("c.safetensors")).unwrap();
     expect(&train(&["--steps", "2", "--seed", "7", "--lr", "0.01"]), 0, &known);
     assert!(std::fs::read(folder.path().join("c.safetensors")).unwrap() == first, "the file's seed is 7");
-    // The options win.
+    // Options take precedence over the recipe.
     expect(&train(&["--steps", "3", "--seed", "8", "--batch", "16", "--epochs", "1"]), 0, &["batches of 16", "step 3"]);
     assert!(std::fs::read(folder.path().join("c.safetensors")).unwrap() != first, "seed 8 gives other weights");
     expect(&warpbook(folder.path(), &["eval", "residual.toml", "c.safetensors"]), 0, &["test loss", "of 2000)"]);
@@ -122,10 +122,10 @@ fn a_checkpoint_is_frozen_judged_and_used() {
     let run = |words: &[&str]| warpbook(folder.path(), words);
     expect(&run(&["train", "residual.toml", "--steps", "20", "--checkpoint", "c.safetensors"]), 0, &["step 20"]);
     let freeze = ["freeze", "residual.toml", "c.safetensors", "--out", "f.safetensors"];
-    // The checkpoint says what it is.
+    // The checkpoint names its recipe.
     let alone = ["freeze", "c.safetensors", "--out", "alone.safetensors"];
     expect(&run(&alone), 0, &["residual: 8 of 11 operations left", "alone.safetensors"]);
-    // Two batch normalisations and a dropout are gone.
+    // Two batch normalisations and a dropout were folded.
     expect(&run(&freeze), 0, &["residual: 8 of 11 operations left", "f.safetensors"]);
     let score = |words: &[&str]| {
         let output = run(words);
@@ -148,7 +148,7 @@ fn a_checkpoint_is_frozen_judged_and_used() {
         refused(&[command, &["--device", "cpu", "--precision", "fp16"]].concat(), "amp-fp16 needs a GPU");
         refused(&[command, &["--precision", "fp8"]].concat(), "Unknown precision `fp8`: choose one of fp32, tf32");
     }
-    // Without the recipe's file.
+    // The recipe's file is not needed.
     std::fs::remove_file(folder.path().join("residual.toml")).unwrap();
     draw(&folder.path().join("a.png"), 1);
     draw(&folder.path().join("b.png"), 3);
@@ -196,7 +196,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
-    // It takes no room on the disk, and would not fit into memory.
+    // The file takes no room on the disk, and would not fit into memory.
     std::fs::File::create(folder.path().join("big.json")).unwrap().set_len(1 << 40).unwrap();
     for words in [&["eval", "big.json"][..], &["eval", "mnist", "big.json"], &["predict", "big.json", "a.png"]] {
         run(words, 2, &["big.json is not a safetensors file"]);
@@ -250,7 +250,7 @@ fn what_cannot_be_trained_says_why() {
     refused(&["--edge", "64"], &["amp-recipe"]);
 }
 
-/// A recipe whose steps take next to no time.
+/// Recipe whose steps take next to no time.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\nclip = 1.0\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -274,7 +274,7 @@ fn every_step_s_loss_comes_into_a_record() {
     assert!(course.data.contains("drawn by a program") && record.notes[0].contains("synthetic"));
     let words = "--device cpu --precision fp32 --steps 40 --log-every 1 --out r.json";
     assert_eq!(record.command, format!("warpbook train small.toml {words}"));
-    // The command says the same again.
+    // The record's command repeats the run.
     let again: Vec<&str> = record.command.split(' ').skip(1).collect();
     expect(&run(&again), 0, &["step 40: loss"]);
     assert_eq!(read(&folder.path().join("r.json")).train_logs[0].losses, log.losses);
@@ -340,7 +340,7 @@ fn a_time_budget_ends_a_training() {
     expect(&warpbook(folder.path(), &["train", "small.toml", "--time-budget", "soon"]), 2, &["90s, 5m or 1h"]);
 }
 
-/// Ctrl-C and a loss that is no number leave the record of what was before.
+/// After Ctrl-C or a loss of NaN the record has everything before.
 #[test]
 fn what_ends_a_training_leaves_its_record() {
     let folder = tempfile::tempdir().unwrap();
@@ -380,7 +380,7 @@ fn interrupted(folder: &Path) {
 #[cfg(not(unix))]
 fn interrupted(_folder: &Path) {}
 
-/// As a notebook's interrupt ends its kernel.
+/// The process is killed as a notebook's interrupt kills its kernel.
 #[test]
 fn a_training_that_is_killed_leaves_its_last_checkpoint() {
     use std::io::BufRead;
@@ -407,7 +407,7 @@ fn a_training_that_is_killed_leaves_its_last_checkpoint() {
     assert!(step >= 375 && step.is_multiple_of(375), "a whole epoch, not step {step}");
 }
 
-/// As CIFAR-10 is told of: a line every hundred batches with the mean loss of these, and a last one of what is left.
+/// Tests the lines of a training on as many batches as CIFAR-10's: one every hundred batches with their mean loss, and a last one for the rest.
 #[test]
 fn a_line_has_epoch_batch_and_the_mean_of_a_hundred_losses() {
     let folder = tempfile::tempdir().unwrap();
@@ -425,7 +425,7 @@ fn a_line_has_epoch_batch_and_the_mean_of_a_hundred_losses() {
         text.lines().filter_map(of_line).collect::<Vec<_>>()
     };
     let (each, some) = (lines("1"), lines("100"));
-    // 12000 images in batches of 32.
+    // An epoch has 12000 images in batches of 32.
     assert_eq!(some.iter().map(|l| l.0).collect::<Vec<_>>(), [100, 200, 300, 375]);
     for (i, (batch, loss)) in some.iter().enumerate() {
         let of: Vec<f64> = each[100 * i..*batch as usize].iter().map(|l| l.1).collect();

@@ -1,4 +1,4 @@
-//! A network's file knows what it was trained on: `eval`, `freeze`, `predict` and `train --resume` as a user starts them.
+//! Tests of what a network's file says of its training images, with `eval`, `freeze`, `predict` and `train --resume` as a user starts them.
 
 use crate::common::cache;
 use crate::common::commands::{expect, warpbook};
@@ -10,7 +10,7 @@ use warpbook::nn::network::{Network, flatten, linear};
 use warpbook::nn::train::Recipe;
 use warpbook::nn::weights::Weights;
 
-/// A recipe of images in two classes.
+/// Recipe of images in two classes.
 const TWO: &str =
     "input = [1, 4, 4]\nlearning_rate = 0.5\nbatch = 8\nepochs = 4\nnetwork = [\"flatten\", \"linear 2\"]\n";
 
@@ -18,11 +18,11 @@ fn write_recipe(folder: &Path, name: &str, data: &str, more: &str) {
     fs::write(folder.join(name), format!("data = \"{data}\"\n{TWO}{more}")).unwrap();
 }
 
-/// One of MNIST whose steps take next to no time.
+/// Recipe of MNIST whose steps take next to no time.
 const DIGITS: &str =
     "data = \"mnist\"\nbatch = 8\nlearning_rate = 0.05\nnetwork = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
-/// Twenty grey images of each class: 12 wide and 4 high, as bright as is said but for some noise.
+/// Writes twenty grey images of each class: 12 wide and 4 high, with this brightness and some noise.
 fn write_images(folder: &Path, classes: [(&str, u8); 2]) {
     for (class, bright) in classes {
         fs::create_dir_all(folder.join(class)).unwrap();
@@ -33,7 +33,7 @@ fn write_images(folder: &Path, classes: [(&str, u8); 2]) {
     }
 }
 
-/// A dark and a bright class each: cats and apples are dark.
+/// Writes two sets with a dark and a bright class each: cats and apples are dark.
 fn two_sets() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_images(&folder.path().join("pets"), [("cat", 10), ("dog", 200)]);
@@ -55,7 +55,7 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
     expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
     expect(&run("predict f.st fruit/apple/000.png"), 0, &["apple/000.png: apple ("]);
     expect(&run("eval f.st"), 0, &["fruit: own data", "100.00 %"]);
-    // Both sides are named where they do not fit.
+    // The message names the classes of both sides.
     let both = ["apple and pear", "cat and dog"];
     for words in
         ["eval c.st --data pets", "eval f.st --data pets", "eval pets.toml c.st", "freeze c.st --data pets --out g.st"]
@@ -63,7 +63,7 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
         expect(&run(words), 2, &both);
     }
     assert!(!folder.path().join("g.st").exists());
-    // Without CIFAR-10, digits in colours of its shape; and the files in their place later on.
+    // Without CIFAR-10, coloured digits of its shape are drawn; its files come later.
     let lone =
         "data = \"cifar10\"\nbatch = 8\nlearning_rate = 0.05\nnetwork = [\"avg_pool 8\", \"flatten\", \"linear 10\"]\n";
     fs::write(folder.path().join("colours.toml"), lone).unwrap();
@@ -71,9 +71,9 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
     expect(&colours, 0, &["CIFAR-10 is not there, so coloured synthetic digits are used", "were not found", "step 1"]);
     expect(&run("eval g.st"), 0, &["synthetic coloured digits", "of 2000)"]);
     expect(&run("train cifar10-speedrun --device cpu"), 2, &["The files of cifar10 were not found"]);
-    // The recipe goes with the checkpoint where the classes are the same.
+    // The recipe accepts the checkpoint if the classes are the same.
     expect(&run("eval pets.toml c.st --data fruit"), 0, &["100.00 %"]);
-    // Digits that a program draws are no MNIST.
+    // Digits that a program draws are not MNIST.
     fs::write(folder.path().join("digits.toml"), DIGITS).unwrap();
     expect(&run("train digits.toml --data synthetic --steps 1 --device cpu --checkpoint d.st"), 0, &["step 1"]);
     expect(&run("train digits.toml --steps 1 --device cpu --checkpoint e.st"), 0, &["MNIST is not there", "step 1"]);
@@ -110,12 +110,12 @@ fn the_files_of_a_named_set_are_found_where_they_were() {
     fs::rename(&place, folder.path().join("moved")).unwrap();
     expect(&run("eval f.st"), 2, &["own-idx", "The network in f.st was trained on images from there", "--data DIR"]);
     expect(&run("eval f.st --data moved"), 0, &["of 10)"]);
-    // A recipe of drawn digits takes a folder that is named, and random numbers are in none.
+    // A recipe of drawn digits takes a folder that is named; one of random numbers refuses it.
     fs::write(folder.path().join("drawn.toml"), DIGITS.replace("mnist", "synthetic")).unwrap();
     expect(&run("train drawn.toml --data moved --steps 1 --device cpu"), 0, &["MNIST: not", "step 1"]);
     expect(&run("train drawn.toml --data nowhere --steps 1 --device cpu"), 2, &["nowhere"]);
     expect(&run("train amp-recipe --data moved --edge 8 --steps 1 --device cpu"), 2, &["leave out --data"]);
-    // Where MNIST was found by a variable that is gone, other digits do not judge the network.
+    // If MNIST was found by a variable that is gone now, the network is not tested on other digits.
     let mut command = Command::new(crate::common::program_path());
     command.args(["train", "digits.toml", "--steps", "1", "--device", "cpu", "--checkpoint", "v.st"]);
     command.current_dir(folder.path()).env("WARPBOOK_CACHE", cache(folder.path()));
@@ -132,7 +132,7 @@ fn classes_are_matched_by_their_names() {
     let run = |words: &str| warpbook(folder.path(), &words.split(' ').collect::<Vec<_>>());
     expect(&run("train pets.toml --device cpu --checkpoint c.st"), 0, &["step 20"]);
     expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
-    // A third class comes first, and a network of three is judged by a folder of two of them.
+    // A third class comes first, and a network of three is tested on a folder of two of them.
     write_images(&folder.path().join("three"), [("cat", 10), ("dog", 200)]);
     write_images(&folder.path().join("three"), [("ape", 100), ("dog", 200)]);
     expect(&run("eval f.st --data three"), 2, &["cat and dog", "ape, cat and dog"]);
@@ -146,7 +146,7 @@ fn classes_are_matched_by_their_names() {
     expect(&run("eval tf.st --data pets"), 0, &["100.00 %"]);
 }
 
-/// `predict` scales the whole image, as training and `eval` do: here, the centre alone says nothing.
+/// `predict` scales the whole image, as training and `eval` do; the centre alone would not be enough here.
 #[test]
 fn an_image_is_prepared_as_in_the_training() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ fn what_a_file_of_an_older_version_does_not_say_is_said() {
     );
 }
 
-/// Takes what older versions did not write out of a file's metadata, with blanks in its place, so that the offsets stay.
+/// Replaces entries of a file's metadata that older versions did not write by blanks, so that the offsets stay.
 fn make_older(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -253,11 +253,11 @@ fn a_training_does_not_go_on_with_something_else() {
     edited("weight_decay = 0.1", "weight_decay = 0.2", &["weight_decay 0.1", "weight_decay 0.2"]);
     edited("[optimizer]", "normalise = { mean = [0.1] }\n[optimizer]", &["mean [0.5]", "mean [0.1]"]);
     edited("\"flatten\"", "\"relu\", \"flatten\"", &["another network: layer 1 is `flatten", "--init c.st"]);
-    // Rates and lengths may change, and a folder may be called otherwise.
+    // Rates and lengths may change, and a folder may be renamed.
     fs::rename(folder.path().join("pets"), folder.path().join("animals")).unwrap();
     fs::create_dir(folder.path().join("pets")).unwrap();
     expect(&resume(" --data animals --lr 0.1 --epochs 9"), 0, &["goes on after step 6"]);
-    // An image more, and the test images are others.
+    // One more image changes the choice of test images.
     fs::copy(folder.path().join("animals/cat/000.png"), folder.path().join("animals/cat/more.png")).unwrap();
     expect(&resume(" --data animals"), 2, &["36 images", "animals: own data"]);
     fs::remove_dir(folder.path().join("pets")).unwrap();
@@ -298,7 +298,7 @@ fn weights_that_are_not_finite_are_refused_wherever_they_enter() {
         expect(&run(words), 2, &["fc1.weight has the value NaN at element 3 of 32"]);
     }
     assert!(!folder.path().join("f.st").exists());
-    // Finite weights whose outputs are not.
+    // The weights are finite, but their outputs are not.
     save("large.st", 3e38);
     expect(&run("eval pets.toml large.st --device cpu"), 1, &["not a finite number"]);
     let recipe = Recipe { network: network.clone(), mean: vec![0.5], deviation: vec![0.5], ..Recipe::mnist() };
@@ -372,7 +372,7 @@ fn seeds_that_do_not_exist_are_refused() {
     assert!(!text(&refused).contains("Record:") && !folder.path().join("sd.json").exists());
     expect(&run(&format!("train pets.toml --device cpu --cold 2 --seed {last}")), 2, &["--cold 2"]);
     expect(&run("train pets.toml --device cpu --seeds 3 --seed 18446744073709551614"), 2, &["--seeds 3"]);
-    // The last seed is one, too.
+    // The last possible seed works, too.
     let held = run(&format!("train pets.toml --device cpu --hold-out 8 --seed {last} --out held.json"));
     expect(&held, 0, &[&format!("seed {last}: "), "Record: held.json"]);
     assert!(folder.path().join("held.json").exists());
@@ -444,7 +444,7 @@ fn control_characters_of_files_reach_no_terminal() {
     assert!(!said.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{said:?}");
 }
 
-/// Labels, titles and notes with these characters at their ends.
+/// Puts these characters at the end of all labels, titles and notes.
 fn make_all_bad(value: &mut serde_json::Value, bad: &str) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -464,7 +464,7 @@ fn make_all_bad(value: &mut serde_json::Value, bad: &str) {
     }
 }
 
-/// A safetensors file with one tensor of this name.
+/// Writes a safetensors file with one tensor of this name.
 fn write_named(folder: &Path, name: &str) -> std::path::PathBuf {
     let tensor = serde_json::json!({ "dtype": "F32", "shape": [1], "data_offsets": [0, 4] });
     let header = serde_json::json!({ name: tensor }).to_string();

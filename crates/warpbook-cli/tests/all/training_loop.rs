@@ -1,4 +1,4 @@
-//! `warpbook run loop`: whole trainings as a record like any other, with another framework's rows next to ours.
+//! Tests of `warpbook run loop`: whole trainings as a record like any other, merged with another framework's rows.
 
 use crate::common::commands::{expect, warpbook};
 use std::path::Path;
@@ -14,7 +14,7 @@ fn read(folder: &Path, name: &str) -> Run {
 
 const SMALL: &str = "run loop --device cpu --batch 16 --epochs 1 --images 48 --data synthetic --samples 2 --budget 60";
 
-/// PyTorch's rows, as notebooks/pytorch/loader_loop.py writes them next to ours.
+/// Returns PyTorch's rows, as notebooks/pytorch/loader_loop.py writes them for Warpbook's record.
 fn pytorch(ours: &Run) -> Run {
     let mut theirs = ours.clone();
     theirs.rungs.truncate(1);
@@ -38,7 +38,7 @@ fn a_loop_s_record_is_read_repeated_and_merged() {
     assert_eq!((row.samples_us.len(), row.test.len(), row.problem.items), (2, 2, Some(48)));
     let text = ["mean accuracy", "trainings", "epoch time", "passed", "MNIST, whose files were not used"];
     expect(&warpbook(folder, &["view", "--text", "ours.json"]), 0, &text);
-    // The command does the same again.
+    // The record's command repeats the run.
     let again: Vec<&str> = ours.command.split(' ').skip(1).collect();
     assert!(ours.command.contains("--read-losses 1 --images 48 --to 5"), "{}", ours.command);
     expect(&warpbook(folder, &again), 0, &["Record: loop.json"]);
@@ -68,7 +68,7 @@ fn a_missed_accuracy_and_wrong_settings_are_told() {
     expect(&run(folder, &format!("{SMALL} --to 101")), 2, &["above 0, up to 100"]);
     expect(&run(folder, "run loop --device cpu --batch 0 --data synthetic"), 2, &["choose from 1 to 16384"]);
     expect(&run(folder, "run loop --device cpu --data nowhere"), 2, &["data fetch mnist"]);
-    // All that a whole training would take too long for is listed with the reason.
+    // Whole trainings that would take too long are listed with the reason.
     let whole = run(folder, "run loop --device cpu --data synthetic --out w.json");
     expect(&whole, 0, &["minutes; fewer --epochs or --images take less", "needs a GPU"]);
     assert_eq!(read(folder, "w.json").counts(), (0, 14, 0));

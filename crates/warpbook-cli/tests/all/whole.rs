@@ -1,11 +1,11 @@
-//! `warpbook speedrun`, and `train` with its options: whole trainings, timed one by one, and their record.
+//! Tests of `warpbook speedrun`, and of `train` with its options: whole trainings, timed one by one, and their record.
 
 use crate::common::commands::{expect, warpbook};
 use std::path::Path;
 use std::process::Output;
 use warpbook_record::{Measurement, Runner};
 
-/// A recipe whose steps take next to no time.
+/// Recipe whose steps take next to no time.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -58,7 +58,7 @@ fn each_seed_is_a_sample_of_a_record() {
     }
     let table = ["median", "mean accuracy", "seeds", " % ± ", "passed", "samples are of the seeds 4 to 6"];
     expect(&warpbook(place.folder(), &["view", "--text", "r.json"]), 0, &table);
-    // The command does the same again.
+    // The record's command repeats the run.
     let again: Vec<&str> = record.command.split(' ').skip(1).collect();
     expect(&warpbook(place.folder(), &again), 0, &["mean of 3 seeds"]);
     assert_eq!(place.row("r.json").test, row.test);
@@ -76,7 +76,7 @@ fn a_missed_accuracy_is_told_and_kept_and_none_is_no_check() {
     assert!(!row.is_valid() && row.check.unwrap().max_abs_error > 1.0 && row.samples_us.len() == 2);
     let table = ["FAILED", "check failed", " % ± "];
     expect(&warpbook(place.folder(), &["view", "--text", "r.json"]), 0, &table);
-    // The images of the test set are not those that are held out.
+    // The test images are not the ones that are held out.
     expect(&place.train("--steps 1 --hold-out 500 --out h.json"), 0, &["11500 training images, 500 that are held out"]);
     let (record, row) = (place.read("h.json"), place.row("h.json"));
     assert!(row.check.is_none() && row.test[0].of == 500 && row.problem.count("held_out") == Some(500));
@@ -113,21 +113,21 @@ fn each_process_is_a_sample_of_a_record() {
     assert_eq!((record.policy.warmup, record.policy.samples, record.author.as_deref()), (1, 2, Some("Ada")));
     assert_eq!(row.problem.text("from"), Some("the start of a process"));
     assert!(record.command.contains("--cold 2 --to 5") && !record.command.contains("--cold-"), "{}", record.command);
-    // What is trained does not depend on who times it.
+    // The result of a training does not depend on the process that times it.
     expect(&place.train("--epochs 1 --seed 4 --seeds 2 --to 5 --out s.json"), 0, &["seed 5: "]);
     assert_eq!(row.test, place.row("s.json").test);
-    // Nor does it where an epoch is not finished.
+    // This also holds if an epoch is not finished.
     expect(&place.run("speedrun", "--steps 9 --seed 4 --cold 1 --out c9.json"), 0, &["seed 4: "]);
     expect(&place.train("--steps 9 --seed 4 --seeds 1 --out s9.json"), 0, &["seed 4: "]);
     assert_eq!(place.row("c9.json").test, place.row("s9.json").test);
     assert!(place.read("c9.json").command.starts_with("warpbook speedrun small.toml --device cpu"));
-    // Both commands are the same work.
+    // Both commands do the same work.
     expect(&place.run("speedrun", "--steps 9 --seed 4 --out o9.json"), 0, &["seed 4: "]);
     let [one, other] = ["s9.json", "o9.json"].map(|name| place.row(name));
     assert_eq!((one.problem, one.test), (other.problem, other.test));
     assert_ne!(row.problem, place.row("s.json").problem, "another time is another work");
 
-    // Another framework's row lies next to ours.
+    // Another framework's row is merged into the record.
     let mut theirs = record.clone();
     theirs.rungs[0].id = "framework".into();
     theirs.rungs[0].runner = Runner::External("Framework 1.0".into());
@@ -138,7 +138,7 @@ fn each_process_is_a_sample_of_a_record() {
     assert_eq!(place.read("m.json").ladder(&row.problem).len(), 2);
 }
 
-/// The recipe that trains at once whenever it can does so in a process, too; images that are not the published ones are never called so.
+/// The recipe that trains at once whenever it can also does so in a process; images other than the published ones are never named as those.
 #[test]
 fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
     let place = Place::new();
@@ -174,7 +174,7 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
         at_once,
         "cifar10-speedrun, 1 step in fp32, mirrored and shifted views, from images on the device; CIFAR-10, not verified as the original files"
     );
-    // Fewer views are another evaluation of the same training.
+    // Fewer views make another evaluation of the training.
     expect(
         &warpbook(place.folder(), &[&words[..], &["--views", "flips", "--seeds", "1", "--out", "f.json"]].concat()),
         0,
@@ -214,7 +214,7 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
     refused("--seeds 2 --out none/r.json", "Nothing has been started");
     refused("--cold 2 --out none/r.json", "Nothing has been started");
     refused("--seeds 2 --checkpoint c", "leave out --seeds");
-    // What is wrong with the training its process says.
+    // The training's process reports what is wrong with it.
     refused("--cold 2 --lr -1", "learning rate is -1");
     refused("--cold 2 --lr -1", "The process that trains from seed 1 gave no result");
     let numbers = warpbook(place.folder(), &["train", "amp-recipe", "--cold", "2"]);
@@ -223,7 +223,7 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
     assert!(left.iter().all(|name| name == "small.toml" || name == "cache"), "{left:?}");
 }
 
-/// Ctrl-C leaves the record of what was done before.
+/// After Ctrl-C the record has the trainings that were completed.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_keeps_what_is_done() {
@@ -231,7 +231,7 @@ fn an_interrupt_keeps_what_is_done() {
     let place = Place::new();
     let program = crate::common::program_path();
     for way in ["--seeds", "--cold"] {
-        // A shell that starts the tests in the background lets them ignore the signal.
+        // A shell that starts the tests in the background makes them ignore the signal.
         let mut child = std::process::Command::new("env")
             .arg("--default-signal=INT")
             .arg(&program)
@@ -242,7 +242,7 @@ fn an_interrupt_keeps_what_is_done() {
             .spawn()
             .unwrap();
         let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-        // The record of the first two is written before the third is told of.
+        // The record of the first two is written before the third is announced.
         assert!(lines.by_ref().any(|l| l.unwrap().starts_with("seed 3: ")));
         assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
         let _ = lines.count();

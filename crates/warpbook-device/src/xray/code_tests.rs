@@ -20,7 +20,7 @@ fn without_marks(text: &str) -> String {
 fn marked() -> Vec<(KernelSpec, Marks, String)> {
     let mut rows: Vec<(KernelSpec, Marks, String)> = Vec::new();
     for (spec, requires) in warpbook_kernels::all() {
-        let Some(marks) = Marks::of(&spec) else { continue };
+        let Some(marks) = Marks::for_kernel(&spec) else { continue };
         let seen = rows.iter().filter(|(s, ..)| (&s.file, &s.entry) == (&spec.file, &spec.entry)).count();
         let newest = requires.architectures().into_iter().find(|a| a.starts_with("sm_90"));
         // Two forms of a kernel, as f32 and 16-bit elements.

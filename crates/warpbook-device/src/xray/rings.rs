@@ -103,7 +103,7 @@ impl Marking {
         if !self.is_on() {
             return None;
         }
-        let marks = Marks::of(spec)?;
+        let marks = Marks::for_kernel(spec)?;
         Some(self.load_marked(device, spec, tile, &marks))
     }
 

@@ -34,7 +34,7 @@ pub(super) struct UnwrittenCheck {
     /// By instruction: how bits flow, in those that compute and compare.
     flows: Vec<Flow>,
     comparisons: Vec<Comparing>,
-    /// Widths of the registers as masks; constants are 64 bits wide.
+    /// Widths of the rows that are registers, as masks; 0 for others, which always have their values.
     widths: Vec<u64>,
     frame_bytes: usize,
     blocks: Vec<Block>,
@@ -50,7 +50,7 @@ impl UnwrittenCheck {
         Self {
             flows: kernel.steps.iter().map(|step| Flow::for_opcode(&step.opcode)).collect(),
             comparisons: kernel.steps.iter().map(|step| Comparing::for_opcode(&step.opcode)).collect(),
-            widths: kernel.registers.iter().map(|bytes| u64::MAX >> (64 - 8 * bytes)).collect(),
+            widths: kernel.rows.iter().map(|row| row.register_mask()).collect(),
             frame_bytes: usize::try_from(kernel.frame_bytes).unwrap_or(0),
             blocks: Vec::new(),
             buffers,
@@ -70,13 +70,12 @@ impl UnwrittenCheck {
         if self.blocks.len() <= resident {
             self.blocks.resize_with(resident + 1, Block::default);
         }
-        let (rows, registers) = (kernel.registers.len() + kernel.fixed.len(), kernel.registers.len());
         let threads = identity.threads_of_block();
         let shared = usize::try_from(kernel.shared_bytes + identity.dynamic_shared).unwrap_or(0);
         let warp = || Registers {
-            unclear: (0..rows).map(|row| if row < registers { u32::MAX } else { 0 }).collect(),
-            bits: (0..rows).map(|row| [self.widths.get(row).copied().unwrap_or(0); LANES]).collect(),
-            origin: vec![NONE; rows],
+            unclear: self.widths.iter().map(|mask| if *mask == 0 { 0 } else { u32::MAX }).collect(),
+            bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
+            origin: vec![NONE; self.widths.len()],
         };
         self.blocks[resident] = Block {
             warps: (0..threads.div_ceil(32)).map(|_| warp()).collect(),
@@ -96,7 +95,7 @@ impl UnwrittenCheck {
         match &step.action {
             Action::Compute { into: NONE, .. } => {}
             Action::Compute { compute, into, from } => {
-                let sources = from.iter().take_while(|row| **row != NONE);
+                let sources = from.iter().take(compute.operands());
                 let unclear = sources.clone().fold(0, |all, row| all | registers.unclear[*row as usize]) & active;
                 if unclear == 0 {
                     registers.unclear[*into as usize] &= !active;
@@ -144,7 +143,7 @@ impl UnwrittenCheck {
                 }
             }
             Action::ActiveMask(into) | Action::Clock(into) => registers.clear(*into, active),
-            Action::Print { result: Some(offset), .. } => {
+            Action::Print([.., offset]) => {
                 for lane in lanes(active) {
                     let start = self.frame_bytes * (moment.warp as usize * LANES + lane);
                     let start = start + usize::try_from(*offset).unwrap_or(0);

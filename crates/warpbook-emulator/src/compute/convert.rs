@@ -148,6 +148,8 @@ pub(crate) struct Conversion {
     /// Rounds to an integer, also where the result is a floating-point number.
     to_integer: bool,
     saturates: bool,
+    /// Bytes of the result's register, to which a signed integer is extended.
+    register_bytes: u32,
 }
 
 impl Conversion {
@@ -193,6 +195,7 @@ impl Conversion {
             rounding: rounding.unwrap_or(Rounding::Nearest),
             to_integer,
             saturates,
+            register_bytes: 0,
         })
     }
 
@@ -201,8 +204,23 @@ impl Conversion {
         matches!(self.to, Kind::Pair(_))
     }
 
-    /// Bytes of an operand.
+    /// Returns the conversion with a result in a register of so many bytes.
+    pub(crate) fn into_register(self, bytes: u8) -> Self {
+        Self { register_bytes: bytes.into(), ..self }
+    }
+
+    /// The result's bits, from the operand's.
     pub(crate) fn apply(self, bits: u64) -> u64 {
+        let value = self.value(bits);
+        match self.to {
+            Kind::Signed(bytes) if bytes < self.register_bytes => {
+                extend(value, bytes).cast_unsigned() & mask(self.register_bytes)
+            }
+            _ => value,
+        }
+    }
+
+    fn value(self, bits: u64) -> u64 {
         match self.from {
             Kind::Unsigned(bytes) => self.integer_to((bits & mask(bytes)).into()),
             Kind::Signed(bytes) => self.integer_to((extend(bits, bytes)).into()),

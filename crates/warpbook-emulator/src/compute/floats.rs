@@ -76,7 +76,7 @@ fn single_and_double(out: &mut Vec<Row>) {
         "mul.sat" |a, b| saturate(a * b);
         "fma.rn.sat" |a, b, c| saturate(fma_single(a, b, c));
     }
-    out.extend(["fma.rn.f32", "mad.rn.f32"].map(|name| (name, Compute::Three(fma))));
+    out.extend(["fma.rn.f32", "mad.rn.f32"].map(|name| (name, Compute::Plain(3, fma))));
     rows! { out, f64, ".f64"; "fma.rn" |a, b, c| a.mul_add(b, c); "mad.rn" |a, b, c| a.mul_add(b, c); }
     rows! { out, f64, ".f64";
         "min" |a, b| smaller(a, b);
@@ -101,7 +101,7 @@ fn fma_single(a: f32, b: f32, c: f32) -> f32 {
 /// `fma.rn.f32`. A sum in double precision that is no tie of single precision may be rounded twice, and ties have 28 zeros at the end, those of
 /// denormals too: only if there are such sums the slower way is taken.
 #[allow(clippy::cast_possible_truncation)]
-fn fma(into: &mut Lanes, a: &Lanes, b: &Lanes, c: &Lanes) {
+fn fma(into: &mut Lanes, a: &Lanes, b: &Lanes, c: &Lanes, _: &Lanes) {
     let single = |row: &Lanes, i: usize| f64::from(f32::take(row[i]));
     let mut ties = 0u64;
     for (i, into) in into.iter_mut().enumerate() {
@@ -207,7 +207,7 @@ mod tests {
         for _ in 0..2000 {
             let [a, b, c] = [(); 3].map(|()| std::array::from_fn::<u64, 32, _>(|_| next()));
             let mut into = [0; 32];
-            fma(&mut into, &a, &b, &c);
+            fma(&mut into, &a, &b, &c, &c);
             for i in 0..32 {
                 let expect = f32::take(a[i]).mul_add(f32::take(b[i]), f32::take(c[i]));
                 assert_eq!(into[i], expect.put(), "{:e} {:e} {:e}", f32::take(a[i]), f32::take(b[i]), f32::take(c[i]));

@@ -19,13 +19,14 @@ pub(crate) const LANES: usize = 32;
 /// A value of each lane.
 pub(crate) type Lanes = [u64; LANES];
 
-/// A function of the operands of all lanes; the result comes first.
+/// A function of up to four operands of all lanes; the result comes first.
+pub(crate) type Apply = fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes);
+
+/// What an opcode computes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
-    One(fn(&mut Lanes, &Lanes)),
-    Two(fn(&mut Lanes, &Lanes, &Lanes)),
-    Three(fn(&mut Lanes, &Lanes, &Lanes, &Lanes)),
-    Four(fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes)),
+    /// A function of so many operands.
+    Plain(usize, Apply),
     Convert(Conversion),
 }
 
@@ -33,32 +34,22 @@ impl Compute {
     /// How many operands it takes.
     pub(crate) fn operands(self) -> usize {
         match self {
-            Self::One(_) => 1,
-            Self::Two(_) => 2,
-            Self::Three(_) => 3,
-            Self::Four(_) => 4,
+            Self::Plain(operands, _) => operands,
             Self::Convert(conversion) => 1 + usize::from(conversion.is_pair()),
         }
     }
 
-    /// Computes all lanes from the rows of the operands.
+    /// Computes all lanes from the rows of the operands, four of which have to be named.
     #[inline]
     pub(crate) fn apply(self, into: &mut Lanes, rows: &[Lanes], from: &[u32; 4]) {
-        let row = |i: usize| &rows[from[i] as usize];
+        let [a, b, c, d] = from.map(|row| &rows[row as usize]);
         match self {
-            Self::One(f) => f(into, row(0)),
-            Self::Two(f) => f(into, row(0), row(1)),
-            Self::Three(f) => f(into, row(0), row(1), row(2)),
-            Self::Four(f) => f(into, row(0), row(1), row(2), row(3)),
+            Self::Plain(_, apply) => apply(into, a, b, c, d),
             // The first operand becomes the upper half.
             Self::Convert(conversion) if conversion.is_pair() => {
-                let (high, low) = (row(0), row(1));
-                each(into, |lane| conversion.apply(high[lane]) << 16 | conversion.apply(low[lane]));
+                each(into, |lane| conversion.apply(a[lane]) << 16 | conversion.apply(b[lane]));
             }
-            Self::Convert(conversion) => {
-                let from = row(0);
-                each(into, |lane| conversion.apply(from[lane]));
-            }
+            Self::Convert(conversion) => each(into, |lane| conversion.apply(a[lane])),
         }
     }
 }
@@ -123,25 +114,9 @@ macro_rules! rows {
     ($rows:ident, $type:ident, $suffix:literal; $($name:literal |$($x:ident),+| $value:expr;)*) => {$(
         $rows.push((concat!($name, $suffix), rows!(@ $type |$($x),+| $value)));
     )*};
-    (@ $t:ident |$a:ident| $value:expr) => {
-        Compute::One(|into, a| each(into, |lane| { let $a = <$t as Word>::take(a[lane]); Word::put($value) }))
-    };
-    (@ $t:ident |$a:ident, $b:ident| $value:expr) => {
-        Compute::Two(|into, a, b| each(into, |lane| {
-            let ($a, $b) = (<$t as Word>::take(a[lane]), <$t as Word>::take(b[lane]));
-            Word::put($value)
-        }))
-    };
-    (@ $t:ident |$a:ident, $b:ident, $c:ident| $value:expr) => {
-        Compute::Three(|into, a, b, c| each(into, |lane| {
-            let ($a, $b, $c) = (<$t as Word>::take(a[lane]), <$t as Word>::take(b[lane]), <$t as Word>::take(c[lane]));
-            Word::put($value)
-        }))
-    };
-    (@ $t:ident |$a:ident, $b:ident, $c:ident, $d:ident| $value:expr) => {
-        Compute::Four(|into, a, b, c, d| each(into, |lane| {
-            let ($a, $b) = (<$t as Word>::take(a[lane]), <$t as Word>::take(b[lane]));
-            let ($c, $d) = (<$t as Word>::take(c[lane]), <$t as Word>::take(d[lane]));
+    (@ $type:ident |$($x:ident),+| $value:expr) => {
+        Compute::Plain([$(stringify!($x)),+].len(), |into, a, b, c, d| each(into, |lane| {
+            let [$($x,)+ ..] = [a[lane], b[lane], c[lane], d[lane]].map(<$type as Word>::take);
             Word::put($value)
         }))
     };

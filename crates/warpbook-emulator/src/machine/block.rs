@@ -105,11 +105,13 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(kernel: &Kernel, identity: Identity, resident: usize) -> Self {
+    pub(super) fn new(kernel: &Kernel, identity: Identity, resident: usize, memory: &mut Memory) -> Self {
         let warps = identity.threads_of_block().div_ceil(32);
         let shared = kernel.shared_bytes + identity.dynamic_shared;
         Self {
-            warps: (0..warps).map(|number| Warp::new(kernel, &identity, number)).collect(),
+            warps: (0..warps)
+                .map(|number| Warp::new(kernel, &identity, number, memory.spare_rows.pop().unwrap_or_default()))
+                .collect(),
             shared: vec![POISON; usize::try_from(shared).unwrap_or(0)],
             barriers: [Meeting::default(); BARRIERS],
             resident,
@@ -119,6 +121,10 @@ impl Block {
 
     pub(super) fn has_ended(&self) -> bool {
         self.warps.iter().all(|warp| warp.live == 0)
+    }
+
+    pub(super) fn give_back(self, memory: &mut Memory) {
+        memory.spare_rows.extend(self.warps.into_iter().map(|warp| warp.rows));
     }
 
     /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.

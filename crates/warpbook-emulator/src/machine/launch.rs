@@ -137,6 +137,9 @@ pub(super) struct Progress {
     pub(super) names: Names,
 }
 
+/// Rounds of turns after which more blocks are begun if none has ended.
+const ROUNDS: u32 = 64;
+
 /// A grid that runs.
 pub(super) struct Grid<'a, O> {
     pub(super) kernel: &'a Kernel,
@@ -175,19 +178,21 @@ pub(super) fn run<O: Observer>(
         _ => u32::take((u64::from(first) + u64::from(at) * u64::from(stride)) % u64::from(blocks)),
     };
     let mut queue = (0..blocks).map(number);
-    // A block takes the place of one that has ended.
+    // A block takes the place of one that has ended. Few are begun at first, which keeps their registers in the CPU's caches.
     let mut resident: Vec<Option<Block>> = (0..blocks.min(resident_blocks)).map(|_| None).collect();
+    let (mut begun, mut rounds) = (1, 0);
     // A random order may miss the warps that can run: then all have their turn once, in order.
     let mut is_in_order = false;
     loop {
         let mut has_run = false;
-        for (place, block) in resident.iter_mut().enumerate() {
+        rounds += 1;
+        for (place, block) in resident.iter_mut().enumerate().take(begun) {
             if block.is_none()
                 && let Some(number) = queue.next()
             {
                 let identity = Identity::new(number, launch);
                 grid.observer.block_starts(kernel, place, &identity);
-                *block = Some(Block::new(kernel, identity, place));
+                *block = Some(Block::new(kernel, identity, place, grid.memory));
             }
             let Some(running) = block else { continue };
             let order = |turn: usize, warps: usize| match launch.order {
@@ -198,8 +203,8 @@ pub(super) fn run<O: Observer>(
             has_run |= running.turn(&mut grid, order)?;
             if running.has_ended() {
                 grid.observer.block_ends(kernel, place)?;
-                *block = None;
-                has_run = true;
+                block.take().into_iter().for_each(|block| block.give_back(grid.memory));
+                (has_run, rounds) = (true, 0);
             }
         }
         let Some(waiting) = resident.iter().flatten().next() else {
@@ -209,7 +214,10 @@ pub(super) fn run<O: Observer>(
             let Progress { steps, thread_steps, printed, .. } = grid.progress;
             return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
-        if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
+        if begun < resident.len() && (!has_run || rounds > ROUNDS) {
+            // They may wait for blocks that have not begun.
+            (begun, rounds) = ((2 * begun).min(resident.len()), 0);
+        } else if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
             let fault = waiting.waiting(kernel);
             if !resident.iter_mut().flatten().fold(false, |any, block| block.give_up_joins() | any) {
                 return Err(fault);
@@ -252,7 +260,7 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 /// How many blocks run at once, from the limits of the GPU.
 fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
-    let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+    let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
     let (threads, blocks) = (product(launch.block), product(launch.grid));
     if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
         return refuse(format!("A grid of {:?} blocks of {:?} threads cannot be launched.", launch.grid, launch.block));
@@ -261,7 +269,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     if threads > most {
         return refuse(format!("A block of `{}` may have {most} threads, not {threads}.", kernel.name));
     }
-    let shared = kernel.shared_bytes + launch.dynamic_shared;
+    let shared = kernel.shared_bytes.saturating_add(launch.dynamic_shared);
     if shared > LIMITS.block_shared_bytes {
         return refuse(format!("A block may have {} bytes of shared memory, not {shared}.", LIMITS.block_shared_bytes));
     }
@@ -274,7 +282,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
             "Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."
         ));
     }
-    let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
+    let rows = kernel.rows.len() as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
     if block_bytes > BLOCK_BYTES {
         return refuse(format!(

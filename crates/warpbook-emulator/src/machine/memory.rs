@@ -1,6 +1,7 @@
 //! Global memory: buffers with red zones between them.
 
 use super::LIMITS;
+use crate::compute::Lanes;
 use crate::{Cause, Fault};
 
 /// Where buffers begin, far from address 0.
@@ -40,6 +41,8 @@ pub(crate) struct Memory {
     /// The buffer that was found last.
     last: usize,
     used: u64,
+    /// Registers of warps that have ended, for the next ones: new pages cost more than a short kernel.
+    pub(super) spare_rows: Vec<Vec<Lanes>>,
 }
 
 impl Memory {

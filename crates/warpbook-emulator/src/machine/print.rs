@@ -3,27 +3,27 @@
 use super::access::{read, write};
 use super::block::Context;
 use super::warp::{Warp, lanes};
+use crate::compute::Word;
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
 /// Bytes that a launch may print; what is beyond them is dropped, as a GPU's buffer drops it.
 const MOST_PRINTED: usize = 1 << 20;
-/// Bytes of a text that a kernel hands over.
+/// Bytes of a text that a kernel hands over, and of a padded number.
 const MOST_TEXT: usize = 4096;
 
 /// Prints each active lane's line. The parameters of `vprintf` are two addresses: of the format, and of the arguments one after another.
 pub(super) fn print(
     warp: &mut Warp,
-    (format, arguments): (i64, i64),
-    result: Option<i64>,
+    [format, arguments, result]: [i64; 3],
     active: u32,
     context: &mut Context,
 ) -> Result<(), Fault> {
     for lane in lanes(active) {
-        let (format, arguments) =
-            (frame_value(warp, lane, format, context), frame_value(warp, lane, arguments, context));
-        let (Some(format), Some(arguments)) = (format, arguments) else { continue };
-        let Some(format) = text(warp, lane, format, context) else {
+        let mut call = Call { warp: &mut *warp, context: &mut *context, lane, arguments: 0 };
+        call.arguments = call.parameter(arguments);
+        let address = call.parameter(format);
+        let Some(format) = call.text(address) else {
             return Err(warp.fault(
                 Cause::OutOfBounds,
                 "The format of `printf` is outside every buffer.",
@@ -31,16 +31,13 @@ pub(super) fn print(
                 context,
             ));
         };
-        let mut arguments = Arguments { warp, lane, at: arguments };
-        let line = formatted(&format, &mut arguments, context);
+        let line = call.formatted(&format);
+        let converted = format.matches('%').count() as u64;
+        if let Some(place) = call.warp.bytes(lane, (Space::Local, result.cast_unsigned()), 4, call.context) {
+            write(place, converted);
+        }
         if context.progress.printed.len() + line.len() <= MOST_PRINTED {
             context.progress.printed.push_str(&line);
-        }
-        if let Some(place) = result {
-            let count = u32::try_from(format.matches('%').count()).unwrap_or(0);
-            if let Some(bytes) = warp.bytes(lane, (Space::Local, place.cast_unsigned()), 4, context) {
-                write(bytes, count.into());
-            }
         }
     }
     Ok(())
@@ -49,176 +46,139 @@ pub(super) fn print(
 /// The fault of an assertion that failed.
 pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], active: u32, context: &mut Context) -> Fault {
     let lane = active.trailing_zeros() as usize;
-    let message = frame_value(warp, lane, places[0], context).and_then(|address| text(warp, lane, address, context));
-    let message = format!("The assertion `{}` failed.", message.unwrap_or_default());
+    let mut call = Call { warp: &mut *warp, context: &mut *context, lane, arguments: 0 };
+    let address = call.parameter(places[0]);
+    let message = format!("The assertion `{}` failed.", call.text(address).unwrap_or_default());
     warp.fault(Cause::Trap, message, lane, context)
 }
 
-/// 8 bytes of a thread's frame.
-fn frame_value(warp: &mut Warp, lane: usize, offset: i64, context: &mut Context) -> Option<u64> {
-    warp.bytes(lane, (Space::Local, offset.cast_unsigned()), 8, context).map(|bytes| read(bytes))
-}
-
-/// A text that ends with a zero byte.
-fn text(warp: &mut Warp, lane: usize, address: u64, context: &mut Context) -> Option<String> {
-    let mut bytes = Vec::new();
-    while bytes.len() < MOST_TEXT {
-        match warp.bytes(lane, (Space::Generic, address.wrapping_add(bytes.len() as u64)), 1, context)? {
-            [0] => break,
-            [byte] => bytes.push(*byte),
-            _ => return None,
-        }
-    }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The arguments of a call, each at a multiple of its size.
-struct Arguments<'w> {
+/// A call by one lane.
+struct Call<'w, 'c> {
     warp: &'w mut Warp,
+    context: &'w mut Context<'c>,
     lane: usize,
-    at: u64,
+    /// Address of the next argument.
+    arguments: u64,
 }
 
-impl Arguments<'_> {
-    fn next(&mut self, bytes: u64, context: &mut Context) -> u64 {
-        self.at = self.at.checked_next_multiple_of(bytes).unwrap_or(0);
-        let length = usize::try_from(bytes).unwrap_or(8);
-        let value =
-            self.warp.bytes(self.lane, (Space::Generic, self.at), length, context).map_or(0, |found| read(found));
-        self.at = self.at.wrapping_add(bytes);
-        value
+impl Call<'_, '_> {
+    /// A parameter of 8 bytes in the thread's frame.
+    fn parameter(&mut self, place: i64) -> u64 {
+        self.warp
+            .bytes(self.lane, (Space::Local, place.cast_unsigned()), 8, self.context)
+            .map_or(0, |bytes| read(bytes))
     }
-}
 
-/// A conversion specification, such as `%-8.3f`.
-#[derive(Default)]
-struct Specification {
-    flags: String,
-    width: usize,
-    precision: Option<usize>,
-    is_long: bool,
-}
-
-fn formatted(format: &str, arguments: &mut Arguments, context: &mut Context) -> String {
-    let mut out = String::new();
-    let mut rest = format.chars().peekable();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        let mut specification = Specification::default();
-        while let Some(flag) = rest.next_if(|c| "-+ #0".contains(*c)) {
-            specification.flags.push(flag);
-        }
-        let mut number = |rest: &mut std::iter::Peekable<std::str::Chars>| {
-            if rest.next_if_eq(&'*').is_some() {
-                return usize::try_from(arguments.next(4, context)).unwrap_or(0).min(MOST_TEXT);
+    /// A text that ends with a zero byte.
+    fn text(&mut self, address: u64) -> Option<String> {
+        let mut bytes = Vec::new();
+        while bytes.len() < MOST_TEXT {
+            let at = address.wrapping_add(bytes.len() as u64);
+            match self.warp.bytes(self.lane, (Space::Generic, at), 1, self.context)? {
+                [0] => break,
+                found => bytes.extend_from_slice(found),
             }
-            let mut value = 0usize;
-            while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-                value = (value * 10 + digit.to_digit(10).unwrap_or(0) as usize).min(MOST_TEXT);
-            }
-            value
-        };
-        specification.width = number(&mut rest);
-        if rest.next_if_eq(&'.').is_some() {
-            specification.precision = Some(number(&mut rest));
         }
-        while let Some(length) = rest.next_if(|c| "hlLzjt".contains(*c)) {
-            specification.is_long |= length != 'h';
-        }
-        match rest.next() {
-            Some('%') => out.push('%'),
-            Some(kind) => {
-                let value = converted(kind, &specification, arguments, context);
-                out.push_str(&padded(value, kind, &specification));
-            }
-            None => out.push('%'),
-        }
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
-    out
-}
 
-/// An argument as text, without padding.
-fn converted(kind: char, specification: &Specification, arguments: &mut Arguments, context: &mut Context) -> String {
-    let bytes = if specification.is_long { 8 } else { 4 };
-    let precision = specification.precision.unwrap_or(6);
-    let plus = if specification.flags.contains('+') { "+" } else { "" };
-    let with_sign = |text: String| if text.starts_with('-') { text } else { format!("{plus}{text}") };
-    match kind {
-        'd' | 'i' => {
-            let value = arguments.next(bytes, context);
-            let unused = 64 - 8 * u32::try_from(bytes).unwrap_or(8);
-            with_sign(((value << unused).cast_signed() >> unused).to_string())
+    /// The next argument, which is at a multiple of its size.
+    fn next(&mut self, bytes: usize) -> u64 {
+        let at = self.arguments.checked_next_multiple_of(bytes as u64).unwrap_or(0);
+        self.arguments = at.wrapping_add(bytes as u64);
+        self.warp.bytes(self.lane, (Space::Generic, at), bytes, self.context).map_or(0, |bytes| read(bytes))
+    }
+
+    fn formatted(&mut self, format: &str) -> String {
+        let mut out = String::new();
+        let mut rest = format.chars().peekable();
+        while let Some(c) = rest.next() {
+            if c != '%' {
+                out.push(c);
+                continue;
+            }
+            let mut flags = String::new();
+            while let Some(flag) = rest.next_if(|c| "-+ #0".contains(*c)) {
+                flags.push(flag);
+            }
+            let mut number = |rest: &mut std::iter::Peekable<std::str::Chars>| {
+                if rest.next_if_eq(&'*').is_some() {
+                    return usize::try_from(self.next(4)).unwrap_or(0).min(MOST_TEXT);
+                }
+                let mut value = 0;
+                while let Some(digit) = rest.next_if(char::is_ascii_digit).and_then(|digit| digit.to_digit(10)) {
+                    value = (value * 10 + digit as usize).min(MOST_TEXT);
+                }
+                value
+            };
+            let width = number(&mut rest);
+            let precision = rest.next_if_eq(&'.').map(|_| number(&mut rest));
+            let mut bytes = 4;
+            while let Some(length) = rest.next_if(|c| "hlLzjt".contains(*c)) {
+                bytes = if length == 'h' { 4 } else { 8 };
+            }
+            let kind = rest.next().unwrap_or('%');
+            let text = self.converted(kind, bytes, precision);
+            let text = if flags.contains('+') && "dieEfFgG".contains(kind) && !text.starts_with('-') {
+                format!("+{text}")
+            } else {
+                text
+            };
+            let missing = width.saturating_sub(text.chars().count());
+            let digits = usize::from(text.starts_with(['-', '+']));
+            out += &match (flags.contains('-'), flags.contains('0') && !"scp".contains(kind)) {
+                (true, _) => text + &" ".repeat(missing),
+                (false, true) => format!("{}{}{}", &text[..digits], "0".repeat(missing), &text[digits..]),
+                (false, false) => " ".repeat(missing) + &text,
+            };
         }
-        'u' => arguments.next(bytes, context).to_string(),
-        'x' => format!("{:x}", arguments.next(bytes, context)),
-        'X' => format!("{:X}", arguments.next(bytes, context)),
-        'o' => format!("{:o}", arguments.next(bytes, context)),
-        'p' => format!("{:#x}", arguments.next(8, context)),
-        'c' => char::from(u8::try_from(arguments.next(4, context) & 0xff).unwrap_or(b'?')).to_string(),
-        's' => {
-            let address = arguments.next(8, context);
-            let text = text(arguments.warp, arguments.lane, address, context).unwrap_or_default();
-            text.chars().take(specification.precision.unwrap_or(MOST_TEXT)).collect()
+        out
+    }
+
+    /// The next argument as text, without padding.
+    fn converted(&mut self, kind: char, bytes: usize, precision: Option<usize>) -> String {
+        match kind {
+            '%' => "%".to_owned(),
+            'd' | 'i' if bytes == 4 => i32::take(self.next(4)).to_string(),
+            'd' | 'i' => i64::take(self.next(8)).to_string(),
+            'u' => self.next(bytes).to_string(),
+            'x' => format!("{:x}", self.next(bytes)),
+            'X' => format!("{:X}", self.next(bytes)),
+            'o' => format!("{:o}", self.next(bytes)),
+            'p' => format!("{:#x}", self.next(8)),
+            'c' => char::from(u8::take(self.next(4))).to_string(),
+            's' => {
+                let address = self.next(8);
+                let text = self.text(address).unwrap_or_default();
+                text.chars().take(precision.unwrap_or(MOST_TEXT)).collect()
+            }
+            'f' | 'F' | 'e' | 'E' | 'g' | 'G' => real(f64::take(self.next(8)), kind, precision.unwrap_or(6)),
+            other => format!("%{other}"),
         }
-        'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
-            let value = f64::from_bits(arguments.next(8, context));
-            with_sign(real(value, kind, precision))
-        }
-        other => format!("%{other}"),
     }
 }
 
 /// A number as C prints it.
 fn real(value: f64, kind: char, precision: usize) -> String {
-    if !value.is_finite() {
-        return if value.is_nan() { "nan".into() } else { format!("{value}") };
-    }
     let scientific = |precision: usize| {
         let text = format!("{value:.precision$e}");
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);
         let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        (exponent, format!("{digits}e{sign}{:02}", exponent.unsigned_abs()))
     };
-    match kind {
-        'f' | 'F' => format!("{value:.precision$}"),
-        'e' | 'E' => scientific(precision),
+    match kind.to_ascii_lowercase() {
+        _ if !value.is_finite() => value.to_string().to_lowercase(),
+        'f' => format!("{value:.precision$}"),
+        'e' => scientific(precision).1,
         _ => {
-            let precision = precision.max(1);
-            let text = format!("{value:.*e}", precision - 1);
-            let exponent: i64 = text.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
-            let (most, trim) = (precision.cast_signed() as i64, |text: &str| {
-                if text.contains('.') {
-                    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-                } else {
-                    text.to_owned()
-                }
-            });
-            if exponent < -4 || exponent >= most {
-                let text = scientific(precision - 1);
-                let (digits, rest) = text.split_once('e').unwrap_or((&text, "+00"));
-                format!("{}e{rest}", trim(digits))
-            } else {
-                let digits = usize::try_from(most - 1 - exponent).unwrap_or(0);
-                trim(&format!("{value:.digits$}"))
-            }
+            let (exponent, text) = scientific(precision.max(1) - 1);
+            let places = precision.max(1).cast_signed() as i64 - 1 - i64::from(exponent);
+            let is_plain = exponent >= -4 && places >= 0;
+            let text = if is_plain { format!("{value:.*}", usize::try_from(places).unwrap_or(0)) } else { text };
+            let (digits, exponent) = text.split_at(text.find('e').unwrap_or(text.len()));
+            let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+            format!("{digits}{exponent}")
         }
     }
-}
-
-fn padded(mut text: String, kind: char, specification: &Specification) -> String {
-    let missing = specification.width.saturating_sub(text.chars().count());
-    if specification.flags.contains('-') {
-        return text + &" ".repeat(missing);
-    }
-    let is_number = !matches!(kind, 's' | 'c' | 'p');
-    if specification.flags.contains('0') && is_number {
-        let digits_from = usize::from(text.starts_with(['-', '+']));
-        text.insert_str(digits_from, &"0".repeat(missing));
-        return text;
-    }
-    " ".repeat(missing) + &text
 }

@@ -45,9 +45,7 @@ impl Warp {
             }
             Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
             Action::Clock(into) => self.set(*into, active, &[context.progress.steps; LANES]),
-            Action::Print { format, arguments, result } => {
-                print::print(self, (*format, *arguments), *result, active, context)?
-            }
+            Action::Print(places) => print::print(self, *places, active, context)?,
             Action::Assertion(places) => return Err(print::assertion(self, places, active, context)),
             Action::Trap => {
                 let lane = active.trailing_zeros() as usize;

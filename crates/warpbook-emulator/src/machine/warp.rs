@@ -10,7 +10,7 @@ use super::launch::Identity;
 use super::memory::POISON;
 use super::observer::{Moment, Observer};
 use crate::compute::{LANES, Lanes, Word};
-use crate::program::{Action, Fixed, Kernel, NONE, Row, Special, Step};
+use crate::program::{Action, Kernel, NONE, Row, RowKind, Special, Step};
 use crate::{Cause, Fault, Thread};
 use std::collections::VecDeque;
 
@@ -79,12 +79,12 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 
 impl Warp {
     /// A warp of a block at its first instruction.
-    pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32) -> Self {
+    pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
         let first_thread = number * 32;
         let threads = identity.threads_of_block() - first_thread;
         let live = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
-        let mut rows: Vec<Lanes> = kernel.registers.iter().map(|bytes| [u64::MAX >> (64 - 8 * bytes); LANES]).collect();
-        rows.extend(kernel.fixed.iter().map(|fixed| fixed_row(*fixed, identity, number, kernel)));
+        rows.clear();
+        rows.extend(kernel.rows.iter().map(|kind| first_row(*kind, identity, number, kernel)));
         Self {
             rows,
             frames: vec![POISON; LANES * usize::try_from(kernel.frame_bytes).unwrap_or(0)],
@@ -355,11 +355,13 @@ impl Warp {
     }
 }
 
-/// What a row holds that never changes.
-fn fixed_row(fixed: Fixed, identity: &Identity, warp: u32, kernel: &Kernel) -> Lanes {
-    let special = match fixed {
-        Fixed::Constant(value) => return [value; LANES],
-        Fixed::Special(special) => special,
+/// What a row holds at first.
+fn first_row(kind: RowKind, identity: &Identity, warp: u32, kernel: &Kernel) -> Lanes {
+    let special = match kind {
+        RowKind::Register(bytes) => return [u64::MAX >> (64 - 8 * bytes); LANES],
+        RowKind::Constant(value) => return [value; LANES],
+        RowKind::DynamicShared(offset) => return [kernel.shared_bytes.wrapping_add_signed(offset); LANES],
+        RowKind::Special(special) => special,
     };
     std::array::from_fn(|lane| {
         let lane = u32::try_from(lane).unwrap_or(0);

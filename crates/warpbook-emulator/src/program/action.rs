@@ -70,12 +70,8 @@ pub(crate) enum Action {
     ActiveMask(Row),
     /// Steps so far, in place of clocks or nanoseconds.
     Clock(Row),
-    /// A call of `vprintf`: where its parameters are in the thread's frame.
-    Print {
-        format: i64,
-        arguments: i64,
-        result: Option<i64>,
-    },
+    /// A call of `vprintf`: where its parameters and its result are in the thread's frame: format, arguments, result.
+    Print([i64; 3]),
     /// A call of `__assertfail`: where its parameters are in the thread's frame: message, file, line.
     Assertion([i64; 3]),
     /// A fence; of the own block only, or of the GPU.

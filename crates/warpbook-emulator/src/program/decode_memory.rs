@@ -1,10 +1,10 @@
 //! Decoding of loads, stores and atomics.
 
 use super::action::{Access, Action, NONE, Row, Strength, Update};
-use super::decode::Decoder;
+use super::functions::Decoder;
 use crate::Refusal;
 use crate::compute::{Word, add_single};
-use crate::ptx::{Instruction, Operand, Space, Type};
+use crate::ptx::{Operand, Space, Type};
 
 /// A load's, store's or atomic's modifiers.
 struct Modifiers<'a> {
@@ -17,36 +17,33 @@ struct Modifiers<'a> {
     is_for_block: bool,
 }
 
-impl Decoder<'_> {
-    pub(super) fn memory(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
-        let Some(modifiers) = modifiers(parts) else { return self.refuse(instruction, "is not supported.") };
+impl<'m> Decoder<'m> {
+    pub(super) fn memory(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
+        let Some(modifiers) = modifiers(parts) else { return self.refuse("is not supported.") };
         match parts[0] {
             "st" => {
-                let [address, values] = self.take::<2>(instruction)?;
-                let access = self.access(instruction, address, &modifiers)?;
-                let values = self.values(instruction, values, &modifiers, |decoder, value| {
-                    decoder.row(instruction, value, modifiers.ty.bytes())
-                })?;
+                let [address, values] = self.take::<2>()?;
+                let access = self.access(address, &modifiers)?;
+                let values =
+                    self.values(values, &modifiers, |decoder, value| decoder.row(value, modifiers.ty.bytes()))?;
                 Ok(Action::Store(access, values))
             }
             "ld" | "ldu" => {
-                let [values, address] = self.take::<2>(instruction)?;
-                let mut access = self.access(instruction, address, &modifiers)?;
-                let values =
-                    self.values(instruction, values, &modifiers, |decoder, value| decoder.result(instruction, value))?;
+                let [values, address] = self.take::<2>()?;
+                let mut access = self.access(address, &modifiers)?;
+                let values = self.values(values, &modifiers, |decoder, value| decoder.result(value))?;
                 if matches!(modifiers.ty, Type::Signed(_)) {
                     access.sign_to = values.iter().map(|row| self.bytes_of(*row)).max().unwrap_or(0);
                 }
                 Ok(Action::Load(access, values))
             }
-            _ => self.atomic(instruction, &modifiers, parts[0] == "red"),
+            _ => self.atomic(&modifiers, parts[0] == "red"),
         }
     }
 
     /// The registers of a value or of a vector.
     fn values(
         &mut self,
-        instruction: &Instruction,
         operand: &Operand,
         modifiers: &Modifiers,
         mut row: impl FnMut(&mut Self, &Operand) -> Result<Row, Refusal>,
@@ -56,55 +53,49 @@ impl Decoder<'_> {
             single => std::slice::from_ref(single),
         };
         if all.len() != modifiers.elements {
-            return self.refuse(instruction, &format!("needs {} values.", modifiers.elements));
+            return self.refuse(&format!("needs {} values.", modifiers.elements));
         }
         all.iter().map(|value| row(self, value)).collect()
     }
 
-    fn access(
-        &mut self,
-        instruction: &Instruction,
-        operand: &Operand,
-        modifiers: &Modifiers,
-    ) -> Result<Access, Refusal> {
-        let Operand::Address(base, offset) = operand else { return self.refuse(instruction, "needs an address.") };
-        // A call's parameters are in the thread's frame.
-        let space = match (&**base, modifiers.space) {
-            (Operand::Variable(id, _), Space::Param) => self.variable(*id).0,
-            (_, Space::Param) => return self.refuse(instruction, "with an address in a register is not supported."),
-            (_, space) => space,
+    fn access(&mut self, operand: &Operand, modifiers: &Modifiers) -> Result<Access, Refusal> {
+        let Operand::Address(base, offset) = operand else { return self.refuse("needs an address.") };
+        let (space, base) = match &**base {
+            Operand::Variable(id, more) => {
+                let (space, row) = self.variable(*id, *more);
+                // A call's parameters are in the thread's frame.
+                (if modifiers.space == Space::Param { space } else { modifiers.space }, row)
+            }
+            _ if modifiers.space == Space::Param => {
+                return self.refuse("with an address in a register is not supported.");
+            }
+            base => (modifiers.space, self.row(base, 8)?),
         };
-        let base = self.row(instruction, base, 8)?;
-        let bytes = u8::try_from(modifiers.ty.bytes()).unwrap_or(8);
+        let bytes = modifiers.ty.bytes();
         let Modifiers { strength, is_for_block, .. } = *modifiers;
         Ok(Access { space, bytes, sign_to: 0, base, offset: *offset, strength, is_for_block })
     }
 
-    fn atomic(
-        &mut self,
-        instruction: &Instruction,
-        modifiers: &Modifiers,
-        is_reduction: bool,
-    ) -> Result<Action, Refusal> {
+    fn atomic(&mut self, modifiers: &Modifiers, is_reduction: bool) -> Result<Action, Refusal> {
         let Some(update) = modifiers.operation.and_then(|name| update(name, modifiers.ty)) else {
-            return self.refuse(instruction, "is not supported.");
+            return self.refuse("is not supported.");
         };
         if modifiers.elements > 1 {
-            return self.refuse(instruction, "is not supported.");
+            return self.refuse("is not supported.");
         }
-        let (into, rest) = match instruction.operands.as_slice() {
-            [into, rest @ ..] if !is_reduction => (self.result(instruction, into)?, rest),
+        let (into, rest) = match self.current.operands.as_slice() {
+            [into, rest @ ..] if !is_reduction => (self.result(into)?, rest),
             rest => (NONE, rest),
         };
         let wanted = if modifiers.operation == Some("cas") { 3 } else { 2 };
         if rest.len() != wanted {
-            return self.refuse(instruction, "has a wrong number of operands.");
+            return self.refuse("has a wrong number of operands.");
         }
-        let access = self.access(instruction, &rest[0], modifiers)?;
+        let access = self.access(&rest[0], modifiers)?;
         let bytes = modifiers.ty.bytes();
-        let first = self.row(instruction, &rest[1], bytes)?;
+        let first = self.row(&rest[1], bytes)?;
         let second = match rest.get(2) {
-            Some(operand) => self.row(instruction, operand, bytes)?,
+            Some(operand) => self.row(operand, bytes)?,
             None => first,
         };
         Ok(Action::Atomic { access, update, into, operands: [first, second] })

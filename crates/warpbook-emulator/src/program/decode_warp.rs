@@ -1,51 +1,51 @@
 //! Decoding of what threads do together: barriers, shuffles, votes, matches and reductions.
 
 use super::action::{Action, Barrier, BarrierKind, Collective, CollectiveKind, NONE, Reduction, Row, Shuffle};
-use super::decode::Decoder;
 use super::decode_memory::reduction;
+use super::functions::Decoder;
 use crate::Refusal;
-use crate::ptx::{Instruction, Operand};
+use crate::ptx::Operand;
 
-impl Decoder<'_> {
-    pub(super) fn warp(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
+impl<'m> Decoder<'m> {
+    pub(super) fn warp(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         match parts {
             ["activemask", "b32"] => {
-                let [into] = self.take::<1>(instruction)?;
-                Ok(Action::ActiveMask(self.result(instruction, into)?))
+                let [into] = self.take::<1>()?;
+                Ok(Action::ActiveMask(self.result(into)?))
             }
             ["bar", "warp", "sync"] => {
-                let [mask] = self.take::<1>(instruction)?;
-                let mask = self.row(instruction, mask, 4)?;
+                let [mask] = self.take::<1>()?;
+                let mask = self.row(mask, 4)?;
                 Ok(collective(CollectiveKind::Wait, mask, NONE, [NONE; 3]))
             }
             ["bar" | "barrier", rest @ ..] => {
                 let words: Vec<&str> =
                     rest.iter().copied().filter(|word| !matches!(*word, "cta" | "aligned")).collect();
-                self.barrier(instruction, &words)
+                self.barrier(&words)
             }
-            ["shfl", "sync", mode, "b32"] => self.shuffle(instruction, mode),
-            ["vote", "sync", mode, ty] => self.vote(instruction, mode, ty),
-            ["match", mode, "sync", "b32" | "b64"] => self.matches(instruction, mode),
+            ["shfl", "sync", mode, "b32"] => self.shuffle(mode),
+            ["vote", "sync", mode, ty] => self.vote(mode, ty),
+            ["match", mode, "sync", "b32" | "b64"] => self.matches(mode),
             ["redux", "sync", operation, ty] => {
                 let Some(function) = reduction(operation, ty) else {
-                    return self.refuse(instruction, "is not supported.");
+                    return self.refuse("is not supported.");
                 };
-                let [into, value, mask] = self.take::<3>(instruction)?;
-                let (into, value) = (self.result(instruction, into)?, self.row(instruction, value, 4)?);
-                let mask = self.row(instruction, mask, 4)?;
+                let [into, value, mask] = self.take::<3>()?;
+                let (into, value) = (self.result(into)?, self.row(value, 4)?);
+                let mask = self.row(mask, 4)?;
                 Ok(collective(CollectiveKind::Reduce(function), mask, into, [value, NONE, NONE]))
             }
-            _ => self.refuse(instruction, "is not supported."),
+            _ => self.refuse("is not supported."),
         }
     }
 
-    fn barrier(&mut self, instruction: &Instruction, words: &[&str]) -> Result<Action, Refusal> {
-        let operands = &instruction.operands;
+    fn barrier(&mut self, words: &[&str]) -> Result<Action, Refusal> {
+        let operands = &self.current.operands;
         let mut number_and_count = |operands: &[Operand]| -> Result<(Row, Row), Refusal> {
             match operands {
-                [number] => Ok((self.row(instruction, number, 4)?, NONE)),
-                [number, count] => Ok((self.row(instruction, number, 4)?, self.row(instruction, count, 4)?)),
-                _ => self.refuse(instruction, "has a wrong number of operands."),
+                [number] => Ok((self.row(number, 4)?, NONE)),
+                [number, count] => Ok((self.row(number, 4)?, self.row(count, 4)?)),
+                _ => self.refuse("has a wrong number of operands."),
             }
         };
         let (number, count, kind) = match (words, operands.as_slice()) {
@@ -62,65 +62,59 @@ impl Decoder<'_> {
                     "popc" => Reduction::Count,
                     "and" => Reduction::All,
                     "or" => Reduction::Any,
-                    _ => return self.refuse(instruction, "is not supported."),
+                    _ => return self.refuse("is not supported."),
                 };
                 let (number, count) = number_and_count(middle)?;
-                let (from, is_negated) = self.predicate(instruction, from)?;
-                let into = self.result(instruction, into)?;
+                let (from, is_negated) = self.predicate(from)?;
+                let into = self.result(into)?;
                 (number, count, BarrierKind::Reduce { reduction, from, is_negated, into })
             }
-            _ => return self.refuse(instruction, "is not supported."),
+            _ => return self.refuse("is not supported."),
         };
         Ok(Action::Barrier(Barrier { number, count, kind }))
     }
 
     /// `shfl.sync.bfly.b32 d|p, a, b, c, mask;`.
-    fn shuffle(&mut self, instruction: &Instruction, mode: &str) -> Result<Action, Refusal> {
+    fn shuffle(&mut self, mode: &str) -> Result<Action, Refusal> {
         let mode = match mode {
             "up" => Shuffle::Up,
             "down" => Shuffle::Down,
             "bfly" => Shuffle::Butterfly,
             "idx" => Shuffle::Index,
-            _ => return self.refuse(instruction, "is not supported."),
+            _ => return self.refuse("is not supported."),
         };
-        let [results, value, lane, clamp, mask] = self.take::<5>(instruction)?;
-        let (into, predicate_into) = match results {
-            Operand::Pair(a, b) => (a.map_or(NONE, |r| r.0), b.map_or(NONE, |r| r.0)),
-            other => (self.result(instruction, other)?, NONE),
-        };
-        let mut row = |operand| self.row(instruction, operand, 4);
+        let [results, value, lane, clamp, mask] = self.take::<5>()?;
+        let (into, predicate_into) = self.results(results)?;
+        let mut row = |operand| self.row(operand, 4);
         let (from, mask) = ([row(value)?, row(lane)?, row(clamp)?], row(mask)?);
         let plain = collective_parts(CollectiveKind::Shuffle(mode), mask, into, from);
         Ok(Action::Collective(Collective { predicate_into, ..plain }))
     }
 
-    fn vote(&mut self, instruction: &Instruction, mode: &str, ty: &str) -> Result<Action, Refusal> {
+    fn vote(&mut self, mode: &str, ty: &str) -> Result<Action, Refusal> {
         let kind = match (mode, ty) {
             ("all", "pred") => CollectiveKind::VoteAll,
             ("any", "pred") => CollectiveKind::VoteAny,
             ("uni", "pred") => CollectiveKind::VoteUniform,
             ("ballot", "b32") => CollectiveKind::Ballot,
-            _ => return self.refuse(instruction, "is not supported."),
+            _ => return self.refuse("is not supported."),
         };
-        let [into, value, mask] = self.take::<3>(instruction)?;
-        let (value, is_negated) = self.predicate(instruction, value)?;
-        let (into, mask) = (self.result(instruction, into)?, self.row(instruction, mask, 4)?);
+        let [into, value, mask] = self.take::<3>()?;
+        let (value, is_negated) = self.predicate(value)?;
+        let (into, mask) = (self.result(into)?, self.row(mask, 4)?);
         let plain = collective_parts(kind, mask, into, [value, NONE, NONE]);
         Ok(Action::Collective(Collective { is_negated, ..plain }))
     }
 
-    fn matches(&mut self, instruction: &Instruction, mode: &str) -> Result<Action, Refusal> {
+    fn matches(&mut self, mode: &str) -> Result<Action, Refusal> {
         let kind = match mode {
             "any" => CollectiveKind::MatchAny,
             "all" => CollectiveKind::MatchAll,
-            _ => return self.refuse(instruction, "is not supported."),
+            _ => return self.refuse("is not supported."),
         };
-        let [results, value, mask] = self.take::<3>(instruction)?;
-        let (into, predicate_into) = match results {
-            Operand::Pair(a, b) => (a.map_or(NONE, |r| r.0), b.map_or(NONE, |r| r.0)),
-            other => (self.result(instruction, other)?, NONE),
-        };
-        let (value, mask) = (self.row(instruction, value, 8)?, self.row(instruction, mask, 4)?);
+        let [results, value, mask] = self.take::<3>()?;
+        let (into, predicate_into) = self.results(results)?;
+        let (value, mask) = (self.row(value, 8)?, self.row(mask, 4)?);
         let plain = collective_parts(kind, mask, into, [value, NONE, NONE]);
         Ok(Action::Collective(Collective { predicate_into, ..plain }))
     }

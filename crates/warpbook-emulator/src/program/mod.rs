@@ -4,31 +4,29 @@ mod action;
 mod decode;
 mod decode_memory;
 mod decode_warp;
-mod flatten;
 mod flow;
+mod functions;
+mod rows;
 mod supported;
 
 pub(crate) use action::{
     Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
     Strength, Update,
 };
-pub(crate) use decode::{Fixed, Special};
+pub(crate) use rows::{RowKind, Special};
 pub use supported::supported;
 
 use crate::Refusal;
-use crate::ptx::{Module, Type};
-use decode::Decoder;
-use flatten::{Parameter, flatten};
+use crate::ptx::Module;
+use functions::{Decoder, Parameter};
 
 /// An entry of a module, ready to be launched.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
-    /// Bytes of each register; registers come first among a warp's rows.
-    pub(crate) registers: Vec<u8>,
-    /// What the rows after the registers hold.
-    pub(crate) fixed: Vec<Fixed>,
+    /// What a warp's rows hold at first.
+    pub(crate) rows: Vec<RowKind>,
     pub(crate) parameters: Vec<Parameter>,
     /// Bytes of shared memory that the kernel declares; dynamic shared memory begins there.
     pub(crate) shared_bytes: u64,
@@ -56,30 +54,20 @@ impl Kernel {
                 format!("`{name}` is not supported: clusters need compute capability 9.0."),
             ));
         }
-        let flat = flatten(module, entry)?;
-        let mut decoder = Decoder::new(module, addresses, &flat)?;
-        let mut steps = Vec::with_capacity(flat.instructions.len() + 1);
-        for instruction in &flat.instructions {
-            steps.push(decoder.step(instruction).map_err(|mut refusal| {
-                refusal.place = instruction.place.as_deref().cloned();
-                refusal
-            })?);
-        }
-        let exit = Action::Exit;
-        let opcode = "".into();
-        steps.push(Step { guard: NONE, guard_negated: false, action: exit, opcode, meet: NONE, line: 0, place: None });
+        let (decoder, parameters) = Decoder::entry(module, addresses, entry)?;
+        let Decoder { mut steps, rows, frame_bytes, shared_bytes, .. } = decoder;
         flow::find_meeting_points(&mut steps);
+        let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
         Ok(Self {
             name: name.to_owned(),
             steps,
-            registers: flat.registers.iter().map(|ty| register_bytes(*ty)).collect(),
-            shared_bytes: decoder.shared_bytes,
-            fixed: decoder.fixed,
-            parameters: flat.parameters.clone(),
-            frame_bytes: flat.frame_bytes,
+            rows,
+            parameters,
+            shared_bytes,
+            frame_bytes,
+            most_threads,
             variables: named_variables(module, addresses),
             argument_names: Vec::new(),
-            most_threads: directive(".maxntid").map_or(1024, |numbers| numbers.iter().product()),
         })
     }
 
@@ -105,9 +93,4 @@ impl Kernel {
 fn named_variables(module: &Module, addresses: &[u64]) -> Vec<(u64, String)> {
     let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
     named.map(|(variable, address)| (*address, variable.name.clone())).collect()
-}
-
-/// Bytes of a register's type; a predicate takes one.
-fn register_bytes(ty: Type) -> u8 {
-    u8::try_from(ty.bytes()).unwrap_or(8)
 }

@@ -4,89 +4,36 @@ use super::decode_memory::{reduction, update};
 use crate::compute::{self, Conversion, combination, comparison};
 use crate::ptx::Type;
 
-const TYPES: [&str; 19] = [
-    "b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "tf32", "f16x2", "bf16x2", "b64",
-    "u64", "s64", "f64",
-];
-const COMPARISONS: [&str; 18] = [
-    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
-];
+const TYPES: &str = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 tf32 f16x2 bf16x2 b64 u64 s64 f64";
+/// Types that only arithmetic and conversions have.
+const PACKED: [&str; 5] = ["f16", "bf16", "tf32", "f16x2", "bf16x2"];
+const COMPARISONS: &str = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan";
 const ROUNDINGS: [&str; 10] = ["", "rn.", "rz.", "rm.", "rp.", "rna.", "rni.", "rzi.", "rmi.", "rpi."];
 const UPDATES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
-/// Those with few forms.
-const OTHERS: [&str; 46] = [
-    "activemask.b32",
-    "bar.arrive",
-    "bar.red.and.pred",
-    "bar.red.or.pred",
-    "bar.red.popc.u32",
-    "bar.sync",
-    "bar.warp.sync",
-    "barrier.sync",
-    "bra",
-    "brkpt",
-    "brx.idx",
-    "call (vprintf)",
-    "call (__assertfail)",
-    "call (functions of the module)",
-    "cvta.global.u64",
-    "cvta.local.u64",
-    "cvta.shared.u64",
-    "cvta.to.global.u64",
-    "cvta.to.local.u64",
-    "cvta.to.shared.u64",
-    "exit",
-    "fence.acq_rel.cta",
-    "fence.acq_rel.gpu",
-    "fence.sc.cta",
-    "fence.sc.gpu",
-    "isspacep.global",
-    "isspacep.local",
-    "isspacep.shared",
-    "match.all.sync.b32",
-    "match.all.sync.b64",
-    "match.any.sync.b32",
-    "match.any.sync.b64",
-    "membar.cta",
-    "membar.gl",
-    "membar.sys",
-    "nanosleep.u32",
-    "prefetch.global.L2",
-    "ret",
-    "shfl.sync.bfly.b32",
-    "shfl.sync.down.b32",
-    "shfl.sync.idx.b32",
-    "shfl.sync.up.b32",
-    "trap",
-    "vote.sync.any.pred",
-    "vote.sync.all.pred",
-    "vote.sync.ballot.b32",
-];
+/// Opcodes with few forms.
+const OTHERS: &str = "activemask.b32 bar.arrive bar.red.and.pred bar.red.or.pred bar.red.popc.u32 bar.sync bar.warp.sync barrier.sync bra brkpt brx.idx \
+    call.vprintf call.__assertfail call.(functions) cvta.global.u64 cvta.local.u64 cvta.shared.u64 cvta.to.global.u64 cvta.to.local.u64 cvta.to.shared.u64 \
+    exit fence.acq_rel.cta fence.acq_rel.gpu fence.sc.cta fence.sc.gpu isspacep.global isspacep.local isspacep.shared match.all.sync.b32 match.all.sync.b64 \
+    match.any.sync.b32 match.any.sync.b64 membar.cta membar.gl membar.sys nanosleep.u32 prefetch.global.L2 ret shfl.sync.bfly.b32 shfl.sync.down.b32 \
+    shfl.sync.idx.b32 shfl.sync.up.b32 trap vote.sync.all.pred vote.sync.any.pred vote.sync.ballot.b32 vote.sync.uni.pred";
 
-/// Every opcode that the interpreter supports, with its modifiers, sorted; without those that change no value, such as `.rn` of a load's cache or a
-/// scope of memory.
+/// Every opcode that the interpreter supports, with its modifiers, sorted; without those that change no value, such as hints for caches and scopes.
 #[must_use]
 pub fn supported() -> Vec<String> {
-    let mut all: Vec<String> = compute::opcodes().map(str::to_owned).collect();
-    all.extend(OTHERS.map(str::to_owned));
-    all.push("vote.sync.uni.pred".to_owned());
-    let numbers = || TYPES.iter().filter_map(|name| Some((*name, Type::parse(name)?)));
-    // Names of types that no instruction but a conversion has.
-    let plain = || numbers().filter(|(name, _)| !matches!(*name, "f16" | "bf16" | "tf32" | "f16x2" | "bf16x2"));
-    for (name, ty) in plain() {
-        for comparison_name in COMPARISONS.into_iter().filter(|c| comparison(c, ty).is_some()) {
-            all.push(format!("setp.{comparison_name}.{name}"));
+    let others = OTHERS.split_whitespace().map(str::to_owned);
+    let mut all: Vec<String> = compute::opcodes().map(str::to_owned).chain(others).collect();
+    let plain = TYPES.split(' ').filter(|name| !PACKED.contains(name));
+    for (name, ty) in plain.filter_map(|name| Some((name, Type::parse(name)?))) {
+        for compared in COMPARISONS.split(' ').filter(|compared| comparison(compared, ty).is_some()) {
+            all.push(format!("setp.{compared}.{name}"));
             let combined = ["and", "or", "xor"].into_iter().filter(|c| combination(c).is_some());
-            all.extend(combined.map(|c| format!("setp.{comparison_name}.{c}.{name}")));
+            all.extend(combined.map(|c| format!("setp.{compared}.{c}.{name}")));
         }
-        for (opcode, spaces) in [
-            ("ld", &["", ".const", ".global", ".local", ".param", ".shared"][..]),
-            ("st", &["", ".global", ".local", ".param", ".shared"][..]),
-        ] {
-            for space in spaces {
-                let most = 16 / ty.bytes();
-                let vectors = [(1, ""), (2, ".v2"), (4, ".v4")].into_iter().filter(|(elements, _)| *elements <= most);
-                all.extend(vectors.map(|(_, vector)| format!("{opcode}{space}{vector}.{name}")));
+        let (loads, stores) = (" .const .global .local .param .shared", " .global .local .param .shared");
+        for (opcode, spaces) in [("ld", loads), ("st", stores)] {
+            for (elements, vector) in [(1, ""), (2, ".v2"), (4, ".v4")] {
+                let fits = spaces.split(' ').filter(|_| elements * ty.bytes() <= 16);
+                all.extend(fits.map(|space| format!("{opcode}{space}{vector}.{name}")));
             }
         }
         for operation in UPDATES.into_iter().filter(|operation| update(operation, ty).is_some()) {
@@ -98,11 +45,10 @@ pub fn supported() -> Vec<String> {
             all.extend(reduction(operation, name).map(|_| format!("redux.sync.{operation}.{name}")));
         }
     }
-    for rounding in ROUNDINGS {
-        for saturation in ["", "sat."] {
-            let pairs = TYPES.iter().flat_map(|to| TYPES.iter().map(move |from| (to, from)));
-            let names = pairs.map(|(to, from)| format!("cvt.{rounding}{saturation}{to}.{from}"));
-            all.extend(names.filter(|name| Conversion::parse(name).is_some()));
+    for (to, from) in TYPES.split(' ').flat_map(|to| TYPES.split(' ').map(move |from| (to, from))) {
+        for rounding in ROUNDINGS {
+            let names = ["", "sat."].map(|saturation| format!("cvt.{rounding}{saturation}{to}.{from}"));
+            all.extend(names.into_iter().filter(|name| Conversion::parse(name).is_some()));
         }
     }
     all.sort();

@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
         }
         let Some(ty) = ty else { return self.refuse("Expected a type.") };
         let name = self.word()?.to_owned();
-        let element = ty.bytes() * vector;
+        let element = u64::from(ty.bytes()) * vector;
         let mut bytes = element;
         while self.takes('[') {
             let count = if self.peek() == Kind::Symbol(']') { 0 } else { self.integer()? };
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
             _ => return self.refuse("Only numbers are supported as initial values."),
         };
         self.next();
-        let length = usize::try_from(ty.bytes()).unwrap_or(8);
+        let length = usize::from(ty.bytes());
         bytes.extend(&bits.to_le_bytes()[..length]);
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Registers that a function may have.
-const MOST_REGISTERS: u64 = 100_000;
+const MOST_REGISTERS: u64 = 50_000;
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
@@ -116,7 +116,7 @@ impl Parser<'_> {
             } else {
                 None
             };
-            if body.function.registers.len() as u64 + count.unwrap_or(1) > MOST_REGISTERS {
+            if count.unwrap_or(1).saturating_add(body.function.registers.len() as u64) > MOST_REGISTERS {
                 return self.refuse(format!("More than {MOST_REGISTERS} registers are not supported."));
             }
             for i in 0..count.unwrap_or(1) {

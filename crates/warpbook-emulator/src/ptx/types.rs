@@ -44,9 +44,9 @@ impl Type {
     }
 
     /// Bytes that a value takes in memory.
-    pub(crate) fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u8 {
         match self {
-            Self::Bits(bytes) | Self::Unsigned(bytes) | Self::Signed(bytes) | Self::Float(bytes) => bytes.into(),
+            Self::Bits(bytes) | Self::Unsigned(bytes) | Self::Signed(bytes) | Self::Float(bytes) => bytes,
             Self::Predicate => 1,
         }
     }

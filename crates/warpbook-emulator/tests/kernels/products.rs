@@ -18,7 +18,7 @@ pub fn check(id: &str, [m, n, k]: [usize; 3], form: Form) -> Machine {
     let mut machine = Machine::default();
     let rows = matmul::rows();
     let row = rows.iter().find(|row| row.rung.id == id).unwrap_or_else(|| panic!("{id}"));
-    let spec = form.of(row.kernel().unwrap());
+    let spec = form.apply_to(row.kernel().unwrap());
     let tile = &spec.tiles[0];
     let (a, b, bias, c) = (real(m * k, 1), real(k * n, 2), real(n, 3), real(m * n, 4));
     let [on_a, on_b, on_bias, on_c] = [&a, &b, &bias, &c].map(|values| machine.put(values));

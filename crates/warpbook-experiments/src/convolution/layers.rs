@@ -4,21 +4,21 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::Pass;
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 
-/// A convolution of one of the trained networks: filters of 3 x 3, a pixel apart.
+/// Convolution of one of the trained networks: filters of 3 x 3, moved by one pixel.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConvolutionLayer {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// A few words.
+    /// Title, a few words.
     pub title: &'static str,
-    /// Height and width of its images.
+    /// Height and width of the images.
     side: usize,
     channels: usize,
     filters: usize,
     padding: usize,
-    /// The first of its network, which has no input gradient.
+    /// True for the first layer of its network, which has no input gradient.
     is_first: bool,
-    /// The batches of the published figures.
+    /// Batches of the published figures.
     pub(super) batches: [u64; 2],
 }
 
@@ -80,7 +80,7 @@ pub const LAYERS: [ConvolutionLayer; 5] = [
     },
 ];
 
-/// A pass as settings and problems name it.
+/// Returns the name of a pass in settings and problems.
 pub(super) const fn name_of(pass: Pass) -> &'static str {
     match pass {
         Pass::Forward => "forward",
@@ -90,17 +90,17 @@ pub(super) const fn name_of(pass: Pass) -> &'static str {
 }
 
 impl ConvolutionLayer {
-    /// The layer of a name.
+    /// Returns the layer of a name.
     ///
     /// # Errors
-    /// If there is no layer of that name: a sentence with the names that there are.
+    /// If there is no layer of that name: the message lists the known names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         let known = || LAYERS.iter().map(|l| l.name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|l| l.name == name.trim());
         found.ok_or_else(|| format!("`{name}` is not a layer: choose {}", known()))
     }
 
-    /// Its shapes with a batch.
+    /// Returns the shapes of the layer with a batch.
     #[must_use]
     pub fn geometry(&self, batch: usize) -> Geometry {
         Geometry {
@@ -115,14 +115,14 @@ impl ConvolutionLayer {
         }
     }
 
-    /// The passes that a training needs of it.
+    /// Returns the passes that a training needs of the layer.
     pub fn passes(&self) -> impl Iterator<Item = Pass> + use<> {
         let is_first = self.is_first;
         Pass::ALL.into_iter().filter(move |pass| !(is_first && *pass == Pass::InputGradient))
     }
 }
 
-/// One pass of one layer at one batch in one type.
+/// Task: one pass of one layer, with a batch and in a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub layer: &'static ConvolutionLayer,
@@ -136,7 +136,7 @@ impl Task {
         self.layer.geometry(usize::try_from(self.batch).unwrap_or(usize::MAX))
     }
 
-    /// Elements of its two inputs and of its output.
+    /// Returns the numbers of elements of both inputs and of the output.
     pub fn lengths(&self) -> [usize; 3] {
         let g = self.geometry();
         let [x, weight, y] = [g.input_len(), g.weight_len(), g.output_len().unwrap_or(usize::MAX)];
@@ -147,13 +147,13 @@ impl Task {
         }
     }
 
-    /// The type that its output is stored in.
+    /// Returns the type that the output is stored in.
     pub fn out(&self) -> Dtype {
         if self.pass == Pass::WeightGradient || self.dtype == Dtype::Tf32 { Dtype::F32 } else { self.dtype }
     }
 
-    /// FLOPs: two for each product of the definition, those of windows that lie in the padding included. Bytes: both inputs are read once and the output is
-    /// written once, a weight gradient in fp32.
+    /// Returns the task as a problem. FLOPs: two for each product of the definition, including windows that lie in the padding. Bytes: both inputs are read
+    /// once and the output is written once, a weight gradient in fp32.
     pub fn problem(&self) -> Problem {
         let Self { layer, batch, pass, dtype } = *self;
         let sizes = vec![
@@ -180,7 +180,7 @@ impl Task {
     }
 
     /// Returns the task of a problem.
-    pub fn of(problem: &Problem) -> Option<Self> {
+    pub fn from_problem(problem: &Problem) -> Option<Self> {
         let layer = ConvolutionLayer::named(problem.text("layer")?).ok()?;
         let name = problem.text("pass")?;
         let pass = Pass::ALL.into_iter().find(|pass| name_of(*pass) == name)?;
@@ -213,7 +213,7 @@ mod tests {
                 for dtype in [Dtype::F32, Dtype::F16] {
                     let task = Task { layer, batch: 6, pass, dtype };
                     let p = task.problem();
-                    assert_eq!(Task::of(&p), Some(task));
+                    assert_eq!(Task::from_problem(&p), Some(task));
                     assert_eq!(p.flops, layer.geometry(6).flops().unwrap());
                     assert!(ids.insert(p.id.clone()), "{}", p.id);
                 }

@@ -16,21 +16,21 @@ use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
 };
 
-/// FLOP/s that a thread of a CPU reaches at least, and seconds that a pass may be expected to take there.
+/// Least FLOP/s that a thread of a CPU reaches, and seconds that a pass may be expected to take there.
 const CPU_FLOPS_PER_S: f64 = 2e9;
 const CPU_LIMIT_S: f64 = 4.0;
 /// FLOPs up to which the definition in f64 is computed on the CPU.
 const CPU_REFERENCE_FLOPS: u64 = 2_000_000_000;
-/// The largest batch.
+/// Largest batch.
 const MAX_BATCH: u64 = 1 << 14;
-/// The GPU of the published figures, whose kernels a ladder without a GPU lists.
+/// GPU of the published figures, whose kernels a ladder without a GPU lists.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
 /// The experiment, with its settings.
 #[derive(Debug, Clone)]
 pub struct Convolutions {
     layers: Vec<&'static ConvolutionLayer>,
-    /// Batch sizes; those of the published figures if `None`.
+    /// Batch sizes; `None` takes those of the published figures.
     batches: Option<Vec<u64>>,
     passes: Vec<Pass>,
     dtypes: Vec<Dtype>,
@@ -55,19 +55,19 @@ selects!(Convolutions);
 seeded!(Convolutions, "Key of the random numbers.");
 
 impl Convolutions {
-    /// The defaults: every layer and pass with the published batches in fp16, every rung.
+    /// Creates the default experiment: every layer and pass with the published batches in fp16, every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The sizes of the quick suite.
+    /// Creates the experiment with the sizes of the quick suite.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().batches([8]).dtypes([Dtype::F32, Dtype::F16])
     }
 
-    /// The problems of the published record.
+    /// Creates the experiment with the problems of the published record.
     #[must_use]
     pub fn sweep() -> Self {
         Self::default().dtypes([Dtype::F16, Dtype::Bf16])
@@ -80,7 +80,7 @@ impl Convolutions {
         self
     }
 
-    /// Images of a batch, from 1 up; each layer is run with each.
+    /// Sets the images of a batch, from 1 up; each layer is run with each.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Some(batches.into_iter().collect());
@@ -94,7 +94,7 @@ impl Convolutions {
         self
     }
 
-    /// Types of images and weights: `F32`, `Tf32`, `F16`, `Bf16`.
+    /// Sets the types of images and weights: `F32`, `Tf32`, `F16`, `Bf16`.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
@@ -118,7 +118,7 @@ impl Convolutions {
         rows::rungs(&self.tasks(), compute_capability)
     }
 
-    /// Its passes, as problems.
+    /// Returns its passes, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.tasks().iter().map(Task::problem).collect()
@@ -138,7 +138,7 @@ impl Convolutions {
         }
     }
 
-    /// An error unless the settings make sense, and the lab's device can hold the images.
+    /// Returns an error unless the settings make sense, and the lab's device can hold the images.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.tasks().is_empty() {
@@ -150,10 +150,7 @@ impl Convolutions {
         }
         for task in self.tasks() {
             if !matches!(task.dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
-                return setting(format!(
-                    "There is no convolution in {}: choose fp32, tf32, fp16 or bf16.",
-                    task.dtype.label()
-                ));
+                return setting(format!("Unsupported type {}: choose fp32, tf32, fp16 or bf16.", task.dtype.label()));
             }
             if !(1..=MAX_BATCH).contains(&task.batch) {
                 return setting(format!("A batch of {}: choose from 1 to {MAX_BATCH}.", task.batch));
@@ -174,7 +171,7 @@ impl Experiment for Convolutions {
     fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
         self.validate(lab)?;
         let tasks = self.tasks();
-        // The convolution that takes longest in the MNIST CNN.
+        // The longest convolution of the MNIST CNN.
         let longest = |t: &&Task| t.layer.name == "mnist-2" && t.pass == Pass::InputGradient;
         let capability = lab.and_then(|lab| lab.device().info().compute_capability).or(PUBLISHED_ON);
         Ok(Plan {
@@ -183,12 +180,12 @@ impl Experiment for Convolutions {
             inputs: Inputs::of_all("images, gradients and weights standard Gaussian (Philox), rounded to their type")
                 .with("", "channels last"),
             main_problem: tasks.iter().find(longest).or(tasks.first()).map(Task::problem),
-            ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs(capability)))
+            ..settings::plan(self, self.problems(), self.selection.select(self.all_rungs(capability)))
         })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
-        let task = Task::of(problem)?;
+        let task = Task::from_problem(problem)?;
         let Some(row) = rows::row_of(rung) else { return cpu_obstacle(lab, problem) };
         let device = lab.device().cuda()?;
         if row.method == Method::Stock {
@@ -198,17 +195,17 @@ impl Experiment for Convolutions {
     }
 
     fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
-        rows::row_of(rung)?.kernels(&Task::of(problem)?, PUBLISHED_ON).into_iter().next()
+        rows::row_of(rung)?.kernels(&Task::from_problem(problem)?, PUBLISHED_ON).into_iter().next()
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
-        let unknown = || Error::Setting(format!("{} is no problem of this experiment.", problem.label));
-        let task = Task::of(problem).ok_or_else(unknown)?;
+        let unknown = || Error::Setting(format!("{} is not a problem of this experiment.", problem.label));
+        let task = Task::from_problem(problem).ok_or_else(unknown)?;
         Ok(Box::new(prepared::Work::new(lab, task, self.seed)?))
     }
 }
 
-/// Why the rung of the CPU does not run a problem.
+/// Returns the reason why the CPU's rung does not run a problem.
 fn cpu_obstacle(lab: &Lab, problem: &Problem) -> Option<String> {
     if problem.dtype != Dtype::F32 {
         return Some(format!("the CPU's rung is in fp32, not {}", problem.dtype.label()));
@@ -232,7 +229,7 @@ impl Configurable for Convolutions {
     const DETAILS: &'static str = "\
 Each pass of each convolution of the trained networks: forwards, the input's gradient, the weight's gradient, without bias, activation \
 and pool. Images lie with their channels last. cuDNN's row is the fastest of the ten engines that its heuristics suggest first, of those that give the right result; a row whose \
-library is not installed is skipped. Every result is held against the definition in f64, every element, before and after it is timed.";
+library is not installed is skipped. Every element of every result is compared with the definition in f64, before and after it is timed.";
     const EXAMPLES: &'static str = "\
   warpbook run convolution --quick
   warpbook run convolution --layer mnist-2,cifar10-2 --batch 512

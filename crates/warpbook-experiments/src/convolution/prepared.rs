@@ -1,4 +1,4 @@
-//! The arrays of one problem, and the rungs ready to run.
+//! Arrays of one problem, and its rungs, ready to run.
 
 use super::layers::Task;
 use super::rows::{Row, row_of};
@@ -17,10 +17,10 @@ use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_nn::ops::reference;
 use warpbook_record::{Check, Dtype, Rung};
 
-/// Inputs, and the reference of the results.
+/// Inputs of a problem, and the reference of the results.
 pub(super) struct Work<'a> {
     task: Task,
-    /// The pass's two inputs, rounded to its type.
+    /// Both inputs of the pass, rounded to its type.
     inputs: [Vec<f32>; 2],
     gpu: Option<OnGpu<'a>>,
 }
@@ -32,13 +32,13 @@ struct OnGpu<'a> {
     gemm: Gemm,
     reference: Reference,
     inputs: [DeviceArray; 2],
-    /// In the type of the task's output.
+    /// Output in the task's output type.
     out: Output,
-    /// Output in the type of the inputs, if it differs: libraries give a weight gradient like that.
+    /// Output in the type of the inputs, if it differs: libraries return a weight gradient in it.
     narrow: Option<Output>,
 }
 
-/// Destination of a result.
+/// Array for a result.
 struct Output {
     storage: Storage,
     array: DeviceArray,
@@ -67,7 +67,7 @@ impl<'a> Work<'a> {
         Ok(Self { task, inputs, gpu })
     }
 
-    /// The fastest of the engines that cuDNN suggests, of those that give the right result.
+    /// Returns the fastest of the engines that cuDNN suggests and that give the right result.
     fn library<'p>(&'p self, on: &'p OnGpu<'a>, trials: &Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (shape, pass) = (library_shape(&self.task)?, library_pass(self.task.pass));
         let plans = Cudnn::open(on.device)?.plans(&shape, pass, WORKSPACE_BYTES)?;
@@ -99,7 +99,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Says which engine was chosen, and of how many.
+/// Describes the chosen engine: its name, and of how many it was chosen.
 fn chosen(engine: &str, rank: usize, found: usize) -> String {
     let place = if rank == 1 { "suggested first".to_owned() } else { format!("suggestion {rank}") };
     format!("cuDNN's {engine} ({place}), the fastest of {found} that were timed.")
@@ -154,7 +154,7 @@ impl Work<'_> {
     }
 }
 
-/// Against the definition in f64, every element.
+/// Compares every element with the definition in f64.
 fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> Check {
     let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
     let [a, b] = inputs.map(wide);
@@ -171,7 +171,7 @@ fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> 
     for ((got, want), size) in got.iter().zip(&want).zip(&sizes) {
         let error = (f64::from(*got) - want).abs();
         let relative = error / size.max(f64::MIN_POSITIVE);
-        // NaN stays.
+        // A NaN stays.
         worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
         worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
     }
@@ -218,7 +218,7 @@ impl Candidate for Ready<'_> {
         Some(&self.on.stream)
     }
 
-    /// NaNs in the output.
+    /// Fills the output with NaNs.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.on.stream.synchronize()?;
         self.output.storage.fill_bytes(0xff)
@@ -237,7 +237,7 @@ impl Candidate for Ready<'_> {
                 };
                 c.weight_gradient(stream, a, b, dweight, None, workspace)
             }
-            // The library takes the weight first, then dy.
+            // For an input gradient the library takes the weight first, then dy.
             (Way::Library(plan), Pass::InputGradient) => {
                 plan.launch(stream, [b.bytes(), a.bytes()], out.bytes(), workspace.slice())
             }
@@ -280,7 +280,7 @@ fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     }
 }
 
-/// The type that elements of a type are stored in.
+/// Returns the type that elements are stored in.
 fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

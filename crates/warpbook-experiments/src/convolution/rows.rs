@@ -1,20 +1,20 @@
-//! The ways of computing a pass.
+//! Rungs of the convolution ladder.
 
 use super::layers::Task;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::{Form, Method, Pass};
 use warpbook_record::{Dtype, KernelSpec, Requires, Rung, Runner, Schedule};
 
-/// A rung on a GPU.
+/// Rung on a GPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
     pub method: Method,
-    /// Passes that this rung computes: of shifted windows, the weight gradient is a kernel of another idea.
+    /// Passes that this rung computes: for shifted windows the weight gradient is a different kernel.
     passes: &'static [Pass],
-    /// True if it is the rung for fp32, of methods that compute fp32 on CUDA cores; `None` for others.
+    /// For methods that compute fp32 on CUDA cores: true for the rung that is used in fp32. `None` for others.
     fp32: Option<bool>,
 }
 
@@ -92,12 +92,12 @@ const ROWS: [Row; 8] = {
     ]
 };
 
-/// The rung's row; `None` of the CPU's.
+/// Returns the row of a rung; `None` for the CPU's.
 pub(super) fn row_of(rung: &Rung) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.id == rung.id)
 }
 
-/// Every rung, with the kernels that these tasks run on a GPU of a compute capability.
+/// Returns every rung, with the kernels that these tasks run on a GPU of a compute capability.
 pub(super) fn rungs(tasks: &[Task], compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
     let cpu = Rung::cpu(CPU, "CPU", "The same by all threads of the CPU, in fp32.", "all threads");
     std::iter::once(cpu).chain(ROWS.iter().map(|row| row.rung(tasks, compute_capability))).collect()
@@ -145,7 +145,7 @@ impl Row {
         }
     }
 
-    /// Why it leaves a task out; `None` if it does not.
+    /// Returns the reason why the row leaves out a task; `None` if it does not.
     pub fn obstacle(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Option<String> {
         if self.method == Method::Stock || !self.kernels(task, compute_capability).is_empty() {
             return None;

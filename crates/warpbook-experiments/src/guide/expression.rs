@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use warpbook_record::KernelSpec;
 
-/// The deepest nesting that is read.
+/// Deepest nesting that is read.
 const DEEPEST: usize = 64;
 
-/// Functions by their names, with what they are in CUDA C++.
+/// Functions by name, with their number of arguments and their names in CUDA C++.
 const FUNCTIONS: [(&str, usize, &str); 6] = [
     ("abs", 1, "fabsf"),
     ("exp", 1, "expf"),
@@ -16,7 +16,7 @@ const FUNCTIONS: [(&str, usize, &str); 6] = [
     ("min", 2, "fminf"),
 ];
 
-/// An expression of `x`, as `max(x * 0.9 + 0.1, 0)`: numbers, `+ - * /`, parentheses, `abs exp sqrt tanh max min`. All arithmetic is in f32 on a GPU.
+/// An expression of `x`, such as `max(x * 0.9 + 0.1, 0)`: numbers, `+ - * /`, parentheses, `abs exp sqrt tanh max min`. All arithmetic is in f32 on a GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     node: Node,
@@ -29,15 +29,15 @@ enum Node {
     Number(f32),
     Negated(Box<Node>),
     Binary(char, Box<[Node; 2]>),
-    /// The number of a function, and what it is given.
+    /// Number of a function, and its arguments.
     Call(usize, Vec<Node>),
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// If the text is no expression: a sentence that says where it stops making sense.
+    /// If the text is not an expression; the message says where it stops making sense.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         let node = reader.sum()?;
@@ -47,31 +47,31 @@ impl Expression {
         }
     }
 
-    /// Returns the text as it was given.
+    /// Returns the original text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its value in f64.
+    /// Evaluates the expression in f64.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.node.at(x)
     }
 
-    /// Every operation on a whole array before the next, as a framework does what it has not compiled; in f32.
+    /// Runs every operation on a whole array before the next, in f32, as a framework does without compiling.
     #[must_use]
     pub fn array_by_array(&self, x: &[f32]) -> Vec<f32> {
         self.node.array(x)
     }
 
-    /// The operations that it takes for each element.
+    /// Returns the number of operations for each element.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.node.operations()
     }
 
-    /// The kernel `guide/expression.cu` of this expression.
+    /// Returns the kernel `guide/expression.cu` of this expression.
     #[must_use]
     pub fn kernel(&self) -> KernelSpec {
         let spec = warpbook_kernels::guide::expression();
@@ -160,7 +160,7 @@ impl Node {
         match self {
             Self::X => text.push('v'),
             Self::Number(v) => {
-                // As Rust writes it, there is always a point or an exponent; only so is the suffix allowed.
+                // Rust's `{:?}` always writes a point or an exponent, without which the suffix would not be allowed.
                 let _ = write!(text, "{v:?}f");
             }
             Self::Negated(a) => {
@@ -187,7 +187,7 @@ impl Node {
     }
 }
 
-/// A reader by recursive descent.
+/// Recursive-descent parser.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -204,7 +204,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The next character that is no space.
+    /// Returns the next character that is not a space.
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -287,7 +287,7 @@ impl Reader<'_> {
                 self.at += word.len();
                 Ok(Node::Number(v))
             }
-            _ => Err(self.wrong(&format!("`{word}` is no number of fp32"))),
+            _ => Err(self.wrong(&format!("`{word}` is not an fp32 number"))),
         }
     }
 
@@ -303,13 +303,13 @@ impl Reader<'_> {
         };
         self.at += word.len();
         self.needs('(')?;
-        let mut of = vec![self.sum()?];
-        while of.len() < FUNCTIONS[function].1 {
+        let mut arguments = vec![self.sum()?];
+        while arguments.len() < FUNCTIONS[function].1 {
             self.needs(',')?;
-            of.push(self.sum()?);
+            arguments.push(self.sum()?);
         }
         self.needs(')')?;
-        Ok(Node::Call(function, of))
+        Ok(Node::Call(function, arguments))
     }
 }
 
@@ -356,8 +356,8 @@ mod tests {
         check("(x", "`)` is missing");
         check("max(x)", "`,` is missing");
         check("sin(x)", "no function `sin`");
-        check("1e99", "`1e99` is no number");
-        check("1.2.3", "`1.2.3` is no number");
+        check("1e99", "`1e99` is not an fp32 number");
+        check("1.2.3", "`1.2.3` is not an fp32 number");
         check("x; asm", "`;` was not expected");
         check("x é", "`é` was not expected");
         check(&"(".repeat(9999), "too deeply");

@@ -12,12 +12,12 @@ pub(super) fn queue(
     y: &Slice<f32>,
     [n, size]: [u32; 2],
 ) -> Result<()> {
-    // SAFETY: every kernel of `kernels/guide` takes (x, y, n, size) and touches what its header says of them, which is what the pair's
-    // `work` allocates; the arrays are kept until the stream has been waited for, and by a graph that captures the launch.
+    // SAFETY: every kernel of `kernels/guide` takes (x, y, n, size) and touches the elements that its header names, which the pair's `work` allocates; the
+    // arrays are kept until the stream has been waited for, and by a graph that captures the launch.
     unsafe { kernel.launch(stream, shape, &[x, y, &n, &size]) }
 }
 
-/// The whole of a buffer.
+/// Returns the whole buffer as a slice.
 pub(super) fn whole(buffer: &Buffer<f32>) -> Slice<f32> {
     buffer.range(..)
 }

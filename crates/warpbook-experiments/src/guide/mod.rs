@@ -24,41 +24,40 @@ use warpbook_record::{
     SweepPoint, count, nearest,
 };
 
-/// A lesson of the guide: the same result in a slow way and in a fast one.
+/// A lesson of the guide: one result, computed in a slow way and in a fast one.
 pub struct Pair {
-    /// Its name, as on the command line.
+    /// Name, as on the command line.
     pub name: &'static str,
-    /// The name of its records.
+    /// Name of its records.
     pub record: &'static str,
-    /// A few words for a heading.
+    /// Title, a few words for a heading.
     pub title: &'static str,
-    /// Summary of what is compared, in a sentence.
+    /// Summary of the comparison, in a sentence.
     pub about: &'static str,
-    /// Why one is faster, in a sentence or two.
+    /// Reason why one is faster, in a sentence or two.
     pub reason: &'static str,
-    /// In which direction the ratio goes on a GPU with fewer SMs and less bandwidth, and why: reasoning, not a measurement.
+    /// Direction of the ratio on a GPU with fewer SMs and less bandwidth, and why: reasoning, not a measurement.
     pub on_a_smaller_gpu: &'static str,
     /// Unit of the sweep, such as "kinds" in "32 kinds of elements".
     axis: &'static str,
     headline: Quantity,
-    /// The sizes of the full sweep; those of the quick suite; the one that charts show first.
+    /// Sizes of the full sweep, sizes of the quick suite, and the size that charts show first.
     sizes: &'static [u64],
     quick: &'static [u64],
     shown: u64,
-    /// The work at a size, on a GPU or (smaller) without.
+    /// Returns the work at a size, on a GPU or (smaller) without.
     work: fn(size: u64, quick: bool) -> Work,
-    /// The input.
+    /// Returns the input.
     input: fn(work: &Work) -> Vec<f32>,
-    /// The output, in f64.
+    /// Returns the expected output, in f64.
     want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
     /// Tolerance of results, relative to an element or to 1; 0 where both halves are exact.
     tolerance: f64,
-    /// The slow way and the fast one whose ratio is the lesson.
+    /// Ids of the slow way and the fast one whose ratio is the lesson.
     pub compared: [&'static str; 2],
-    /// The hardware counters that show why, by their column in [`counters_of`](warpbook_charts::counters_of); empty where the reason is not inside a
-    /// kernel.
+    /// Hardware counters that show the reason, by their column in [`counters_of`](warpbook_charts::counters_of); empty if the reason is not inside a kernel.
     pub counters: &'static [&'static str],
-    /// Records what its ways do over time, where that shows the reason.
+    /// Records the pair's ways over time, if that shows the reason.
     over_time: Option<OverTime>,
     halves: &'static [Half],
 }
@@ -70,7 +69,7 @@ impl std::fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// The pair of a name.
+    /// Returns the pair of a name.
     ///
     /// # Errors
     /// If there is no pair of that name: the error lists the nearest names.
@@ -81,7 +80,7 @@ impl Pair {
         })
     }
 
-    /// The pair that a record is of.
+    /// Returns the pair of a record.
     pub fn of_record(experiment: &str) -> Option<&'static Self> {
         PAIRS.iter().copied().find(|pair| pair.record == experiment)
     }
@@ -91,7 +90,7 @@ impl Pair {
 #[derive(Debug, Clone)]
 pub struct Guide {
     pair: Option<&'static Pair>,
-    /// The sizes of the full sweep where none is set.
+    /// Sizes of the sweep; `None` takes the full sweep.
     sizes: Option<Vec<u64>>,
     quick: bool,
     selection: Selection,
@@ -100,7 +99,7 @@ pub struct Guide {
 selects!(Guide);
 
 impl Guide {
-    /// The pair of a name; see [`PAIRS`].
+    /// Creates the experiment of one pair; see [`PAIRS`].
     ///
     /// # Errors
     /// If there is no pair of that name.
@@ -121,7 +120,7 @@ impl Guide {
         self
     }
 
-    /// Sizes of the sweep, of those that the pair has.
+    /// Sets the sizes of the sweep, which the pair has to have.
     #[must_use]
     pub fn sizes(mut self, sizes: impl IntoIterator<Item = u64>) -> Self {
         self.sizes = Some(sizes.into_iter().collect());
@@ -149,7 +148,7 @@ impl Guide {
         })
     }
 
-    /// The sizes of its pair, as problems.
+    /// Returns the sizes of its pair, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let problems_of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
@@ -167,21 +166,21 @@ impl Guide {
         let headline = pair.headline;
         let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
         quantities.dedup();
-        // What is made for a half is counted; the others have the pair's arrays only.
+        // Memory that a half makes for itself is counted; other halves have the pair's arrays only.
         let counts_memory = pair.halves.iter().any(Half::counts_memory);
         let columns = if counts_memory {
             vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
         } else {
             vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
         };
-        // Copies cross the link to the host, of which no ceiling is measured.
+        // Copies cross the link to the host, whose ceiling is not measured.
         let only_copies = pair.halves.iter().map(Half::rung).all(|r| r.is_driver() || r.is_cpu());
         let levels = if only_copies { Vec::new() } else { Descriptor::default().levels };
         Descriptor {
             headline,
             levels,
             quantities,
-            // By its name, since another framework's rungs come before it where they are merged in.
+            // The baseline is given by name, since merging may put another framework's rungs first.
             baseline: pair.halves.first().map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
             axis: SweepAxis { caption: pair.axis.into(), unit: String::new(), doubling: true },
             columns,
@@ -191,7 +190,7 @@ impl Guide {
         }
     }
 
-    /// The pair, unless there is none or the settings make no sense.
+    /// Returns the pair, or an error if there is none or the settings make no sense.
     fn validated(&self) -> Result<&'static Pair> {
         let Some(pair) = self.pair else {
             let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
@@ -212,7 +211,7 @@ impl Guide {
     }
 }
 
-/// A size on an axis that is named in the plural, as "4 warps per SM" and "1 warp per SM".
+/// Describes a size on an axis with a name in the plural: "4 warps per SM" and "1 warp per SM".
 fn sized(size: u64, axis: &str) -> String {
     let one = |noun: &str| {
         let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
@@ -224,9 +223,9 @@ fn sized(size: u64, axis: &str) -> String {
     }
 }
 
-/// The half of a rung.
+/// Returns the half of a rung.
 fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
-    // A learner's kernel is launched as the rung that it takes the place of.
+    // A learner's kernel is launched as the rung that it replaces.
     let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
     pair.halves.iter().find(|h| h.id == *id)
 }
@@ -234,7 +233,7 @@ fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
 impl Experiment for Guide {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let pair = self.validated()?;
-        // The thousands of launches of such a pair also are too many for CUPTI's profiler.
+        // Such a pair also makes thousands of launches, too many for CUPTI's profiler.
         let uncounted = "The reason of this pair is not inside a kernel: no hardware counters were read.";
         Ok(Plan {
             name: pair.record.into(),
@@ -243,7 +242,7 @@ impl Experiment for Guide {
             inputs: Inputs::of_all("numbers that follow from an element's place, the same on every device"),
             main_problem: self.main_problem(),
             uncounted: pair.counters.is_empty().then(|| uncounted.into()),
-            ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs()))
+            ..settings::plan(self, self.problems(), self.selection.select(self.all_rungs()))
         })
     }
 
@@ -289,7 +288,7 @@ impl Experiment for Guide {
         Ok(Box::new(prepared::Arrays::new(lab, pair, (pair.work)(problem.size(), self.quick), problem.size())?))
     }
 
-    /// The ratio at the size that charts show, and the reason.
+    /// Returns the ratio at the size that charts show, and the reason.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let Some(problem) = self.main_problem() else { return Vec::new() };
         let rungs = measured.slow_and_fast(&problem).map(|(slow, fast)| (&*slow.rung, &*fast.rung));
@@ -362,14 +361,14 @@ occupancy, jit-expression, small-network, loader, precision, layout, power, chec
             Setting {
                 name: "size",
                 value: Some("N[,N..]"),
-                help: "Sizes of the sweep, of those that the pair has; several with commas. [default: all]",
+                help: "Sizes of the sweep that the pair offers; several with commas. [default: all]",
                 set: |e, text| Ok(e.sizes(settings::list(text, settings::parse_count)?)),
                 get: |e| e.sizes.as_ref().map(|s| settings::joined(s.iter().map(u64::to_string))),
             },
             Setting {
                 name: "small",
                 value: None,
-                help: "Little work and few sizes, as with --quick.",
+                help: "Do little work and few sizes, as with --quick.",
                 set: |e, _| Ok(e.quick()),
                 get: |e| e.quick.then(String::new),
             },

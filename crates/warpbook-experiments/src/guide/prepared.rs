@@ -1,4 +1,4 @@
-//! The arrays of one size, and the halves ready to run.
+//! Arrays of one size, and the halves, ready to run.
 
 use super::halves::{Half, How, Program, Work};
 use super::launch::{queue, whole};
@@ -16,7 +16,7 @@ pub(super) struct Arrays {
     pub size: u64,
     pub x: Vec<f32>,
     pub want: Vec<f64>,
-    /// Output of a half on the CPU, or of the host's part of one on the GPU.
+    /// Output of a half on the CPU, or of the host's part of a half on the GPU.
     pub out: RefCell<Vec<f32>>,
     gpu: Option<OnGpu>,
 }
@@ -44,7 +44,7 @@ impl Arrays {
         Ok(Self { pair, work, size, x, want, out, gpu })
     }
 
-    /// The GPU with its copies of the arrays.
+    /// Returns the GPU with its copies of the arrays.
     pub fn on_gpu(&self) -> Result<&OnGpu> {
         Ok(self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?)
     }
@@ -63,7 +63,7 @@ impl Arrays {
         [self.work.n, self.work.argument].map(|v| u32::try_from(v).unwrap_or(u32::MAX))
     }
 
-    /// A kernel with the tile for the size.
+    /// Loads a kernel with the tile for the size.
     fn kernel(&self, on: &OnGpu, half: &Half, spec: &KernelSpec) -> Result<Kernel> {
         let tile = half.tile(spec, self.size).ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
         Ok(on.device.kernel(spec, tile)?)
@@ -79,7 +79,7 @@ impl Arrays {
 
     /// Creates the candidate of one kernel, whose result lies on the device.
     fn by_kernel<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let launch = move || {
             if adds {
                 on.stream.fill(&on.y, 0)?;
@@ -90,10 +90,10 @@ impl Arrays {
         on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details)
     }
 
-    /// Launches `operation` for each number below the size.
+    /// Creates a candidate that launches `operation` for each number below the size.
     fn operations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, in_a_graph: bool) -> Result<Closures<'p>> {
         let shape = kernel.shape(self.work.n);
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let [n, operations] = self.numbers();
         let all = move || -> warpbook_device::Result<()> {
             (0..operations).try_for_each(|number| {
@@ -111,10 +111,10 @@ impl Arrays {
         Ok(closures.poisoning(&on.y).details(details).as_launched())
     }
 
-    /// A sum of products for each output.
+    /// Creates a candidate that computes a sum of products for each output.
     fn sums<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, copied_each: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n / 4);
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let [n, _] = self.numbers();
         let launch = move || {
             let mut out = self.out.borrow_mut();
@@ -135,14 +135,14 @@ impl Arrays {
         on_gpu(&on.stream, launch, move || Ok(self.check(&self.out.borrow()))).details(details).as_launched()
     }
 
-    /// Samples to the device, through the layer, and back.
+    /// Creates a candidate that copies samples to the device, computes the layer, and copies them back.
     fn batches<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, one_by_one: bool) -> Result<Closures<'p>> {
         let samples = self.work.n as usize;
         let batch = if one_by_one { 1 } else { (self.size as usize).clamp(1, samples) };
         let [features, neurons] = [self.x.len(), self.want.len()].map(|len| len / samples);
         let from = on.device.pinned_from(&self.x)?;
         let to: Pinned<f32> = on.device.pinned(self.want.len())?;
-        let details = Details::of(&kernel, kernel.shape((batch * neurons) as u64));
+        let details = Details::of_kernel(&kernel, kernel.shape((batch * neurons) as u64));
         let out = to.range(..);
         let launch = move || {
             for first in (0..samples).step_by(batch) {
@@ -152,12 +152,12 @@ impl Arrays {
                 let shape = kernel.shape((here * neurons) as u64);
                 queue(&on.stream, (&kernel, shape), &x, &y, [here as u32, 0])?;
                 on.stream.copy_to_host(&y, &to.range(first * neurons..(first + here) * neurons))?;
-                // Whoever asked for a sample waits for its result.
+                // The host waits for each sample's result before it sends the next.
                 on.stream.synchronize()?;
             }
             Ok(())
         };
-        // Copies have overwritten the device's input: it is whole again for whoever comes next.
+        // Copies have overwritten the device's input: the check restores it for the next candidate.
         let check = move || {
             on.x.write(&self.x)?;
             Ok(self.check(&out.read()?))
@@ -165,10 +165,10 @@ impl Arrays {
         Ok(on_gpu(&on.stream, launch, check).details(details).as_launched())
     }
 
-    /// y by way of an intermediate array, which is allocated anew each of ten times.
+    /// Creates a candidate that computes y by way of an intermediate array, which is allocated anew each of ten times.
     fn allocations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, pooled: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n);
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let pool = Pool::new(&on.device);
         let launch = move || {
             for _ in 0..10 {
@@ -186,14 +186,14 @@ impl Arrays {
         on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()
     }
 
-    /// x made anew, by all threads of the host, and copied to the device.
+    /// Creates a candidate that makes x anew, by all threads of the host, and copies it to the device.
     fn made<'p>(&'p self, on: &'p OnGpu) -> Closures<'p> {
         let launch = move || on.y.write(&(self.pair.input)(&self.work));
         let check = move || on.y.to_vec().map(|y| self.check(&y)).map_err(Error::from);
         on_gpu(&on.stream, launch, check).poisoning(&on.y).as_launched()
     }
 
-    /// A copy of x to the device, or of y from there.
+    /// Creates a candidate that copies x to the device, or y from it.
     fn copy<'p>(&'p self, on: &'p OnGpu, pinned: bool, to_device: bool) -> Result<Closures<'p>> {
         if !to_device {
             on.y.write(&self.x)?;
@@ -218,7 +218,7 @@ impl Arrays {
 
 impl Prepared for Arrays {
     fn candidate<'p>(&'p self, rung: &Rung, _trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
-        let unknown = || Error::Setting(format!("{} is no rung of the pair {}.", rung.id, self.pair.name));
+        let unknown = || Error::Setting(format!("{} is not a rung of the pair {}.", rung.id, self.pair.name));
         let half = half_of(self.pair, rung).ok_or_else(unknown)?;
         if let How::Cpu { run, .. } = half.how {
             return Ok(Box::new(self.on_cpu(run)));

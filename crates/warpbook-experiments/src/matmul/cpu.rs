@@ -12,12 +12,12 @@ use warpbook_lab::experiment::{Candidate, Checked, Prepared, Trials};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Check, Dtype, Problem, Rung};
 
-/// Seconds that a rung of the CPU may be expected to take for one product.
+/// Seconds that a CPU rung may be expected to take for one product.
 const LIMIT_S: f64 = 4.0;
-/// Multiplications of the reference in f64, beyond which only some rows are compared.
+/// Number of multiplications of the reference in f64 beyond which only some rows are compared.
 const REFERENCE_TERMS: u64 = 1 << 31;
 
-/// Why a rung of the CPU does not run a problem.
+/// Returns the reason why a CPU rung does not run a problem.
 pub(super) fn obstacle(lab: &Lab, body: CpuBody, problem: &Problem) -> Option<String> {
     if problem.dtype != Dtype::F32 {
         return Some(format!("the CPU's rungs are in fp32, not {}", problem.dtype.label()));
@@ -27,7 +27,7 @@ pub(super) fn obstacle(lab: &Lab, body: CpuBody, problem: &Problem) -> Option<St
     (expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.0} s a product"))
 }
 
-/// The matrices of one problem, drawn when the first rung asks for them.
+/// Matrices of one problem, drawn when the first rung asks for them.
 pub(super) struct Matrices<'a> {
     experiment: &'a Matmul,
     sides: [usize; 3],
@@ -36,7 +36,7 @@ pub(super) struct Matrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    pub(super) fn of(experiment: &'a Matmul, product: &Product) -> Self {
+    pub(super) fn new(experiment: &'a Matmul, product: &Product) -> Self {
         let (sides, form) = ([product.m, product.n, product.k].map(|v| v as usize), product.form);
         Self { experiment, sides, transposed: (form.trans_a, form.trans_b), drawn: OnceCell::new() }
     }
@@ -63,7 +63,7 @@ impl<'a> Matrices<'a> {
         }
     }
 
-    /// A rung of the CPU, ready to run.
+    /// Returns a CPU rung that is ready to run.
     pub(super) fn candidate(&self, body: CpuBody) -> OnCpu<'_> {
         let [m, n, _] = self.sides;
         OnCpu { matrices: self, body, c: RefCell::new(vec![f32::NAN; m * n]) }
@@ -85,7 +85,7 @@ impl<'a> Matrices<'a> {
         for (i, (want, magnitude)) in want.iter().zip(&magnitudes).enumerate() {
             let error = (f64::from(c[rows[i / n] * n + i % n]) - want).abs();
             let relative = error / magnitude.max(f64::MIN_POSITIVE);
-            // NaN stays.
+            // A NaN stays.
             worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
             worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
         }
@@ -109,11 +109,11 @@ impl Prepared for Matrices<'_> {
     }
 }
 
-/// A rung of the CPU at one problem.
+/// CPU rung at one problem.
 pub(super) struct OnCpu<'p> {
     matrices: &'p Matrices<'p>,
     body: CpuBody,
-    /// f32 `[m][n]`
+    /// C, f32 `[m][n]`.
     c: RefCell<Vec<f32>>,
 }
 

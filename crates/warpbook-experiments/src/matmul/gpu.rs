@@ -1,4 +1,4 @@
-//! The matrices of one problem on a GPU, and the rungs ready to multiply them.
+//! Matrices of one problem on a GPU, and the rungs that multiply them.
 
 use super::{EMULATED_WORKSPACE, Matmul, cpu, is_standard, launch, product_of};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) enum Way {
     CublasLt(LtPlan),
 }
 
-/// The matrices of one problem.
+/// Matrices of one problem.
 pub(super) struct Matrices<'a> {
     experiment: &'a Matmul,
     device: &'a CudaDevice,
@@ -67,11 +67,11 @@ impl<'a> Matrices<'a> {
         let workspace = if device.is_emulated() { EMULATED_WORKSPACE } else { WORKSPACE_BYTES };
         let workspace = device.zeros(workspace as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
-        let on_cpu = cpu::Matrices::of(experiment, &product);
+        let on_cpu = cpu::Matrices::new(experiment, &product);
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
-    /// The tiles of a row that are tried.
+    /// Returns the tiles of a row that are tried.
     fn wanted_tiles(&self, row: &Row) -> Vec<Tile> {
         let permitted = row.kernel().map(|k| k.tiles.clone()).unwrap_or_default();
         let asked = self.experiment.selection.tile.as_deref();
@@ -86,14 +86,14 @@ impl<'a> Matrices<'a> {
         OnGpu { matrices: self, row: row.clone(), way, choice: None }
     }
 
-    /// The fastest of cuBLASLt's algorithms, of those that give the right result.
+    /// Returns the fastest of cuBLASLt's algorithms that give the right result.
     fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<OnGpu<'_>> {
         let call = self.on_gpu.product.library_call();
         let plans = CublasLt::open(self.device)?.plans(&call, LT_ALGORITHMS, WORKSPACE_BYTES)?;
         let mut right = Vec::new();
         for plan in plans {
             let candidate = self.candidate_of(row, Way::CublasLt(plan));
-            // Some are suggested that the device then refuses.
+            // The device refuses some algorithms that cuBLASLt suggests.
             if is_right(&candidate)? {
                 right.push(candidate);
             }
@@ -109,13 +109,13 @@ impl<'a> Matrices<'a> {
         Ok(best)
     }
 
-    /// Returns the choice of `gemm()`, with the row whose kernel it is.
+    /// Returns the choice of `gemm()`, with the row of its kernel.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
-        let Chosen { row, plan, why } = Chosen::of(&Gemm::untuned(self.device), &self.on_gpu.product)?;
+        let Chosen { row, plan, why } = Chosen::new(&Gemm::untuned(self.device), &self.on_gpu.product)?;
         Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
     }
 
-    /// The fastest tile of a row, or the one that was asked for; the times of all become parts.
+    /// Returns the fastest tile of a row, or the tile that was asked for; the times of all become parts.
     fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
@@ -127,12 +127,12 @@ impl<'a> Matrices<'a> {
             match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
                 Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
                 Err(e) if e.is_sticky() => return Err(e.into()),
-                // As a tile that wants more shared memory than there is.
+                // A tile may need more shared memory than there is.
                 Err(e) => first_error = first_error.or(Some(e)),
             }
         }
         let (best, times) = trials.fastest(&plans.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
-        // Of a sweep the standard size is enough to see what a tile does.
+        // In a sweep, the standard size is enough to show each tile's effect.
         let kept = self.experiment.shapes.len() == 1 || is_standard(&self.problem);
         for (candidate, samples) in plans.iter().zip(times).filter(|_| kept) {
             trials.keep(PartGroup::Tile, candidate.details().tile.unwrap_or_default(), samples.us);
@@ -171,7 +171,7 @@ impl Prepared for Matrices<'_> {
         compile_into_cache(self.device, &jobs);
     }
 
-    /// At three small products, whose edges tell mistakes apart.
+    /// Tries the kernel at three small products, whose edges tell mistakes apart.
     fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
         match self.experiment.row_of(rung) {
             Some(row) => try_small(self.device, &row, self.on_gpu.product.form, limit_s),
@@ -179,7 +179,7 @@ impl Prepared for Matrices<'_> {
         }
     }
 
-    /// Times what a result costs that is wanted on the host: pageable copies to the device and back.
+    /// Times the cost of a result that is needed on the host: pageable copies to the device and back.
     fn extras(&self, lab: &Lab, _: &Run) -> Result<Vec<Part>> {
         fn copies<T: warpbook_device::Element>(
             bench: &Bench,
@@ -188,7 +188,7 @@ impl Prepared for Matrices<'_> {
         ) -> Result<[Vec<f64>; 2]> {
             let host: Vec<Vec<T>> = to.iter().map(|b| b.to_vec()).collect::<warpbook_device::Result<_>>()?;
             let there = bench.cpu(|| to.iter().zip(&host).try_for_each(|(b, h)| b.write(h)))?;
-            // Into memory that has been used before: to find fresh pages would take longer than the copy.
+            // The copy goes into memory that was used before: getting fresh pages would take longer than the copy.
             let mut result = from.to_vec()?;
             let back = bench.cpu(|| from.read(&mut result))?;
             Ok([there.us, back.us])
@@ -205,7 +205,7 @@ impl Prepared for Matrices<'_> {
             (Storage::Bf16(a), Storage::Bf16(b), Storage::Bf16(c)) => copies(&bench, &[a, b], c)?,
             _ => return Ok(Vec::new()),
         };
-        // They are the same whatever rung computes in between.
+        // The copies cost the same whatever rung computes in between.
         let part = |(name, samples_us): (&str, Vec<f64>)| Part {
             rung: String::new(),
             problem: self.problem.clone(),
@@ -217,9 +217,9 @@ impl Prepared for Matrices<'_> {
     }
 }
 
-/// The plan that costs choose for a product.
+/// Plan that costs choose for a product.
 pub(super) struct Chosen {
-    /// The row whose kernel it is.
+    /// Row of the kernel.
     pub(super) row: Row,
     pub(super) plan: Arc<Plan>,
     /// Rung, tile and reason, in a sentence.
@@ -228,7 +228,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// Prepares the choice of a handle, for arrays that begin at multiples of 16 bytes.
-    pub(super) fn of(gemm: &Gemm, product: &Product) -> Result<Self> {
+    pub(super) fn new(gemm: &Gemm, product: &Product) -> Result<Self> {
         let choice = gemm.choice(product)?;
         let plan = gemm.plan(product, [true; 2])?;
         let why = if plan.rung() == choice.row.rung.id {
@@ -243,13 +243,13 @@ impl Chosen {
     }
 }
 
-/// Two sentences, or the one that is there.
+/// Joins two sentences, or returns the one that is there.
 fn joined(first: &Option<String>, second: Option<String>) -> Option<String> {
     let both: Vec<&str> = [first.as_deref(), second.as_deref()].into_iter().flatten().collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-/// A rung on the GPU at one problem.
+/// Rung on the GPU at one problem.
 struct OnGpu<'p> {
     matrices: &'p Matrices<'p>,
     row: Row,
@@ -262,7 +262,7 @@ impl Candidate for OnGpu<'_> {
         Some(&self.matrices.on_gpu.stream)
     }
 
-    /// NaNs in C.
+    /// Fills C with NaNs.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.matrices.on_gpu.stream.synchronize()?;
         self.matrices.on_gpu.c.fill_bytes(0xff)
@@ -317,7 +317,7 @@ pub(crate) fn as_check(v: &Verdict) -> Check {
     }
 }
 
-/// Tries a learner's kernel at small products, where what is wrong can be told.
+/// Tries a learner's kernel at small products, which show what is wrong with it.
 fn try_small(device: &CudaDevice, row: &Row, form: Form, limit_s: f64) -> Result<()> {
     for tile in row.kernel().iter().flat_map(|k| k.tiles.first()) {
         match rehearse(device, row, tile, form, limit_s)? {

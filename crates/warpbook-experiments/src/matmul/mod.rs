@@ -22,7 +22,7 @@ use warpbook_record::{
     Quantity, Run, Rung, SweepAxis,
 };
 
-/// The largest edge: products and their references are counted in 32 bits a side.
+/// Largest edge: products and their references are counted in 32 bits a side.
 const MAX_EDGE: u64 = 1 << 20;
 /// The most multiplications of a product in the emulator, and the product where none of the settings has so few.
 const MOST_EMULATED: u64 = 1 << 19;
@@ -33,15 +33,15 @@ const EMULATED_WORKSPACE: u64 = 1 << 20;
 /// its warm-up, its checks and its samples.
 const LIMIT_S: f64 = 1.0;
 
-/// The kernel of a product that was measured: the copies come before it, and what adds the sums of a k in parts after it.
+/// Returns the kernel that computed a measured product: copies come before it, and the kernel that adds up a split k after it.
 pub fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
     m.kernels.iter().rfind(|k| k.entry != SUM_PARTS_ENTRY)
 }
 
-/// A shape, a type, and whether A and B are stored transposed.
+/// Shape, type, and whether A and B are stored transposed.
 type Also = ((u64, u64, u64), Dtype, (bool, bool));
 
-/// The rungs of the published record for the networks' layers.
+/// Rungs of the published record for the networks' layers.
 const OF_LAYERS: [&str; 3] = ["as_chosen", "cublas", "cublaslt"];
 
 /// The experiment, with its settings.
@@ -78,20 +78,20 @@ selects!(Matmul);
 seeded!(Matmul, "Key of the random numbers.");
 
 impl Matmul {
-    /// The defaults: 4096 x 4096 x 4096 in fp32 and bf16, every rung, each with the fastest of its tiles.
+    /// Creates the default experiment: 4096 x 4096 x 4096 in fp32 and bf16, every rung, each with the fastest of its tiles.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The sizes of the quick suite.
+    /// Creates the experiment with the sizes of the quick suite.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().shapes([(256, 256, 256), (512, 512, 512), (1000, 1000, 1000)])
     }
 
-    /// The shapes and types of the published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16, and in bf16 those that no tile was chosen
-    /// for, also with B transposed.
+    /// Creates the experiment with the shapes and types of the published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16, and in bf16 the
+    /// shapes that no tile was chosen for, also with B transposed.
     #[must_use]
     pub fn sweep() -> Self {
         let cubes = SHAPES.into_iter().filter(|(m, n, k)| m == n && n == k);
@@ -101,8 +101,8 @@ impl Matmul {
         Self { also, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
     }
 
-    /// The products of the networks' linear layers, forward and both gradients, in fp16 and bf16: what `gemm` chooses, and the libraries. The published
-    /// record has them too.
+    /// Creates the experiment with the products of the networks' linear layers, forward and both gradients, in fp16 and bf16: by the choice of `gemm`, and by
+    /// the libraries. The published record has them too.
     #[must_use]
     pub fn layers() -> Self {
         let also = LAYERS.into_iter().flat_map(|(images, inputs, outputs)| {
@@ -115,7 +115,7 @@ impl Matmul {
         Self { also: also.collect(), ..Self::default().shapes([]).transfers(false).rungs(OF_LAYERS) }
     }
 
-    /// Only the rows that the tuner tries, and the libraries.
+    /// Creates the experiment with the rows that the tuner tries, and the libraries.
     #[must_use]
     pub fn tuning() -> Self {
         let mut this = Self::default().transfers(false);
@@ -123,14 +123,14 @@ impl Matmul {
         this
     }
 
-    /// Sizes (m, n, k) of each product, from 1 up: C is m x n, each of its elements a sum of k terms.
+    /// Sets the sizes (m, n, k) of each product, from 1 up: C is m x n, each of its elements a sum of k terms.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = (u64, u64, u64)>) -> Self {
         self.shapes = shapes.into_iter().collect();
         self
     }
 
-    /// Types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
+    /// Sets the types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
@@ -144,7 +144,7 @@ impl Matmul {
         self
     }
 
-    /// Shape and type of each product, and how it is stored.
+    /// Returns shape and type of each product, and how it is stored.
     fn products(&self) -> Vec<Also> {
         let crossed = self.dtypes.iter().flat_map(|d| self.shapes.iter().map(move |s| (*s, *d, self.transposed)));
         crossed.chain(self.also.iter().copied()).collect()
@@ -164,7 +164,7 @@ impl Matmul {
         self
     }
 
-    /// Sets whether every tile of a rung is tried, and the fastest kept; else the first is taken.
+    /// Sets whether every tile of a rung is tried, and the fastest kept; otherwise the first is taken.
     #[must_use]
     pub fn tiles(mut self, tiles: bool) -> Self {
         self.tiles = tiles;
@@ -200,7 +200,8 @@ impl Matmul {
         Some(Row { rung: rung.clone(), ..base.clone() })
     }
 
-    /// The tile of a rung that was asked for; else the one that `gemm` would take if this rung were its only one; else the row's first.
+    /// Returns the tile of a rung: the one that was asked for; otherwise the one that `gemm` would take if this rung were its only one; otherwise the row's
+    /// first.
     #[must_use]
     pub fn tile_by_costs(&self, rung: &Rung, problem: &Problem, info: &DeviceInfo, tuned: &Findings) -> Option<String> {
         let row = self.row_of(rung)?;
@@ -213,7 +214,7 @@ impl Matmul {
         chosen.or_else(|| kernel.tiles.first().map(|t| t.id.to_string()))
     }
 
-    /// An error unless the matrices, the reference and the workspaces fit into the device's memory, or the host's.
+    /// Returns an error unless the matrices, the reference and the workspaces fit into the device's memory, or the host's.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let Some((m, n, _)) = shape_of(problem) else { return Ok(()) };
         let elements = m.saturating_mul(n);
@@ -235,7 +236,7 @@ impl Matmul {
         Ok(())
     }
 
-    /// Its products, as problems.
+    /// Returns its products, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.products().into_iter().map(|product| self.problem(product)).collect()
@@ -265,7 +266,7 @@ impl Matmul {
         }
     }
 
-    /// An error unless the settings make sense, and the lab's device can hold the matrices.
+    /// Returns an error unless the settings make sense, and the lab's device can hold the matrices.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.products().is_empty() {
@@ -275,7 +276,7 @@ impl Matmul {
         }
         for product @ ((m, n, k), dtype, _) in self.products() {
             if !matches!(dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
-                return setting(format!("There is no product in {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
+                return setting(format!("Unsupported type {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
             }
             if m.min(n).min(k) == 0 || m.max(n).max(k) > MAX_EDGE {
                 return setting(format!("{m} x {n} x {k}: each size is from 1 to {MAX_EDGE}."));
@@ -294,9 +295,9 @@ impl Experiment for Matmul {
             title: "Matrix product".into(),
             descriptor: Self::descriptor(),
             inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type"),
-            // In the type that the ladder ends with, where it is there.
+            // The main problem has the type that the ladder ends with, if it is there.
             main_problem: problems.iter().filter(|p| is_standard(p)).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
     }
 
@@ -332,7 +333,7 @@ impl Experiment for Matmul {
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match lab.device().cuda() {
             Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
-            None => Box::new(cpu::Matrices::of(self, &product_of(problem)?)),
+            None => Box::new(cpu::Matrices::new(self, &product_of(problem)?)),
         })
     }
 }
@@ -342,7 +343,7 @@ impl Configurable for Matmul {
     const ABOUT: &'static str = "Matrix product: C = A B, from three loops to tensor cores";
     const DETAILS: &'static str = "\
 Matrix product: C = A B, C being m x n and each of its elements a sum of k terms. A and B hold Gaussian numbers, rounded \
-to their type; sums are in fp32. Each rung is held against the product in f64, every element, and then timed; those that \
+to their type; sums are in fp32. Every element of each rung is compared with the product in f64, and the rung is then timed; those that \
 are close to the fastest, NVIDIA's libraries among them, are timed in turn, so that all see the same clocks.";
     const EXAMPLES: &'static str = "\
   warpbook run matmul --quick
@@ -365,8 +366,8 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "shape",
                 value: Some("MxNxK[,..]"),
-                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; none: only those of \
-                       --also. [default: 4096, with --quick 256,512,1000]",
+                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; `none` for those of \
+                       --also alone. [default: 4096, with --quick 256,512,1000]",
                 set: |e, text| Ok(if text == "none" { e.shapes([]) } else { e.shapes(list(text, parse_shape)?) }),
                 get: |e| {
                     Some(if e.shapes.is_empty() { "none".into() } else { joined(e.shapes.iter().map(shape_text)) })
@@ -382,7 +383,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "also",
                 value: Some("MxNxK:TYPE[:AB][,..]"),
-                help: "More products, each with its own type, such as 4096:tf32, and with n or t for A and for B where one is stored transposed: \
+                help: "More products, each with its own type, such as 4096:tf32, and with n or t for A and for B if one is stored transposed: \
                        512x128x9216:fp16:nt.",
                 set: |mut e, text| {
                     e.also = list(text, parse_product)?;
@@ -396,14 +397,14 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "layers",
                 value: None,
-                help: "The products of the networks' linear layers, forward and both gradients, in fp16 and bf16, by what gemm chooses and the libraries.",
+                help: "Measure the products of the networks' linear layers, forward and both gradients, in fp16 and bf16: gemm's choice and the libraries.",
                 set: |e, _| Ok(Self { seed: e.seed, ..Self::layers() }),
                 get: |_| None,
             },
             Setting {
                 name: "trans-a",
                 value: None,
-                help: "A is stored transposed, k x m.",
+                help: "Store A transposed, k x m.",
                 set: |mut e, _| {
                     e.transposed.0 = true;
                     Ok(e)
@@ -413,7 +414,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "trans-b",
                 value: None,
-                help: "B is stored transposed, n x k.",
+                help: "Store B transposed, n x k.",
                 set: |mut e, _| {
                     e.transposed.1 = true;
                     Ok(e)
@@ -445,7 +446,7 @@ fn shape_text((m, n, k): &(u64, u64, u64)) -> String {
     format!("{m}x{n}x{k}")
 }
 
-/// A shape and a type, and where a matrix is stored transposed how both are: 4096:tf32, 4096:bf16:nt.
+/// Parses a shape and a type, with the storage of both if one is transposed: 4096:tf32, 4096:bf16:nt.
 fn parse_product(text: &str) -> Result<Also, String> {
     let why = || {
         format!(
@@ -472,7 +473,7 @@ fn product_text((shape, dtype, (a, b)): &Also) -> String {
     format!("{}:{}{stored}", shape_text(shape), dtype.label())
 }
 
-/// Why a rung is left out at a size, going by its best rate in this type at those before.
+/// Returns the reason why a rung is left out at a size, going by its best rate in this type at earlier sizes.
 fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     let same = |m: &&Measurement| m.rung == rung.id && m.problem.dtype == problem.dtype && m.is_valid();
     let rate = so_far.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
@@ -480,12 +481,12 @@ fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
 }
 
-/// True if a product is the cube that is measured when no shape is asked for.
+/// Returns true if a product is the cube that is measured when no shape is asked for.
 fn is_standard(problem: &Problem) -> bool {
     shape_of(problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE))
 }
 
-/// The product of a problem of this experiment.
+/// Returns the product of a problem of this experiment.
 fn product_of(problem: &Problem) -> Result<Product> {
     Product::try_from(problem).map_err(|malformed| Error::Setting(malformed.to_string()))
 }
@@ -524,15 +525,15 @@ mod tests {
             experiment.tile_by_costs(&rung, &problem, &h200, &Findings::default())
         };
         let product = |edge| Matmul::new().shapes([(edge, edge, edge)]).dtypes([Dtype::Bf16]);
-        // Those that `gemm` takes where the choice is the same rung (`warpbook-nn`'s tests of `choose`).
+        // `gemm` takes these tiles where it chooses the same rung (`warpbook-nn`'s tests of `choose`).
         assert_eq!(tile(&product(4096), "14_overlapped_store").as_deref(), Some("128x256s4c2g8"));
         assert_eq!(tile(&product(1024), "15b_small_tiles").as_deref(), Some("128x64s8k1"));
-        // It depends on the size, also of a rung that is not chosen there.
+        // The tile depends on the size, also for a rung that is not chosen there.
         assert_ne!(tile(&product(512), "14_overlapped_store"), tile(&product(8192), "14_overlapped_store"));
-        // Without costs the first; of a rung without tiles none.
+        // Without costs it is the first tile; a rung without tiles has none.
         assert_eq!(tile(&product(2048), "11_wgmma_tma").as_deref(), Some("128x128s4"));
         assert_eq!(tile(&product(2048), "cublas"), None);
-        // The one that was asked for, of the rungs that have it.
+        // A tile that was asked for is taken by the rungs that have it.
         let asked = product(2048).tile("128x128s6c2g8");
         assert_eq!(tile(&asked, "14_overlapped_store").as_deref(), Some("128x128s6c2g8"));
         assert_eq!(tile(&asked, "11_wgmma_tma").as_deref(), Some("128x128s4"));
@@ -545,7 +546,7 @@ mod tests {
             assert!(tried.iter().any(|r| r.id == row.rung.id), "{}", row.rung.id);
         }
         assert!(tried.iter().any(|r| r.id == "16_tf32_registers") && tried.iter().any(Rung::is_library));
-        // What is chosen is no candidate.
+        // The rung of `gemm`'s choice is not one of the candidates.
         let is_choice = |r: &Rung| matches!(r.runner, Runner::Chosen(_));
         assert!(!tried.iter().any(is_choice) && Experiment::rungs(&Matmul::new()).iter().any(is_choice));
     }

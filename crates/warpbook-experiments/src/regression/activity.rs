@@ -1,5 +1,4 @@
-//! Recording of the GPU's activity in an epoch, for the rungs that launch kernels for each epoch. It is made after everything was timed, so that
-//! nothing that is timed has a profiler next to it.
+//! Recording of the GPU's activity in an epoch, for the rungs that launch kernels for each epoch. It comes after all timing, so that no profiler disturbs it.
 
 use super::Regression;
 use super::prepared::Points;
@@ -9,7 +8,7 @@ use warpbook_lab::activity::{Recording, Timelines};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Problem, Run, Rung, Runner};
 
-/// Epochs of a recorded descent: none of them logs its loss, so that all do the same.
+/// Epochs of a recorded descent: none of them logs its loss, so that all do the same work.
 const EPOCHS: u64 = 9;
 const _: () = assert!(EPOCHS < LOG_EVERY);
 
@@ -21,7 +20,7 @@ fn wanted<'r>(experiment: &Regression, run: &'r Run, problem: &Problem) -> Vec<&
     run.rungs.iter().filter(is_ours).filter(by_epoch).filter(is_sound).collect()
 }
 
-/// The spans of an epoch of each.
+/// Records the spans of an epoch of each rung.
 pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, run: &Run) -> Result<Timelines> {
     let mut found = Timelines::default();
     let Some(problem) = run.main_problem().filter(|p| experiment.wants_parts(p)) else { return Ok(found) };
@@ -29,7 +28,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     if rungs.is_empty() {
         return Ok(found);
     }
-    // The same points, fewer epochs.
+    // The points stay, with fewer epochs.
     let short = Regression { epochs: EPOCHS, ..experiment.clone() };
     let points = Points::draw(&short, lab, problem)?;
     let recorder = Recorder::start(device)?;
@@ -45,7 +44,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     Ok(found)
 }
 
-/// A descent, after one that loads what is loaded at the first launch; a graph is captured while the recorder looks on.
+/// Records a descent, after one that loads everything that the first launch loads; the recorder sees the graph's capture.
 fn recorded(recorder: &Recorder, points: &Points<'_>, rung: &Rung) -> Result<Recording> {
     let descender = points.descender(rung)?;
     for _ in 0..2 {

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 /// Lanes of a loop; the compiler turns them into vector registers.
 const LANES: usize = 32;
-/// Points whose sums are kept in f32 before they are added up in f64.
+/// Number of points whose sums are kept in f32 before they are added up in f64.
 const BLOCK: usize = 4096;
-/// Points a thread takes at a time.
+/// Number of points that a thread takes at a time.
 const CHUNK: usize = 1 << 16;
 
 /// Sums of err^2 and err over points, then of err x for each feature.
@@ -57,7 +57,7 @@ fn block_of_one(x: &[f32], y: &[f32], w: f32, b: f32) -> Sums {
 
 static ONES: [f32; BLOCK] = [1.0; BLOCK];
 
-/// Feature by feature, while the block's errors stay in L1.
+/// Sums feature by feature, while the block's errors stay in L1.
 fn block_of_many(x: &[&[f32]], y: &[f32], points: Range<usize>, weights: &[f32]) -> Sums {
     let (b, y) = (weights[x.len()], &y[points.clone()]);
     let mut errors: Vec<f32> = y.iter().map(|y| b - y).collect();
@@ -98,12 +98,12 @@ pub(crate) enum Threads {
 /// Result of a descent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Descent {
-    /// A weight for each feature, then b.
+    /// Weights, one a feature, then b.
     pub(crate) weights: Vec<f32>,
     pub(crate) losses: Vec<f32>,
 }
 
-/// `epochs` steps over the training points from these weights, b last.
+/// Makes `epochs` steps over the training points from these weights, b last.
 pub(crate) fn descend(
     points: Columns<'_>,
     start: &[f32],
@@ -118,7 +118,7 @@ pub(crate) fn descend(
     for epoch in 1..=epochs {
         let sums = match threads {
             Threads::One => pass(points, 0..count, &weights),
-            // Collected in order: the sums do not depend on who was first.
+            // Sums are collected in order, so that they do not depend on which thread was first.
             Threads::All => {
                 let starts: Vec<usize> = (0..count).step_by(CHUNK).collect();
                 let parts: Vec<Sums> = starts
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn both_loops_descend_as_the_reference_does() {
-        // Odd sizes: with and without a rest behind the lanes, the blocks and the chunks.
+        // Odd sizes, with and without a rest behind the lanes, the blocks and the chunks.
         for (points, features) in
             [(2u64, 1u64), (37, 1), (5119, 1), (81_921, 1), (200_003, 1), (3, 2), (5119, 5), (100_003, 17)]
         {
@@ -155,7 +155,7 @@ mod tests {
             let mut start = vec![0.83f32; features as usize];
             start.push(0.7645);
             let exact: Vec<f64> = start.iter().map(|v| f64::from(*v)).collect();
-            let want = Statistics::of((&x, y)).descend(&exact, 0.01, 50, 10);
+            let want = Statistics::from_points((&x, y)).descend(&exact, 0.01, 50, 10);
             for threads in [Threads::One, Threads::All] {
                 let got = descend((&x, y), &start, 0.01, 50, 10, threads);
                 for (got, want) in got.weights.iter().zip(&want.weights) {

@@ -1,4 +1,4 @@
-//! The points: drawn by Philox, in shuffled order, the same bits wherever they are drawn.
+//! Points of the regression, drawn by Philox in shuffled order, with the same bits on every device.
 
 use rayon::prelude::*;
 use warpbook_data::parallel::collect;
@@ -12,24 +12,24 @@ pub struct DataSet {
     pub x: Vec<Vec<f32>>,
     /// Observed values, f32 `[points]`.
     pub y: Vec<f32>,
-    /// Training points.
+    /// Number of training points.
     pub train: usize,
 }
 
 /// Features f32 `[features][points]`, and y f32 `[points]`.
 pub(crate) type Columns<'a> = (&'a [&'a [f32]], &'a [f32]);
 
-/// One feature before it is shuffled: from `low` on, `step` between neighbours, and at most `below_high`.
+/// Evenly spaced feature before it is shuffled: values begin at `low`, `step` apart, and are at most `below_high`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spaced {
     pub low: f64,
     pub step: f64,
-    /// The largest float below the range's end, which keeps the interval half open after rounding.
+    /// Largest float below the range's end, which keeps the interval half open after rounding.
     pub below_high: f32,
 }
 
 impl Spaced {
-    pub(crate) fn of(line: &Line, points: u64) -> Self {
+    pub(crate) fn new(line: &Line, points: u64) -> Self {
         let (low, high) = (f64::from(line.range.0), f64::from(line.range.1));
         Self { low, step: (high - low) / points as f64, below_high: line.range.1.next_down() }
     }
@@ -37,7 +37,7 @@ impl Spaced {
 
 /// Returns the number of training points among `points`: 80 %, rounded down.
 pub(crate) fn train_points(points: u64) -> u64 {
-    // Four fifths without the overflow of 4 n.
+    // This is four fifths without the overflow of 4 n.
     points / 5 * 4 + points % 5 * 4 / 5
 }
 
@@ -54,7 +54,7 @@ impl DataSet {
         let train = train_points(points) as usize;
         let (w, b) = line.truth;
         if features == 1 {
-            let Spaced { low, step, below_high } = Spaced::of(line, points);
+            let Spaced { low, step, below_high } = Spaced::new(line, points);
             let point = |j: u64| {
                 let i = permute(seed, j, points);
                 let x = ((low + i as f64 * step) as f32).min(below_high);
@@ -66,7 +66,7 @@ impl DataSet {
         }
         let streams = 1..=u32::try_from(features).unwrap_or(u32::MAX);
         let x: Vec<Vec<f32>> = streams.map(|j| collect(points as usize, &|i| gaussian(seed, i as u64, j))).collect();
-        // In the order of the kernel: b first, then a feature after the other, then the noise.
+        // Draws are in the kernel's order: b first, then one feature after the other, then the noise.
         let seen = |i: usize| {
             let line = x.iter().enumerate().fold(b, |line, (j, xj)| line + true_weight(w, j) * xj[i]);
             line + noise * gaussian(seed, i as u64, 0)
@@ -75,20 +75,20 @@ impl DataSet {
         Self { x, y, train }
     }
 
-    /// The training points (x, y).
+    /// Returns the training points (x, y).
     #[must_use]
     pub fn training(&self) -> (Vec<&[f32]>, &[f32]) {
         (self.x.iter().map(|x| &x[..self.train]).collect(), &self.y[..self.train])
     }
 
-    /// The test points (x, y).
+    /// Returns the test points (x, y).
     #[must_use]
     pub fn test(&self) -> (Vec<&[f32]>, &[f32]) {
         (self.x.iter().map(|x| &x[self.train..]).collect(), &self.y[self.train..])
     }
 }
 
-/// The weight of a feature that several are drawn around: w, -w/2, w/3, -w/4 ...
+/// Returns a feature's weight in the line that points with several features are drawn around: w, -w/2, w/3, -w/4 ...
 fn true_weight(w: f32, feature: usize) -> f32 {
     let sign = if feature.is_multiple_of(2) { 1.0 } else { -1.0 };
     sign * w / (feature + 1) as f32
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((x[0], x[500]), (-5.0, 0.0));
         assert!(x[999] < 5.0 && x.windows(2).all(|p| (p[1] - p[0] - 0.01).abs() < 1e-5));
         assert!(set.x[0].iter().zip(&set.y).all(|(x, y)| *y == -2.0 * x + 0.5));
-        // The default is drawn as it was before there was another.
+        // The default line draws the same bits as before other lines could be set.
         let (usual, bits) =
             (DataSet::draw(7, 1, 0.1, 1), |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
         let spaced = (0..7).map(|i| ((i as f64 * (10.0 / 7.0)) as f32).min(9.999_999)).collect::<Vec<_>>();

@@ -19,14 +19,14 @@ use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joi
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_record::{ChartKind, Column, Descriptor, Inputs, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
-/// The most epochs: each is two nodes of a graph.
+/// Maximum number of epochs: each is two nodes of a graph.
 const MAX_EPOCHS: u64 = 10_000;
-/// The most points, whatever the memory.
+/// Maximum number of points, whatever the memory.
 const MAX_POINTS: u64 = 1 << 40;
 /// Points and epochs for the emulator.
 const EMULATED_POINTS: u64 = 3000;
 const EMULATED_EPOCHS: u64 = 20;
-/// The work of data sets with several features, in a record's inputs.
+/// Name of the work with several features, in a record's inputs.
 const SEVERAL: &str = "several features";
 
 /// The experiment, with its settings; the defaults are those of its published record.
@@ -69,32 +69,32 @@ selects!(Regression);
 seeded!(Regression, "Key of the random numbers.");
 
 impl Regression {
-    /// The defaults: 5 M points, 200 epochs, learning rate 0.01, noise 0.1, every rung.
+    /// Creates the default experiment: 5 M points, 200 epochs, learning rate 0.01, noise 0.1, every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The sizes of the quick suite: seconds on a GPU, well under a minute on two cores.
+    /// Creates the experiment with the sizes of the quick suite: seconds on a GPU, well under a minute on two cores.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().points([100_000, 500_000, 1_000_000, 5_000_000])
     }
 
-    /// The sizes of the published sweep: 100 k to 200 M points with one feature, and 5 M points with 16.
+    /// Creates the experiment with the sizes of the published sweep: 100 k to 200 M points with one feature, and 5 M points with 16.
     #[must_use]
     pub fn sweep() -> Self {
         Self::default().points(SWEEP_POINTS).also(STANDARD_POINTS, STANDARD_FEATURES)
     }
 
-    /// Points of each data set, test points included: at least 2.
+    /// Sets the points of each data set, test points included: at least 2.
     #[must_use]
     pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
         self.points = points.into_iter().collect();
         self
     }
 
-    /// Features of a point, and so weights apart from b: 1 to 256.
+    /// Sets the features of a point, and thereby the weights apart from b: 1 to 256.
     #[must_use]
     pub fn features(mut self, features: u64) -> Self {
         self.features = features;
@@ -108,40 +108,40 @@ impl Regression {
         self
     }
 
-    /// Points and features of each data set.
+    /// Returns points and features of each data set.
     fn sizes(&self) -> Vec<(u64, u64)> {
         self.points.iter().map(|p| (*p, self.features)).chain(self.also.iter().copied()).collect()
     }
 
-    /// Passes over the training points: 1 to 10,000.
+    /// Sets the passes over the training points: 1 to 10,000.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Step width of the descent, above 0.
+    /// Sets the step width of the descent, above 0.
     #[must_use]
     pub fn learning_rate(mut self, learning_rate: f32) -> Self {
         self.learning_rate = learning_rate;
         self
     }
 
-    /// Standard deviation of the noise on y, from 0.
+    /// Sets the standard deviation of the noise on y, from 0.
     #[must_use]
     pub fn noise(mut self, noise: f32) -> Self {
         self.noise = noise;
         self
     }
 
-    /// Weights before the first epoch: w and b. With several features each of them begins at w.
+    /// Sets the weights before the first epoch: w and b. With several features each of them begins at w.
     #[must_use]
     pub fn start(mut self, w: f32, b: f32) -> Self {
         self.line.start = (w, b);
         self
     }
 
-    /// The line that the points are drawn around: y = w x + b. With several features their weights are w, -w/2, w/3, -w/4 and so on.
+    /// Sets the line that the points are drawn around: y = w x + b. With several features their weights are w, -w/2, w/3, -w/4 and so on.
     #[must_use]
     pub fn truth(mut self, w: f32, b: f32) -> Self {
         self.line.truth = (w, b);
@@ -162,7 +162,7 @@ impl Regression {
         self
     }
 
-    /// Sets whether the parts of an epoch are timed apart as well.
+    /// Sets whether the parts of an epoch are also timed separately.
     #[must_use]
     pub fn parts(mut self, parts: bool) -> Self {
         self.parts = parts;
@@ -202,19 +202,19 @@ impl Regression {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// The row of a rung, or of the one that it is a variant of.
+    /// Returns the row of a rung, or of the rung that it is a variant of.
     fn row_of(&self, rung: &Rung) -> Option<&RegressionRow> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         self.rows.iter().find(|r| r.rung.id == *id)
     }
 
-    /// Parts are timed at the standard size, or at the only one.
+    /// Returns true if parts are timed at a problem: at the standard size, or at the only one.
     fn wants_parts(&self, problem: &Problem) -> bool {
         let one_feature = problem.count("features").is_none();
         self.parts && one_feature && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
     }
 
-    /// An error unless start, true line and range are numbers that a descent can begin with.
+    /// Returns an error unless start, true line and range are numbers that a descent can begin with.
     fn validate_line(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let Line { start, truth, range } = self.line;
@@ -237,11 +237,11 @@ impl Regression {
         Ok(())
     }
 
-    /// An error unless the points fit into the memory of the device, and of the host for the reference.
+    /// Returns an error unless the points fit into the memory of the device, and of the host for the reference.
     fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
         let bytes = points.saturating_mul(4 * (features + 1));
         if let Some(device) = lab.device().cuda() {
-            // All points; pred and err of the training points for the unfused rung.
+            // The memory is for all points; the unfused rung has pred and err of the training points, too.
             let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
             device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
         }
@@ -257,7 +257,7 @@ impl Regression {
         Ok(())
     }
 
-    /// Its data sets, as problems.
+    /// Returns its data sets, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.sizes().into_iter().map(|s| self.problem(s)).collect()
@@ -297,7 +297,7 @@ impl Regression {
         }
     }
 
-    /// An error unless the settings make sense, and the lab's device can hold the points.
+    /// Returns an error unless the settings make sense, and the lab's device can hold the points.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let sizes = self.sizes();
@@ -348,7 +348,7 @@ impl Experiment for Regression {
             descriptor: Self::descriptor(),
             inputs: self.inputs(),
             main_problem: problems.iter().find(standard).cloned(),
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
     }
 
@@ -404,7 +404,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "points",
                 value: Some("N[,N..]"),
-                help: "Points of a data set, test points included; several with commas. k, M and G and underscores are read: 100k, \
+                help: "Points of a data set, test points included; several with commas. k, M, G and underscores are understood: 100k, \
                        5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]",
                 set: |e, text| Ok(e.points(list(text, parse_count)?)),
                 get: |e| Some(joined(e.points.iter().map(u64::to_string))),
@@ -412,7 +412,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "features",
                 value: Some("N"),
-                help: "Features of a point, and so weights apart from b; 1 to 256. [default: 1]",
+                help: "Features of a point, which have a weight each apart from b; 1 to 256. [default: 1]",
                 set: |e, text| Ok(e.features(parse_count(text)?)),
                 get: |e| (e.features != 1).then(|| e.features.to_string()),
             },
@@ -469,7 +469,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "range",
                 value: Some("MIN,MAX"),
-                help: "Where x is evenly spaced, with one feature: from MIN on, below MAX. [default: 0,10]",
+                help: "Range of x, evenly spaced, with one feature: from MIN on, below MAX. [default: 0,10]",
                 set: |e, text| parse_pair(text).map(|(min, max)| e.range(min, max)),
                 get: |e| pair(e.line.range, RANGE),
             },
@@ -486,7 +486,7 @@ checked against the same descent in f64.";
     }
 }
 
-/// Points and features: 5Mx16.
+/// Parses points and features: 5Mx16.
 fn parse_size(text: &str) -> Result<(u64, u64), String> {
     let (points, features) = text
         .split_once(['x', 'X', '×'])
@@ -494,7 +494,7 @@ fn parse_size(text: &str) -> Result<(u64, u64), String> {
     Ok((parse_count(points)?, parse_count(features)?))
 }
 
-/// Two numbers: 0.83,0.7645.
+/// Parses two numbers: 0.83,0.7645.
 fn parse_pair(text: &str) -> Result<(f32, f32), String> {
     match list(text, parse_real)?[..] {
         [first, second] => Ok((first, second)),
@@ -502,7 +502,7 @@ fn parse_pair(text: &str) -> Result<(f32, f32), String> {
     }
 }
 
-/// Two numbers as [`parse_pair`] reads them; `None` of those that are the usual ones.
+/// Formats two numbers as [`parse_pair`] reads them; `None` for the defaults.
 fn pair(own: (f32, f32), usual: (f32, f32)) -> Option<String> {
     (own != usual).then(|| format!("{},{}", own.0, own.1))
 }

@@ -1,4 +1,4 @@
-//! The points of one problem, and its rungs ready to run on them.
+//! Points of one problem, and its rungs, ready to run on them.
 
 use super::Regression;
 use super::cpu::{self, Descent, Threads};
@@ -13,7 +13,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Repeated, 
 use warpbook_lab::{Event, Lab, Result};
 use warpbook_record::{Check, Dtype, LossPoint, Part, PartGroup, Problem, Run, Rung, TrainLog};
 
-/// Points of one problem, and the descent that every rung is checked by.
+/// Points of one problem, and the descent that every rung is compared with.
 pub(super) struct Points<'a> {
     experiment: &'a Regression,
     lab: &'a Lab,
@@ -36,12 +36,12 @@ impl<'a> Points<'a> {
             }
             Device::Cpu(_) => None,
         };
-        // The reference is of what the kernels will read, not of what they should have been given.
+        // The reference is computed from the points that the kernels will read, not from those that should have been drawn.
         let host = match &device {
             Some(points) => points.download()?,
             None => DataSet::around(line, (points, features), noise, seed),
         };
-        let statistics = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
+        let statistics = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::from_points((&x, y));
         let (train, test) = (statistics(host.training()), statistics(host.test()));
         let start: Vec<f64> = initial(experiment, features).iter().map(|w| f64::from(*w)).collect();
         let reference = train.descend(&start, f64::from(experiment.learning_rate), experiment.epochs, LOG_EVERY);
@@ -73,7 +73,7 @@ impl<'a> Points<'a> {
         Descender::new(device, points, rung, self.row(rung)?.plan, settings)
     }
 
-    /// A descent against the reference.
+    /// Compares a descent with the reference.
     fn check(&self, rung: &Rung, got: &Descent) -> Checked {
         let want = &self.reference;
         let mut pairs: Vec<(f64, f64)> =
@@ -116,7 +116,7 @@ impl<'a> Points<'a> {
     }
 }
 
-/// The weights before the first epoch: one a feature, then b.
+/// Returns the weights before the first epoch: one a feature, then b.
 fn initial(experiment: &Regression, features: u64) -> Vec<f32> {
     let (w, b) = experiment.line.start;
     let mut weights = vec![w; features as usize];
@@ -136,8 +136,8 @@ impl Prepared for Points<'_> {
         })
     }
 
-    /// Two epochs of a rung that launches kernels for each: the points are in L2 for the second, as for all but the first of a descent. The others are
-    /// counted as they are, as their epochs cannot be told apart.
+    /// Returns two epochs of a rung that launches kernels for each: the points are in L2 for the second, as for all but the first epoch of a descent. Other
+    /// rungs are counted whole, as their epochs cannot be told apart.
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
@@ -152,7 +152,7 @@ impl Prepared for Points<'_> {
         Ok((Box::new(OnGpu { points: self, rung: rung.clone(), row, descender }), Some(second)))
     }
 
-    /// The parts of an epoch, for the rows whose parts are of interest.
+    /// Times the parts of an epoch, for rows whose parts are of interest.
     fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
         let (Some(device), true) = (lab.device().cuda(), self.experiment.wants_parts(&self.problem)) else {
             return Ok(Vec::new());

@@ -1,15 +1,15 @@
-//! The descent in double precision.
+//! Descent in double precision.
 
 use super::data::Columns;
 use warpbook_data::parallel::collect;
 
 /// Means and centred second moments of a set of points, in double precision.
 ///
-/// They are all that a descent on the mean squared error of a line needs to know of the points, so that a reference costs
-/// one pass over them. Chunks are merged by the updating formulas of Chan, Golub and LeVeque (1983), which do not cancel.
+/// A descent on the mean squared error of a line needs no more of the points, so that a reference costs one pass over them. Chunks are merged by the updating
+/// formulas of Chan, Golub and LeVeque (1983), which do not cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
-    /// Points.
+    /// Number of points.
     pub n: u64,
     /// Mean of x.
     pub mean_x: f64,
@@ -26,9 +26,9 @@ pub struct Moments {
 impl Moments {
     /// Sums up points (x, y), f32 `[n]` each; the shorter array counts.
     #[must_use]
-    pub fn of(x: &[f32], y: &[f32]) -> Self {
+    pub fn from_points(x: &[f32], y: &[f32]) -> Self {
         const CHUNK: usize = 4096;
-        // In order, so that the same points give the same bits whatever threads there are.
+        // Chunks are merged in order, so that the same points give the same bits with any number of threads.
         let chunks: Vec<_> = x.chunks(CHUNK).zip(y.chunks(CHUNK)).collect();
         let chunks = collect(chunks.len(), &|i| Self::of_chunk(chunks[i].0, chunks[i].1));
         Self::merge_all(&chunks)
@@ -78,7 +78,7 @@ impl Moments {
         }
     }
 
-    /// Mean of (w x + b - y)^2; NaN of no points.
+    /// Returns the mean of (w x + b - y)^2; NaN without points.
     #[must_use]
     pub fn loss(&self, w: f64, b: f64) -> f64 {
         let (n, mean_error) = (self.n as f64, self.mean_error(w, b));
@@ -89,7 +89,7 @@ impl Moments {
         w * self.mean_x + b - self.mean_y
     }
 
-    /// Derivatives of the loss by w and b.
+    /// Returns the derivatives of the loss by w and b.
     #[must_use]
     pub fn gradient(&self, w: f64, b: f64) -> (f64, f64) {
         let mean_error = self.mean_error(w, b);
@@ -98,13 +98,13 @@ impl Moments {
     }
 }
 
-/// Means of the products of features, of 1 and of y with each other, in double precision: what [`Moments`] are for several
-/// features, not centred, as features that are standardised do not need it.
+/// Means of the products of features, 1 and y with each other, in double precision: the counterpart of [`Moments`] for several features. They are not centred,
+/// which standardised features do not need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gram {
-    /// Points.
+    /// Number of points.
     pub n: u64,
-    /// Row by row, of (features, 1, y): `[features + 2][features + 2]`.
+    /// Products, row by row, of (features, 1, y): `[features + 2][features + 2]`.
     pub products: Vec<f64>,
     size: usize,
 }
@@ -112,11 +112,11 @@ pub struct Gram {
 impl Gram {
     /// Sums up points (x, y).
     #[must_use]
-    pub fn of((x, y): Columns<'_>) -> Self {
+    pub fn from_points((x, y): Columns<'_>) -> Self {
         const CHUNK: usize = 512;
         let (n, size) = (y.len(), x.len() + 2);
         let starts: Vec<usize> = (0..n).step_by(CHUNK).collect();
-        // A few parts, each in order, so that the same points give the same bits whatever threads there are.
+        // A few parts are summed in order, so that the same points give the same bits with any number of threads.
         let parts: Vec<_> = starts.chunks(starts.len().div_ceil(64).max(1)).collect();
         let parts = collect(parts.len(), &|part| {
             let mut sums = vec![0.0; size * size];
@@ -151,20 +151,20 @@ impl Gram {
         Self { n: n as u64, products, size }
     }
 
-    /// The products with (weights, b, -1): of each feature, of 1 and of y with the error.
+    /// Returns the products with (weights, b, -1): of each feature, of 1 and of y with the error.
     fn with_error(&self, weights: &[f64]) -> Vec<f64> {
         let factors: Vec<f64> = weights.iter().copied().chain([-1.0]).collect();
         self.products.chunks(self.size).map(|row| row.iter().zip(&factors).map(|(p, f)| p * f).sum()).collect()
     }
 
-    /// Mean squared error of the weights, b last; NaN of no points.
+    /// Returns the mean squared error of the weights, b last; NaN without points.
     #[must_use]
     pub fn loss(&self, weights: &[f64]) -> f64 {
         let with_error = self.with_error(weights);
         with_error.iter().zip(weights.iter().chain([&-1.0])).map(|(p, f)| p * f).sum()
     }
 
-    /// Its derivatives.
+    /// Returns the derivatives of the loss.
     #[must_use]
     pub fn gradient(&self, weights: &[f64]) -> Vec<f64> {
         self.with_error(weights).iter().take(self.size - 1).map(|p| 2.0 * p).collect()
@@ -195,14 +195,14 @@ pub enum Statistics {
 impl Statistics {
     /// Computes the statistics of points (x, y).
     #[must_use]
-    pub fn of(points: Columns<'_>) -> Self {
+    pub fn from_points(points: Columns<'_>) -> Self {
         match points.0 {
-            [x] => Self::One(Moments::of(x, points.1)),
-            _ => Self::Many(Gram::of(points)),
+            [x] => Self::One(Moments::from_points(x, points.1)),
+            _ => Self::Many(Gram::from_points(points)),
         }
     }
 
-    /// Points.
+    /// Returns the number of points.
     #[must_use]
     pub fn n(&self) -> u64 {
         match self {
@@ -211,7 +211,7 @@ impl Statistics {
         }
     }
 
-    /// Mean squared error of the weights, b last; NaN of no points.
+    /// Returns the mean squared error of the weights, b last.
     #[must_use]
     pub fn loss(&self, weights: &[f64]) -> f64 {
         match self {
@@ -230,7 +230,7 @@ impl Statistics {
         }
     }
 
-    /// `epochs` steps from these weights, b last; the loss is logged in every `log_every`th.
+    /// Makes `epochs` steps from these weights, b last; logs the loss in every `log_every`th.
     #[must_use]
     pub fn descend(&self, start: &[f64], learning_rate: f64, epochs: u64, log_every: u64) -> Reference {
         let (mut weights, mut losses) = (start.to_vec(), Vec::new());
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The descent as the formula says it, over every point in every epoch.
+    /// Computes the descent as the formula says, over every point in every epoch.
     fn literal(x: &[&[f32]], y: &[f32], start: &[f64], rate: f64, epochs: u64, log_every: u64) -> Reference {
         let n = y.len() as f64;
         let (mut weights, mut losses) = (start.to_vec(), Vec::new());
@@ -292,7 +292,7 @@ mod tests {
             let y: Vec<f32> = points.iter().map(|p| p.1).collect();
             let start = [0.83, 0.5, -0.2, 0.7645];
             let start = &start[3 - features..];
-            let got = Statistics::of((&x, &y)).descend(start, 0.01, epochs, 3);
+            let got = Statistics::from_points((&x, &y)).descend(start, 0.01, epochs, 3);
             let want = literal(&x, &y, start, 0.01, epochs, 3);
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
             prop_assert!(got.weights.iter().zip(&want.weights).all(|(a, b)| near(*a, *b)), "{got:?} {want:?}");
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_points_have_no_loss() {
-        assert!(Moments::of(&[], &[]).loss(1.0, 1.0).is_nan());
-        assert!(Gram::of((&[&[], &[]], &[])).loss(&[1.0, 1.0, 1.0]).is_nan());
+        assert!(Moments::from_points(&[], &[]).loss(1.0, 1.0).is_nan());
+        assert!(Gram::from_points((&[&[], &[]], &[])).loss(&[1.0, 1.0, 1.0]).is_nan());
     }
 }

@@ -1,4 +1,4 @@
-//! Cost of an all-reduce by its length: between ranks on the CPU, over the collective that their trainings use.
+//! Cost of an all-reduce by its length: between ranks on the CPU, with the collective that their trainings use.
 
 use super::threads::together;
 use std::time::Instant;
@@ -7,15 +7,15 @@ use warpbook_nn::train::TrainError;
 use warpbook_ranks::{Collective, Reduce, Wire};
 use warpbook_record::stats;
 
-/// Numbers of all-reduces of a length: before the timed ones, and timed.
+/// Numbers of untimed and of timed all-reduces of a length.
 const REPEATS: [usize; 2] = [2, 9];
-/// The largest array, in bytes.
+/// Largest array, in bytes.
 const MOST: usize = 1 << 30;
 
-/// Timing of an all-reduce of so many bytes.
+/// Timing of an all-reduce of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: usize,
     /// Bytes of the array on each rank, as f32.
     pub bytes: usize,
@@ -24,21 +24,21 @@ pub struct AllReduce {
 }
 
 impl AllReduce {
-    /// Median time in microseconds.
+    /// Returns the median time in microseconds.
     #[must_use]
     pub fn median_us(&self) -> f64 {
         stats::median(&self.samples_us).unwrap_or(f64::NAN)
     }
 
-    /// See [`bus_bytes_per_s`].
+    /// Returns the bus bandwidth; see [`bus_bytes_per_s`].
     #[must_use]
     pub fn bus_bytes_per_s(&self) -> f64 {
         bus_bytes_per_s(self.ranks, self.bytes as f64, self.median_us())
     }
 }
 
-/// The bus bandwidth of an all-reduce: the bytes that the busiest link has to carry whatever the algorithm, 2 (N - 1) / N times the array's, over the
-/// time. It can be compared with the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
+/// Returns the bus bandwidth of an all-reduce: the bytes that the busiest link has to carry with any algorithm, 2 (N - 1) / N times the array's, over the time.
+/// It can be compared with the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
 #[must_use]
 pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
     let n = ranks as f64;
@@ -72,7 +72,7 @@ pub fn all_reduce_on_threads(ranks: usize, lengths: &[usize]) -> Result<Vec<AllR
             }
             let sum = (ranks * (ranks + 1) / 2) as f32;
             if values.iter().any(|v| *v != sum) {
-                return Err(Error::Setting(format!("An all-reduce of {bytes} bytes came to another sum than {sum}.")));
+                return Err(Error::Setting(format!("An all-reduce of {bytes} bytes gave another sum than {sum}.")));
             }
             all.push(samples);
         }

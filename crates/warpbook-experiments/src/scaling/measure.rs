@@ -14,34 +14,34 @@ use warpbook_record::Check;
 
 /// Losses below this are compared with it instead.
 const LEAST_LOSS: f64 = 0.01;
-/// Largest difference between the losses of the first steps: on the CPU sums in another order; on GPUs also other kernels for a smaller batch; and
-/// rounding to 16 bits.
+/// Largest difference between the losses of the first steps. On the CPU, sums are in another order; on GPUs, smaller batches also have other kernels, and 16
+/// bits round.
 const ALLOWED_ON_CPU: f64 = 2e-4;
 const ALLOWED_ON_GPU: f64 = 2e-3;
 const ALLOWED_IN_HALF: f64 = 3e-2;
-/// A loss scale that no gradient of the checked steps overflows with.
+/// Loss scale with which no gradient of the checked steps overflows.
 const CHECKED_SCALE: f32 = 1024.0;
-/// Steps before the timed ones.
+/// Numbers of steps before the timed ones.
 const WARM_UP: [usize; 2] = [2, 20];
-/// Losses that are looked at in the end.
+/// Number of losses that are checked at the end.
 const LAST: usize = 8;
 
-/// Measurement of one piece of work.
+/// Measurement of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub(crate) network: String,
     pub(crate) way: String,
     pub(crate) ranks: usize,
     pub(crate) batch: u64,
-    /// The time of a step in microseconds, of the slowest rank, a sample each.
+    /// Times of a step in microseconds, of the slowest rank, one a sample.
     pub(crate) samples_us: Vec<f64>,
     pub(crate) check: Option<Check>,
     pub(crate) error: Option<String>,
-    /// Description of the data that travel, in a sentence.
+    /// Data that travel between ranks, described in a sentence.
     pub(crate) choice: Option<String>,
     /// Activity of every rank in one step.
     pub(crate) moments: Vec<Moment>,
-    /// Why that is not known.
+    /// Reason why the activity is not known.
     pub(crate) note: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Measured {
         }
     }
 
-    /// In a line, as "cifar10, ranks_fp32, 2 ranks, batch 1024: 250 us a step".
+    /// Returns the measurement as a line, such as "cifar10, ranks_fp32, 2 ranks, batch 1024: 250 us a step".
     #[must_use]
     pub fn line(&self) -> String {
         let ranks = warpbook_charts::words::counted(self.ranks, "rank");
@@ -104,7 +104,7 @@ impl Steps {
 }
 
 impl Scaling {
-    /// Measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has the results; `tell` hears of each.
+    /// Measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has the results; each is passed to `tell`.
     ///
     /// # Errors
     /// If a rank is lost, or a setting is out of range. A failure on all ranks alike is a row.
@@ -141,13 +141,13 @@ impl Scaling {
         Ok(all)
     }
 
-    /// A piece of work, measured; an error of the work itself becomes its row.
+    /// Measures a cell; an error of the work itself becomes its row.
     fn measured(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Measured> {
         lab.bench().cancel.check()?;
         let mut measured = Measured::new(cell);
         match self.attempt(lab, cell, ranks, &mut measured) {
             Ok(()) => {}
-            // The others have stopped working, too.
+            // The other ranks have stopped working, too.
             Err(error) if ranks.is_some() => return Err(error),
             Err(Error::Device(error)) if error.is_sticky() => return Err(error.into()),
             Err(error) => measured.error = Some(error.to_string()),
@@ -158,7 +158,7 @@ impl Scaling {
     fn attempt(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>, measured: &mut Measured) -> Result<()> {
         let samples = self.set(cell.network, cell.batch)?.samples().len();
         if (samples as u64) < cell.batch {
-            // Every rank finds the same, so none waits for another.
+            // Every rank finds the same error, so none waits for another.
             let samples = warpbook_charts::words::counted(samples, "sample");
             measured.error = Some(format!("The data set has {samples}, fewer than a batch of {}.", cell.batch));
             return Ok(());
@@ -204,7 +204,7 @@ impl Scaling {
     /// Compares the losses of the first steps with those of one rank with the same global batch.
     fn check(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Check> {
         let set = if cell.network.is_rows() {
-            // One batch again and again: only so do its losses fall from step to step.
+            // The same batch is used again and again: otherwise its losses would not fall from step to step.
             Set::gaussian(cell.batch as usize, self.features, self.seed)
         } else {
             self.set(cell.network, cell.batch)?
@@ -215,7 +215,7 @@ impl Scaling {
             recipe.epochs = self.checked_steps as u32;
             self.checked_steps
         } else {
-            // Those of one epoch: a second one is in another order, which replicas with prepared steps have not.
+            // Losses of one epoch only: a second epoch is in another order, which replicas with prepared steps do not follow.
             self.checked_steps.min(batches)
         };
         let place = place(lab, cell.way.precision, Some(CHECKED_SCALE))?;
@@ -223,7 +223,7 @@ impl Scaling {
             let trainer = Trainer::on(place, recipe.clone(), set.samples(), None).map_err(failure)?;
             losses(trainer, &set, steps)
         };
-        // While rank 0 trains alone, the others wait for it.
+        // The other ranks wait while rank 0 trains alone.
         let want = if ranks.is_none_or(|ranks| ranks.rank() == 0) { alone(&place)? } else { Vec::new() };
         let got = match (cell.way.ranks, ranks) {
             (true, Some(ranks)) => {
@@ -288,14 +288,14 @@ impl Scaling {
     fn record_timelines(&self, lab: &Lab, ranks: Option<&Ranks>, all: &mut [Measured]) -> Result<()> {
         let Some(ranks) = ranks else { return Ok(()) };
         let on_gpu = lab.device().cuda().is_some();
-        // One for all ways: CUPTI names kernels by their functions' addresses, which kernels that are loaded later would get again after its end.
+        // One recorder serves all ways: CUPTI names kernels by their functions' addresses, which kernels that are loaded later would get again after its end.
         let recorder = lab.device().cuda().map(Recorder::start);
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
             let is_of_cell =
                 |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
-            // What failed did so on all ranks.
+            // A failed measurement has failed on all ranks.
             if seen.contains(&key) || all.iter().any(|m| is_of_cell(m) && m.error.is_some()) {
                 continue;
             }
@@ -348,7 +348,7 @@ impl Scaling {
     }
 }
 
-/// Says which data travel in a step, in a sentence.
+/// Describes the data that travel in a step, in a sentence.
 fn travels(buckets: &[u64]) -> String {
     let total = warpbook_charts::words::bytes(buckets.iter().sum());
     match buckets.len() {
@@ -357,7 +357,7 @@ fn travels(buckets: &[u64]) -> String {
     }
 }
 
-/// Returns the place where a rank computes, as fast as it goes.
+/// Returns the place where a rank computes as fast as it can.
 fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => {
@@ -378,7 +378,7 @@ fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     std::iter::once(Ok(first.clone())).chain(others).collect()
 }
 
-/// The losses of the first steps of a training, of the global batches.
+/// Returns the losses of the first steps of a training, of the global batches.
 fn losses(mut trainer: Trainer, set: &Set, steps: usize) -> Result<Vec<f64>> {
     let mut losses = Vec::new();
     let mut hear = |event: Event| {
@@ -396,7 +396,7 @@ fn meet(ranks: Option<&Ranks>) -> Result<()> {
     ranks.map_or(Ok(()), |ranks| ranks.all_gather(&[]).map(drop).map_err(failure))
 }
 
-/// The numbers of every rank.
+/// Gathers the numbers of every rank.
 fn all_numbers(ranks: Option<&Ranks>, own: &[f64]) -> Result<Vec<Vec<f64>>> {
     let Some(ranks) = ranks else { return Ok(vec![own.to_vec()]) };
     let bytes: Vec<u8> = own.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -411,7 +411,7 @@ fn slowest(ranks: Option<&Ranks>, own: Vec<f64>) -> Result<Vec<f64>> {
     Ok((0..own.len()).map(|i| all.iter().filter_map(|of| of.get(i)).fold(0.0, |most: f64, us| most.max(*us))).collect())
 }
 
-/// An error unless all ranks have the same bits, which the sentence tells.
+/// Returns an error unless all ranks have the same bits; the message says which differ.
 fn ensure_the_same_weights(trainer: &Trainer, ranks: &Ranks) -> Result<()> {
     let weights = trainer.weights().map_err(failure)?;
     let word = |hash: u64, v: &f32| (hash ^ u64::from(v.to_bits())).wrapping_mul(0x0000_0100_0000_01b3);

@@ -22,11 +22,11 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Precision, RanksOptions, Recipe};
 use warpbook_ranks::Wire;
 
-/// Sizes of a global batch.
+/// Allowed sizes of a global batch.
 const BATCHES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
-/// Widths of the AMP recipe's layers.
+/// Allowed widths of the AMP recipe's layers.
 const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
-/// The most ranks of one machine.
+/// Maximum number of ranks on one machine.
 const MOST_RANKS: usize = 64;
 
 /// Growth of the global batch with the number of ranks.
@@ -34,12 +34,12 @@ const MOST_RANKS: usize = 64;
 pub enum Growth {
     /// Every rank has the same batch: the more ranks, the larger the global batch.
     Weak,
-    /// The global batch stays what it is: the more ranks, the smaller each one's part.
+    /// The global batch stays constant: the more ranks, the smaller each one's part.
     Strong,
 }
 
 impl Growth {
-    /// Its name: "weak" or "strong".
+    /// Returns the name: "weak" or "strong".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl std::str::FromStr for Growth {
         match name.trim() {
             "weak" => Ok(Self::Weak),
             "strong" => Ok(Self::Strong),
-            other => Err(format!("`{other}` is no kind of scaling: choose weak or strong")),
+            other => Err(format!("Unknown kind of scaling `{other}`: choose weak or strong")),
         }
     }
 }
@@ -64,10 +64,10 @@ impl std::str::FromStr for Growth {
 /// One way of training on several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// A rank for each device; otherwise one thread of one process drives them all.
+    /// True if each device has a rank; otherwise one thread of one process drives them all.
     pub ranks: bool,
     pub precision: Precision,
-    /// The type in which ranks on the CPU send gradients.
+    /// Type in which ranks on the CPU send gradients.
     pub wire: Wire,
 }
 
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// Piece of work: a number of ranks, and the samples of a batch of all of them.
+/// Piece of work: a number of ranks, and the samples of a batch over all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub network: Net,
@@ -95,7 +95,7 @@ pub(crate) struct Cell {
 
 /// Experiment that measures how training steps scale with the number of ranks.
 ///
-/// Before a step is timed, the losses of some steps on all ranks are compared with those of one rank with the same global batch. What is timed is the
+/// Before a step is timed, the losses of some steps on all ranks are compared with those of one rank with the same global batch. The timed steps are of the
 /// recipe itself, with dropout and augmentation, by the clock of the host: some steps are queued and waited for, and the slowest rank counts.
 #[derive(Debug, Clone)]
 pub struct Scaling {
@@ -119,7 +119,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// On 1 and so many ranks and the powers of two between them: the CIFAR-10 CNN with its own batch a rank in fp32, weak and strong, and next to
+    /// Creates the default experiment on 1 to `ranks` ranks, in powers of two: the CIFAR-10 CNN with its own batch a rank in fp32, weak and strong, and next to
     /// the ranks the same GPUs in one process.
     #[must_use]
     pub fn new(ranks: usize) -> Self {
@@ -153,8 +153,8 @@ impl Scaling {
         self
     }
 
-    /// A network of one's own in place of those: a recipe, and the images that it trains on. What is timed is the recipe; what is checked is the same without
-    /// dropout and augmentation. A learning rate at which losses jump makes the check fail, since differences of rounding grow with them.
+    /// Trains a network of one's own instead: a recipe, and the images that it trains on. The recipe is timed; for the check it loses dropout and augmentation.
+    /// A learning rate at which losses jump makes the check fail, since differences of rounding grow with them.
     #[must_use]
     pub fn own(mut self, recipe: Recipe, images: &Dataset) -> Self {
         self.networks = vec![Net::Own];
@@ -162,21 +162,21 @@ impl Scaling {
         self
     }
 
-    /// Samples of a batch: of each rank where scaling is weak, of all together where it is strong.
+    /// Sets the samples of a batch: of each rank for weak scaling, of all together for strong.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Some(batches.into_iter().collect());
         self
     }
 
-    /// Weak scaling, strong scaling, or both.
+    /// Selects weak scaling, strong scaling, or both.
     #[must_use]
     pub fn growths(mut self, growths: impl IntoIterator<Item = Growth>) -> Self {
         self.growths = growths.into_iter().collect();
         self
     }
 
-    /// The types that GPUs compute in, and with it those in which gradients travel: the weights' gradients of linear layers are 16 bits wide in
+    /// Sets the types that GPUs compute in, and with them the types in which gradients travel: the weights' gradients of linear layers are 16 bits wide in
     /// mixed precision. The CPU computes in fp32.
     #[must_use]
     pub fn precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
@@ -184,7 +184,7 @@ impl Scaling {
         self
     }
 
-    /// The types in which ranks on the CPU send their gradients.
+    /// Sets the types in which ranks on the CPU send their gradients.
     #[must_use]
     pub fn gradients(mut self, wires: impl IntoIterator<Item = Wire>) -> Self {
         self.wires = wires.into_iter().collect();
@@ -205,21 +205,21 @@ impl Scaling {
         self
     }
 
-    /// The width of the AMP recipe's layers.
+    /// Sets the width of the AMP recipe's layers.
     #[must_use]
     pub fn features(mut self, features: usize) -> Self {
         self.features = features;
         self
     }
 
-    /// Steps of a sample, and samples; 100 and 15 on GPUs and 4 and 5 on the CPU where they are not said.
+    /// Sets the steps of a sample, and the number of samples; the defaults are 100 and 15 on GPUs, and 4 and 5 on the CPU.
     #[must_use]
     pub fn timed(mut self, steps: usize, samples: usize) -> Self {
         (self.steps, self.samples) = (Some(steps.max(1)), Some(samples.max(1)));
         self
     }
 
-    /// Steps whose losses are held against those of one rank.
+    /// Sets the number of steps whose losses are compared with those of one rank.
     #[must_use]
     pub fn checked_steps(mut self, steps: usize) -> Self {
         self.checked_steps = steps;
@@ -233,21 +233,21 @@ impl Scaling {
         self
     }
 
-    /// The folder with the files of MNIST and CIFAR-10, or one with subfolders of their names.
+    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of their names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), Drawn::default());
         self
     }
 
-    /// Images that are drawn, whatever files there are.
+    /// Draws images, even if there are files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), Drawn::default());
         self
     }
 
-    /// The numbers of ranks.
+    /// Returns the numbers of ranks.
     #[must_use]
     pub fn worlds(&self) -> &[usize] {
         &self.worlds
@@ -257,13 +257,13 @@ impl Scaling {
         self.batches.clone().unwrap_or_else(|| self.own_batches(network))
     }
 
-    /// The ways on this lab's kind of device.
+    /// Returns the ways on this lab's kind of device.
     fn ways(&self, on_gpu: bool) -> Vec<Way> {
         let mut all = Vec::new();
         match on_gpu {
             true => {
                 all.extend(self.precisions.iter().map(|p| Way { ranks: true, precision: *p, wire: Wire::F32 }));
-                // The loss scale of fp16 would be known to one of the devices only.
+                // Only one of the devices would know the loss scale of fp16.
                 let alone = self.precisions.iter().filter(|p| self.one_process && !p.scales_the_loss());
                 all.extend(alone.map(|p| Way { ranks: false, precision: *p, wire: Wire::F32 }));
             }
@@ -276,7 +276,7 @@ impl Scaling {
         all
     }
 
-    /// Samples of a batch of all ranks.
+    /// Returns the samples of a batch over all ranks.
     fn global(growth: Growth, batch: u64, world: usize) -> u64 {
         match growth {
             Growth::Weak => batch * world as u64,
@@ -292,7 +292,7 @@ impl Scaling {
                 for growth in &self.growths {
                     for way in self.ways(on_gpu) {
                         let cell = Cell { network: *network, way, world, batch: Self::global(*growth, batch, world) };
-                        // What one process does is measured by one.
+                        // Measurements in one process run in one process only.
                         if !all.contains(&cell) {
                             all.push(cell);
                         }
@@ -303,7 +303,7 @@ impl Scaling {
         all
     }
 
-    /// An error where the settings make no sense on this lab's device.
+    /// Returns an error if the settings make no sense on this lab's device.
     ///
     /// # Errors
     /// If nothing is to be measured, a batch cannot be split, the CPU trains a network too slowly, or files are missing.

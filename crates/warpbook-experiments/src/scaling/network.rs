@@ -1,4 +1,4 @@
-//! Networks that are trained: those of the published figures, or one of the learner's own.
+//! Networks that are trained: those of the published figures, or a learner's own.
 
 use super::Scaling;
 use crate::training::{Set, Workload};
@@ -8,14 +8,14 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Recipe;
 use warpbook_record::{Dtype, Problem};
 
-/// Batches of numbers that are trained on.
+/// Number of batches of Gaussian numbers that are trained on.
 const ROW_BATCHES: usize = 8;
 
 /// Network that is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Net {
     Known(Workload),
-    /// See [`Scaling::own`].
+    /// A learner's own network: see [`Scaling::own`].
     Own,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct Own {
     pub images: Dataset,
 }
 
-/// The samples that were drawn last, by workload, batch and features: every way needs them, and drawing a gigabyte takes seconds.
+/// Samples that were drawn last, by workload, batch and features: every way needs them, and drawing a gigabyte takes seconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn(Arc<Mutex<Option<(DrawnKey, Set)>>>);
 
 type DrawnKey = (Workload, u64, usize);
 
 impl Net {
-    /// Its name in a record.
+    /// Returns its name in a record.
     pub fn name(self) -> &'static str {
         match self {
             Self::Known(workload) => workload.name(),
@@ -92,7 +92,7 @@ impl Scaling {
         })
     }
 
-    /// The samples of a batch of all ranks together, and more.
+    /// Returns the samples of at least one batch over all ranks.
     pub(super) fn set(&self, network: Net, batch: u64) -> Result<Set> {
         let Net::Known(workload) = network else { return Ok(Set::Images(self.own_network()?.images.clone())) };
         let key = (workload, batch, self.features);
@@ -100,7 +100,7 @@ impl Scaling {
         if let Some((_, set)) = drawn.as_ref().filter(|(of, _)| *of == key) {
             return Ok(set.clone());
         }
-        // Those before need not be there any longer.
+        // The earlier samples are dropped first, to save memory.
         *drawn = None;
         let set = match workload {
             Workload::AmpRecipe => Set::gaussian(ROW_BATCHES * batch as usize, self.features, self.seed),

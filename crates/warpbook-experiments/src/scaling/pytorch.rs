@@ -1,4 +1,4 @@
-//! The figures of PyTorch's DistributedDataParallel and DataParallel, as `notebooks/pytorch/ddp.py --out` writes them.
+//! Figures of PyTorch's DistributedDataParallel and DataParallel, as `notebooks/pytorch/ddp.py --out` writes them.
 
 use super::{Measured, Scaling};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use std::path::Path;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Check, DeviceKind, Requires, Run, Rung, Runner};
 
-/// A file of `ddp.py`.
+/// File that `ddp.py` wrote.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PyTorch {
     script: String,
@@ -27,7 +27,7 @@ struct Timed {
 }
 
 impl PyTorch {
-    /// Reads one.
+    /// Reads a file.
     ///
     /// # Errors
     /// If the file cannot be read, or was not written by `ddp.py`.
@@ -35,7 +35,7 @@ impl PyTorch {
         let path = path.as_ref();
         let refused = |why: String| {
             let path = path.display();
-            Error::Setting(format!("{path} is no file of notebooks/pytorch/ddp.py --out: {why}."))
+            Error::Setting(format!("{path} cannot be read as a file of notebooks/pytorch/ddp.py --out: {why}."))
         };
         let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
         let read: Self = serde_json::from_str(&text).map_err(|e| refused(e.to_string()))?;
@@ -47,11 +47,11 @@ impl PyTorch {
 }
 
 impl Scaling {
-    /// Adds PyTorch's figures to a record that [`Scaling::run`] or `warpbook scaling` has made, where they are of the same device, network and batches.
-    /// Those of batches that the record has not are left out, which a note says.
+    /// Adds PyTorch's figures to a record that [`Scaling::run`] or `warpbook scaling` has made, where they are of the same device, network and batches. Figures
+    /// of batches that the record lacks are left out, and a note says so.
     ///
     /// # Errors
-    /// If they are of another device.
+    /// If they were measured on another device.
     pub fn absorb(&self, run: &mut Run, other: &PyTorch) -> Result<()> {
         let info = &run.environment.device;
         let here = if info.kind == DeviceKind::Cuda { info.name.as_str() } else { "CPU" };
@@ -145,7 +145,7 @@ fn as_measured(timed: &Timed, of: &PyTorch) -> Measured {
         ranks: timed.ranks,
         batch: timed.batch_per_rank * timed.ranks as u64,
         samples_us: timed.samples_us.clone(),
-        // The script ends without a file where they differ.
+        // The script writes no file if the results differ.
         check: Some(Check {
             reference: "the weights of rank 0, whose bits all ranks have before and after the timed steps".into(),
             max_abs_error: 0.0,

@@ -50,7 +50,7 @@ impl Scaling {
         m
     }
 
-    /// The record of what ranks have measured, each of which was `a_rank`, as "a process".
+    /// Creates the record of the ranks' measurements; `a_rank` names what each rank was, such as "a process".
     #[must_use]
     pub fn record(&self, lab: &Lab, measured: &[Measured], command: String, a_rank: &str) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -125,7 +125,7 @@ impl Scaling {
     }
 }
 
-/// On the most ranks the largest batch, of the first network.
+/// Returns the main problem: the largest batch on the most ranks, of the first network.
 fn main_problem(problems: &[Problem]) -> Option<&Problem> {
     let network = problems.first()?.text("network");
     problems.iter().filter(|p| p.text("network") == network).max_by_key(|p| (p.size(), p.count("batch")))
@@ -163,7 +163,7 @@ fn rung(way: &Way, on_gpu: bool) -> Rung {
     }
 }
 
-/// The lines of a scaling record, as "CIFAR-10 CNN, 512 a rank".
+/// Returns the lines of a scaling record, such as "CIFAR-10 CNN, 512 a rank".
 #[must_use]
 pub fn scaling_lines(run: &Run) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -175,7 +175,7 @@ pub fn scaling_lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// A row for each measurement: ranks, samples of each, time of a step, samples a second, efficiency.
+/// Returns a table with a row for each measurement: ranks, samples of each, time of a step, samples a second, efficiency.
 #[must_use]
 pub fn scaling_table(run: &Run) -> Table {
     let headers =

@@ -9,11 +9,11 @@ use warpbook_nn::train::{Ranks, RanksOptions, TrainError};
 use warpbook_ranks::{Alone, Collective, Group, Launcher, Limits, Placement};
 use warpbook_record::Run;
 
-/// Time that a rank is waited for before it is given up.
+/// Time after which a missing rank is given up.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `work` as so many ranks, each a thread with as many threads of its own for the CPU's loops, and gives what each came to, in their order.
-/// The first error, by rank, ends all.
+/// Runs `work` as `count` ranks, each a thread with as many threads of its own for the CPU's loops, and returns their results in order. The first error, by
+/// rank, ends all.
 pub(super) fn together<R: Send>(
     world: usize,
     threads: usize,
@@ -49,8 +49,8 @@ pub(super) fn together<R: Send>(
     })
 }
 
-/// Runs `work` as so many ranks on the CPU, each a thread of this process with an equal share of its threads, and gives what each came to, in their order.
-/// They meet, talk and end as processes do. An error of one ends all, and is what comes of it.
+/// Runs `work` as so many ranks on the CPU, each a thread of this process with an equal share of its threads, and returns their results in order. They meet,
+/// talk and end as processes do. An error of one ends all, and is returned.
 ///
 /// # Errors
 /// If a rank fails (the error of the first one), or if there are no ranks or more than 64.
@@ -67,7 +67,7 @@ pub fn on_threads<R: Send>(
         let ranks = Ranks::new(group, options);
         let made = work(&ranks);
         match &made {
-            // Where the ranks were ended meanwhile, the work has heard of it.
+            // If the ranks were ended meanwhile, `work` has reported it.
             Ok(_) => drop(ranks.finish()),
             Err(error) => ranks.aborter().abort(&error.to_string()),
         }
@@ -76,8 +76,8 @@ pub fn on_threads<R: Send>(
 }
 
 impl Scaling {
-    /// Measures all of it from this process: ranks are its threads, on the CPU with an equal share of its threads whatever their number, on GPUs one
-    /// each. `warpbook scaling` does the same with a process for each rank.
+    /// Runs all measurements in this process: ranks are its threads, on the CPU with an equal share of its threads whatever their number, on GPUs one each.
+    /// `warpbook scaling` starts a process for each rank instead.
     ///
     /// # Errors
     /// If a setting is out of range, there are not as many GPUs, or a rank fails.
@@ -96,10 +96,10 @@ impl Scaling {
         }
         for world in self.worlds() {
             let of_rank = |rank: usize, group: Box<dyn Collective>| {
-                // Measured as one of several, it has its own device.
+                // One of several ranks has its own device.
                 let choice = lab.device().cuda().map_or(Choice::Cpu, |_| Choice::Cuda(rank as u32));
                 let own = Lab::on(choice)?.with_bench(Bench { cancel: lab.cancel(), ..lab.bench().clone() });
-                // A recorder hears all GPUs of a process and cannot tell them apart.
+                // A recorder records all GPUs of a process and cannot tell them apart.
                 let this = Self { timelines: self.timelines && own.device().cuda().is_none(), ..self.clone() };
                 let ranks = Ranks::new(group, this.options);
                 let measured = if *world == 1 {
@@ -125,7 +125,7 @@ impl Scaling {
         Ok(self.record(lab, &all, command, "a thread"))
     }
 
-    /// Threads of a rank for the CPU's loops: the same with any number of ranks, so that more ranks are more threads.
+    /// Returns the threads of a rank for the CPU's loops: the same with any number of ranks, so that more ranks use more threads.
     #[must_use]
     pub fn threads_a_rank(&self, lab: &Lab) -> usize {
         let most = self.worlds().iter().copied().max().unwrap_or(1);

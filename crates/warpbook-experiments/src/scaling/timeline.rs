@@ -8,14 +8,14 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::{RankThread, RankWork, Ranks};
 use warpbook_record::{Problem, Span};
 
-/// Steps of which the middle one is shown.
+/// Number of recorded steps, of which the middle one is shown.
 pub(super) const RECORDED: usize = 3;
-/// Kind of a GPU's activities that are no communication.
+/// Kind of a GPU's activities that are not communication.
 const KERNEL: &str = "kernel";
-/// Activities that follow each other may overlap by so much.
+/// Nanoseconds by which successive activities may overlap.
 const CLOCK_NS: u64 = 200;
 
-/// Something that a rank did in a step.
+/// Activity of a rank in a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     pub rank: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Moment {
     /// Kind, such as "backward" or "all-reduce".
     pub kind: String,
     pub name: String,
-    /// From 1970 on, by the clock of the machine.
+    /// Start in nanoseconds since 1970, by the machine's clock.
     pub start_ns: u64,
     pub duration_ns: u64,
 }
@@ -58,7 +58,7 @@ pub(super) fn of_activities(rank: usize, recorder: &Recorder) -> Result<Vec<Mome
     Ok(of_step(rank, &recorded.activities, zero))
 }
 
-/// A step is one launch of a graph, so all that it does has one correlation.
+/// Returns the moments of a step. A step is one launch of a graph, so all its activities have one correlation number.
 fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
     let mut launches: Vec<(u32, usize)> = Vec::new();
     for activity in activities {
@@ -67,7 +67,7 @@ fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
             None => launches.push((activity.correlation, 1)),
         }
     }
-    // What is copied between steps is no step.
+    // Copies between steps are not steps.
     let most = launches.iter().map(|(_, count)| *count).max().unwrap_or(0);
     launches.retain(|(_, count)| *count == most);
     let Some((step, _)) = launches.get(launches.len() / 2) else { return Vec::new() };
@@ -96,7 +96,7 @@ fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
     of_step.into_iter().map(moment).collect()
 }
 
-/// The moments of all ranks.
+/// Gathers the moments of all ranks.
 pub(super) fn of_all(ranks: &Ranks, own: &[Moment]) -> Result<Vec<Moment>> {
     let bytes = serde_json::to_vec(own).map_err(|e| Error::Setting(e.to_string()))?;
     let mut all = Vec::new();
@@ -106,18 +106,18 @@ pub(super) fn of_all(ranks: &Ranks, own: &[Moment]) -> Result<Vec<Moment>> {
     Ok(all)
 }
 
-/// Returns the moments as the spans of a record, from the first moment on, with a lane for what each rank computes and one for what it sends.
+/// Returns the moments as the spans of a record, from the first moment on, with a lane for each rank's computation and one for its communication.
 pub(super) fn spans(moments: &[Moment], rung: &str, problem: &Problem) -> Vec<Span> {
     let zero = moments.iter().map(|m| m.start_ns).min().unwrap_or(0);
     let mut ordered: Vec<&Moment> = moments.iter().collect();
     ordered.sort_by(|a, b| (a.rank, &a.lane, a.start_ns).cmp(&(b.rank, &b.lane, b.start_ns)));
-    // Communication is below the compute of its rank, and "compute" sorts after it.
+    // Communication is below the compute lane of its rank; by name, "compute" would come after it.
     ordered.sort_by_key(|m| (m.rank, m.lane == "communication"));
     let span = |m: &&Moment| Span {
         rung: rung.to_owned(),
         problem: problem.clone(),
         name: m.name.clone(),
-        // A kernel is known by its name.
+        // A kernel is identified by its name.
         operation: if m.kind == KERNEL { String::new() } else { format!("rank-{} {}", m.rank, m.kind) },
         stream: format!("rank {} {}", m.rank, m.lane),
         start_us: (m.start_ns - zero) as f64 / 1e3,

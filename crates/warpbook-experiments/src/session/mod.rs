@@ -25,15 +25,15 @@ use warpbook_lab::{Error, Lab, Result, write_record};
 use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Ranks, Recipe, Samples, Trainer, ways};
 use warpbook_nn::weights::Weights;
 
-/// Batches between two lines of progress, unless it is set.
+/// Default number of batches between two lines of progress.
 const LOG_EVERY: u64 = 100;
 
-/// Samples that a network is trained on, and those that it is judged by.
+/// Samples that a network is trained on, and samples that it is tested on.
 #[derive(Debug, Clone, Copy)]
 pub struct Sets<'a> {
     /// Samples that the network is trained on.
     pub train: Samples<'a>,
-    /// Samples that the network is judged by after every epoch.
+    /// Samples that the network is tested on after every epoch.
     pub test: Samples<'a>,
 }
 
@@ -79,11 +79,11 @@ pub struct Session<'a> {
 
 /// Trainings on a lab's device.
 pub trait Trains {
-    /// A training on the lab's device. It is set up by the methods of what this gives, and begun by [`Session::run`].
+    /// Creates a training on the lab's device. The methods of the returned session set it up, and [`Session::run`] begins it.
     ///
-    /// A notebook's interrupt ends evcxr's process at once, and all variables with it. What [`Session::checkpoint`] and [`Session::out`] keep is on
-    /// the disk then: at most the epoch under way is lost, or a minute of it, and [`Session::resume`] goes on from there. To end a training and
-    /// keep the variables give it a [`Session::time_budget`].
+    /// A notebook's interrupt ends evcxr's process at once, and all variables with it. The files of [`Session::checkpoint`] and [`Session::out`] survive: at
+    /// most the epoch under way is lost, or a minute of it, and [`Session::resume`] goes on from there. To end a training and keep the variables give it a
+    /// [`Session::time_budget`].
     ///
     /// ```
     /// use warpbook_data::synthetic_digits;
@@ -124,13 +124,13 @@ impl Trains for Lab {
 }
 
 impl<'a> Session<'a> {
-    /// The types; fp32 unless it is called. The CPU has fp32 only.
+    /// Sets the types; fp32 by default. The CPU has fp32 only.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
         self
     }
 
-    /// Trains like this rung of the ladder, for example `08_graph_fp16`.
+    /// Trains like a rung of the ladder, for example `08_graph_fp16`.
     ///
     /// # Errors
     /// If there is no such rung.
@@ -149,8 +149,8 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Changes the options of a GPU: those of [`Session::rung`] or [`Session::options`], or else of the fastest way of the precision, which is to
-    /// be set before.
+    /// Changes the options of a GPU: those of [`Session::rung`] or [`Session::options`], or else those of the fastest way of the precision, which has to be set
+    /// before.
     pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
         let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
         self.options(change(options))
@@ -162,13 +162,13 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// From these weights.
+    /// Starts from these weights.
     pub fn weights(mut self, weights: Weights) -> Self {
         self.weights = Some(weights);
         self
     }
 
-    /// From this checkpoint.
+    /// Resumes from this checkpoint.
     pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
         self.resume = Some(path.into());
         self
@@ -180,25 +180,25 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Kept in this file after every epoch, every minute within one, and at the end.
+    /// Keeps a checkpoint in this file after every epoch, every minute within one, and at the end.
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint = Some(path.into());
         self
     }
 
-    /// Its record written to this file, every few seconds and at the end.
+    /// Writes the record to this file, every few seconds and at the end.
     pub fn out(mut self, path: impl Into<PathBuf>) -> Self {
         self.out = Some(path.into());
         self
     }
 
-    /// Sets the number of batches between two logged losses, each the mean since the last; 100 unless it is called. 1 logs every step.
+    /// Sets the number of batches between two logged losses, each the mean since the last; 100 by default. 1 logs every step.
     pub fn log_every(mut self, batches: u64) -> Self {
         self.log_every = batches.max(1);
         self
     }
 
-    /// Ends after the step that exceeds this time.
+    /// Ends the training after the step that exceeds this time.
     pub fn time_budget(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self
@@ -210,14 +210,14 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Trains as one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; the record
-    /// is that of its rank.
+    /// Trains as one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; each rank has its own
+    /// record.
     pub fn ranks(mut self, ranks: &Ranks) -> Self {
         self.ranks = Some(ranks.clone());
         self
     }
 
-    /// The command that repeats it, for the record.
+    /// Sets the command that repeats it, for the record.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
         self
@@ -239,7 +239,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Makes all ready: on a GPU memory is allocated and kernels are compiled; kernels of the learner's own that compute layers are tried first.
+    /// Prepares everything: on a GPU memory is allocated and kernels are compiled; learners' kernels that compute layers are tried first.
     ///
     /// # Errors
     /// If the result of such a kernel is wrong ([`Error::WrongProduct`]), a setting does not fit these samples, a file cannot be read or written,
@@ -268,7 +268,7 @@ impl<'a> Session<'a> {
         if let Some(path) = &self.checkpoint {
             trainer = trainer.checkpoint(path);
             if trainer.writes() {
-                trainer.ensure_it_can_be_kept()?;
+                trainer.ensure_checkpoint_is_writable()?;
             }
         }
         let beginning =
@@ -277,9 +277,9 @@ impl<'a> Session<'a> {
         Ok(Underway { lab: self.lab, trainer, recorder, sets: self.sets, log_every: self.log_every, out: self.out })
     }
 
-    /// Trains. The lab's listener hears of lines and epochs, and the lab's [`cancel`](Lab::cancel) ends it after the step under way.
+    /// Trains. The lab's listener receives lines and epochs, and the lab's [`cancel`](Lab::cancel) ends the training after the current step.
     ///
-    /// A loss that is no finite number ends it, too: it is part of what comes out, see [`TrainingRun::error`].
+    /// A loss that is not finite ends it, too, and is part of the result: see [`TrainingRun::error`].
     ///
     /// # Errors
     /// For the reasons of [`Session::start`].
@@ -297,7 +297,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A training that is ready to go on.
+/// Training that is ready to go on.
 #[derive(Debug)]
 pub struct Underway<'a> {
     lab: &'a Lab,
@@ -309,7 +309,7 @@ pub struct Underway<'a> {
 }
 
 impl Underway<'_> {
-    /// The trainer.
+    /// Returns the trainer.
     #[must_use]
     pub fn trainer(&self) -> &Trainer {
         &self.trainer
@@ -321,19 +321,19 @@ impl Underway<'_> {
         words::data_note(self.sets.train)
     }
 
-    /// Returns true if its samples have labels, and so its results an accuracy.
+    /// Returns true if its samples have labels, so that its results have an accuracy.
     #[must_use]
     pub fn is_classified(&self) -> bool {
         matches!(self.sets.train, Samples::Images(_))
     }
 
-    /// Trains to the end; the listener hears of everything and may stop it.
+    /// Trains to the end; the listener receives every event and may stop it.
     pub fn finish(self, listener: &mut dyn FnMut(&Event) -> Flow) -> TrainingRun {
         let Self { lab, mut trainer, mut recorder, sets, log_every, out } = self;
         let ended = trainer.train(sets.train, sets.test, log_every, &mut |event| {
             recorder.hear(&event);
             if let Some(path) = out.as_ref().filter(|_| !matches!(event, Event::Step { .. })) {
-                // A disk that is full now may not be at the end, where it is said.
+                // A disk that is full now may have room at the end, where an error is reported.
                 let _ = recorder.keep(path);
             }
             listener(&event)

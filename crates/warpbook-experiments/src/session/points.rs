@@ -1,8 +1,8 @@
-//! Lists of what was logged that grow no longer than a record keeps them.
+//! Lists of logged values that grow no longer than a record keeps them.
 
 use warpbook_record::StepValue;
 
-/// A logged loss: sums over its steps.
+/// Logged loss: sums over its steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Point {
     pub epoch: u64,
@@ -14,7 +14,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// Both together; the later one's place.
+    /// Merges two points, at the index of the later one.
     fn and(self, later: Self) -> Self {
         Self {
             epoch: later.epoch,
@@ -27,12 +27,12 @@ impl Point {
     }
 }
 
-/// Points of which there are not more than a record keeps: where there would be, two become one.
+/// List of points that is bounded by a record's limit: at the limit, each two become one.
 #[derive(Debug)]
 pub(super) struct Points {
     most: usize,
     pub all: Vec<Point>,
-    /// Lines that a point is made of, and those that the last one has.
+    /// Number of lines that a point is made of, and of lines in the last one.
     pub lines: [u64; 2],
 }
 
@@ -60,7 +60,7 @@ impl Points {
     }
 }
 
-/// A list that keeps what changed; of more than a record keeps every second, fourth ... change.
+/// List of changes that is bounded by a record's limit: at the limit it keeps every second, fourth ... change.
 #[derive(Debug)]
 pub(super) struct Changes {
     most: usize,

@@ -1,4 +1,4 @@
-//! A training of which some steps are profiled.
+//! Trainings with profiled steps.
 
 use super::{TrainingRun, Underway};
 use warpbook_lab::Result;
@@ -9,10 +9,10 @@ impl Underway<'_> {
     /// Trains to the end as [`Underway::finish`] does, with a profile of `active` steps, after `wait` that go by and `warm_up` whose recording is thrown away.
     /// Every step is waited for, so that it ends where its loss is known.
     ///
-    /// On a GPU with CUPTI the recorded steps are taken apart by operation ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)): for that one more step
-    /// is made at the end, one operation at a time, and weights and all else put back to where they were.
+    /// On a GPU with CUPTI the recorded steps are broken down by operation ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)): for that, one
+    /// more step is made at the end, one operation at a time, and the whole training is put back to where it was.
     ///
-    /// On the CPU each recorded step has ranges, of its passes and of each of their operations.
+    /// On the CPU each recorded step has a range for each pass and for each operation in it.
     ///
     /// # Errors
     /// If the device reports an error while it records. An error that ended the training is in the [`TrainingRun`].
@@ -24,8 +24,8 @@ impl Underway<'_> {
         self.finish_profiled(steps, false, listener)
     }
 
-    /// Ends the training with the hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)). For these the step
-    /// is made over and over at the end, before weights and all else are put back; if they cannot be read, the cycle says why
+    /// Ends the training with the hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)). For these the step is made over
+    /// and over at the end, before the whole training is put back; if they cannot be read, the cycle says why
     /// ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
     ///
     /// # Errors

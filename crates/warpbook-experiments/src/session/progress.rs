@@ -4,10 +4,10 @@ use super::words::training_line;
 use std::time::{Duration, Instant};
 use warpbook_nn::train::{Event, Flow};
 
-/// Lines of progress are at least so far apart.
+/// Least time between two lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Lines that are not too many for a cell: every evaluation, and else one a second.
+/// Filter that keeps the lines few enough for a cell: every evaluation, and otherwise one a second.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     last: Option<Instant>,
@@ -25,8 +25,8 @@ impl Throttle {
     }
 }
 
-/// A listener for [`Trainer::train`](warpbook_nn::train::Trainer::train) that prints what goes on, a line a second and each evaluation:
-/// a cell cannot be written to twice.
+/// Returns a listener for [`Trainer::train`](warpbook_nn::train::Trainer::train) that prints progress, a line a second and each evaluation: a cell cannot
+/// overwrite its lines.
 ///
 /// ```
 /// use warpbook_data::synthetic_digits;
@@ -41,7 +41,7 @@ impl Throttle {
 pub fn training_progress() -> impl FnMut(Event) -> Flow {
     let mut throttle = Throttle::default();
     move |event| {
-        // Without labels none is right.
+        // Without labels no sample counts as right.
         let labels = |test: &warpbook_nn::train::Score| test.correct > 0;
         let classified = match &event {
             Event::Epoch { test, .. } | Event::OutOfTime { test, .. } => labels(test),

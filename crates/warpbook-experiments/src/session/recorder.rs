@@ -12,7 +12,7 @@ use warpbook_record::{
     ChartKind, Course, Descriptor, DeviceKind, EpochPoint, LossPoint, MAX_POINTS, Right, Run, Rung, StepValue, TrainLog,
 };
 
-/// The record of a training that goes on is not written more often than this.
+/// Least time between two writes of a running training's record.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// Sums over an epoch.
@@ -24,14 +24,14 @@ struct OfEpoch {
     samples: u64,
 }
 
-/// Makes a record of a training from what the trainer tells.
+/// Recorder that makes a record of a training from the trainer's events.
 #[derive(Debug)]
 pub(super) struct Recorder {
     run: Run,
     started: Instant,
     written: Instant,
     log_every: u64,
-    /// Samples, those of a batch, and whether they have labels.
+    /// Number of samples, samples of a batch, and whether they have labels.
     samples: u64,
     batch: u64,
     classified: bool,
@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     of_epoch: OfEpoch,
 }
 
-/// Facts that a record is given at its beginning.
+/// Facts that a record begins with.
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
     pub train: Samples<'a>,
@@ -113,7 +113,7 @@ impl Recorder {
         self.run.train_logs.first_mut()?.course.as_deref_mut()
     }
 
-    /// Takes in what the trainer tells.
+    /// Adds an event of the trainer.
     pub fn hear(&mut self, event: &Event) {
         match *event {
             Event::Step { step, learning_rate, outcome, .. } => self.step(step, learning_rate, &outcome),
@@ -157,15 +157,15 @@ impl Recorder {
     }
 
     fn evaluated(&mut self, epoch: u64, step: u64, seconds: f64, test: &Score) {
-        let of = std::mem::take(&mut self.of_epoch);
+        let sums = std::mem::take(&mut self.of_epoch);
         let right = |correct, of| self.classified.then_some(Right { correct, of });
         let point = EpochPoint {
             epoch,
             step,
             seconds,
-            train_loss: of.loss / of.steps as f64,
+            train_loss: sums.loss / sums.steps as f64,
             test_loss: test.loss,
-            train: right(of.correct, of.samples),
+            train: right(sums.correct, sums.samples),
             test: right(test.correct as u64, test.of as u64),
         };
         if let Some(log) = self.run.train_logs.first_mut() {
@@ -194,7 +194,7 @@ impl Recorder {
         (course.log_every, course.total_s) = (log_every, total_s);
     }
 
-    /// Writes the record so far, if the last time was long enough ago.
+    /// Writes the record so far, unless it was written a short time ago.
     pub fn keep(&mut self, path: &Path) -> Result<()> {
         if self.written.elapsed() < WRITE_EVERY {
             return Ok(());
@@ -205,7 +205,7 @@ impl Recorder {
         written.map(drop)
     }
 
-    /// The record, complete.
+    /// Completes and returns the record.
     pub fn end(mut self, trainer: &Trainer, ended: &std::result::Result<Ended, TrainError>) -> Run {
         self.update();
         if let Some(course) = self.course() {
@@ -267,7 +267,7 @@ fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     }
 }
 
-/// The way it is trained, with the kernels that the GPU runs: that of the ladder with these options, if there is one.
+/// Returns the rung of the training, with the kernels that the GPU runs: the ladder's rung with these options, if there is one.
 pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     match place {
         Place::Cuda(device, options) => rung_on(device.info().compute_capability, options, recipe),
@@ -279,7 +279,7 @@ pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
 
 /// Returns the rung of a training on a GPU of a compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
-    // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU, or launches that it cannot make early.
+    // Loader and scaler do not change which kernels run, nor do methods that this GPU replaces, or early launches that it cannot make.
     let options = &CudaOptions { last_block: options.has_last_blocks(recipe), ..*options };
     let plain = |o: &CudaOptions| CudaOptions {
         loader: Default::default(),
@@ -315,8 +315,8 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
     if recipe.groups.is_empty() { Rung { title, ..rung } } else { rung }
 }
 
-/// What a step is whose parameters are updated in groups, for which the ladder has no rung: launched in one of its ways, with kernels of its own
-/// for the update. `None` of a recipe without groups.
+/// Describes a step whose parameters are updated in groups, for which the ladder has no rung: launched in one of its ways, with separate kernels for the
+/// update. `None` for a recipe without groups.
 fn in_groups(options: &CudaOptions, recipe: &Recipe) -> Option<String> {
     let grouped = recipe.grouped().ok().flatten().filter(|_| !recipe.groups.is_empty())?;
     let launched = match (options.graph, options.dependent) {
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(rung_for((9, 0), &best), is("13_last_block_fp16", true, false));
         assert_eq!(rung_for((8, 0), &best), is("13_last_block_fp16", false, false));
         assert_eq!(rung_for((7, 5), &best), is("13_last_block_fp16", false, true));
-        // With kernels of their own for what last blocks do, a GPU that launches nothing early runs an earlier rung.
+        // With separate kernels for the work of last blocks, a GPU that launches nothing early runs an earlier rung.
         let apart = CudaOptions { last_block: false, ..best };
         assert_eq!(rung_for((9, 0), &apart), is("12_dependent_launch_fp16", true, false));
         assert_eq!(rung_for((8, 0), &apart), is("11_few_channels_fp16", false, false));

@@ -7,7 +7,7 @@ use warpbook_nn::train::{Ended, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
 use warpbook_record::{EpochPoint, Run, TrainLog};
 
-/// A training that has ended: its record, and the trainer with the weights. It shows itself in a cell.
+/// A training that has ended: its record, and the trainer with the weights. A notebook displays it.
 #[derive(Debug)]
 pub struct TrainingRun {
     pub(super) record: Run,
@@ -17,49 +17,49 @@ pub struct TrainingRun {
 }
 
 impl TrainingRun {
-    /// Its record.
+    /// Returns the record.
     #[must_use]
     pub fn record(&self) -> &Run {
         &self.record
     }
 
-    /// Losses and all that was logged.
+    /// Returns the training's log: losses and all other logged values.
     #[must_use]
     pub fn log(&self) -> &TrainLog {
         &self.record.train_logs[0]
     }
 
-    /// The last evaluation.
+    /// Returns the last evaluation.
     #[must_use]
     pub fn last_epoch(&self) -> Option<&EpochPoint> {
         self.log().course.as_ref()?.epochs.last()
     }
 
-    /// Why it ended; `None` where an error ended it.
+    /// Returns the reason of its end; `None` if an error ended it.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.ended.as_ref().ok().copied()
     }
 
-    /// The error that ended it.
+    /// Returns the error that ended it.
     #[must_use]
     pub fn error(&self) -> Option<&TrainError> {
         self.ended.as_ref().err()
     }
 
-    /// Returns the path that [`Session::out`](crate::Session::out) was written to, or why it could not be: [`TrainingRun::save`] writes it
-    /// elsewhere. `None` if nothing was to be written.
+    /// Returns the path of the file that [`Session::out`](crate::Session::out) asked for, or the error of writing it: [`TrainingRun::save`] writes it
+    /// elsewhere. `None` without such a file.
     #[must_use]
     pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
         self.written.as_ref().map(|w| w.as_deref())
     }
 
-    /// The trainer: to go on, to evaluate, to save a checkpoint.
+    /// Returns the trainer, to go on, to evaluate, or to save a checkpoint.
     pub fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
     }
 
-    /// The weights.
+    /// Returns the weights.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -67,7 +67,7 @@ impl TrainingRun {
         Ok(self.trainer.weights()?)
     }
 
-    /// Writes the record as JSON, as the prelude's `write_record` does. Gives back the path.
+    /// Writes the record as JSON, as the prelude's `write_record` does. Returns the path.
     ///
     /// # Errors
     /// For the reasons of [`warpbook_lab::write_and_link`].
@@ -75,7 +75,7 @@ impl TrainingRun {
         write_and_link(&self.record, path)
     }
 
-    /// The record and the trainer, with the error that ended it if one did.
+    /// Returns the record, the trainer, and the error that ended the training if one did.
     #[must_use]
     pub fn into_parts(self) -> (Run, Trainer, Option<TrainError>) {
         (self.record, self.trainer, self.ended.err())

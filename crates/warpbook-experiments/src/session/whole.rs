@@ -1,4 +1,4 @@
-//! Whole trainings whose time and accuracy count, one seed after the other, as a record: a sample of the time is a training.
+//! Whole trainings with their time and accuracy, one seed after the other, as a record: each training is a sample.
 
 use super::{recorder, words};
 use warpbook_data::Origin;
@@ -9,7 +9,7 @@ use warpbook_record::{
     Size, TimedBy, count, setting,
 };
 
-/// Percent that rounding may take from a mean that is the accuracy asked for.
+/// Percent by which rounding may put a mean below the target that it equals.
 const ROUNDING: f64 = 1e-10;
 
 /// Span that the time of a training covers.
@@ -44,7 +44,7 @@ impl Timed {
     }
 }
 
-/// Training that is repeated from each seed, and the facts that its record is given.
+/// Training that is repeated with each seed, and facts for its record.
 #[derive(Debug, Clone)]
 pub struct WholeTraining<'a> {
     /// The recipe; its seed is the first.
@@ -53,19 +53,19 @@ pub struct WholeTraining<'a> {
     pub place: &'a Place,
     /// Samples that the network is trained on.
     pub train: Samples<'a>,
-    /// Samples that the network is judged by.
+    /// Samples that the network is tested on.
     pub test: Samples<'a>,
-    /// True if it is judged by samples held out of the training samples.
+    /// True if the test samples are held out of the training samples.
     pub held_out: bool,
     /// Description of the images, if their files have none, such as "recompressed as JPEG q75".
     pub data_note: Option<&'a str>,
     /// Span that the time covers.
     pub timed: Timed,
-    /// The mean accuracy to reach, in percent; without it nothing is checked.
+    /// Mean accuracy to reach, in percent; without it nothing is checked.
     pub target: Option<f64>,
     /// Number of trainings.
     pub trainings: u64,
-    /// The command that repeats it.
+    /// Command that repeats it.
     pub command: String,
 }
 
@@ -77,7 +77,7 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// The images by their honest name.
+    /// Returns a name for the images that claims no more than is known.
     fn data(&self) -> String {
         match (self.data_note, self.train) {
             (Some(note), Samples::Images(set)) => format!("{}, {note}", set.name()),
@@ -85,10 +85,10 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// The remark that results with these images need.
+    /// Returns the warning that results with these images need.
     fn data_warning(&self) -> Option<String> {
         match self.train {
-            // What somebody says of them says more than that nobody knows.
+            // The user's description says more than that the files are unknown.
             Samples::Images(set) if self.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
                 Some(format!("Accuracies are of these images: {}.", self.data()))
             }
@@ -96,7 +96,7 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// Ways that take other numbers of steps to the same accuracy do the same work; without an accuracy the steps are the work.
+    /// Returns the problem. Ways that take other numbers of steps to the same accuracy do the same work; without an accuracy the steps are the work.
     fn problem(&self) -> Problem {
         let Self { recipe, train, test, .. } = *self;
         let (dtype, from, data) = (self.dtype(), self.timed.begins(), self.data());
@@ -138,10 +138,10 @@ impl WholeTraining<'_> {
     }
 }
 
-/// The size of a problem that is the accuracy to reach.
+/// Name of the count of a problem that is the accuracy to reach.
 const TARGET: &str = "accuracy";
 
-/// The record of trainings, which has one more sample after each.
+/// Record of trainings, which gains a sample with each.
 #[derive(Debug, Clone)]
 pub struct WholeTrainings {
     run: Run,
@@ -151,7 +151,7 @@ pub struct WholeTrainings {
 }
 
 impl WholeTrainings {
-    /// A record without samples.
+    /// Creates a record without samples.
     #[must_use]
     pub fn new(lab: &Lab, whole: &WholeTraining<'_>) -> Self {
         use Column::{Accuracy, Check, Mad, Median, Samples};
@@ -200,16 +200,16 @@ impl WholeTrainings {
             ..driver::begun(lab, "time-to-accuracy", "Time to an accuracy", policy)
         };
         driver::collect_sources(&mut run, &[]);
-        Self::of(run, recipe.seed)
+        Self::from_record(run, recipe.seed)
     }
 
-    /// A record that [`WholeTrainings::new`] began, without samples so far, perhaps in another process.
+    /// Continues a record that [`WholeTrainings::new`] began, without samples so far, perhaps in another process.
     #[must_use]
-    pub fn of(run: Run, first_seed: u64) -> Self {
+    pub fn from_record(run: Run, first_seed: u64) -> Self {
         Self { notes: run.notes.len(), run, seed: first_seed }
     }
 
-    /// Adds the training from the next seed: what it took in seconds, and the test samples that it classifies right.
+    /// Adds the training with the next seed: its seconds, and the number of test samples that it classifies right.
     pub fn push(&mut self, seconds: f64, right: Right) {
         let Some(m) = self.run.measurements.first_mut() else { return };
         m.test.push(right);
@@ -229,31 +229,31 @@ impl WholeTrainings {
         }
     }
 
-    /// Keeps in the record the clocks of the lab's device until now.
+    /// Adds the clocks of the lab's device so far to the record.
     pub fn note_clocks(&mut self, lab: &Lab) {
         self.run.environment.clocks = lab.watch().report();
     }
 
-    /// The record so far.
+    /// Returns the record so far.
     #[must_use]
     pub fn record(&self) -> &Run {
         &self.run
     }
 
-    /// The only measurement: a time in microseconds and an accuracy for each training.
+    /// Returns the only measurement: a time in microseconds and an accuracy for each training.
     ///
     /// # Panics
-    /// Never of a record that [`WholeTrainings::new`] began.
+    /// Never for a record that [`WholeTrainings::new`] began.
     #[must_use]
     pub fn measurement(&self) -> &Measurement {
         &self.run.measurements[0]
     }
 }
 
-/// Checks whether a mean accuracy from 0 to 1 is at least the target in percent. The error is what it lacks.
+/// Checks whether a mean accuracy from 0 to 1 is at least the target in percent. The error is the shortfall.
 pub(crate) fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
     let mean = accuracy.map_or(f64::NAN, |(mean, _)| 100.0 * mean);
-    // Not `min`, which would make the target of a mean that is no number.
+    // `min` would turn a mean that is NaN into the target.
     let got = if mean >= target - ROUNDING { target } else { mean };
     Check::compare(format!("a mean accuracy of {target} % or more"), &[(got, target)], 0.0, 0.0)
 }
@@ -271,7 +271,7 @@ mod tests {
             let p = Problem::new("", "", Vec::new(), Dtype::F32);
             check(target, Measurement { test, ..Measurement::without_samples("", p, Outcome::Measured) }.accuracy())
         };
-        // Exactly reached, though no sum of floats is.
+        // The target is reached exactly, though no sum of floats is exact.
         for target in [99.0, 99.1, 90.42, 70.7] {
             let right = (target * 100.0f64).round() as u64;
             assert!(check_of(target, &[right; 3]).passed, "{target}");
@@ -323,11 +323,11 @@ mod tests {
         unasked.push(1.0, Right { correct: 1, of: 32 });
         let m = unasked.measurement();
         assert!(m.check.is_none() && unasked.record().notes.iter().any(|n| n.contains("--to")));
-        // Three epochs of four batches.
+        // Three epochs have four batches each.
         assert_eq!((m.problem.count("steps"), m.problem.items), (Some(12), Some(192)));
         assert_eq!(m.problem.short, "mnist 12 steps");
 
-        // Other views of the test images are another problem.
+        // Other views of the test images make another problem.
         let views = Recipe { views: Views::Flips, ..recipe.clone() };
         let mirrored = WholeTrainings::new(&lab, &WholeTraining { recipe: &views, ..whole(Some(75.0), None) });
         let problem = &mirrored.measurement().problem;

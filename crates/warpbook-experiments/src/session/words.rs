@@ -1,4 +1,4 @@
-//! A training in words: its recipe, its samples, and the lines of its progress.
+//! Descriptions of a training: its recipe, its samples, and the lines of its progress.
 
 use warpbook_charts::words as figures;
 use warpbook_data::{Dataset, Origin};
@@ -10,7 +10,7 @@ use warpbook_nn::train::{Augmentation, Event, Loss, Place, Recipe, Samples, Scor
 use warpbook_ranks::Wire;
 use warpbook_record::{Dtype, Inputs, Problem, count, setting};
 
-/// The recipe: names, each with what it is. All that decides what is trained is said, but for the data.
+/// Describes the recipe as names with texts, complete except for the data.
 pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     let plain = figures::plain;
     let mut words = vec![
@@ -41,7 +41,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     let grouped = recipe.grouped().ok().flatten();
     let all_are_grouped = grouped.as_ref().is_some_and(|g| g.of.iter().all(|of| *of != Some(0)));
     if all_are_grouped {
-        // What applies to no parameter would mislead.
+        // Settings that apply to no parameter would mislead.
         words.retain(|(name, _)| *name != "optimiser" && *name != "learning rate");
     }
     words.extend(recipe.steps.map(|steps| ("steps", format!("at most {steps}"))));
@@ -66,7 +66,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     words
 }
 
-/// "normalised with mean 0.131 and standard deviation 0.308", of pixels from 0 to 1.
+/// Describes the normalisation of pixels from 0 to 1: "normalised with mean 0.131 and standard deviation 0.308".
 fn pixels(mean: &[f32], deviation: &[f32]) -> String {
     let list = |values: &[f32]| {
         let words: Vec<String> = values.iter().map(|v| figures::number(f64::from(*v))).collect();
@@ -93,7 +93,7 @@ fn augmentation(of: Option<Augmentation>) -> String {
     if all.is_empty() { "none".into() } else { all.join("; ") }
 }
 
-/// Says how a test image is seen.
+/// Describes how a test image is viewed.
 fn views(views: Views) -> &'static str {
     match views {
         Views::One => "seen once, as they are",
@@ -114,23 +114,23 @@ pub(super) fn more_views(views: Views) -> Option<&'static str> {
     }
 }
 
-/// Says how weights begin, if they are not all drawn as PyTorch draws them.
+/// Describes how weights begin, if they are not all drawn as PyTorch draws them.
 fn initial(recipe: &Recipe) -> Option<String> {
-    let of = &recipe.initial;
+    let initial = &recipe.initial;
     let whitens = |name: &String| {
         format!(
             "{name} whitens patches of the training images (eigenvectors of their covariance over the roots of the eigenvalues, with both \
              signs)"
         )
     };
-    let mut words: Vec<String> = of.whiten.iter().map(whitens).collect();
-    let others = if of.whiten.is_some() { "the other convolutions" } else { "convolutions" };
-    words.extend(of.identity.then(|| format!("the first filters of {others} pass on a channel each (Dirac)")));
-    words.extend(of.factors.iter().map(|(params, factor)| format!("{params} times {}", figures::plain(*factor))));
+    let mut words: Vec<String> = initial.whiten.iter().map(whitens).collect();
+    let others = if initial.whiten.is_some() { "the other convolutions" } else { "convolutions" };
+    words.extend(initial.identity.then(|| format!("the first filters of {others} pass on a channel each (Dirac)")));
+    words.extend(initial.factors.iter().map(|(params, factor)| format!("{params} times {}", figures::plain(*factor))));
     (!words.is_empty()).then(|| format!("as PyTorch's, but {}", words.join("; ")))
 }
 
-/// Says how the parameters of a group are updated.
+/// Describes how the parameters of a group are updated.
 fn group(rule: &Rule, recipe: &Recipe) -> String {
     let by = match (rule.muon, rule.optimizer) {
         (Some(muon), Optimizer::Sgd { momentum, nesterov, .. }) => {
@@ -142,7 +142,7 @@ fn group(rule: &Rule, recipe: &Recipe) -> String {
         }
         (_, sgd) => optimizer(&sgd),
     };
-    // A schedule of its own begins with the recipe's rate, too.
+    // A schedule of the group's own also begins with the recipe's rate.
     let schedule = rule.schedule.unwrap_or(recipe.schedule);
     let rate = learning_rate(rule.rate * recipe.learning_rate, schedule, recipe.schedule_by_step);
     format!("{by}, learning rate {rate}")
@@ -232,7 +232,7 @@ fn learning_rate(first: f64, schedule: Schedule, by_step: bool) -> String {
 /// Names the source of the samples in a few words, such as "MNIST" or "synthetic digits".
 pub(super) fn data_label(samples: Samples<'_>) -> String {
     let label = |set: &Dataset| match set.origin() {
-        // Before the colon: "not the original files", or "not verified as the original files".
+        // The label takes the text before the colon: "not the original files", or "not verified as the original files".
         Origin::Modified { why } => format!("{}, {}", set.name(), why.split(':').next().unwrap_or(why)),
         Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
@@ -244,7 +244,7 @@ pub(super) fn data_label(samples: Samples<'_>) -> String {
     }
 }
 
-/// The samples as the inputs of a record.
+/// Returns the samples as the inputs of a record.
 pub(super) fn inputs(samples: Samples<'_>) -> Inputs {
     let (work, data) = match samples {
         Samples::Images(set) => (set.name().to_owned(), set.origin().to_string()),
@@ -256,24 +256,24 @@ pub(super) fn inputs(samples: Samples<'_>) -> Inputs {
     Inputs::default().with(work, data)
 }
 
-/// What the samples are, as a sentence without its full stop.
+/// Describes the samples, as a sentence without its full stop.
 pub(super) fn data_note(samples: Samples<'_>) -> String {
     inputs(samples).to_string()
 }
 
-/// The remark that results with samples other than the published ones need.
+/// Returns the warning that results with other samples than the published ones need.
 pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
     let Samples::Images(set) = samples else { return None };
     match set.origin() {
         Origin::Synthetic { .. } => Some(format!("Trained and tested on synthetic images: {}.", set.note())),
-        // They may be the originals.
+        // The files may be the originals.
         Origin::Modified { .. } => Some(format!("Accuracies are of these files: {}.", set.note())),
         Origin::Noted { .. } => Some(format!("Trained on files that are not the originals: {}.", set.note())),
         Origin::Original | Origin::Folder { .. } | Origin::Own => None,
     }
 }
 
-/// The whole training as a problem.
+/// Returns the whole training as a problem.
 pub(super) fn problem(recipe: &Recipe, train: Samples<'_>) -> Problem {
     let label = format!("{}, batch {}, {}", recipe.name, recipe.batch, data_label(train));
     let steps = recipe.total_steps(train.len());
@@ -282,7 +282,7 @@ pub(super) fn problem(recipe: &Recipe, train: Samples<'_>) -> Problem {
         count("samples", train.len() as u64, "samples"),
         count("batch", recipe.batch as u64, "samples"),
         count("steps", steps, ""),
-        // Charts say a "learning_rate" as that of the whole training.
+        // Charts describe a "learning_rate" as the rate of the whole training.
         setting(if recipe.schedule == Schedule::Constant { "learning_rate" } else { "rate" }, recipe.learning_rate),
         setting("seed", recipe.seed),
     ];
@@ -293,7 +293,7 @@ pub(super) fn problem(recipe: &Recipe, train: Samples<'_>) -> Problem {
     })
 }
 
-/// A score in words; without labels there is no accuracy.
+/// Formats a score; without labels there is no accuracy.
 pub(crate) fn score(score: &Score, classified: bool) -> String {
     let loss = format!("test loss {:.4}", score.loss);
     if !classified {
@@ -436,7 +436,7 @@ mod tests {
         ] {
             assert!(some.contains(part), "{part} in {some}");
         }
-        // Where groups have all parameters, the optimiser's own settings apply to none.
+        // If groups have all parameters, the optimiser's own settings apply to none.
         let all = told(&recipe_of(vec![muon, shift, group("*")]));
         assert!(!all.contains("optimiser: ") && !all.contains("\nlearning rate: "), "{all}");
         assert!(all.contains("parameters *: SGD, Nesterov momentum 0.85, learning rate 0.5, down to 0 in 70 steps\n"));

@@ -1,4 +1,4 @@
-//! A product over several GPUs, by rows and by K, with copies, stores and NCCL, next to the same product on one.
+//! A product over several GPUs, by rows and by K, with copies, stores and NCCL, compared with one GPU.
 
 mod prepared;
 mod team;
@@ -21,18 +21,18 @@ use warpbook_record::{
     Span, SweepAxis,
 };
 
-/// The largest edge, as of the matrix product.
+/// Largest edge, as in the matrix product.
 const MAX_EDGE: u64 = 1 << 20;
-/// The most panels that may be asked for.
+/// Largest number of panels.
 const MAX_PANELS: u64 = 256;
-/// The edge of the cube that is measured when no shape is asked for.
+/// Edge of the cube that is measured when no shape is asked for.
 const STANDARD_EDGE: u64 = 8192;
-/// The edges of the sweep.
+/// Edges of the sweep.
 const EDGES: [u64; 5] = [1024, 2048, 4096, 8192, 16384];
 
 /// Rule that chooses the multiplying kernel in every rung.
 const RULE: &str = "the expected times of the tiles on one GPU, without tuning";
-/// The rung that others are compared with.
+/// Rung that others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
 /// Transport that brings results to the first GPU.
@@ -54,7 +54,7 @@ struct Way {
     by: By,
 }
 
-/// In the ladder's order.
+/// Ways of computing the product, in the ladder's order.
 const WAYS: [Way; 6] = [
     Way {
         id: ONE_GPU,
@@ -101,7 +101,7 @@ const WAYS: [Way; 6] = [
 ];
 
 impl Way {
-    fn of(rung: &Rung) -> Option<Self> {
+    fn for_rung(rung: &Rung) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == rung.id)
     }
 
@@ -136,7 +136,7 @@ pub struct TensorParallel {
     panels: Option<u64>,
     seed: u64,
     selection: Selection,
-    /// The GPUs of a run, once they are open.
+    /// GPUs of a run, once they are open.
     team: Arc<Mutex<Option<Arc<Team>>>>,
 }
 
@@ -158,39 +158,39 @@ selects!(TensorParallel);
 seeded!(TensorParallel, "Key of the random numbers.");
 
 impl TensorParallel {
-    /// The defaults: 8192 x 8192 x 8192 in bf16 over all GPUs, every rung.
+    /// Creates the default experiment: 8192 x 8192 x 8192 in bf16 over all GPUs, every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The sizes of the quick suite.
+    /// Creates the experiment with the sizes of the quick suite.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().shapes([(512, 512, 512), (2048, 2048, 2048)])
     }
 
-    /// Cubes from 1024 to 16384.
+    /// Creates the experiment with cubes from 1024 to 16384.
     #[must_use]
     pub fn sweep() -> Self {
         Self::default().shapes(EDGES.map(|edge| (edge, edge, edge)))
     }
 
-    /// Sizes (m, n, k) of each product, from 1 up.
+    /// Sets the sizes (m, n, k) of each product, from 1 up.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = (u64, u64, u64)>) -> Self {
         self.shapes = shapes.into_iter().collect();
         self
     }
 
-    /// Types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
+    /// Sets the types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
         self
     }
 
-    /// Over so many GPUs, the lab's first, in place of all that there are.
+    /// Sets the number of GPUs, the lab's first, in place of all.
     #[must_use]
     pub fn gpus(mut self, gpus: u64) -> Self {
         self.gpus = Some(gpus);
@@ -198,7 +198,7 @@ impl TensorParallel {
         self
     }
 
-    /// Sets the number of panels of a GPU's rows, in place of what the expected times choose.
+    /// Sets the number of panels of a GPU's rows, in place of the number that the expected times choose.
     #[must_use]
     pub fn panels(mut self, panels: u64) -> Self {
         self.panels = Some(panels);
@@ -209,7 +209,7 @@ impl TensorParallel {
         WAYS.into_iter().map(Way::rung).collect()
     }
 
-    /// The GPUs of a lab's runs; `None` on the CPU.
+    /// Returns the GPUs of a lab's runs; `None` on the CPU.
     fn team(&self, lab: &Lab) -> Result<Option<Arc<Team>>> {
         let Some(first) = lab.device().cuda() else { return Ok(None) };
         let mut kept = self.team.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,13 +219,13 @@ impl TensorParallel {
         Ok(Some(kept.insert(Arc::new(Team::open(first, self.gpus)?)).clone()))
     }
 
-    /// An error unless the matrices and what is computed of them fit into each GPU's memory.
+    /// Returns an error unless the matrices and all arrays computed from them fit into each GPU's memory.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let (Some(team), Some((m, n, _))) = (self.team(lab)?, shape_of(problem)) else { return Ok(()) };
         let elements = m.saturating_mul(n);
         let gpus = team.devices.len() as u64;
         for (rank, device) in team.devices.iter().enumerate() {
-            // The first has the reference, 16 bytes an element, and a partial product of each GPU; every rung its own arrays on the others.
+            // The first GPU has the reference, 16 bytes an element, and a partial product of each GPU; the others have every rung's own arrays.
             let more = if rank == 0 { elements.saturating_mul(16 + 12 * gpus) } else { elements.saturating_mul(16) };
             let needed = problem.bytes.saturating_mul(4).saturating_add(more).saturating_add(6 * WORKSPACE_BYTES);
             device.ensure_free(format!("A product of {} over {gpus} GPUs", problem.label), needed)?;
@@ -233,7 +233,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Its products, as problems.
+    /// Returns its products, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let problems_in = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
@@ -253,7 +253,7 @@ impl TensorParallel {
         }
     }
 
-    /// An error unless the settings make sense, and the GPUs can hold the matrices where a lab is given.
+    /// Returns an error unless the settings make sense, and the GPUs of the lab, if given, can hold the matrices.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.shapes.is_empty() || self.dtypes.is_empty() {
@@ -268,7 +268,7 @@ impl TensorParallel {
         }
         for dtype in &self.dtypes {
             if !matches!(dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
-                return setting(format!("There is no product in {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
+                return setting(format!("Unsupported type {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
             }
         }
         if self.panels.is_some_and(|n| !(1..=MAX_PANELS).contains(&n)) {
@@ -307,12 +307,12 @@ impl Experiment for TensorParallel {
                 .with("", "each GPU has its operands before the time is taken"),
             main_problem: problems.iter().find(is_standard).cloned(),
             ceilings: Some(Arc::new(move |lab, peaks| this.measure_links(lab, peaks))),
-            ..settings::plan(self, problems, self.selection.of(Self::all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(Self::all_rungs()))
         })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {
-        let way = Way::of(rung).filter(|way| way.split.is_some())?;
+        let way = Way::for_rung(rung).filter(|way| way.split.is_some())?;
         let team = match self.team(lab) {
             Ok(team) => team?,
             Err(why) => return Some(why.to_string()),
@@ -344,7 +344,7 @@ impl Experiment for TensorParallel {
         })
     }
 
-    /// A run of each rung over several GPUs, by events.
+    /// Records a run of each rung over several GPUs, by events.
     fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
         let mut found = Timelines::default();
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(found) };
@@ -366,7 +366,7 @@ impl Experiment for TensorParallel {
     }
 }
 
-/// Describes a timeline, as a note of the record.
+/// Describes a timeline, for a note of the record.
 fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
     let us = |us: f64| warpbook_charts::words::time(us);
     if way.by == By::Stores {
@@ -416,7 +416,7 @@ fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<S
             }
         })
         .collect();
-    // The lanes of a GPU one below the other, whatever was queued first.
+    // The lanes of a GPU are below each other, whatever was queued first.
     all.sort_by(|a, b| a.stream.cmp(&b.stream).reverse().then(a.start_us.total_cmp(&b.start_us)));
     all
 }
@@ -425,10 +425,10 @@ impl Configurable for TensorParallel {
     const NAME: &'static str = "tensor-parallel";
     const ABOUT: &'static str = "A product over several GPUs, by rows and by K, with copies, stores and NCCL";
     const DETAILS: &'static str = "\
-C = A B over several GPUs of one process (tensor parallelism), and the same product on one. By rows each GPU computes some rows of C; by K \
+C = A B over several GPUs of one process (tensor parallelism), compared with one GPU. By rows each GPU computes some rows of C; by K \
 each adds up some of the terms, and the partial products are added. Either way C ends up on the first GPU: in panels whose way there overlaps with the \
 multiplication of the next, or, by rows, stored there by the kernels that multiply. Before that the link between the GPUs is measured: copies one way and both ways, and all-reduces, over their size. \
-Every result is held against the product in f64, every element, before and after it is timed.";
+Every element of every result is compared with the product in f64, before and after it is timed.";
     const EXAMPLES: &'static str = "\
   warpbook run tensor-parallel
   warpbook run tensor-parallel --quick
@@ -465,14 +465,14 @@ Every result is held against the product in f64, every element, before and after
             Setting {
                 name: "gpus",
                 value: Some("N"),
-                help: "Over so many GPUs: that of --device, and the others in their order. [default: all]",
+                help: "Number of GPUs: that of --device and the next ones in order. [default: all]",
                 set: |e, text| Ok(e.gpus(parse_count(text)?)),
                 get: |e| e.gpus.map(|n| n.to_string()),
             },
             Setting {
                 name: "panels",
                 value: Some("N"),
-                help: "Panels of a GPU's rows. [default: those of the least expected time, of the tiles and at the bandwidth of the link]",
+                help: "Panels of a GPU's rows. [default: the number with the least expected time, by the tiles' times and the link's bandwidth]",
                 set: |e, text| Ok(e.panels(parse_count(text)?)),
                 get: |e| e.panels.map(|n| n.to_string()),
             },

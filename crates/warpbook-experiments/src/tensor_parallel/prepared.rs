@@ -1,4 +1,4 @@
-//! The matrices of one problem, and the rungs ready to multiply them.
+//! Matrices of one problem, and the rungs that multiply them.
 
 use super::team::Team;
 use super::{By, TensorParallel, Way};
@@ -13,11 +13,11 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, MemoryLevel, Problem, Rung, Traffic};
 
-/// Operations of each GPU below which a rung is timed by itself: runs that may be shorter than what is batched would be captured into a graph to be
-/// timed in turn, and copies between GPUs cannot be.
+/// Operations of each GPU below which a rung is timed by itself: runs that short would be captured into a graph to be timed in turn, and copies between GPUs
+/// cannot be captured.
 const SHORT: u64 = 50_000_000_000;
 
-/// Without a GPU there is nothing to prepare: every rung is skipped.
+/// Problem without a GPU, for which nothing is prepared: every rung is skipped.
 pub(super) struct Nothing;
 
 impl Prepared for Nothing {
@@ -30,7 +30,7 @@ fn unknown(rung: &Rung) -> Error {
     Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() }
 }
 
-/// A, B and C of a problem on the first GPU, and what results are held against.
+/// A, B and C of a problem on the first GPU, and the reference for results.
 pub(super) struct Work {
     team: Arc<Team>,
     problem: Problem,
@@ -38,7 +38,7 @@ pub(super) struct Work {
     a: Storage,
     b: Storage,
     c: Storage,
-    /// `None` where nothing is checked.
+    /// Comparison with the reference; `None` if nothing is checked.
     judge: Option<Judge>,
     stream: Stream,
     panels: Option<u64>,
@@ -70,7 +70,7 @@ impl Work {
         Ok(Self { team, problem: problem.clone(), product, a, b, c, judge, stream, panels })
     }
 
-    /// The product by one of the ways, planned.
+    /// Plans the product by one of the ways.
     fn over(&self, way: Way) -> Result<Over> {
         let devices = if way.split.is_some() { &self.team.devices[..] } else { &self.team.devices[..1] };
         let mut options = Options::new(way.split.unwrap_or(Split::Rows));
@@ -93,12 +93,12 @@ impl Work {
 
 impl Prepared for Work {
     fn candidate<'p>(&'p self, rung: &Rung, _: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
-        let way = Way::of(rung).ok_or_else(|| unknown(rung))?;
+        let way = Way::for_rung(rung).ok_or_else(|| unknown(rung))?;
         Ok(Box::new(OnGpus { work: self, over: self.over(way)? }))
     }
 }
 
-/// A rung at one problem.
+/// Rung at one problem.
 struct OnGpus<'p> {
     work: &'p Work,
     over: Over,
@@ -109,7 +109,7 @@ impl Candidate for OnGpus<'_> {
         Some(&self.work.stream)
     }
 
-    /// NaNs in C.
+    /// Fills C with NaNs.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.work.stream.synchronize()?;
         self.work.c.fill_bytes(0xff)
@@ -135,7 +135,7 @@ impl Candidate for OnGpus<'_> {
 
     fn details(&self) -> Details {
         let (gpus, crossing) = (self.over.gpus(), self.over.link_bytes());
-        // What bounds it apart from arithmetic: the link, or on one GPU its memory.
+        // Apart from arithmetic, the link bounds it, or on one GPU its memory.
         let traffic = if crossing > 0 {
             Traffic { level: MemoryLevel::Link, bytes: crossing }
         } else {

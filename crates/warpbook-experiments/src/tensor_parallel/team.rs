@@ -1,4 +1,4 @@
-//! The GPUs of a run.
+//! GPUs of a run.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use warpbook_lab::{Error, Result};
 /// Time limit for NCCL to make its communicators.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The GPUs of a run, the lab's first, and what NCCL has for them.
+/// GPUs of a run, the lab's first, with NCCL's communicators.
 #[derive(Debug)]
 pub(super) struct Team {
     pub devices: Vec<CudaDevice>,
-    /// Made when it is first asked for.
+    /// Communicators, made on first use.
     nccl: OnceLock<warpbook_device::Result<Arc<Vec<Communicator>>>>,
     /// Measured bandwidth of the link in bytes a second, once it is known.
     link: OnceLock<f64>,
 }
 
 impl Team {
-    /// The lab's device and the others in their order, so many in all.
+    /// Opens the lab's device and the next ones in order, `count` in all.
     pub fn open(first: &CudaDevice, count: Option<u64>) -> Result<Self> {
         let there: Vec<u32> = Inventory::cuda_devices()?.iter().map(|d| d.index).collect();
         if let Some(asked) = count.filter(|n| *n > there.len() as u64) {
@@ -41,7 +41,7 @@ impl Team {
         self.devices.first().is_some_and(|d| d.is_same(first))
     }
 
-    /// NCCL's communicators, or why there are none.
+    /// Returns NCCL's communicators, or the error of making them.
     pub fn nccl(&self) -> warpbook_device::Result<Arc<Vec<Communicator>>> {
         self.nccl.get_or_init(|| Communicator::all(&self.devices, LIMIT).map(Arc::new)).clone()
     }

@@ -1,4 +1,4 @@
-//! Recording of the GPU's activity in a step, made after everything was timed, so that no timed step has a profiler next to it.
+//! Recording of the GPU's activity in a step. It comes after all timing, so that no profiler disturbs it.
 
 use super::Training;
 use super::data::Set;
@@ -10,14 +10,14 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{CudaOptions, Place, Recipe, TrainError, Trainer, Way};
 use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
 
-/// Steps that are recorded, those before them, and how often they are recorded anew because one was skipped: the scale of a loss may have to be
-/// halved some times first.
+/// Numbers of recorded steps, of steps before them, and of further recordings if a step was skipped: the scale of a loss may have to be halved some times
+/// first.
 const RECORDED: usize = 8;
 const WARM: usize = 20;
 const ATTEMPTS: usize = 12;
 
-/// Every rung at the main problem, so that the ladder can be compared kernel by kernel, those with libraries too, and the fastest of ours in each
-/// precision at the others: all of all would make a record twice as large.
+/// Returns the rungs to record: every rung at the main problem, so that the ladder can be compared kernel by kernel, including libraries; at other problems
+/// Warpbook's fastest in each precision. Recording everything would make a record twice as large.
 fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
     let is_ours = |r: &Rung| matches!(r.runner, Runner::Kernels { .. });
@@ -29,20 +29,20 @@ fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: boo
     run.rungs.iter().filter(is_sound).filter(|r| is_main || is_fastest(r)).collect()
 }
 
-/// Returns the way with its kernels one after another: on one stream, none launched early. `None` if they follow one another anyway.
+/// Returns the way with its kernels one after another: on one stream, none launched early. `None` if it already runs like that.
 fn in_turn(way: &Way) -> Option<Way> {
     let CudaOptions { overlap, dependent, .. } = way.options;
     let options = CudaOptions { overlap: false, dependent: false, ..way.options };
     (overlap || dependent).then(|| Way { options, ..way.clone() })
 }
 
-/// Breakdowns and spans of the rungs that were measured.
+/// Records breakdowns and spans of the measured rungs.
 pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &Run) -> Result<Timelines> {
     let recorder = Recorder::start(device)?;
     let mut found = Timelines::default();
     for problem in &run.problems {
         let rungs = wanted(training, run, problem, run.main_problem() == Some(problem));
-        let (Some(workload), false) = (Workload::of(problem), rungs.is_empty()) else { continue };
+        let (Some(workload), false) = (Workload::from_problem(problem), rungs.is_empty()) else { continue };
         let batch = problem.count("batch").unwrap_or(1);
         let recipe = workload.recipe(batch, training.features, training.seed);
         let set = training.files.set(workload, batch as usize, training.features, training.seed)?;
@@ -79,7 +79,7 @@ pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &
     Ok(found)
 }
 
-/// Some steps of a new training, whose graph is captured while the recorder looks on.
+/// Records some steps of a new training; the recorder sees the graph's capture.
 fn recorded(
     recorder: &Recorder,
     device: &CudaDevice,
@@ -95,7 +95,7 @@ fn recorded(
     }
     for _ in 0..ATTEMPTS {
         let recording = attempt(recorder, &mut trainer, way)?;
-        // A step that leaves the weights as they were does less, the one by operations too.
+        // A step that leaves the weights unchanged does less work, and so does the step by operations.
         if trainer.step_outcomes(RECORDED + 1)?.iter().all(|o| !o.skipped && o.loss.is_finite()) {
             return Ok(recording);
         }
@@ -103,9 +103,9 @@ fn recorded(
     Err(TrainError::Setting(format!("each of {ATTEMPTS} recordings has a step that changed no weight")))
 }
 
-/// A step by its operations, and [`RECORDED`] whole ones.
+/// Records a step operation by operation, and [`RECORDED`] whole steps.
 fn attempt(recorder: &Recorder, trainer: &mut Trainer, way: &Way) -> Result<Recording, TrainError> {
-    // Losses are read afterwards: their copies are no part of a step.
+    // Losses are read afterwards: their copies are not part of a step.
     let wait = |trainer: &Trainer| trainer.stream().map_or(Ok(()), |stream| stream.synchronize());
     wait(trainer)?;
     let (operations, mut lost) = by_operation(recorder, |after| trainer.step_by_operation(after))?;

@@ -1,4 +1,4 @@
-//! Samples of the trainings: published files where they are found, else images and numbers drawn with a seed.
+//! Samples of the trainings: published files if they are found, otherwise images and numbers drawn with a seed.
 
 use super::workload::{AMP_BATCHES, Workload};
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Samples;
 use warpbook_record::Inputs;
 
-/// Batches of images that are drawn, and images at which there are fewer batches.
+/// Number of batches of drawn images, and number of images beyond which there are fewer batches.
 const DRAWN_BATCHES: usize = 20;
 const MOST_DRAWN: usize = 20_480;
-/// The name of drawn images as a setting.
+/// Name of drawn images as a setting.
 pub(crate) const SYNTHETIC: &str = "synthetic";
 /// `[channels, height, width]` of CIFAR-10.
 const CIFAR: [usize; 3] = [3, 32, 32];
@@ -22,10 +22,10 @@ const CIFAR: [usize; 3] = [3, 32, 32];
 /// Places where images are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Place {
-    /// The usual places; drawn images if there are none.
+    /// The usual places; drawn images if they have none.
     #[default]
     Usual,
-    /// In this folder, and nowhere else.
+    /// This folder, and nowhere else.
     Folder(PathBuf),
     /// Drawn images.
     Synthetic,
@@ -48,7 +48,7 @@ pub(crate) enum Set {
 }
 
 impl Set {
-    /// `n` samples of so many Gaussian numbers, with as many targets.
+    /// Draws `n` samples of Gaussian numbers, with as many targets as features.
     pub(crate) fn gaussian(n: usize, features: usize, seed: u64) -> Self {
         Self::Rows(Rows::gaussian(n, [features; 2], seed))
     }
@@ -70,7 +70,7 @@ impl Files {
         &self.place
     }
 
-    /// The images of the files; `None` where images are to be drawn.
+    /// Opens the images of the files; `None` if images are to be drawn.
     pub(crate) fn open(&self, workload: Workload) -> Opened {
         let folder = match (&self.place, workload) {
             (Place::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
@@ -80,14 +80,14 @@ impl Files {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || match warpbook_data::open(workload.name(), folder) {
             Ok(splits) => Ok(Some(splits)),
-            // A mistyped WARPBOOK_DATA is no wish for drawn images.
+            // A mistyped WARPBOOK_DATA is not a wish for drawn images.
             Err(warpbook_data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
             Err(error) => Err(error.to_string()),
         };
         opened.entry(workload.name()).or_insert_with(read).clone()
     }
 
-    /// An error unless the files can be read, or are not needed.
+    /// Returns an error unless the files can be read, or are not needed.
     pub(crate) fn validate(&self, workload: Workload) -> Result<()> {
         self.open(workload).map(drop).map_err(Error::Setting)
     }
@@ -123,7 +123,7 @@ impl Files {
         }
     }
 
-    /// What is trained on with batches of this size.
+    /// Returns the samples to train on with batches of this size.
     pub(crate) fn set(&self, workload: Workload, batch: usize, features: usize, seed: u64) -> Result<Set> {
         if let Some(set) = self.open(workload).map_err(Error::Setting)? {
             return Ok(Set::Images(set.train));
@@ -137,7 +137,7 @@ impl Files {
     }
 }
 
-/// Images of CIFAR-10's shape: noise, the brighter the higher its label.
+/// Draws images of CIFAR-10's shape: noise, the brighter the higher its label.
 fn noise(n: usize, seed: u64) -> Result<Dataset> {
     let pixels = CIFAR.iter().product::<usize>();
     let labels: Vec<u8> = (0..n as u64).map(|i| ((uniform(seed, i, 1) * 10.0) as u8).min(9)).collect();

@@ -19,30 +19,30 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
-use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
+use warpbook_nn::train::{Recipe, Way, rungs_with_product, ways};
 use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Inputs, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
-/// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
+/// Least FLOP/s that a thread of a CPU reaches: half a core of ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;
-/// Seconds that a step on the CPU may be expected to take, and the steps that every rung is held against.
+/// Seconds that a step on the CPU may be expected to take, and that all steps of the reference may.
 const CPU_STEP_LIMIT_S: f64 = 5.0;
 const REFERENCE_LIMIT_S: f64 = 900.0;
-/// The largest batch.
+/// Largest batch.
 const MAX_BATCH: u64 = 1 << 14;
-/// Widths of the AMP recipe's layers.
+/// Allowed widths of the AMP recipe's layers.
 const FEATURES: std::ops::RangeInclusive<usize> = 64..=1 << 15;
-/// The most steps that are held against the reference: what a GPU remembers of.
+/// Maximum number of steps that are compared with the reference: a GPU remembers the losses of as many.
 const MAX_STEPS: u64 = 128;
-/// The words for the batches of the published record.
+/// Word for the batches of the published record.
 const PUBLISHED: &str = "published";
-/// The GPU of the published figures, whose kernels a ladder without a GPU lists.
+/// GPU of the published figures, whose kernels a ladder without a GPU lists.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
 /// Sizes of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batches {
-    /// Batch sizes of each network's own.
+    /// Each network's own batch size.
     Own,
     /// Batch sizes of the published figures.
     Published,
@@ -56,12 +56,12 @@ pub struct Training {
     networks: Vec<Workload>,
     batches: Batches,
     features: usize,
-    /// Steps that are held against the reference; each network's own number where none is set.
+    /// Number of steps that are compared with the reference; `None` takes each network's own.
     steps: Option<u64>,
     seed: u64,
     files: Files,
     ways: Vec<Way>,
-    /// The kernel of one's own that computes linear layers in two of the ways.
+    /// A learner's kernel that computes linear layers in two of the ways.
     product: Option<ProductBy>,
     selection: Selection,
 }
@@ -86,19 +86,19 @@ selects!(Training);
 seeded!(Training, "Seed of weights, order, dropout, augmentation and drawn samples.");
 
 impl Training {
-    /// The defaults: the MNIST CNN with batches of 512, every rung.
+    /// Creates the default experiment: the MNIST CNN with batches of 512, every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The size of the quick suite: the MNIST CNN with batches of 64, on synthetic digits.
+    /// Creates the experiment with the size of the quick suite: the MNIST CNN with batches of 64, on synthetic digits.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().batches([64]).steps(10).synthetic()
     }
 
-    /// The problems of the published record.
+    /// Creates the experiment with the problems of the published record.
     #[must_use]
     pub fn sweep() -> Self {
         Self { batches: Batches::Published, ..Self::default() }.networks(Workload::ALL)
@@ -111,35 +111,35 @@ impl Training {
         self
     }
 
-    /// Samples of a batch, from 1 up; each network is trained with each.
+    /// Sets the samples of a batch, from 1 up; each network is trained with each.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Batches::Of(batches.into_iter().collect());
         self
     }
 
-    /// The width of the AMP recipe's layers.
+    /// Sets the width of the AMP recipe's layers.
     #[must_use]
     pub fn features(mut self, features: usize) -> Self {
         self.features = features;
         self
     }
 
-    /// Steps whose losses are held against the reference; 20 unless set, and 5 of the AMP recipe.
+    /// Sets the number of steps whose losses are compared with the reference; 20 by default, and 5 for the AMP recipe.
     #[must_use]
     pub fn steps(mut self, steps: u64) -> Self {
         self.steps = Some(steps);
         self
     }
 
-    /// The folder with the files of MNIST and CIFAR-10, or one with subfolders of their names.
+    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of their names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.files = Files::at(Place::Folder(folder.into()));
         self
     }
 
-    /// Images that are drawn, whatever files there are.
+    /// Draws images, even if there are files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(Place::Synthetic);
@@ -153,17 +153,17 @@ impl Training {
         self
     }
 
-    /// The linear layers by a kernel of one's own, in two more rungs: `own_products_fp32` and `own_products_fp16`.
+    /// Computes the linear layers by a kernel of one's own, in two more rungs: `own_products_fp32` and `own_products_fp16`.
     #[must_use]
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         let by = by.into();
         self.ways.retain(|way| self.product.is_none_or(|old| way.options.product != old));
-        self.ways.extend(ways_with_product(by));
+        self.ways.extend(rungs_with_product(by));
         self.product = Some(by);
         self
     }
 
-    /// The way of a rung.
+    /// Returns the way of a rung.
     fn way_of(&self, rung: &Rung) -> Option<&Way> {
         self.ways.iter().find(|way| way.id == rung.id)
     }
@@ -176,7 +176,7 @@ impl Training {
         }
     }
 
-    /// Network and batch of each problem.
+    /// Returns network and batch of each problem.
     fn sizes(&self) -> Vec<(Workload, u64)> {
         self.networks.iter().flat_map(|w| self.batches_of(*w).into_iter().map(|b| (*w, b))).collect()
     }
@@ -201,13 +201,13 @@ impl Training {
         std::iter::once(cpu).chain(self.ways.iter().map(|way| way.rung(&recipes, compute_capability))).collect()
     }
 
-    /// An error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
+    /// Returns an error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
     fn fits(&self, lab: &Lab, workload: Workload, batch: u64) -> Result<()> {
         let problem = self.problem(workload, batch);
         let (steps, step_s) = (self.steps_of(workload), expected_s(lab, &problem));
         if steps as f64 * step_s > REFERENCE_LIMIT_S {
             return Err(Error::Setting(format!(
-                "{}: the {steps} steps on the CPU that every rung is held against would take about {:.0} minutes. Choose a smaller \
+                "{}: the {steps} steps on the CPU that every rung is compared with would take about {:.0} minutes. Choose a smaller \
                  batch, or fewer --steps.",
                 problem.label,
                 steps as f64 * step_s / 60.0
@@ -224,7 +224,7 @@ impl Training {
         Ok(())
     }
 
-    /// Its steps, as problems.
+    /// Returns its steps, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.sizes().into_iter().map(|(w, b)| self.problem(w, b)).collect()
@@ -265,7 +265,7 @@ impl Training {
         data.with("", format!("weights from seed {}", self.seed))
     }
 
-    /// An error unless the settings make sense, and the files are there and the work can be done where a lab is given.
+    /// Returns an error unless the settings make sense and, if a lab is given, the files are there and it can do the work.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.sizes().is_empty() {
@@ -295,7 +295,7 @@ impl Training {
     }
 }
 
-/// Seconds that a step on the CPU takes at most, by its operations.
+/// Returns the most seconds that a step on the CPU takes, by its operations.
 fn expected_s(lab: &Lab, problem: &Problem) -> f64 {
     problem.flops as f64 / (CPU_FLOPS_PER_S * f64::from(lab.cpu_threads().max(1)))
 }
@@ -310,9 +310,9 @@ impl Experiment for Training {
             descriptor: Self::descriptor(),
             inputs: self.inputs(),
             main_problem: problems.first().cloned(),
-            // A way that was added is no setting.
+            // A setting cannot name a way that was added.
             settings: None,
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs(capability)))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs(capability)))
         })
     }
 
@@ -321,7 +321,7 @@ impl Experiment for Training {
         if rung.is_cpu() {
             return (step_s > CPU_STEP_LIMIT_S).then(|| format!("would take about {step_s:.0} s a step"));
         }
-        let workload = Workload::of(problem)?;
+        let workload = Workload::from_problem(problem)?;
         let recipe = workload.recipe(1, self.features, self.seed);
         self.way_of(rung)?.obstacle(lab.device().cuda()?, &recipe)
     }
@@ -345,8 +345,9 @@ impl Configurable for Training {
 One step of training: a shuffled batch is gathered and converted, the network runs forwards and backwards, and the optimiser changes \
 the weights. The rungs go from direct convolutions in fp32 over implicit GEMM, tensor cores, channels last and mixed precision to one \
 CUDA graph. Next to them are the same step with convolutions by cuDNN, with linear layers by cuBLASLt, and with the linear layers as a \
-beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, whose losses are held against those of the CPU in fp32; then \
-steps with both are timed, a new batch each. Peak memory is that of the timed training, its data included. At the end, where CUPTI is \
+beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, \
+whose losses are compared with those of the CPU in fp32; then steps with both are timed, a new batch each. Peak memory is that of the \
+timed training, its data included. At the end, where CUPTI is \
 installed, what the GPU does in a step is recorded: every kernel's time, by operation, and the gaps between kernels.";
     const EXAMPLES: &'static str = "\
   warpbook run training --quick
@@ -371,7 +372,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
             Setting {
                 name: "network",
                 value: Some("NAME[,NAME..]"),
-                help: "What is trained: mnist, cifar10, amp-recipe; several with commas. [default: mnist, with --sweep all]",
+                help: "Networks to train: mnist, cifar10, amp-recipe; several with commas. [default: mnist, with --sweep all]",
                 set: |e, text| Ok(e.networks(list(text, str::parse)?)),
                 get: |e| Some(joined(e.networks.iter().map(|w| w.name().to_owned()))),
             },
@@ -400,7 +401,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
             Setting {
                 name: "steps",
                 value: Some("N"),
-                help: "Steps whose losses are held against the CPU's. [default: 20, of amp-recipe 5; with --quick 10]",
+                help: "Steps whose losses are compared with the CPU's. [default: 20, of amp-recipe 5; with --quick 10]",
                 set: |e, text| Ok(e.steps(parse_count(text)?)),
                 get: |e| e.steps.map(|steps| steps.to_string()),
             },
@@ -408,7 +409,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                 name: "data",
                 value: Some("DIR"),
                 help: "Folder with the files of the data sets, or `synthetic` for images that are drawn. [default: where `warpbook data \
-                       fetch` puts them; drawn images where they are not there]",
+                       fetch` puts them; images are drawn if there are none]",
                 set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
                 get: |e| match e.files.place() {
                     Place::Usual => None,

@@ -1,4 +1,4 @@
-//! One problem: its samples, the reference, and a candidate for each rung.
+//! Samples, reference and candidates of one problem.
 
 use super::Training;
 use super::data::Set;
@@ -14,12 +14,12 @@ use warpbook_record::{Check, Dtype, KernelStats, LossPoint, Problem, Rung, Train
 
 /// Losses below this are compared with it instead: where there is next to nothing left to learn, relative errors say little.
 const LEAST_LOSS: f64 = 0.01;
-/// Steps of the CPU that are made a second time: the reference is its own.
+/// Number of CPU steps that are made a second time: the reference is the CPU's own result.
 const REPEATED: usize = 3;
-/// A loss scale that no gradient of the checked steps overflows with: a step that was skipped would shift all that follow.
+/// Loss scale with which no gradient of the checked steps overflows: a skipped step would shift all that follow.
 const CHECKED_SCALE: f32 = 1024.0;
 
-/// A problem's samples and the losses that every rung is held against.
+/// Samples of a problem, and the losses that every rung is compared with.
 pub(super) struct Work<'a> {
     training: &'a Training,
     lab: &'a Lab,
@@ -32,12 +32,12 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     /// Opens or draws the samples, and makes the first steps on the CPU in fp32.
     pub(super) fn new(training: &'a Training, lab: &'a Lab, problem: &Problem) -> Result<Self> {
-        let workload = Workload::of(problem).unwrap_or(Workload::Mnist);
+        let workload = Workload::from_problem(problem).unwrap_or(Workload::Mnist);
         let (batch, features) = (problem.count("batch").unwrap_or(1), training.features);
         let seed = training.seed;
         let set = training.files.set(workload, batch as usize, features, seed)?;
         let checked_set = match workload {
-            // One batch again and again: only so do its losses fall from step to step.
+            // The same batch is used again and again: otherwise its losses would not fall from step to step.
             Workload::AmpRecipe => Set::gaussian(batch as usize, features, seed),
             _ => set.clone(),
         };
@@ -76,7 +76,7 @@ impl<'a> Work<'a> {
         );
         let products = way.options.precision.products();
         let check = self.compare(what, &found, products);
-        // The training above has given its memory back, so that the peak is that of the steps that are timed.
+        // The training above has freed its memory, so that the peak is that of the timed steps.
         let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
         let here = device.info().compute_capability;
@@ -114,20 +114,20 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// Parts that a candidate is made of.
+/// Parts of a candidate.
 struct Made {
     timed: Timed,
     check: Check,
-    /// The losses of the steps that were checked.
+    /// Losses of the checked steps.
     losses: Vec<f64>,
     kernels: Vec<KernelStats>,
-    /// The type of its products, where it is not fp32.
+    /// Type of its products, if it is not fp32.
     dtype: Option<Dtype>,
-    /// The libraries that take part.
+    /// Libraries that take part.
     choice: Option<String>,
 }
 
-/// A step of a training, over and over.
+/// Candidate that repeats a step of a training.
 struct OneStep<'p> {
     work: &'p Work<'p>,
     rung: String,
@@ -139,7 +139,7 @@ impl Candidate for OneStep<'_> {
         self.made.timed.stream()
     }
 
-    /// A training has its own stream, and its memory is to be counted without that of others.
+    /// A training has its own stream, and its memory is counted without that of others.
     fn timed_alone(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Steps of a training: those that are held against the reference, and those that are timed.
+//! Steps of a training: those that are compared with the reference, and those that are timed.
 
 use super::data::Set;
 use std::cell::{Cell, RefCell};
@@ -7,16 +7,16 @@ use warpbook_device::Stream;
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Place, Recipe, TrainError, Trainer};
 
-/// Timed steps after which their losses have to be no larger than the first by more than [`ALLOWED`].
+/// Number of timed steps after which their losses may not exceed the first by more than [`ALLOWED`].
 const SETTLED: usize = 20;
-/// The last steps whose losses are looked at.
+/// Number of last steps whose losses are checked.
 const LAST: usize = 8;
-/// The largest mean of the last losses over the first loss: dropout and another batch each step make losses vary.
+/// Largest mean of the last losses over the first loss: dropout and another batch each step make losses vary.
 const ALLOWED: f64 = 1.1;
-/// Losses of smaller batches vary too much to be compared.
+/// Smallest batch for that comparison: losses of smaller ones vary too much.
 const LEAST_BATCH: usize = 32;
 
-/// An error of a training as one of the lab's: those of the device stay what they are.
+/// Converts an error of a training into one of the lab; errors of the device stay.
 pub(crate) fn failure(error: TrainError) -> Error {
     match error {
         TrainError::Device(e) => e.into(),
@@ -24,7 +24,7 @@ pub(crate) fn failure(error: TrainError) -> Error {
     }
 }
 
-/// The losses of a training's first steps, which on a GPU are given up after `limit_s`.
+/// Returns the losses of a training's first steps, which on a GPU are given up after `limit_s`.
 pub(super) fn losses(
     lab: &Lab,
     place: &Place,
@@ -45,13 +45,13 @@ pub(super) fn losses(
     if let Some(at) = outcomes.iter().position(|o| o.skipped) {
         let step = at + 1;
         return Err(Error::Setting(format!(
-            "A gradient of step {step} overflowed, and the step was skipped: its losses cannot be held against the reference."
+            "A gradient of step {step} overflowed, and the step was skipped: its losses cannot be compared with the reference."
         )));
     }
     Ok(outcomes.iter().map(|o| o.loss).collect())
 }
 
-/// A training whose steps are timed.
+/// Training whose steps are timed.
 pub(super) struct Timed {
     trainer: RefCell<Trainer>,
     stream: Option<Arc<Stream>>,
@@ -77,12 +77,12 @@ impl Timed {
         self.stream.as_deref()
     }
 
-    /// The most bytes that it has held.
+    /// Returns the peak of the bytes that it has held.
     pub(super) fn peak_bytes(&self) -> u64 {
         self.trainer.borrow().bytes()
     }
 
-    /// Makes a step, or queues it. An error that is not the device's is told by [`Timed::flaw`].
+    /// Makes a step, or queues it. [`Timed::flaw`] reports errors other than the device's.
     pub(super) fn step(&self) -> warpbook_device::Result<()> {
         self.made.set(self.made.get() + 1);
         match self.trainer.borrow_mut().queue_step() {
@@ -95,7 +95,7 @@ impl Timed {
         }
     }
 
-    /// Says what is wrong with the losses of the last steps, in a sentence: they have to be finite and, after some steps, not above the first.
+    /// Returns what is wrong with the losses of the last steps, in a sentence: they have to be finite and, after some steps, not above the first.
     pub(super) fn flaw(&self) -> Result<Option<String>> {
         if let Some(error) = self.failed.borrow().clone() {
             return Ok(Some(error));
@@ -112,7 +112,7 @@ impl Timed {
     }
 }
 
-/// `first` is the first loss, where the last ones are to be compared with it.
+/// Returns what is wrong with these losses; `first` is the first loss, if the last ones are to be compared with it.
 fn flaw(first: Option<f64>, last: &[f64]) -> Option<String> {
     if let Some(loss) = last.iter().find(|l| !l.is_finite()) {
         return Some(format!("one of the last {} timed steps has a loss of {loss}", last.len()));

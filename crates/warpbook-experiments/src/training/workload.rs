@@ -4,9 +4,9 @@ use warpbook_nn::network::{Shape, amp_recipe};
 use warpbook_nn::train::Recipe;
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 
-/// Batches of the AMP recipe that lie in memory.
+/// Number of batches of the AMP recipe that lie in memory.
 pub(super) const AMP_BATCHES: usize = 50;
-/// The published width of its layers.
+/// Published width of its layers.
 pub(crate) const AMP_FEATURES: usize = 4096;
 
 /// A network with its recipe.
@@ -24,7 +24,7 @@ impl Workload {
     /// All workloads.
     pub const ALL: [Self; 3] = [Self::Mnist, Self::Cifar10, Self::AmpRecipe];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Workload {
         }
     }
 
-    /// The batches of the published figures, the recipe's own first.
+    /// Returns the batches of the published figures, the recipe's own first.
     #[must_use]
     pub fn batches(self) -> &'static [u64] {
         match self {
@@ -52,7 +52,7 @@ impl Workload {
         }
     }
 
-    /// Steps that are held against the reference unless another number is set.
+    /// Returns the default number of steps that are compared with the reference.
     pub(super) fn checked_steps(self) -> u64 {
         if self == Self::AmpRecipe { 5 } else { 20 }
     }
@@ -68,8 +68,8 @@ impl Workload {
         Recipe { batch, seed, ..recipe }
     }
 
-    /// Returns the recipe that is checked by the reference: without dropout and augmentation, and with a learning rate at which the steps show in
-    /// the losses, and differences of rounding do not grow from step to step as they do at the recipe's own.
+    /// Returns the recipe that is compared with the reference: without dropout and augmentation, and with a learning rate at which the steps show in the
+    /// losses, while rounding differences do not grow from step to step as they do at the recipe's own rate.
     pub(crate) fn checked_recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let learning_rate = match self {
             Self::Mnist => 0.01,
@@ -81,12 +81,12 @@ impl Workload {
         Recipe { learning_rate, augmentation: None, ..recipe }
     }
 
-    /// One step with a batch of this size as a problem; `data` says what the samples are.
+    /// Returns one step with a batch of this size as a problem; `data` describes the samples.
     ///
-    /// FLOPs: those of convolutions and linear layers, forwards, of the weights' gradients and of the inputs' gradients but the first,
-    /// times the batch. Bytes: weights and each array of the optimiser's state are read once and written once, as are the gradients, in
-    /// fp32, 8 p (2 + s) for p parameters and s arrays of state; and the batch is read once as it is stored, a byte a pixel and a label, or
-    /// four a number. That activations have to be kept from the forward to the backward pass is not counted.
+    /// FLOPs: those of convolutions and linear layers, forwards, of the weights' gradients and of the inputs' gradients but the first, times the batch. Bytes:
+    /// weights and each array of the optimiser's state are read once and written once, as are the gradients, in fp32, 8 p (2 + s) for p parameters and s arrays
+    /// of state; and the batch is read once as it is stored, a byte a pixel and a label, or four a number. Keeping activations from the forward to the backward
+    /// pass is not counted.
     pub(crate) fn problem(self, batch: u64, features: usize, data: &str) -> Problem {
         let recipe = self.recipe(batch, features, 0);
         let network = &recipe.network;
@@ -115,7 +115,7 @@ impl Workload {
     }
 
     /// Returns the workload of a problem.
-    pub(super) fn of(problem: &Problem) -> Option<Self> {
+    pub(super) fn from_problem(problem: &Problem) -> Option<Self> {
         problem.text("network")?.parse().ok()
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         let p = Workload::Mnist.problem(512, 0, "MNIST");
         let network = Recipe::mnist().network;
         assert_eq!((p.flops, p.items), (512 * network.training_flops(), Some(512)));
-        // Weights, gradients and one array of momentum, read and written; 784 pixels and a label a sample.
+        // Weights, gradients and one array of momentum are read and written; a sample has 784 pixels and a label.
         assert_eq!(p.bytes, 2 * 4 * 1_199_882 * 3 + 512 * 785);
         assert_eq!((p.written_bytes, p.label.as_str()), (4 * 1_199_882 * 3, "MNIST CNN, batch 512, MNIST"));
         assert_eq!(p, Workload::Mnist.problem(512, 0, "synthetic digits"), "what it is of, not what was at hand");
@@ -155,7 +155,7 @@ mod tests {
     fn a_workload_is_known_by_its_name() {
         for w in Workload::ALL {
             assert_eq!(w.name().parse(), Ok(w));
-            assert_eq!(Workload::of(&w.problem(8, 8, "")), Some(w));
+            assert_eq!(Workload::from_problem(&w.problem(8, 8, "")), Some(w));
             assert_eq!(w.recipe(w.batches()[0], AMP_FEATURES, 1).network, w.recipe(1, AMP_FEATURES, 1).network);
         }
         assert!("imagenet".parse::<Workload>().unwrap_err().contains("choose mnist, cifar10, amp-recipe"));

@@ -1,4 +1,4 @@
-//! Feeds: how batches and losses pass between the host and a GPU, and whole trainings that are fed so.
+//! Feeds, which pass batches and losses between host and GPU, and whole trainings with them.
 
 use crate::training::failure;
 use warpbook_data::Splits;
@@ -29,18 +29,18 @@ impl Feed {
     }
 }
 
-/// A rung: a precision, and how it is fed.
+/// Rung: a precision and a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     /// The rung's id.
     pub id: &'static str,
-    /// In which precision it trains.
+    /// Precision of the training.
     pub precision: Precision,
     /// Feed of the training.
     pub feed: Feed,
 }
 
-/// The ladder, from the loop that most people write first to one that waits for nothing.
+/// Ladder, from the loop that most people write first to one that waits for nothing.
 pub const WAYS: [Way; 6] = [
     Way { id: "losses_fp32", precision: Precision::Fp32, feed: Feed::LoaderAndLosses },
     Way { id: "loader_fp32", precision: Precision::Fp32, feed: Feed::Loader },
@@ -51,8 +51,8 @@ pub const WAYS: [Way; 6] = [
 ];
 
 impl Way {
-    /// The way of a rung's id.
-    pub fn of(id: &str) -> Option<Self> {
+    /// Returns the way of a rung's id.
+    pub fn by_id(id: &str) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == id)
     }
 }
@@ -68,11 +68,11 @@ pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) ->
     })
 }
 
-/// A training that is made ready once, and then made as often as is asked, from the same initial weights.
+/// Training that is prepared once, and then run as often as is asked, from the same initial weights.
 pub struct WholeLoop<'s> {
     trainer: Trainer,
     splits: &'s Splits,
-    /// The loss of each step of the last training.
+    /// Losses of all steps of the last training.
     losses: Vec<f64>,
 }
 
@@ -87,7 +87,7 @@ impl<'s> WholeLoop<'s> {
         if let Some(steps) = read_every {
             trainer = trainer.read_losses_every(steps);
         }
-        trainer.prepare_at_once(&splits.train, &splits.test).map_err(failure)?;
+        trainer.prepare_whole_training(&splits.train, &splits.test).map_err(failure)?;
         Ok(Self { trainer, splits, losses: Vec::new() })
     }
 
@@ -100,7 +100,7 @@ impl<'s> WholeLoop<'s> {
     /// Makes all steps of all epochs, and waits for the last one; nothing is evaluated.
     pub fn run(&mut self, cancel: &Cancel) -> std::result::Result<Ended, TrainError> {
         let losses = &mut self.losses;
-        self.trainer.make_all_steps(&self.splits.train, &mut |outcomes| {
+        self.trainer.train_remaining_steps(&self.splits.train, &mut |outcomes| {
             losses.extend(outcomes.iter().map(|o| o.loss));
             if cancel.is_cancelled() { Flow::Stop } else { Flow::Continue }
         })
@@ -111,18 +111,18 @@ impl<'s> WholeLoop<'s> {
         self.trainer.evaluate(&self.splits.test)
     }
 
-    /// Steps that were made.
+    /// Returns the number of steps that were made.
     pub fn steps(&self) -> u64 {
         self.trainer.step()
     }
 
-    /// The mean loss of each epoch's batches.
+    /// Returns the mean loss of each epoch's batches.
     pub fn losses(&self) -> Vec<f64> {
         let per_epoch = self.splits.train.len().div_ceil(self.trainer.recipe().batch).max(1);
         self.losses.chunks(per_epoch).map(|epoch| epoch.iter().sum::<f64>() / epoch.len() as f64).collect()
     }
 
-    /// The most bytes that it allocated on a GPU; `None` on the CPU.
+    /// Returns the peak of the bytes that it allocated on a GPU; `None` on the CPU.
     pub fn peak_bytes(&self) -> Option<u64> {
         matches!(self.trainer.place(), Place::Cuda(..)).then(|| self.trainer.bytes())
     }

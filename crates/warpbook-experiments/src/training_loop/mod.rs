@@ -1,4 +1,4 @@
-//! The training loop: whole trainings with the loader in the loop, in fp32 and in mixed precision.
+//! The training loop experiment: whole trainings with their loader, in fp32 and in mixed precision.
 
 mod feeds;
 mod prepared;
@@ -19,18 +19,18 @@ use warpbook_record::{
     SweepPoint, count, setting,
 };
 
-/// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
+/// Least FLOP/s that a thread of a CPU reaches: half a core of ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;
 /// Seconds that a training on the CPU may be expected to take.
 const CPU_LIMIT_S: f64 = 120.0;
-/// Images that are drawn where there are no files, for training and for the test: as many as MNIST has.
+/// Numbers of images that are drawn without files, for training and for the test: as many as MNIST has.
 const DRAWN: [usize; 2] = [60_000, 10_000];
 const MAX_BATCH: u64 = 1 << 14;
 const MAX_EPOCHS: u64 = 1000;
 const MAX_WORKERS: usize = 64;
-/// The most steps that a GPU queues before their losses are read.
+/// Maximum number of steps that a GPU queues before their losses are read.
 const MAX_QUEUED: u64 = 128;
-/// The least percent of test images that are right after so many steps or more, unless it is set.
+/// Least percent of test images that have to be right by default, each after a number of steps or more.
 const EXPECTED: [(u64, f64); 3] = [(1000, 98.0), (100, 90.0), (0, 20.0)];
 
 /// The experiment, with its settings.
@@ -39,7 +39,7 @@ pub struct TrainingLoop {
     batches: Vec<u64>,
     epochs: u64,
     workers: usize,
-    /// The first images that are trained on, and the most that are tested; all where it is not set.
+    /// Number of training images, from the first on, and the most test images; `None` takes all.
     images: Option<u64>,
     read_losses: u64,
     to: Option<f64>,
@@ -68,68 +68,68 @@ selects!(TrainingLoop);
 seeded!(TrainingLoop, "Seed of weights, order, dropout and drawn images.");
 
 impl TrainingLoop {
-    /// The defaults: 20 epochs of MNIST with batches of 512 and of 1024, two workers, every rung.
+    /// Creates the default experiment: 20 epochs of MNIST with batches of 512 and of 1024, two workers, every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The size of the quick suite: 2 epochs of 1024 synthetic digits with batches of 64.
+    /// Creates the experiment with the size of the quick suite: 2 epochs of 1024 synthetic digits with batches of 64.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().batches([64]).epochs(2).images(1024).synthetic()
     }
 
-    /// Samples of a batch, from 1 up.
+    /// Sets the samples of a batch, from 1 up.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = batches.into_iter().collect();
         self
     }
 
-    /// Passes over the training images.
+    /// Sets the passes over the training images.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Threads that gather batches where images are not on the GPU; with 0 the thread that trains does it.
+    /// Sets the threads that gather batches if images are not on the GPU; with 0 the thread that trains does it.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Only the first so many training images, and as many test images at most.
+    /// Limits the training images to the first `images`, and the test images to as many.
     #[must_use]
     pub fn images(mut self, images: u64) -> Self {
         self.images = Some(images);
         self
     }
 
-    /// Steps after which the losses are read in the rungs that read them: 1 waits for each step.
+    /// Sets the steps after which the losses are read in the rungs that read them: 1 waits for each step.
     #[must_use]
     pub fn read_losses(mut self, steps: u64) -> Self {
         self.read_losses = steps;
         self
     }
 
-    /// Percent of the test images that each training has to classify right.
+    /// Sets the percent of the test images that each training has to classify right.
     #[must_use]
     pub fn to(mut self, percent: f64) -> Self {
         self.to = Some(percent);
         self
     }
 
-    /// The folder with MNIST's files, or one with a subfolder `mnist` that has them.
+    /// Sets the folder with MNIST's files, or with a subfolder `mnist` that has them.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.files = Files::at(FilesPlace::Folder(folder.into()));
         self
     }
 
-    /// Images that are drawn, whatever files there are.
+    /// Draws images, even if there are files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(FilesPlace::Synthetic);
@@ -141,7 +141,7 @@ impl TrainingLoop {
         Recipe { epochs, ..Workload::Mnist.recipe(batch, 0, self.seed) }
     }
 
-    /// Training and test images.
+    /// Returns the numbers of training and test images.
     fn counts(&self) -> [usize; 2] {
         let files = self.files.open(Workload::Mnist).ok().flatten();
         let all = files.map_or(DRAWN, |splits| [splits.train.len(), splits.test.len()]);
@@ -161,19 +161,19 @@ impl TrainingLoop {
         matches!(self.files.open(Workload::Mnist), Ok(None))
     }
 
-    /// After how many steps losses are read; `None` leaves it to the device.
+    /// Returns the number of steps after which losses are read; `None` leaves it to the device.
     fn reads(&self, feed: Feed) -> Option<u64> {
         (feed == Feed::LoaderAndLosses).then_some(self.read_losses)
     }
 
-    /// Percent of the test images that have to be right.
+    /// Returns the percent of the test images that have to be right.
     fn target(&self, batch: u64) -> f64 {
         let steps = self.recipe(batch).total_steps(self.counts()[0]);
         let expected = EXPECTED.iter().find(|(least, _)| steps >= *least).map_or(0.0, |(_, percent)| *percent);
         self.to.unwrap_or(expected)
     }
 
-    /// A whole training with batches of this size.
+    /// Returns a whole training with batches of this size as a problem.
     ///
     /// FLOPs: those of convolutions and linear layers, forwards, of the weights' gradients and of the inputs' gradients but the first, times the
     /// images of all epochs. Bytes are not counted.
@@ -245,13 +245,13 @@ impl TrainingLoop {
             title: format!("{precision}, {how}").into(),
             idea: idea.into(),
             requires: way.precision.requires(),
-            // The kernels are those of the training step, which has its own ladder.
+            // The training step has its own ladder, which lists its kernels.
             runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Graph },
             variant_of: None,
         }
     }
 
-    /// Its trainings, as problems.
+    /// Returns its trainings, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.batches.iter().map(|batch| self.problem(*batch)).collect()
@@ -275,7 +275,7 @@ impl TrainingLoop {
         }
     }
 
-    /// An error unless the settings make sense.
+    /// Returns an error unless the settings make sense.
     fn validate(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.batches.is_empty() {
@@ -304,7 +304,7 @@ impl TrainingLoop {
     }
 }
 
-/// "1 worker", "2 workers", "no workers".
+/// Formats a count: "1 worker", "2 workers", "no workers".
 fn several(n: u64, what: &str) -> String {
     match n {
         0 => format!("no {what}s"),
@@ -329,7 +329,7 @@ impl Experiment for TrainingLoop {
             times_the_host: true,
             uncounted: Some(uncounted.into()),
             settings: None,
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
     }
 
@@ -423,7 +423,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
         Setting {
             name: "images",
             value: Some("N"),
-            help: "Only the first N training images, and as many test images at most. [default: all; with --quick 1024]",
+            help: "Use only the first N training images, and at most as many test images. [default: all; with --quick 1024]",
             set: |e, text| Ok(e.images(parse_count(text)?)),
             get: |e| e.images.map(|n| n.to_string()),
         },
@@ -436,7 +436,7 @@ fn conditions() -> Vec<Setting<TrainingLoop>> {
         Setting {
             name: "to",
             value: Some("PERCENT"),
-            help: "Test images that each training has to classify right. [default: 98 after 1000 steps or more, 90 after 100 or more, else 20]",
+            help: "Percent of the test images that each training has to classify right. [default: 98 after 1000 steps or more, 90 after 100 or more, else 20]",
             set: |e, text| {
                 let percent =
                     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 98.5"))?;
@@ -448,7 +448,7 @@ fn conditions() -> Vec<Setting<TrainingLoop>> {
             name: "data",
             value: Some("DIR"),
             help: "Folder with MNIST's files, or `synthetic` for digits that are drawn. [default: where `warpbook data fetch` puts them; \
-                   drawn digits where they are not there]",
+                   digits are drawn if there are none]",
             set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
             get: |e| match e.files.place() {
                 FilesPlace::Usual => None,

@@ -1,4 +1,4 @@
-//! One batch size: the images, and a candidate for each rung, whose timed run is a whole training.
+//! Images and candidates of one batch size; a candidate's timed run is a whole training.
 
 use super::feeds::{Way, WholeLoop, place};
 use super::{TrainingLoop, several};
@@ -10,7 +10,7 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Ended, Place, Recipe, Score, TrainError};
 use warpbook_record::{Dtype, LossPoint, Problem, Right, Rung, TrainLog};
 
-/// A problem's images and its recipe.
+/// Images of a problem, and its recipe.
 pub(super) struct Work<'a> {
     of: &'a TrainingLoop,
     lab: &'a Lab,
@@ -33,7 +33,7 @@ impl Prepared for Work<'_> {
             (Place::Cpu, None, Dtype::F32)
         } else {
             let unknown = || Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() };
-            let way = Way::of(&rung.id).ok_or_else(unknown)?;
+            let way = Way::by_id(&rung.id).ok_or_else(unknown)?;
             let place = place(self.lab, (way.precision, way.feed), self.of.workers)?;
             (place, self.of.reads(way.feed), way.precision.products())
         };
@@ -44,27 +44,27 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// A whole training, over and over.
+/// Candidate that repeats a whole training.
 struct Whole<'p> {
     work: &'p Work<'p>,
     rung: String,
-    /// The type of its products, where it is not fp32.
+    /// Type of its products, if it is not fp32.
     dtype: Option<Dtype>,
     state: RefCell<State<'p>>,
 }
 
 struct State<'p> {
     training: WholeLoop<'p>,
-    /// The test images after the last training; `None` until they are classified.
+    /// Score on the test images after the last training; `None` until they are classified.
     tested: Option<Score>,
-    /// The test images that each training classified right.
+    /// Correctly classified test images of each training.
     runs: Vec<Right>,
     /// Reason why a training ended early.
     failed: Option<String>,
 }
 
 impl State<'_> {
-    /// Keeps an error of the training as the reason why the rung fails; those of the device stay what they are.
+    /// Keeps an error of the training as the reason why the rung fails; errors of the device are returned.
     fn note(&mut self, error: TrainError) -> warpbook_device::Result<()> {
         match error {
             TrainError::Device(error) => Err(error),
@@ -138,7 +138,7 @@ impl Candidate for Whole<'_> {
 }
 
 impl Whole<'_> {
-    /// The mean loss of each epoch, and the loss on the test images.
+    /// Returns the mean loss of each epoch, and the loss on the test images.
     fn log(&self, state: &State<'_>) -> TrainLog {
         let losses = state.training.losses();
         let point = |(i, loss): (usize, &f64)| LossPoint { epoch: i as u64 + 1, step: None, loss: *loss };

@@ -8,7 +8,10 @@ use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{DeviceInfo, Dtype, Tile};
 
 /// Published findings, one file for each device: `data/findings/make.py` makes them from records.
-const PUBLISHED: [&str; 1] = [include_str!("../../../../data/findings/nvidia-h200.json")];
+const PUBLISHED: [&str; 2] = [
+    include_str!("../../../../data/findings/nvidia-h100.json"),
+    include_str!("../../../../data/findings/nvidia-h200.json"),
+];
 /// Largest distance of a product from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
 const NEAR: f64 = 1.5;
 

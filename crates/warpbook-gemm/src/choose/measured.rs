@@ -55,6 +55,9 @@ pub(crate) fn choose(
         return Err("the thread is measuring or capturing".into());
     }
     let tried = to_try(&rows, product, info, budget, published);
+    if tried.first().is_some_and(|best| best.estimate.us() < budget.least_us) {
+        return Err(format!("below {:.0} us the model chooses as well", budget.least_us));
+    }
     // A bias gradient is a separate kernel, the same for all.
     let alone = Product { bias_gradient: false, ..*product };
     let finding = time(device, &alone, &tried, budget).map_err(|e| e.to_string())??;
@@ -111,7 +114,7 @@ static CATALOGUE: LazyLock<String> = LazyLock::new(|| {
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// Returns the candidates to time: the fastest by the cost model, and the published one of the nearest product.
+/// Returns the candidates to time: the fastest by the cost model, and the published one of the nearest product, however slow the model expects it to be.
 fn to_try<'r>(
     rows: &'r [Row],
     product: &Product,
@@ -122,11 +125,16 @@ fn to_try<'r>(
     let mut all = candidates(rows, product, device);
     let near = published.nearest(product).and_then(|f| f.kernel(rows, product, device));
     let at = near.and_then(|(row, tile)| all.iter().position(|c| c.row.rung.id == row.rung.id && c.tile.id == tile.id));
-    if let Some(at) = at.filter(|at| *at >= budget.candidates) {
-        let near = all.remove(at);
-        all.insert(budget.candidates.saturating_sub(1), near);
+    let most_us = all.first().map_or(0.0, |best| budget.within * best.estimate.us());
+    let count = all.iter().take(budget.candidates).take_while(|c| c.estimate.us() <= most_us).count();
+    match at.filter(|at| *at >= count) {
+        Some(at) => {
+            let near = all.remove(at);
+            all.truncate(count.min(budget.candidates - 1));
+            all.push(near);
+        }
+        None => all.truncate(count),
     }
-    all.truncate(budget.candidates);
     // Each runs once to warm up, and at least once to be timed.
     let mut gpu_us = 0.0;
     all.retain(|c| {
@@ -219,6 +227,14 @@ mod tests {
         };
         assert!(plain.contains(&"14_overlapped_store/128x256s4c2g8".to_owned()));
         assert_eq!(names(&Findings { findings: vec![first] }), plain);
+        // Kernels that are expected to take far longer are not tried, unless they are published.
+        let flat = Product::new(512, 9216, 128, Form::plain(Dtype::F32));
+        let us: Vec<f64> =
+            to_try(&rows, &flat, &device, &budget, &Findings::default()).iter().map(|c| c.estimate.us()).collect();
+        assert!((2..4).contains(&us.len()) && us.iter().all(|t| *t <= 1.5 * us[0]), "{us:?}");
+        let published = Findings { findings: vec![Finding::new(&flat, "08_double_buffered", "128x256x8s4", 1.0)] };
+        let tried = to_try(&rows, &flat, &device, &budget, &published);
+        assert_eq!((tried.len(), &*tried.last().unwrap().tile.id), (us.len() + 1, "128x256x8s4"));
         let long =
             |p: &Product, gpu_s| to_try(&rows, p, &device, &Budget { gpu_s, ..budget }, &Findings::default()).len();
         let large = product((16384, 16384, 16384));

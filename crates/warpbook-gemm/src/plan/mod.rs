@@ -209,7 +209,7 @@ impl Plan {
     /// Returns a row's kernel as a product needs it compiled; `None` for a row without one.
     #[must_use]
     pub fn spec(row: &Row, product: &Product) -> Option<KernelSpec> {
-        Some(row.capabilities()?.compiled_for(product.form).of(row.kernel()?))
+        Some(row.capabilities()?.compiled_for(product.form).apply_to(row.kernel()?))
     }
 
     /// The planned product.

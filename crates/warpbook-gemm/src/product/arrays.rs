@@ -268,7 +268,7 @@ impl Workspace {
 
     /// Returns a workspace in existing memory, such as a slice of an arena.
     #[must_use]
-    pub fn of(slice: Slice<u8>) -> Self {
+    pub fn from_slice(slice: Slice<u8>) -> Self {
         Self(slice)
     }
 

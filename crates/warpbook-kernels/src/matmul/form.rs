@@ -74,7 +74,7 @@ impl Form {
 
     /// Returns a kernel's row compiled for this form.
     #[must_use]
-    pub fn of(self, spec: &KernelSpec) -> KernelSpec {
+    pub fn apply_to(self, spec: &KernelSpec) -> KernelSpec {
         spec.clone()
             .define("IN", type_number(self.dtype))
             .define("OUT", type_number(self.out))

@@ -29,7 +29,7 @@ pub fn repack(element_bytes: u64, transpose: bool) -> KernelSpec {
 #[must_use]
 pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 256), ("BN", 32)]);
-    Form { trans_b, ..Form::plain(dtype) }.of(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
+    Form { trans_b, ..Form::plain(dtype) }.apply_to(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
 }
 
 /// Entry of [`sum_parts`], which identifies it among a measurement's kernels.
@@ -40,7 +40,7 @@ pub const SUM_PARTS_ENTRY: &str = "sum_parts";
 #[must_use]
 pub fn sum_parts(form: Form) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256)]);
-    Form { out: form.out, epilogue: form.epilogue, ..Form::plain(Dtype::F32) }.of(&KernelSpec::new(
+    Form { out: form.out, epilogue: form.epilogue, ..Form::plain(Dtype::F32) }.apply_to(&KernelSpec::new(
         SUM_PARTS,
         SUM_PARTS_ENTRY,
         &[tile],
@@ -52,7 +52,7 @@ pub fn sum_parts(form: Form) -> KernelSpec {
 #[must_use]
 pub fn add_partials(out: Dtype) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("ITEMS", if out.bytes() == 2 { 8 } else { 4 })]);
-    Form::plain(out).of(&KernelSpec::new(ADD_PARTIALS, "add_partials", &[tile], Grid::Cover))
+    Form::plain(out).apply_to(&KernelSpec::new(ADD_PARTIALS, "add_partials", &[tile], Grid::Cover))
 }
 
 /// Computes the reference product in f64.
@@ -60,7 +60,7 @@ pub fn add_partials(out: Dtype) -> KernelSpec {
 pub fn reference(form: Form) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 64), ("BN", 64)]);
     let spec = KernelSpec::new(REFERENCE, "reference", &[tile], Grid::Tiles);
-    form.of(&spec).define("TF32", (form.dtype == Dtype::Tf32).into())
+    form.apply_to(&spec).define("TF32", (form.dtype == Dtype::Tf32).into())
 }
 
 /// Compares C with the reference.
@@ -68,5 +68,5 @@ pub fn reference(form: Form) -> KernelSpec {
 pub fn compare(form: Form) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
     let spec = KernelSpec::new(REFERENCE, "compare", &[tile], Grid::Resident);
-    form.of(&spec).define("TF32", (form.dtype == Dtype::Tf32).into())
+    form.apply_to(&spec).define("TF32", (form.dtype == Dtype::Tf32).into())
 }

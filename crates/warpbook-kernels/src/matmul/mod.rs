@@ -173,7 +173,7 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
     for row in rows() {
         let (Some(can), Some(spec)) = (row.capabilities(), row.kernel()) else { continue };
         for (i, (dtype, requires)) in can.dtypes.iter().enumerate() {
-            let mut spec = can.compiled_for(Form::plain(*dtype)).of(spec);
+            let mut spec = can.compiled_for(Form::plain(*dtype)).apply_to(spec);
             // All tiles for the first type, one for the others.
             if i > 0 {
                 spec.tiles.truncate(1);

@@ -1,14 +1,14 @@
-//! When a device does something.
+//! Times at which a device is at work.
 
 use warpbook_device::Activity;
 
-/// The first start and the last end, in nanoseconds.
+/// Returns the first start and the last end, in nanoseconds.
 pub(super) fn extent(run: &[&Activity]) -> (u64, u64) {
     let start = run.iter().map(|a| a.start_ns).min().unwrap_or(0);
     (start, run.iter().map(|a| a.end_ns()).max().unwrap_or(start))
 }
 
-/// Nanoseconds in which at least one activity is under way.
+/// Returns the nanoseconds in which at least one activity is under way.
 pub(super) fn busy_ns(run: &[&Activity]) -> u64 {
     let mut spans: Vec<(u64, u64)> = run.iter().map(|a| (a.start_ns, a.end_ns())).collect();
     spans.sort_unstable();

@@ -1,7 +1,7 @@
 //! GPU activity during one run of a rung: recorded activities as a breakdown by operation, and as spans.
 //!
-//! Several runs are recorded one after the other, as they are timed. What each kernel belongs to is known from one more run that was made one operation
-//! at a time: its activities come in the same order.
+//! Several runs are recorded one after the other, as they are timed. One more run, made one operation at a time, tells which operation each kernel belongs to:
+//! its activities come in the same order.
 
 mod busy;
 mod labels;
@@ -12,15 +12,15 @@ use warpbook_device::{Activity, Recorder};
 use warpbook_nn::train::{StepOperation, TrainError};
 use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Profiled, Span, stats};
 
-/// Nanoseconds by which the times of two activities may overlap that follow each other.
+/// Nanoseconds by which the times of two successive activities may overlap.
 const CLOCK_NS: u64 = 200;
 
-/// An operation of a run with its work, and what the device did for it.
+/// Operation of a run, with its work and the device's activities for it.
 #[derive(Debug, Clone, Default)]
 pub struct Operation {
     /// Name, such as "conv1 weight gradient".
     pub name: String,
-    /// Its floating-point operations.
+    /// Floating-point operations.
     pub flops: u64,
     /// Bytes that it has to read and write at least.
     pub bytes: u64,
@@ -30,8 +30,8 @@ pub struct Operation {
     pub activities: Vec<Activity>,
 }
 
-/// The operations of a step that is made one operation at a time, each with what it led to, and how much of that was lost. Nothing that was queued before
-/// may be under way.
+/// Runs a step one operation at a time. Returns the operations with their activities, and the number of records that were lost. No earlier work may be under
+/// way.
 pub fn by_operation(
     recorder: &Recorder,
     step: impl FnOnce(&mut dyn FnMut(&StepOperation) -> Result<(), TrainError>) -> Result<(), TrainError>,
@@ -49,18 +49,18 @@ pub fn by_operation(
     Ok((operations, lost))
 }
 
-/// The place of each activity among those of the operations, and the number of its operation: of a run with others before and after it. `None` where it is
-/// not there as a whole.
+/// Returns for each activity of `all` its index among those of the operations, and its operation's number; `all` has others before and after the run. `None` if
+/// the run is not complete.
 pub fn run_among(operations: &[Operation], all: &[&Activity]) -> Option<Vec<Option<(usize, usize)>>> {
     let known = labels::queued(operations);
     let found = labels::among(&known, all)?;
     Some(found.into_iter().map(|place| place.map(|k| (k, known[k].0))).collect())
 }
 
-/// GPU activities that were recorded of a rung.
+/// Recorded GPU activities of a rung.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// The operations of a run, in the order in which they are queued.
+    /// Operations of a run, in the order in which they are queued.
     pub operations: Vec<Operation>,
     /// Number of runs that were recorded.
     pub runs: usize,
@@ -68,25 +68,25 @@ pub struct Recording {
     pub activities: Vec<Activity>,
     /// Name of the recorder, such as "CUPTI 130001".
     pub source: String,
-    /// The type of its arithmetic, where it is not the problem's.
+    /// Type of the arithmetic, if it differs from the problem's.
     pub dtype: Option<Dtype>,
 }
 
 /// GPU activity as a record keeps it.
 #[derive(Debug, Clone, Default)]
 pub struct Timelines {
-    /// A breakdown for each recorded rung and problem.
+    /// Breakdowns, one for each recorded rung and problem.
     pub breakdowns: Vec<Breakdown>,
     /// Spans of one run of each.
     pub spans: Vec<Span>,
     /// Memory, clocks and power over time.
     pub profiled: Vec<Profiled>,
-    /// Why some are missing.
+    /// Reasons why some are missing.
     pub notes: Vec<String>,
 }
 
 impl Timelines {
-    /// Takes over what else was recorded.
+    /// Adds another recording's contents.
     pub fn extend(&mut self, other: Self) {
         self.breakdowns.extend(other.breakdowns);
         self.spans.extend(other.spans);
@@ -96,10 +96,10 @@ impl Timelines {
 }
 
 impl Recording {
-    /// The breakdown of a rung at a problem, and the spans of the run whose length is the median.
+    /// Returns the breakdown of a rung at a problem, and the spans of the run of median length.
     ///
     /// # Errors
-    /// If the runs differ, so that none of them stands for all; the error is a sentence.
+    /// If the runs differ, so that none represents the others; the error is a sentence.
     pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
         let runs = runs::split(&self.activities, self.runs)?;
         let of_operation = labels::operations(&self.operations, &runs[0]);
@@ -120,7 +120,7 @@ impl Recording {
         Ok((breakdown, self.spans(&runs[shown], &of_operation, rung, problem)))
     }
 
-    /// The times of each operation over the runs; what belongs to none is one by the name of its kernel.
+    /// Returns the times of each operation over the runs; an activity without an operation counts under its kernel's name.
     fn operation_times(&self, runs: &[Vec<&Activity>], of_operation: &[Option<usize>]) -> Vec<OperationTime> {
         let mut places: Vec<(Option<usize>, &str, Vec<usize>)> = Vec::new();
         for (place, (activity, operation)) in runs[0].iter().zip(of_operation).enumerate() {
@@ -156,8 +156,8 @@ impl Recording {
         places.into_iter().map(time).collect()
     }
 
-    /// A run from its first activity on. Streams are numbered in the order of their first use; where a stream's activities overlap, as the branches of
-    /// a graph that is launched on it, the further ones are on "0.1" and so on.
+    /// Returns the spans of a run from its first activity on. Streams are numbered in the order of their first use; where activities of a stream overlap, as
+    /// those of a graph's branches do, the further ones are on "0.1" and so on.
     fn spans(&self, run: &[&Activity], of_operation: &[Option<usize>], rung: &str, problem: &Problem) -> Vec<Span> {
         let (zero, _) = busy::extent(run);
         let mut streams: HashMap<u32, (usize, Vec<u64>)> = HashMap::new();
@@ -189,7 +189,7 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-/// To a nanosecond, the resolution of what it comes from.
+/// Rounds to a nanosecond, the resolution of the recorder's times.
 pub fn rounded(us: f64) -> f64 {
     (us * 1e3).round() / 1e3
 }

@@ -27,8 +27,8 @@ fn fill(bytes: u64, start_ns: u64, node: u64) -> Activity {
     }
 }
 
-/// One replay of a graph from a time on: a fill, two convolutions of the same kernel and grid, of which the second runs on another stream while
-/// the first still does, and an update.
+/// Returns one replay of a graph that begins at `at`: a fill, two convolutions of the same kernel and grid, of which the second runs on another stream while
+/// the first is still running, and an update.
 fn replay(launch: u32, at: u64, slower: u64) -> Vec<Activity> {
     let all = vec![
         fill(64, at, 10),
@@ -39,7 +39,7 @@ fn replay(launch: u32, at: u64, slower: u64) -> Vec<Activity> {
     all.into_iter().map(|a| Activity { correlation: launch, ..a }).collect()
 }
 
-/// The operations of that replay one by one, launched outside a graph.
+/// The operations of that replay, launched one by one outside a graph.
 fn operations() -> Vec<Operation> {
     let alone = |activity: Activity, correlation| Activity { correlation, graph: None, ..activity };
     let operation = |name: &str, flops, activities| Operation {
@@ -53,7 +53,7 @@ fn operations() -> Vec<Operation> {
         operation(
             "conv1 forward",
             100,
-            // Not in the order in which they were queued.
+            // Out of the order in which they were queued.
             vec![alone(kernel("conv", 8, (200, 900), 7, 0), 2), alone(fill(64, 300, 0), 1)],
         ),
         operation("conv1 weight gradient", 200, vec![alone(kernel("conv", 8, (2000, 900), 7, 0), 3)]),
@@ -63,7 +63,7 @@ fn operations() -> Vec<Operation> {
 }
 
 fn recording() -> Recording {
-    // As CUPTI gives them: by their starts.
+    // CUPTI gives activities sorted by their starts.
     let mut activities: Vec<Activity> =
         [replay(31, 10_000, 0), replay(32, 20_000, 40), replay(33, 30_000, 20)].into_iter().flatten().collect();
     activities.sort_by_key(|a| a.start_ns);
@@ -94,7 +94,7 @@ fn runs_are_taken_apart_by_operation() {
     // The fill, both convolutions together, and the update: nothing runs for 0.1 and 0.3 us.
     assert_eq!(b.busy_us, [2.1, 2.1, 2.1]);
     assert_eq!(b.between_us, [7.5, 7.46]);
-    // The third is the one of median length.
+    // The third run has the median length.
     let shown: Vec<_> =
         spans.iter().map(|s| (s.name.as_str(), s.operation.as_str(), s.stream.as_str(), s.start_us)).collect();
     assert_eq!(
@@ -131,7 +131,7 @@ fn a_fill_that_became_a_kernel_keeps_its_place() {
 
 #[test]
 fn what_is_not_known_has_its_kernels_name() {
-    // A graph with one kernel more than the operations: the others are found by kind and order.
+    // With one kernel more than the operations have, the others are found by kind and order.
     let mut r = recording();
     for run in 0..3u32 {
         let at = 10_000 * u64::from(run + 1) + 4000;
@@ -150,7 +150,7 @@ fn what_is_not_known_has_its_kernels_name() {
 #[test]
 fn nodes_may_be_numbered_in_another_order() {
     let mut r = recording();
-    // The second convolution before the first: their starts tell them apart.
+    // The second convolution is queued before the first: their starts tell them apart.
     for a in &mut r.activities {
         a.graph = a.graph.map(|(graph, node)| (graph, 100 - node));
     }
@@ -161,7 +161,7 @@ fn nodes_may_be_numbered_in_another_order() {
 
 #[test]
 fn launches_one_by_one_are_split_by_their_number() {
-    // Each has its own call of the driver.
+    // Each activity has its own driver call.
     let mut r = recording();
     for (i, a) in r.activities.iter_mut().enumerate() {
         (a.graph, a.correlation) = (None, 100 + i as u32);

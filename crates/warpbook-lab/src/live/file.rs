@@ -1,4 +1,4 @@
-//! A kernel's file: its text, and the headers that lie next to it.
+//! Kernel files: their text, and the headers next to them.
 
 use super::LiveKernel;
 use crate::{Error, Result};
@@ -6,10 +6,10 @@ use std::path::Path;
 use warpbook_device::read_kernel;
 
 impl LiveKernel {
-    /// The source of a file, CUDA C++ in UTF-8, with the headers that it includes and that lie next to it.
+    /// Reads a file, CUDA C++ in UTF-8, with the headers that it includes and that lie next to it.
     ///
     /// # Errors
-    /// If a file cannot be read, or is no text in UTF-8: the sentence names the line.
+    /// If a file cannot be read, or is not UTF-8 text; the message names the line.
     pub fn file(mut self, path: impl AsRef<Path>) -> Result<Self> {
         (self.source, self.headers) = read_kernel(path.as_ref()).map_err(Error::Setting)?;
         Ok(self)

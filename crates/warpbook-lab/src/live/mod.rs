@@ -19,12 +19,12 @@ use warpbook_record::{
     Tile, nearest,
 };
 
-/// The edge of the cube that an attempt at the matrix product is timed at.
+/// Edge of the cube at which an attempt at the matrix product is timed.
 const EDGE: u64 = 2048;
-/// The architecture of kernels that neither a GPU nor the emulator runs.
+/// Architecture for kernels that neither a GPU nor the emulator runs.
 const WITHOUT_GPU: &str = "sm_90";
 
-/// A rung with another source: its first file is replaced, while its arguments and its launch stay the same.
+/// A learner's kernel: a rung whose first file is replaced, while its arguments and its launch stay the same.
 ///
 /// The source defines the rung's kernel with the same parameters, and may include what the rung's source includes. Tile sizes come as macros, and the
 /// launch follows them: for a matrix product, the grid has tiles of `BM` x `BN`, with `THREADS` threads a block.
@@ -41,7 +41,7 @@ pub struct LiveKernel {
     base: Rung,
     name: String,
     source: String,
-    /// Its author's headers that it includes.
+    /// The author's headers that the source includes.
     headers: Vec<Header>,
     tile: Tile,
     shape: (u64, u64, u64),
@@ -51,8 +51,7 @@ pub struct LiveKernel {
 }
 
 impl LiveKernel {
-    /// A rung of the matrix product as it is, with its first tile; at 2048 x 2048 x 2048, in fp32 where the rung takes that, else in
-    /// bf16.
+    /// Takes a rung of the matrix product unchanged, with its first tile; at 2048 x 2048 x 2048, in fp32 if the rung takes that, else in bf16.
     ///
     /// # Errors
     /// If there is no such rung, or it has no kernel.
@@ -70,8 +69,7 @@ impl LiveKernel {
         Ok(Self { against: live.against.iter().cloned().chain(libraries).collect(), ..live })
     }
 
-    /// A rung of any experiment as it is, with the first tile of its first kernel, timed with the rung itself: see
-    /// [`Lab::attempt_at`].
+    /// Takes a rung of any experiment unchanged, with the first tile of its first kernel; it is timed with the rung itself: see [`Lab::attempt_at`].
     ///
     /// # Errors
     /// If the rung has no kernel.
@@ -139,49 +137,49 @@ impl LiveKernel {
         }
     }
 
-    /// Sets one size of the tile, such as `BM`, or a new one: the source gets it as a macro. The grid follows `BM` and `BN`, the block has
-    /// `THREADS` threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
+    /// Sets one size of the tile, such as `BM`, or adds one: the source gets it as a macro. The grid follows `BM` and `BN`, the block has `THREADS`
+    /// threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
     #[must_use]
     pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
         self.tile.set(Define::new(name.into(), value));
         self
     }
 
-    /// Sizes m, n and k of the matrix product that is timed.
+    /// Sets the sizes m, n and k of the matrix product that is timed.
     #[must_use]
     pub fn shape(mut self, m: u64, n: u64, k: u64) -> Self {
         self.shape = (m, n, k);
         self
     }
 
-    /// Type of the matrices of a product.
+    /// Sets the type of the matrices of a product.
     #[must_use]
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// The rungs that are timed with it; without this its own rung and cuBLAS.
+    /// Sets the rungs that are timed with it; by default its own rung and cuBLAS.
     #[must_use]
     pub fn against<S: Into<String>>(mut self, rungs: impl IntoIterator<Item = S>) -> Self {
         self.against = rungs.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Seconds after which the kernel is taken for endless and stopped; 5 without this.
+    /// Sets the seconds after which the kernel is taken for endless and stopped; 5 by default.
     #[must_use]
     pub fn time_limit(mut self, seconds: f64) -> Self {
         self.limit_s = seconds;
         self
     }
 
-    /// Its current source.
+    /// Returns the current source.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.source
     }
 
-    /// Its rung's id: `02_coalesced+mine` is a variant of `02_coalesced`.
+    /// Returns the id of its rung: `02_coalesced+mine` is a variant of `02_coalesced`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}+{}", self.base.id, self.name)
@@ -217,26 +215,26 @@ impl LiveKernel {
         }
     }
 
-    /// Sizes m, n and k of the matrix product at which an attempt at a product is timed.
+    /// Returns the sizes m, n and k of the matrix product that is timed.
     #[must_use]
     pub fn sides(&self) -> (u64, u64, u64) {
         self.shape
     }
 
-    /// Type of the matrices of that product.
+    /// Returns the type of the matrices of that product.
     #[must_use]
     pub fn element_type(&self) -> Dtype {
         self.dtype
     }
 
-    /// The rung that it replaces.
+    /// Returns the rung that it replaces.
     #[must_use]
     pub fn base(&self) -> &Rung {
         &self.base
     }
 
-    /// Reports whether this is still the kernel that it replaces, apart from comments and white space, with the rung's own sizes: its first tile, or
-    /// the `usual` one, which it takes at the problem.
+    /// Returns true if the source equals the rung's apart from comments and white space, with the rung's own sizes: its first tile, or `usual`, the tile that
+    /// the rung takes at the problem.
     fn is_unchanged(&self, usual: Option<&str>) -> bool {
         let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
         let Some(spec) = self.base.kernels().first() else { return false };
@@ -268,11 +266,11 @@ impl LiveKernel {
     }
 }
 
-/// The most FLOPs, and bytes, of a problem that a kernel is tried at in the emulator: seconds of its time.
+/// Maximum FLOPs and bytes of a problem for the emulator, which takes seconds for them.
 const MOST_EMULATED_FLOPS: u64 = 1 << 27;
 const MOST_EMULATED_BYTES: u64 = 1 << 27;
 
-/// An experiment with a learner's kernel as one more rung, with those that it is timed against, at one problem.
+/// Experiment with a learner's kernel as one more rung, at one problem, with the rungs that it is timed against.
 struct WithVariant<'e> {
     inner: &'e dyn Experiment,
     live: &'e LiveKernel,
@@ -329,25 +327,25 @@ pub enum Compilation {
 }
 
 impl Attempt {
-    /// Returns true if it compiles.
+    /// Returns true if the kernel compiles.
     #[must_use]
     pub fn compiles(&self) -> bool {
         matches!(self.compiled, Compilation::Code(_))
     }
 
-    /// Its rung.
+    /// Returns its rung.
     #[must_use]
     pub fn rung(&self) -> &Rung {
         &self.rung
     }
 
-    /// The problem that it was tried at.
+    /// Returns the problem that it was tried at.
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// The architecture that it was compiled for, as `sm_90a`.
+    /// Returns the architecture that it was compiled for, such as `sm_90a`.
     #[must_use]
     pub fn architecture(&self) -> &str {
         &self.architecture
@@ -365,7 +363,7 @@ impl Attempt {
         self.unchanged
     }
 
-    /// Its row: measured; skipped with the reason, as in the emulator, which has no times; or failed with the reason.
+    /// Returns its row: measured; skipped with the reason, as in the emulator, which has no times; or failed with the reason.
     #[must_use]
     pub fn measurement(&self) -> Option<&Measurement> {
         self.run.measurement(&self.rung.id, &self.problem)
@@ -377,7 +375,7 @@ impl Attempt {
         self.measurement().is_some_and(|m| m.is_valid() || m.is_right_in_emulator())
     }
 
-    /// Why it is not right, if it ran or was to run and is not.
+    /// Returns the reason of its failure; `None` unless it failed.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match &self.measurement()?.outcome {
@@ -386,13 +384,13 @@ impl Attempt {
         }
     }
 
-    /// The record of this attempt, with the rungs that were timed with it. Its source is in it.
+    /// Returns the record of this attempt, with the rungs that were timed with it. The kernel's source is in it.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// A record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
+    /// Returns a record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
     ///
     /// # Errors
     /// If the ladder was measured on another device.
@@ -415,8 +413,8 @@ impl Attempt {
 }
 
 impl Lab {
-    /// Compiles a learner's kernel, tries it where a mistake can be told, and times it at one of an experiment's problems with the rungs
-    /// that it names. What goes wrong with the kernel is told by the attempt.
+    /// Compiles a learner's kernel, tries it on work that shows mistakes, and times it at one of an experiment's problems with the rungs that it names. The
+    /// attempt reports what goes wrong with the kernel.
     ///
     /// Where the program `warpbook` is found, the kernel runs in a separate process: one that loops for ever is stopped with that
     /// process, and a crash leaves everything else intact. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and
@@ -482,14 +480,14 @@ impl Lab {
         Ok(attempt)
     }
 
-    /// Why a problem is not for the emulator; `None` if it is, or there is none.
+    /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or this is no emulator.
     fn too_much(&self, problem: &Problem) -> Option<String> {
         let is_large = problem.flops > MOST_EMULATED_FLOPS || problem.bytes > MOST_EMULATED_BYTES;
         let why = || format!("{} is too much for the emulator: try it at a smaller problem", problem.label);
         (self.is_emulated() && is_large).then(why)
     }
 
-    /// Runs the attempt in this process, whatever happens to it.
+    /// Runs the attempt in this process, even if the kernel may crash it.
     fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
         self.tell(&Event::Preparing("trying the kernel on small problems"));
         self.run(&WithVariant { inner: experiment, live, problem })
@@ -517,7 +515,7 @@ impl Lab {
         let compiled = match compiler.and_then(|c| c.compile(spec, &live.tile, &architecture)) {
             Ok(code) => match (code.stats_of(&spec.entry), self.device().gpu()) {
                 (None, _) => missing(),
-                // The device knows how many of its blocks fit.
+                // The device knows how many of the kernel's blocks fit.
                 (Some(_), Some(device)) => device.kernel(spec, &live.tile).map_or_else(
                     |error| Compilation::None(error.to_string()),
                     |kernel| Compilation::Code(Box::new(kernel.stats().clone())),
@@ -532,7 +530,7 @@ impl Lab {
 }
 
 impl Attempt {
-    /// The record with a row that has no figures but the compiler's.
+    /// Returns the record with a row that has no figures but the compiler's.
     fn without_figures(&self, outcome: Outcome) -> Run {
         let mut run = self.run.clone();
         run.rungs = vec![self.rung.clone()];

@@ -1,15 +1,15 @@
-//! A learner's kernel as the product of linear layers.
+//! Learners' kernels as the products of linear layers.
 
 use super::LiveKernel;
 use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{LIVE, Rung, Runner};
 
-/// The learner's kernel computes a linear layer: `linear(128).product(&mine)`.
+/// A learner's kernel computes a linear layer: `linear(128).product(&mine)`.
 impl From<&LiveKernel> for ProductBy {
     fn from(live: &LiveKernel) -> Self {
         let (id, rung) = (live.id(), live.rung());
-        // A kernel of another experiment computes no matrix product: it is refused when a layer is planned.
+        // A kernel of another experiment computes no matrix product; planning the layer refuses it.
         let none = || {
             let runner = Runner::Library(id.clone().into());
             Row { rung: Rung { runner, ..rung.clone() }, ..rows().swap_remove(0) }
@@ -20,7 +20,7 @@ impl From<&LiveKernel> for ProductBy {
     }
 }
 
-/// The learner's kernel computes a linear layer: `linear(128).product(mine)`.
+/// A learner's kernel computes a linear layer: `linear(128).product(mine)`.
 impl From<LiveKernel> for ProductBy {
     fn from(live: LiveKernel) -> Self {
         (&live).into()
@@ -28,7 +28,7 @@ impl From<LiveKernel> for ProductBy {
 }
 
 impl LiveKernel {
-    /// The learner's kernel behind a product; `None` if it is a rung as it is.
+    /// Returns the learner's kernel behind a product; `None` if it is an unchanged rung.
     #[must_use]
     pub fn of_product(own: OwnProduct) -> Option<Self> {
         let rung = &own.row().rung;

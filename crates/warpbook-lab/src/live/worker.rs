@@ -1,4 +1,4 @@
-//! A process in which a learner's kernel runs, so that whatever it does ends with that process.
+//! Separate processes for learners' kernels, so that a crash or an endless loop ends with its process.
 
 use super::{LiveKernel, Preset};
 use crate::settings::Entry;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use warpbook_device::{Bench, Choice};
 use warpbook_record::{Problem, Run};
 
-/// The variable that names the program.
+/// Variable that names the worker's program.
 const WORKER: &str = "WARPBOOK_WORKER";
 /// Seconds that a worker may take in addition to the kernel: starting, drawing, the reference, the rungs timed with it.
 const OVERHEAD_S: f64 = 120.0;
-/// A process whose kernel does not end cannot always end itself, though its record is written.
+/// Time for a worker to exit after its record is written: a process whose kernel does not end cannot always end itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Request to a worker.
@@ -33,8 +33,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// `None` of an experiment that cannot be set up again by name.
-    fn of(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
+    /// Returns the request; `None` for an experiment that cannot be set up again by name.
+    fn new(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
         let (bench, device) = (lab.bench(), lab.device().info().selector());
         let (name, settings) = experiment.plan(None).ok()?.settings?;
         Some(Self {
@@ -60,16 +60,16 @@ impl Request {
         }
     }
 
-    /// Reads one.
+    /// Reads a request.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no request.
+    /// If the file cannot be read, or is not a request.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| Error::Read { path: path.to_owned(), why })?;
         serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is not a request: {e}.", path.display())))
     }
 
-    /// A lab as the request wants it.
+    /// Opens a lab as the request asks for.
     ///
     /// # Errors
     /// If the device is not there.
@@ -77,7 +77,7 @@ impl Request {
         Ok(Lab::on(self.device.parse::<Choice>()?)?.with_bench(self.bench()).isolated(true))
     }
 
-    /// Does it, with an experiment out of those that the program knows.
+    /// Runs the request, with an experiment out of those that the program knows.
     ///
     /// # Errors
     /// For the reasons of [`Lab::attempt_at`], or if this version does not have the experiment or the problem.
@@ -90,7 +90,7 @@ impl Request {
         let problem = plan.problems.into_iter().find(|p| p.id == self.problem);
         let problem = problem.ok_or_else(|| unknown("problem", &self.problem))?;
         let base = plan.rungs.into_iter().find(|r| r.id == self.live.base.id);
-        // A record's rungs, and so a request's, leave sources out.
+        // Records, and therefore requests, leave out the sources of rungs.
         let base = base.ok_or_else(|| unknown("rung", &self.live.base.id))?;
         let live = LiveKernel { base, ..self.live.clone() };
         lab.attempt_here(&*experiment, &problem, &live)
@@ -99,18 +99,18 @@ impl Request {
 
 /// Outcome of a worker's run.
 pub(super) enum Isolated {
-    /// Its record.
+    /// The worker's record.
     Finished(Box<Run>),
     /// The worker was stopped, or ended without a result, for this reason.
     Failed(String),
-    /// There is no such program, it did not take the request, as one of another version, or it cannot know the experiment.
+    /// There is no worker program, it did not accept the request, for example because it is of another version, or it cannot know the experiment.
     Unavailable,
 }
 
-/// The program, if it is somewhere.
+/// Returns the path of the worker's program, if it is found.
 fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(WORKER) {
-        // Empty: run in this process.
+        // An empty variable means: run in this process.
         return Some(PathBuf::from(named)).filter(|p| p.is_file());
     }
     let name = format!("warpbook{}", std::env::consts::EXE_SUFFIX);
@@ -125,7 +125,7 @@ fn find() -> Option<PathBuf> {
     own.or(newest).or_else(on_path)
 }
 
-/// Files of one worker, removed at the end.
+/// Temporary files of one worker, removed at the end.
 struct Files(PathBuf);
 
 impl Files {
@@ -156,12 +156,12 @@ impl Drop for Files {
     }
 }
 
-/// Lets a worker try a kernel.
+/// Runs a kernel in a worker.
 ///
 /// # Errors
 /// If no files can be written for it.
 pub(super) fn run(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Isolated> {
-    match (Request::of(lab, experiment, problem, live), find()) {
+    match (Request::new(lab, experiment, problem, live), find()) {
         (Some(request), Some(program)) => run_program(lab, &request, &program),
         _ => Ok(Isolated::Unavailable),
     }
@@ -186,7 +186,7 @@ fn run_program(lab: &Lab, request: &Request, program: &Path) -> Result<Isolated>
     Ok(match ended {
         Some(status) if status.code() == Some(2) && said.contains("unrecognized subcommand") => Isolated::Unavailable,
         Some(status) => {
-            let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing");
+            let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it printed nothing");
             Isolated::Failed(format!("The process that ran the kernel ended ({status}): {last}"))
         }
         None if lab.bench().cancel.is_cancelled() => return Err(warpbook_device::Error::Cancelled.into()),
@@ -197,7 +197,7 @@ fn run_program(lab: &Lab, request: &Request, program: &Path) -> Result<Isolated>
     })
 }
 
-/// Waits for its end, or ends it: `None`.
+/// Waits for the worker's end; ends it after the limit and returns `None`.
 fn wait(lab: &Lab, child: &mut Child, record: &Path, limit: Duration) -> Option<ExitStatus> {
     let begun = Instant::now();
     let mut written: Option<Instant> = None;
@@ -228,7 +228,7 @@ mod tests {
         Lab::open("cpu").unwrap()
     }
 
-    /// A program in the place of a worker: a shell script, which is called as `work REQUEST --out RECORD`.
+    /// Returns the outcome with a shell script in the place of a worker, which is called as `work REQUEST --out RECORD`.
     fn outcome_of(script: &str) -> Isolated {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn request(live: &LiveKernel) -> Request {
-        Request::of(&lab(), &Sample, &problem(), live).unwrap()
+        Request::new(&lab(), &Sample, &problem(), live).unwrap()
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         };
         not("echo first >&2; echo last words >&2; exit 3", "exit status: 3): last words");
         not("kill -9 $$", "signal: 9");
-        not("echo '{}' > \"$4\"", "it said nothing");
+        not("echo '{}' > \"$4\"", "it printed nothing");
         assert!(matches!(
             outcome_of("echo \"error: unrecognized subcommand 'work'\" >&2; exit 2"),
             Isolated::Unavailable
@@ -277,10 +277,10 @@ mod tests {
         let path = folder.path().join("request.json");
         let lab = lab().with_bench(Bench { samples: 3, ..Bench::quick() });
         let live = LiveKernel::of("08_double_buffered").unwrap().size("BM", 64).named("x");
-        let request = Request::of(&lab, &Sample, &problem(), &live).unwrap();
+        let request = Request::new(&lab, &Sample, &problem(), &live).unwrap();
         std::fs::write(&path, serde_json::to_string(&request).unwrap()).unwrap();
         let read = Request::read(&path).unwrap();
-        // Sources of the catalogue stay at home; the kernel's own goes along.
+        // The request leaves out the catalogue's sources and carries the kernel's own.
         let text = |r: &Request| serde_json::to_string(r).unwrap();
         assert_eq!((text(&read), read.bench().samples, read.device.as_str()), (text(&request), 3, "cpu"));
         assert_eq!(read.live.text(), live.text());

@@ -36,9 +36,9 @@ impl Profiler<'_> {
             return Ok(());
         }
         let Some(device) = self.device else {
-            return self.not_counted(name, "there is no GPU, whose counters they would be");
+            return self.not_counted(name, "there is no GPU with counters");
         };
-        // One profiler at a time: the recorder gives way, and what it has recorded is kept.
+        // Only one profiler can be at work: the recorder stops, and its recording so far is kept.
         let Some(recorder) = self.recorder.take() else {
             let why = format!("the times come from {}", self.source);
             return self.not_counted(name, &why);
@@ -51,7 +51,7 @@ impl Profiler<'_> {
         let found = counters::counted_on(device, &counters::METRICS, || Ok(()), &mut part);
         match Recorder::with_calls(device) {
             Ok(recorder) => {
-                // A range that CUPTI does not take has the rest of its work in none.
+                // The rest of a range that CUPTI refuses counts for no range.
                 for place in &recording.open {
                     let _ = recorder.enter(*place as u64 + 1);
                 }
@@ -61,7 +61,7 @@ impl Profiler<'_> {
                 "What the device did after the counters of {name} were read is missing, since it could not be recorded again: {why}"
             )),
         }
-        // What the runs for the counters have allocated and freed.
+        // Discards allocations and frees of the runs for the counters.
         drop(recording.memory.as_ref().map(warpbook_device::MemoryWatch::take));
         let now_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
         let pause = paused.elapsed();
@@ -80,7 +80,7 @@ impl Profiler<'_> {
         }
     }
 
-    /// Says once in a cycle why there are no counters.
+    /// Notes once a cycle why there are no counters.
     fn not_counted(&mut self, name: &str, why: &str) -> Result<()> {
         let note = format!("No hardware counters of {name}: {}.", why.trim_end_matches('.'));
         if let Some(recording) = &mut self.recording

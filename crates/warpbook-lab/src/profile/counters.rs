@@ -1,4 +1,4 @@
-//! Hardware counters of each kernel of a part of a program, with the kernels' names.
+//! Hardware counters of each kernel in a part of a program, with the kernels' names.
 
 use crate::{Error, Lab, Result};
 use std::cell::RefCell;
@@ -63,7 +63,7 @@ const WHOLE: &str = "whole run";
 pub struct HardwareCounters {
     /// Name of the counting library, and the number of passes.
     pub source: String,
-    /// In the order of the launches.
+    /// Kernels, in the order of their launches.
     pub kernels: Vec<KernelCounters>,
     /// Notes that a reader of the figures has to know.
     pub notes: Vec<String>,
@@ -99,7 +99,7 @@ impl Lab {
         self.counters_after(metrics, || Ok(()), part)
     }
 
-    /// Reads the counters with `before` called before each run, which is not counted.
+    /// Reads the counters, and calls `before`, which is not counted, before each run.
     pub(crate) fn counters_after(
         &self,
         metrics: &[&str],
@@ -111,7 +111,7 @@ impl Lab {
     }
 }
 
-/// Counters of a part of a program: without rights or library the inner error; the outer one is the part's own.
+/// Counts a part of a program. The inner error is CUPTI's, for example for missing rights; the outer one is the part's own.
 pub(super) fn counted_on(
     device: &CudaDevice,
     metrics: &[&str],
@@ -120,14 +120,14 @@ pub(super) fn counted_on(
 ) -> Result<warpbook_device::Result<HardwareCounters>> {
     let runs = Runs { before: RefCell::new(before), part: RefCell::new(part), failed: RefCell::new(None) };
     let found = counted(device, metrics, &runs);
-    // What the part says is what went wrong, whatever CUPTI makes of it.
+    // An error of the part explains the failure, whatever CUPTI reports.
     match runs.failed.into_inner() {
         Some(error) => Err(error),
         None => Ok(found),
     }
 }
 
-/// A part of a program whose errors are kept while CUPTI is left.
+/// Part of a program, with its error kept until CUPTI has finished.
 struct Runs<B, P> {
     before: RefCell<B>,
     part: RefCell<P>,
@@ -161,13 +161,13 @@ fn counted<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     runs: &Runs<B, P>,
 ) -> warpbook_device::Result<HardwareCounters> {
     let counters = Counters::open(device)?;
-    // What is slow once, as loading a kernel, is done outside.
+    // Slow first-time work, such as loading a kernel, happens outside of the counted runs.
     runs.before()?;
     runs.run()?;
     device.synchronize()?;
     let of_kernels = counters.of_kernels(metrics, || runs.before(), || runs.run());
     let (counted, is_whole) = match of_kernels {
-        // Of a graph there is one range, in which nothing was counted.
+        // A graph that CUPTI cannot look into gives one range, in which nothing was counted.
         Ok(counted) if counted.values.iter().flatten().any(|v| *v > 0.0) => (counted, false),
         Err(error) if runs.has_failed() || error.is_sticky() => return Err(error),
         first => match (counters.of_run(metrics, || runs.before(), || runs.run()), first) {
@@ -178,13 +178,13 @@ fn counted<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     };
     let source =
         format!("CUPTI {}, range profiler, {} passes on {}", counters.version(), counted.passes, counters.chip());
-    // There is no recorder next to it.
+    // The counters and a recorder cannot be at work at the same time.
     drop(counters);
     let names = if is_whole { Ok(Vec::new()) } else { launched(device, runs) };
     Ok(told(source, &counted, is_whole, names))
 }
 
-/// The kernels of a run, in the order of their launches.
+/// Returns the kernels of a run, in the order of their launches.
 fn launched<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     device: &CudaDevice,
     runs: &Runs<B, P>,
@@ -200,7 +200,7 @@ fn launched<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     Ok(all)
 }
 
-/// Values with the names of their kernels, as far as these are known.
+/// Returns the values with the names of their kernels, as far as these are known.
 fn told(
     source: String,
     counted: &Counted,
@@ -277,10 +277,10 @@ mod tests {
         }
     }
 
-    /// The installed library itself is asked where there is one, which needs no GPU.
+    /// Asks the installed library where there is one; this needs no GPU.
     #[test]
     fn chips_have_every_metric_but_those_of_others() {
-        // What each counts of its tensor cores, which is what they differ in.
+        // The metrics of their tensor cores are what chips differ in.
         let chips = [
             ("GH100", vec!["bf16_dst_fp32", "fp16", "tf32_dst_fp32", "fp64"]),
             ("GA100", vec!["bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp64"]),

@@ -1,4 +1,4 @@
-//! Some steps of a program: what the host and the device did in them.
+//! Recorded steps of a program, with the work of host and device in them.
 
 use super::{HardwareCounters, Work};
 use std::collections::BTreeMap;
@@ -6,73 +6,73 @@ use std::time::Instant;
 use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
 use warpbook_record::{Breakdown, ProfilerOverhead};
 
-/// A step, by the host's clock.
+/// Time of a step by the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepTime {
-    /// Counted from 0, those that were not recorded too.
+    /// Number of the step from 0, counting steps that were not recorded.
     pub number: u64,
-    /// From the cycle's start.
+    /// Start of the step in microseconds from the cycle's start.
     pub start_us: f64,
-    /// Until the program ended it; the device may not have been done with it.
+    /// Duration until the program ended the step; the device may still have been at work.
     pub duration_us: f64,
 }
 
-/// A range of the program, once.
+/// One run through a range of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeTime {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The range around it, by its place.
+    /// Index of the range around it.
     pub parent: Option<usize>,
     /// Number of ranges around it.
     pub depth: usize,
-    /// The step that it began in.
+    /// Number of the step that it began in.
     pub step: u64,
-    /// From the cycle's start, by the host's clock.
+    /// Start from the cycle's start, by the host's clock.
     pub start_us: f64,
     /// Duration by the host's clock: the device may do its work later.
     pub duration_us: f64,
     /// Work that the range was declared to do.
     pub work: Work,
-    /// Device time of the range and of the ranges in it, summed up.
+    /// Device time of the range and of the ranges in it.
     pub device_us: f64,
-    /// Number of kernels, copies and fills; where events took the times, the number of times that the host queued something.
+    /// Number of kernels, copies and fills; if events took the times, the number of times that the host queued work.
     pub launches: u64,
-    /// Bytes that the driver was asked for in it; arrays from a pool's segments ask for none.
+    /// Bytes that were requested from the driver in the range; arrays from a pool's segments request none.
     pub allocated_bytes: u64,
 }
 
-/// A kernel, a copy or a fill.
+/// Kernel, copy or fill on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceWork {
-    /// A kernel's name, or as "copy to the device".
+    /// Name of the kernel, or a text such as "copy to the device".
     pub name: String,
     /// Kind of activity, with a copy's bytes or a kernel's launch.
     pub kind: ActivityKind,
-    /// CUPTI's number.
+    /// Number of the stream, given by CUPTI.
     pub stream: u32,
-    /// Correlation number of the call that led to it.
+    /// Correlation number of the driver call that queued it.
     pub correlation: u32,
-    /// The graph that it was a node of, and the node, by CUPTI's numbers.
+    /// Graph and node that it ran as, by CUPTI's numbers.
     pub graph: Option<(u32, u64)>,
-    /// The innermost range in which the host asked for it, by its place.
+    /// Index of the innermost range in which the host queued it.
     pub range: Option<usize>,
-    /// The operation of a training step that it belongs to, as "conv1 forward"; empty where none is known.
+    /// Operation of a training step that it belongs to, such as "conv1 forward"; empty if none is known.
     pub operation: String,
-    /// From the cycle's start.
+    /// Start from the cycle's start.
     pub start_us: f64,
     /// Duration in microseconds.
     pub duration_us: f64,
 }
 
 impl DeviceWork {
-    /// Returns true if it is the sum of what a range did, and not a single kernel, copy or fill.
+    /// Returns true if it is the sum of a range's work, and not a single kernel, copy or fill.
     #[must_use]
     pub fn is_range(&self) -> bool {
         self.kind == ActivityKind::Range
     }
 
-    /// Bytes a second of a copy or a fill.
+    /// Returns the bytes a second of a copy or a fill.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let bytes = self.kind.bytes().filter(|_| self.duration_us > 0.0)?;
@@ -83,35 +83,35 @@ impl DeviceWork {
 /// Change of the memory that arrays hold on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryChange {
-    /// From the cycle's start, by the host's clock.
+    /// Time from the cycle's start, by the host's clock.
     pub at_us: f64,
     /// The change, and the memory held afterwards.
     pub point: MemoryPoint,
-    /// The innermost range that it was made in, by its place.
+    /// Index of the innermost range in which the change was made.
     pub range: Option<usize>,
 }
 
 /// Hardware counters of a range, or of a training's step, which was run again for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeCounters {
-    /// The range, by its place; none of a training's step.
+    /// Index of the range; `None` for a training's step.
     pub range: Option<usize>,
     /// Counted figures.
     pub counters: HardwareCounters,
 }
 
-/// A call of the driver.
+/// Call of the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCall {
-    /// The function.
+    /// Name of the function.
     pub name: String,
-    /// The thread, by the system's number.
+    /// Number of the thread, given by the system.
     pub thread: u32,
-    /// Correlation number of the device's work that the call led to.
+    /// Correlation number of the device work that the call queued.
     pub correlation: u32,
-    /// The innermost range that it was made in, by its place.
+    /// Index of the innermost range in which the call was made.
     pub range: Option<usize>,
-    /// From the cycle's start.
+    /// Start from the cycle's start.
     pub start_us: f64,
     /// Duration on the host in microseconds.
     pub duration_us: f64,
@@ -120,43 +120,43 @@ pub struct HostCall {
 /// Recording of some steps; times are in microseconds.
 #[derive(Debug, Clone)]
 pub struct Cycle {
-    /// Counted from 0.
+    /// Number of the cycle, from 0.
     pub number: usize,
-    /// The number of its first step.
+    /// Number of the first step.
     pub first_step: u64,
-    /// Name of the recorder, such as "CUPTI 130001", or what took its place, and why.
+    /// Name of the recorder, such as "CUPTI 130001", or of its replacement, and why.
     pub source: String,
-    /// From the profiler's start to the cycle's.
+    /// Time from the profiler's start to the cycle's.
     pub began_us: f64,
     /// True if there is a device other than the host.
     pub has_device: bool,
-    /// Bytes that the lab's arrays held on the device at its end.
+    /// Bytes that the lab's arrays held on the device at the cycle's end.
     pub allocated_bytes: Option<u64>,
-    /// Records that CUPTI had no room for.
+    /// Number of records that CUPTI had no room for.
     pub lost: u64,
-    /// From its start until the device was done.
+    /// Time from the cycle's start until the device was done.
     pub whole_us: f64,
-    /// The steps, in order.
+    /// Steps, in order.
     pub steps: Vec<StepTime>,
-    /// In the order in which they began; after them the spans of the `tracing` crate.
+    /// Ranges in the order in which they began; after them the spans of the `tracing` crate.
     pub ranges: Vec<RangeTime>,
-    /// In the order in which it began.
+    /// Device work in the order in which it began.
     pub work: Vec<DeviceWork>,
-    /// In the order in which they were made.
+    /// Driver calls in the order in which they were made.
     pub calls: Vec<HostCall>,
     /// Memory that arrays held on the device at the start, and each change.
     pub memory: Vec<MemoryChange>,
-    /// Cost of recording, if several steps went by that were not recorded.
+    /// Cost of recording, if several steps were timed without it.
     pub overhead: Option<ProfilerOverhead>,
     /// Counters of each range that was counted.
     pub counters: Vec<RangeCounters>,
     /// Activity of the device during a step of a training, by operation and with the work of each: one sample for each recorded step.
     pub operations: Option<Breakdown>,
-    /// Notes on what is missing, and why.
+    /// Notes on missing parts, with the reasons.
     pub notes: Vec<String>,
 }
 
-/// Point that relates a recorder's clock to that of a cycle.
+/// Moment known by two clocks, which relates a recorder's clock to a cycle's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
     /// Time by the recorder's clock, in nanoseconds.
@@ -165,7 +165,7 @@ pub(super) struct Joint {
     pub us: f64,
 }
 
-/// From the cycle's start; what began before it, as the clocks are not exactly one, begins with it.
+/// Returns the time from the cycle's start; work that began before it begins with it, as the clocks differ a little.
 fn since(start_ns: u64, begin: Joint) -> f64 {
     begin.us + start_ns.saturating_sub(begin.ns) as f64 / 1e3
 }
@@ -194,18 +194,18 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joi
         start_us: since(c.start_ns, begin),
         duration_us: c.duration_ns as f64 / 1e3,
     };
-    // Those from before are the recorder's own.
+    // Earlier calls are the recorder's own.
     all.iter().filter(|c| c.start_ns >= begin.ns).map(to_host_call).collect()
 }
 
-/// Returns the device time of each range on each stream, by the events at its ends; ranges whose events could not be read are missing.
+/// Returns the device time of each range on each stream, by the events at its ends; leaves out ranges whose events could not be read.
 pub(super) fn range_work(
     times: &EventTimes,
     marks: &[(usize, Mark, Mark)],
     ranges: &mut [RangeTime],
 ) -> Vec<DeviceWork> {
     let mut all = Vec::new();
-    // Numbered by their first use, which is what a reader can tell them by.
+    // Streams are numbered by their first use, so that a reader can tell them apart.
     let mut streams: Vec<u64> = Vec::new();
     for (place, begin, end) in marks {
         let Some(range) = ranges.get_mut(*place) else { continue };
@@ -233,13 +233,13 @@ pub(super) fn range_work(
     all
 }
 
-/// The changes by the cycle's clock, each with the range that it was made in; what has happened before the cycle is left out.
+/// Returns the changes by the cycle's clock, each with the range in which it was made; earlier changes are left out.
 pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mut [RangeTime]) -> Vec<MemoryChange> {
     let mut all = Vec::new();
     for point in points {
         let at_us = point.at.saturating_duration_since(begin).as_secs_f64() * 1e6;
         let holds = |r: &RangeTime| r.start_us <= at_us && at_us <= r.start_us + r.duration_us;
-        // Of nested ranges the innermost began last.
+        // The innermost of nested ranges began last.
         let range = ranges.iter().rposition(holds).filter(|_| point.change != 0);
         if point.change > 0 && !point.of_pool {
             let mut at = range;
@@ -265,7 +265,7 @@ fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
 }
 
 impl Cycle {
-    /// Adds the device's work summed up over ranges.
+    /// Adds device times and launches summed up over ranges.
     pub(super) fn with_sums(mut self) -> Self {
         for work in self.work.iter().filter(|w| !w.is_range()) {
             let mut at = work.range.filter(|r| *r < self.ranges.len());
@@ -276,7 +276,7 @@ impl Cycle {
                 at = range.parent;
             }
         }
-        // The events of a range are around those of the ranges in it, and streams work at the same time.
+        // The events of a range also enclose those of inner ranges, and streams work at the same time.
         if self.work.iter().any(DeviceWork::is_range) {
             for (place, range) in self.ranges.iter_mut().enumerate() {
                 range.device_us = union_us(self.work.iter().filter(|w| w.range == Some(place)));
@@ -298,8 +298,7 @@ impl Cycle {
         self.work.iter().any(DeviceWork::is_range)
     }
 
-    /// Returns the work that is counted once: everything that the device did, by its innermost range; of ranges that were timed by events, those
-    /// with none inside.
+    /// Returns the work that is counted once: all device work, by its innermost range; with times by events, the ranges that have no range inside.
     pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
         let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
         let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
@@ -308,19 +307,19 @@ impl Cycle {
 
     /// Returns the cost of recording in a sentence; `None` if it was not compared.
     pub(crate) fn overhead_in_words(&self) -> Option<String> {
-        let of = self.overhead?;
-        let [with, without] = [of.recorded_us, of.unrecorded_us].map(warpbook_charts::words::time);
-        let steps = warpbook_charts::words::counted(of.unrecorded_steps as usize, "step");
-        let found = match of.ratio() {
+        let overhead = self.overhead?;
+        let [with, without] = [overhead.recorded_us, overhead.unrecorded_us].map(warpbook_charts::words::time);
+        let steps = warpbook_charts::words::counted(overhead.unrecorded_steps as usize, "step");
+        let found = match overhead.ratio() {
             Some(ratio) => format!("{} as long", warpbook_charts::words::times(ratio)),
             None => {
                 format!(
                     "not measurable, since steps of the same kind differ by {}",
-                    warpbook_charts::words::time(of.noise_us)
+                    warpbook_charts::words::time(overhead.noise_us)
                 )
             }
         };
-        let attached = match of.attached_before {
+        let attached = match overhead.attached_before {
             true => {
                 "; CUPTI was attached to the process during some of these, which makes launches slightly slower also without recording"
             }
@@ -340,7 +339,7 @@ impl Cycle {
         }
     }
 
-    /// The part of the cycle in which the device did something; what overlaps counts once.
+    /// Returns the microseconds of the cycle in which the device was at work; overlapping work counts once.
     #[must_use]
     pub fn busy_us(&self) -> f64 {
         union_us(self.work.iter())

@@ -1,4 +1,4 @@
-//! A profiler: what the host and the device did in some steps of a loop of the learner's own.
+//! A profiler, which records the work of host and device in some steps of a learner's own loop.
 //!
 //! Most steps of a loop are not recorded: the profiler waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted.
 //! CUPTI's activity records say what the device did, and in which range of the program it was asked for; without CUPTI, events at the ends of each
@@ -65,8 +65,8 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// Schedule of the recorded steps: `wait` go by, `warm_up` run with the recorder at work, whose first calls are slow, and of the next `active` ones
-/// the recording is kept. Then it begins anew.
+/// Schedule of the recorded steps: `wait` steps go by, `warm_up` steps run with the recorder at work, whose first calls are slow, and the next `active` steps
+/// are kept. Then it begins anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     wait: u64,
@@ -107,7 +107,7 @@ impl Steps {
 }
 
 impl Lab {
-    /// Records all that a program does: each part of it that is a [`Profiler::range`], and what the device does for it.
+    /// Records a whole program: each part of it that is a [`Profiler::range`], and the device's work for it.
     ///
     /// A graph is best captured inside, so that the recorder has seen its nodes.
     ///
@@ -190,7 +190,7 @@ impl<'a> ProfilerOptions<'a> {
         profiler.enter()?;
         let spans = profiler.spans.clone();
         spans::heard_by(&spans, || program(&mut profiler))?;
-        // Of a schedule a step is under way that nothing ended; without one the whole program is a step.
+        // With a schedule, the last step may still be under way; without one the whole program is a step.
         if self.steps.active.is_none() {
             profiler.end_step();
         }
@@ -200,12 +200,12 @@ impl<'a> ProfilerOptions<'a> {
     }
 }
 
-/// Profiler that a program reports its progress to; see [`Lab::profile`].
+/// Profiler to which a program reports its progress; see [`Lab::profile`].
 pub struct Profiler<'a> {
     steps: Steps,
     device: Option<&'a CudaDevice>,
     recorder: Option<Recorder>,
-    /// Name of the recorder, or why something is missing.
+    /// Name of the recorder, or the reason why something is missing.
     source: String,
     handler: Option<Handler<'a>>,
     step: u64,
@@ -213,27 +213,27 @@ pub struct Profiler<'a> {
     cycles: Vec<Cycle>,
     began: Instant,
     spans: Arc<Spans>,
-    /// True if the steps of all cycles are of one kind.
+    /// True if all cycles have steps of one kind.
     alike: bool,
     idle: Option<Idle>,
-    /// Steps of the wait under way.
+    /// Unrecorded steps of the current wait.
     idle_steps: u64,
     unrecorded: Vec<Unrecorded>,
-    /// True if CUPTI was attached while any of these was timed.
+    /// True if CUPTI was attached while any of these steps was timed.
     attached_before: bool,
 }
 
-/// Runs of steps without a record that are timed in one wait at most: each ends with a wait for the device.
+/// Maximum number of runs of unrecorded steps that are timed in one wait: each ends with a wait for the device.
 const MOST_UNRECORDED: usize = 8;
 
-/// Steps that nothing records, timed together while they are under way.
+/// Unrecorded steps, timed together while they are under way.
 struct Idle {
     begin: Instant,
     /// Number of steps that have ended.
     steps: u64,
 }
 
-/// Steps that nothing recorded, as many as a cycle has, so that device and host overlap in them as in a recorded cycle.
+/// Timed steps without recording, as many as a cycle has, so that device and host overlap in them as in a recorded cycle.
 #[derive(Clone, Copy)]
 struct Unrecorded {
     /// Mean time of a step, in microseconds.
@@ -241,13 +241,13 @@ struct Unrecorded {
     steps: u64,
 }
 
-/// The cycle under way.
+/// Cycle that is being recorded.
 struct Recording {
-    /// Later by as long as counters were read, which the cycle's clock leaves out.
+    /// Start of the cycle, moved on by the time for reading counters, which the cycle's clock leaves out.
     begin: Instant,
-    /// From the profiler's start to the cycle's.
+    /// Time from the profiler's start to the cycle's.
     began_us: f64,
-    /// Clock relation of the recorder at work.
+    /// Clock relation of the current recorder.
     joint: Joint,
     /// Recordings of earlier recorders in this cycle.
     earlier: Earlier,
@@ -255,10 +255,10 @@ struct Recording {
     first_step: u64,
     steps: Vec<StepTime>,
     ranges: Vec<RangeTime>,
-    /// The ranges under way, by their places.
+    /// Indices of the open ranges.
     open: Vec<usize>,
     memory: Option<MemoryWatch>,
-    /// Times by events if nothing records the device: its clock, and the ends of each range.
+    /// Times by events if nothing records the device: their clock, and the ends of each range.
     times: Option<EventTimes>,
     marks: Vec<(usize, Mark, Mark)>,
 }
@@ -275,7 +275,7 @@ struct Earlier {
 }
 
 impl Recording {
-    /// Keeps what a recorder has recorded until now.
+    /// Keeps a recorder's recording so far.
     fn keep(&mut self, recorded: &Recorded) {
         let of_correlation: BTreeMap<u32, usize> =
             recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
@@ -284,7 +284,7 @@ impl Recording {
         self.earlier.lost += recorded.lost;
     }
 
-    /// Keeps what memory was allocated and freed until now.
+    /// Keeps the allocations and frees so far.
     fn keep_memory(&mut self) {
         let points = self.memory.as_ref().map(MemoryWatch::take).unwrap_or_default();
         self.earlier.memory.extend(cycle::memory_changes(&points, self.begin, &mut self.ranges));
@@ -312,8 +312,8 @@ impl Profiler<'_> {
         self.recording.is_some()
     }
 
-    /// A part of the program by its name, as "forward"; parts may be nested. Costs next to nothing in a step that is not recorded.
-    /// The device's work is attributed to the innermost range in which the host asked for it, and to the ranges around that, whenever the device does it.
+    /// Runs a part of the program as a range with a name, such as "forward"; ranges may be nested. It costs next to nothing in a step that is not recorded. The
+    /// device's work is attributed to the innermost range in which the host queued it, and to the ranges around that, whenever the device runs it.
     pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
         self.range_of(name, Work::default(), part)
     }
@@ -340,13 +340,13 @@ impl Profiler<'_> {
         let cycle = self.cycles.len();
         let mark = |recording: &Recording| recording.times.as_ref().and_then(|times| times.mark().ok());
         let begin = mark(recording);
-        // Ids begin with 1. A range that CUPTI does not take is timed on the host alone.
+        // Ids begin with 1. A range that CUPTI refuses is timed on the host alone.
         let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
         let done = part(self);
         if pushed && let Some(recorder) = &self.recorder {
             recorder.leave();
         }
-        // A step may have ended inside: then the cycle, or this range of it, is no longer there.
+        // The part may have ended a step: then the cycle, or this range of it, is gone.
         if let Some(recording) = &mut self.recording
             && cycle == self.cycles.len()
             && recording.open.last() == Some(&place)
@@ -354,7 +354,7 @@ impl Profiler<'_> {
         {
             range.duration_us = us(recording.begin.elapsed()) - range.start_us;
             recording.open.pop();
-            // Of an error the program's next call tells.
+            // The program's next call reports an error.
             if let (Some(begin), Some(end)) = (begin, mark(recording)) {
                 recording.marks.push((place, begin, end));
             }
@@ -362,7 +362,7 @@ impl Profiler<'_> {
         done
     }
 
-    /// Begins what the step under way is for.
+    /// Begins the next step in the phase that the schedule gives it.
     fn enter(&mut self) -> Result<()> {
         let phase = self.steps.phase(self.step);
         if phase == Phase::Idle {
@@ -393,7 +393,7 @@ impl Profiler<'_> {
         if let Some(device) = self.device {
             device.synchronize()?;
         }
-        // What was recorded to warm up.
+        // Discards the recording of the warm-up.
         self.recorder.as_ref().map(Recorder::take).transpose()?;
         let times = self.device.filter(|_| self.recorder.is_none()).map(EventTimes::start).transpose()?;
         let memory = self.device.map(CudaDevice::watch_memory);
@@ -418,8 +418,8 @@ impl Profiler<'_> {
         Ok(())
     }
 
-    /// Begins a step that nothing records. It is timed with others: what recording costs is known by that. A program's first step is left out, since what
-    /// is slow once is slow in it.
+    /// Begins an unrecorded step. It is timed together with others, to learn the cost of recording. A program's first step is left out, since first-time work
+    /// makes it slow.
     fn idle(&mut self) -> Result<()> {
         self.idle_steps += 1;
         let is_cold = self.step == 0 || (!self.alike && self.idle_steps == 1);
@@ -432,22 +432,22 @@ impl Profiler<'_> {
         Ok(())
     }
 
-    /// Ends a step that nothing records.
+    /// Ends an unrecorded step.
     fn end_idle_step(&mut self) -> Result<()> {
         let Some(idle) = &mut self.idle else { return Ok(()) };
         idle.steps += 1;
-        // The host does not go on before its work is done, so that each step can be timed alone.
+        // Without a device the work is done when the step ends, so that each step can be timed alone.
         let together = if self.device.is_some() { self.steps.active.unwrap_or(1) } else { 1 };
         if idle.steps >= together { self.keep_idle() } else { Ok(()) }
     }
 
-    /// Ends the steps that nothing records.
+    /// Ends the unrecorded steps.
     fn end_idle(&mut self) -> Result<()> {
         self.idle_steps = 0;
         self.keep_idle()
     }
 
-    /// Keeps the time of the steps under way that nothing records.
+    /// Keeps the time of the current unrecorded steps.
     fn keep_idle(&mut self) -> Result<()> {
         let Some(Idle { begin, steps }) = self.idle.take().filter(|idle| idle.steps > 0) else { return Ok(()) };
         self.wait()?;
@@ -500,7 +500,7 @@ impl Profiler<'_> {
         recording.step_begin = now;
     }
 
-    /// Ends the cycle under way.
+    /// Ends the current cycle.
     fn finish(&mut self) -> Result<()> {
         let Some(mut recording) = self.recording.take() else { return Ok(()) };
         self.spans.record(false);
@@ -508,7 +508,7 @@ impl Profiler<'_> {
             device.synchronize()?;
         }
         let whole_us = us(recording.begin.elapsed());
-        // One in which the step was ended has no end.
+        // A range that the step ended in has no end yet.
         for range in recording.ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
             range.duration_us = whole_us - range.start_us;
         }
@@ -556,9 +556,9 @@ impl Profiler<'_> {
 /// Profile of a program.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// The cycles, in order.
+    /// Cycles, in order.
     pub cycles: Vec<Cycle>,
 }
 

@@ -1,4 +1,4 @@
-//! The recorded steps of a training, taken apart by operation: what each pass takes, and with its work the rates that it reaches.
+//! Breakdown of a training's recorded steps by operation: the time of each pass, and with its work the rates that it reaches.
 
 use super::counters::counted_on;
 use super::record::RUNG;
@@ -10,8 +10,8 @@ use warpbook_nn::train::{Place, Samples, TrainError, Trainer};
 use warpbook_record::Dtype;
 
 impl Profile {
-    /// Breaks the recorded steps of a training down into operations; the steps of these numbers have changed no weight. One more step is made for
-    /// that, one operation at a time, and the training is put back to where it was. If that cannot be done, a note says why.
+    /// Breaks the recorded steps of a training down into operations; `skipped` has the numbers of steps that changed no weight. One more step is made for that,
+    /// one operation at a time, and the training is put back to where it was. If that cannot be done, a note says why.
     pub fn take_apart(&mut self, trainer: &mut Trainer, samples: Samples<'_>, skipped: &[u64]) {
         let Place::Cuda(device, options) = trainer.place().clone() else { return };
         // Without CUPTI no kernel is known, and the source says why.
@@ -53,7 +53,7 @@ fn counters_of_step(trainer: &mut Trainer, samples: Samples<'_>) -> crate::Resul
     let Place::Cuda(device, _) = trainer.place().clone() else {
         return Err(warpbook_device::Error::NeedsCuda("A reading of hardware counters").into());
     };
-    let counted = trainer.and_back(|trainer| {
+    let counted = trainer.with_state_restored(|trainer| {
         trainer.prepare_steps(samples)?;
         trainer.wait()?;
         let step = || Ok(trainer.step_by_operation(&mut |_| Ok(()))?);
@@ -62,14 +62,14 @@ fn counters_of_step(trainer: &mut Trainer, samples: Samples<'_>) -> crate::Resul
     Ok(counted??)
 }
 
-/// The operations of a step on a whole batch, each with what the device did for it.
+/// Runs one step on a whole batch, and returns its operations with the device's activities for each.
 fn operations_of(
     device: &CudaDevice,
     trainer: &mut Trainer,
     samples: Samples<'_>,
 ) -> Result<Vec<Operation>, TrainError> {
     let recorder = Recorder::start(device)?;
-    trainer.and_back(|trainer| {
+    trainer.with_state_restored(|trainer| {
         trainer.prepare_steps(samples)?;
         trainer.wait()?;
         match by_operation(&recorder, |after| trainer.step_by_operation(after))? {
@@ -80,7 +80,7 @@ fn operations_of(
 }
 
 impl Cycle {
-    /// Finds the operations in each step, as they are in one that was made operation by operation.
+    /// Finds the operations in each step, using a step that was made operation by operation.
     pub(super) fn take_apart(&mut self, operations: &[Operation], dtype: Option<Dtype>, skipped: &[u64]) {
         let (mut found, mut unlike, mut unchanged) = (Vec::new(), 0, 0);
         for (number, step) in self.steps.clone().into_iter().enumerate() {
@@ -92,7 +92,7 @@ impl Cycle {
                 Some(of_step) => {
                     for (place, known, operation) in of_step {
                         self.work[place].operation.clone_from(&operations[operation].name);
-                        // All steps in the order of the known one, however their branches overlap.
+                        // All steps are in the order of the known one, however their branches overlap.
                         let (correlation, graph) = (number as u32, Some((0, known as u64)));
                         found.push(Activity { correlation, graph, ..activity(&self.work[place]) });
                     }
@@ -125,7 +125,7 @@ impl Cycle {
         }
     }
 
-    /// What belongs to an operation in a step: the place of the work, that among the activities of all operations, and the operation's number.
+    /// Finds a step's operations: for each piece of work its index, its index among the activities of all operations, and the operation's number.
     fn found_in(&self, step: &StepTime, operations: &[Operation]) -> Option<Vec<(usize, usize, usize)>> {
         let during = step.start_us..step.start_us + step.duration_us;
         let mut of_step: Vec<(usize, Activity)> = (self.work.iter().enumerate())
@@ -139,7 +139,7 @@ impl Cycle {
     }
 }
 
-/// Returns the work as the activity that was recorded.
+/// Returns the recorded activity of the work.
 fn activity(w: &DeviceWork) -> Activity {
     let ns = |us: f64| (us * 1e3).round() as u64;
     Activity {
@@ -178,7 +178,7 @@ mod tests {
         Activity { kind, name: name.into(), stream: 1, correlation, ..kernel("", 1, start_ns, 500) }
     }
 
-    /// A step by its operations: two convolutions of one kernel, and an update whose gradient is filled with zeros before.
+    /// A step's operations: two convolutions of one kernel, and an update whose gradient is filled with zeros before.
     fn operations() -> Vec<Operation> {
         let operation = |name: &str, flops, bytes, activities: Vec<Activity>| Operation {
             name: name.into(),
@@ -197,7 +197,7 @@ mod tests {
         ]
     }
 
-    /// A step from a time on: a copy of its settings, the graph, whose two convolutions overlap, and a copy of what it came to.
+    /// A step that begins at `at`: a copy of its settings, the graph, whose two convolutions overlap, and a copy of its result.
     fn step(at: u64, launch: u32, blocks: u32, is_numbered: bool) -> Vec<Activity> {
         let node = |a: Activity, n: u64| Activity {
             correlation: launch + 1,
@@ -208,14 +208,14 @@ mod tests {
             copy("copy to the device", at, launch),
             node(kernel("conv", blocks, at + 1_000, 4_000), 1),
             node(Activity { stream: 9, ..kernel("conv", blocks, at + 3_000, 4_000) }, 2),
-            // The driver fills by a kernel.
+            // The driver fills memory by a kernel.
             node(kernel("memset", 1, at + 8_000, 500), 3),
             node(kernel("sgd", 4, at + 9_000, 1_000), 4),
             copy("copy to the host", at + 12_000, launch + 2),
         ]
     }
 
-    /// Steps of 20 µs each, with these activities.
+    /// A cycle of steps of 20 µs each, with these activities.
     fn cycle(steps: Vec<Vec<Activity>>) -> Cycle {
         let (count, activities) = (steps.len(), steps.concat());
         let step = |i: usize| StepTime { number: 12 + i as u64, start_us: 20.0 * i as f64, duration_us: 20.0 };
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_operations_of_a_graph_have_rates() {
-        // CUPTI numbers the nodes of those graphs whose capture it has seen.
+        // CUPTI numbers the nodes of graphs whose capture it has seen.
         for is_numbered in [true, false] {
             let mut cycle = two_steps(is_numbered);
             assert!(cycle.operations_table(10).rows.is_empty(), "nothing is known yet");
@@ -255,7 +255,7 @@ mod tests {
             let rows = cycle.operations_table(10).rows;
             let rates =
                 |row: &[String]| [row[0].clone(), row[1].clone(), row[2].clone(), row[5].clone(), row[6].clone()];
-            // 8000 FLOP and 4000 or 6000 bytes in 4 µs, and 3000 bytes in 1.5 µs; the operation without kernels is not there.
+            // 8000 FLOP and 4000 or 6000 bytes in 4 µs, and 3000 bytes in 1.5 µs; the operation without kernels is left out.
             let [flops, forward, weight, update] = [
                 warpbook_charts::words::rate(2e9),
                 warpbook_charts::words::bandwidth(1e9),
@@ -313,7 +313,7 @@ mod tests {
     fn an_evaluation_before_a_step_is_no_part_of_it() {
         let of_evaluation = |at: u64| Activity { correlation: 5, graph: Some((2, at)), ..kernel("conv", 8, at, 50) };
         let evaluation = vec![of_evaluation(500), of_evaluation(600)];
-        // Where the update of an unnumbered graph begins before its fill, the last of a kind is the step's.
+        // If the update of an unnumbered graph begins before its fill, the last kernel of a kind is the step's.
         let mut overlapping = step(2_000, 10, 8, false);
         overlapping[4].start_ns = 9_500;
         for (step, fills) in [(step(2_000, 10, 8, true), 1), (overlapping, 0)] {
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn steps_that_are_not_as_the_others_are_left_out_and_said() {
-        // The second is of fewer samples, the third changed no weight.
+        // The second step has fewer samples, the third changed no weight.
         let steps = || vec![step(2_000, 10, 8, true), step(22_000, 20, 5, true), step(42_000, 30, 8, true)];
         let mut some = cycle(steps());
         some.take_apart(&operations(), None, &[14]);

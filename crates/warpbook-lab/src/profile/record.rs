@@ -12,9 +12,9 @@ use warpbook_record::{
 pub(super) const RUNG: &str = "program";
 
 impl Profile {
-    /// The record: a problem a cycle, with the times of its steps by the host's clock, its timeline, what the device did range by range, its memory over
-    /// time and what recording costs. Nothing in it is checked, so that none of its times counts as a result. Where ranges have work or counters,
-    /// the device's ceilings are measured first, unless they are known.
+    /// Returns the profile as a record: a problem for each cycle, with the times of its steps by the host's clock, its timeline, the device's work by range,
+    /// its memory over time and the cost of recording. Nothing in it is checked, so none of its times counts as a result. If ranges have work or counters, the
+    /// device's ceilings are measured first, unless they are known.
     #[must_use]
     pub fn record(&self, lab: &Lab) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -75,11 +75,11 @@ impl Profile {
 impl Cycle {
     pub(crate) fn problem(&self) -> Problem {
         let (cycle, steps) = (self.number as u64, self.steps.len() as u64);
-        // What it is of, where that is one thing.
+        // Name of the outermost range, if all have the same.
         let mut outer = self.ranges.iter().filter(|r| r.parent.is_none()).map(|r| &r.name);
         let only = outer.next().filter(|first| outer.all(|other| other == *first));
-        let of = only.map(|name| format!("{name}, ")).unwrap_or_default();
-        let label = format!("{of}cycle {cycle}, from step {} on", self.first_step);
+        let prefix = only.map(|name| format!("{name}, ")).unwrap_or_default();
+        let label = format!("{prefix}cycle {cycle}, from step {} on", self.first_step);
         Problem::new(
             label,
             format!("cycle {cycle}"),
@@ -88,7 +88,7 @@ impl Cycle {
         )
     }
 
-    /// The ranges that have none inside on the host, and what the device did on its streams, numbered in the order of their first use.
+    /// Returns the ranges that have none inside on the host, and the device's work on its streams, numbered in the order of their first use.
     pub fn spans(&self, problem: &Problem) -> Vec<Span> {
         let span = |name: &str, operation: &str, stream: String, (start_us, duration_us): (f64, f64)| Span {
             rung: RUNG.into(),
@@ -122,13 +122,13 @@ impl Cycle {
         all
     }
 
-    /// Memory over time, and what recording costs.
+    /// Returns memory over time, and the cost of recording.
     pub(crate) fn profiled(&self, problem: &Problem) -> Profiled {
         Profiled {
             memory: self.memory.iter().map(|change| memory_at(change.at_us, &change.point)).collect(),
             overhead: self.overhead,
             counters: self.counters.iter().flat_map(|c| c.counters.kernels.iter().cloned()).collect(),
-            ..Profiled::of(RUNG, problem.clone(), self.source.clone())
+            ..Profiled::new(RUNG, problem.clone(), self.source.clone())
         }
     }
 
@@ -201,7 +201,7 @@ impl Cycle {
     }
 }
 
-/// A change of memory so many microseconds after the start.
+/// Converts a change of memory, `at_us` microseconds after the start.
 pub fn memory_at(at_us: f64, point: &MemoryPoint) -> MemoryAt {
     MemoryAt {
         at_us,
@@ -211,7 +211,7 @@ pub fn memory_at(at_us: f64, point: &MemoryPoint) -> MemoryAt {
     }
 }
 
-/// The operation of this name; where it is new, without work and time so far.
+/// Returns the operation of this name; adds it without work and time if it is new.
 fn named<'o>(operations: &'o mut Vec<OperationTime>, name: &str) -> &'o mut OperationTime {
     let place = operations.iter().position(|o| o.name == name).unwrap_or_else(|| {
         operations.push(OperationTime {

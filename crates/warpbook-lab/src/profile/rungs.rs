@@ -1,22 +1,22 @@
-//! The rungs of an experiment, profiled and counted one by one after all was measured.
+//! Profiles and hardware counters of an experiment's rungs, one by one after all measurements.
 
 use super::{HardwareCounters, Profile, Work, counters::METRICS};
 use crate::experiment::{Candidate, Repeated, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use warpbook_record::{Measurement, Problem, Profiled, Run, Rung};
 
-/// Runs of a rung in a step.
+/// Number of runs of a rung in a step.
 const RUNS: u64 = 3;
-/// Longer ones are run once, in microseconds.
+/// Rungs longer than this, in microseconds, are run once.
 const LONG_US: f64 = 1e6;
 
-/// A rung that was measured.
+/// Rung that was measured.
 struct Chosen<'r> {
     rung: &'r Rung,
     measurement: &'r Measurement,
 }
 
-/// The rungs that gave a figure at the main problem on the lab's device, without those of a learner, whose kernels may not end.
+/// Returns the rungs with a figure at the main problem on the lab's device, without learners' kernels, which may not end.
 fn chosen<'r>(measured: &'r Run, problem: &Problem) -> Vec<Chosen<'r>> {
     let choose = |rung: &'r Rung| {
         let measurement = measured.measurement(&rung.id, problem)?;
@@ -31,7 +31,7 @@ impl Chosen<'_> {
         if self.measurement.median_us().is_some_and(|us| us > LONG_US) { 1 } else { RUNS }
     }
 
-    /// Returns trials that take the tile that was the fastest, without trying the others again.
+    /// Returns trials with the tile that was the fastest, without trying the others again.
     fn trials<'l>(&self, lab: &'l Lab) -> Result<Trials<'l>> {
         lab.bench().cancel.check()?;
         let tile = self.measurement.tile.clone();
@@ -44,7 +44,7 @@ fn main_problem(measured: &Run) -> Result<&Problem> {
     measured.main_problem().ok_or_else(nothing)
 }
 
-/// A run of a rung, with the inputs put back where it changes them.
+/// Runs a rung once, and restores the inputs that it changes.
 fn run_once(candidate: &dyn Candidate) -> Result<()> {
     if candidate.resets_each_run() {
         candidate.reset()?;
@@ -53,8 +53,8 @@ fn run_once(candidate: &dyn Candidate) -> Result<()> {
 }
 
 impl Lab {
-    /// Profiles the rungs of an experiment at the main problem of its record: a cycle for each, with some runs, after as many that nothing records. Rungs
-    /// without a valid figure are left out.
+    /// Profiles the rungs of an experiment at the main problem of its record: a cycle for each, with some runs, after as many unrecorded runs. Rungs without a
+    /// valid figure are left out.
     ///
     /// # Errors
     /// If nothing was measured, or the device reports an error.
@@ -68,7 +68,7 @@ impl Lab {
                     Ok(candidate) => candidate,
                     Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                     Err(e) if e.is_cancelled() => return Err(e),
-                    // The record says what is wrong with it.
+                    // The record says what is wrong with the rung.
                     Err(_) => continue,
                 };
                 let runs = chosen.runs();
@@ -87,7 +87,7 @@ impl Lab {
         })
     }
 
-    /// Reads hardware counters of the rungs of an experiment at the main problem of its record, for [`Run::profiled`]; with reasons where some are missing.
+    /// Reads hardware counters of the rungs of an experiment at the main problem of its record, for [`Run::profiled`]; with reasons if some are missing.
     ///
     /// # Errors
     /// If there is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all; the error says
@@ -128,11 +128,11 @@ impl Lab {
                         }
                     }
                     notes.extend(more.iter().map(|n| format!("{}: {n}", chosen.rung.id)));
-                    found.push(Profiled { counters, ..Profiled::of(&*chosen.rung.id, problem.clone(), source) });
+                    found.push(Profiled { counters, ..Profiled::new(&*chosen.rung.id, problem.clone(), source) });
                 }
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) if e.is_cancelled() => return Err(e),
-                // Without rights or a library it is the same for all.
+                // Missing rights or a missing library affect all rungs alike.
                 Err(e) if found.is_empty() => return Err(e),
                 Err(e) => notes.push(format!("{}: {e}", chosen.rung.id)),
             }

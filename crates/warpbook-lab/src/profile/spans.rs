@@ -14,10 +14,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// The field that says what a span is of: a span "forward" of the operation "conv1" is the range "conv1 forward".
+/// Field with the subject of a span: a span "forward" of the operation "conv1" is the range "conv1 forward".
 const OPERATION: &str = "operation";
 
-/// Ranges that a subscriber has heard of, shared with the profiler.
+/// Ranges that a subscriber has received, shared with the profiler.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     is_recording: AtomicBool,
@@ -26,12 +26,12 @@ pub(super) struct Spans {
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// Names of the spans that are alive, how many hold each, and when it was entered.
+    /// Spans that are alive: the name, the number of their holders, and the time at which each was entered.
     alive: HashMap<u64, (String, usize, Option<Instant>)>,
     ended: Vec<Ended>,
 }
 
-/// A span from when it was entered until it was left.
+/// Span that was entered and left.
 #[derive(Debug)]
 pub(super) struct Ended {
     name: String,
@@ -40,10 +40,10 @@ pub(super) struct Ended {
 }
 
 impl Spans {
-    /// Keeps spans from now on, or none any more.
+    /// Starts or stops keeping spans.
     pub(super) fn record(&self, is_recording: bool) {
         if is_recording {
-            // A span that another thread came to first, one without a subscriber, would stay off for all threads.
+            // A span that a thread without a subscriber reached first would stay disabled for all threads.
             tracing::callsite::rebuild_interest_cache();
         }
         self.is_recording.store(is_recording, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Spans {
     }
 }
 
-/// Calls a program whose spans on this thread are kept.
+/// Runs a program, and keeps the spans of this thread.
 pub(super) fn heard_by<T>(spans: &Arc<Spans>, program: impl FnOnce() -> T) -> T {
     let before = tracing::dispatcher::get_default(Dispatch::clone);
     let thread = std::thread::current().id();
@@ -69,7 +69,7 @@ pub(super) fn heard_by<T>(spans: &Arc<Spans>, program: impl FnOnce() -> T) -> T 
     )
 }
 
-/// The subscriber.
+/// Subscriber that collects spans.
 struct Collector {
     spans: Arc<Spans>,
     before: Dispatch,
@@ -77,7 +77,7 @@ struct Collector {
     ids: AtomicU64,
 }
 
-/// The name that a span gives to what it is of.
+/// Operation that a span names.
 #[derive(Default)]
 struct Operation(Option<String>);
 
@@ -156,7 +156,7 @@ impl Subscriber for Collector {
     }
 }
 
-/// Adds the spans of a cycle that began at `begin` to its ranges, behind those of the program's own; each with the innermost range or span around it.
+/// Adds the spans of a cycle that began at `begin` behind the program's own ranges, each with the innermost range or span around it.
 pub(super) fn add(spans: Vec<Ended>, begin: Instant, steps: &[StepTime], ranges: &mut Vec<RangeTime>) {
     let own = ranges.len();
     for span in spans.into_iter().filter(|s| s.begin >= begin) {
@@ -184,7 +184,7 @@ pub(super) fn add(spans: Vec<Ended>, begin: Instant, steps: &[StepTime], ranges:
     });
     let mut around: Vec<usize> = Vec::new();
     for place in order {
-        // What has ended is around nothing any more; rounding leaves ends a little apart.
+        // A span that has ended encloses no later one; rounding leaves ends a little apart.
         while around.last().is_some_and(|outer| end(&ranges[*outer]) + 1e-3 < end(&ranges[place])) {
             around.pop();
         }

@@ -1,4 +1,4 @@
-//! A cycle as tables: what took the most time first.
+//! A cycle as tables, with the longest times first.
 
 use super::{Cycle, HardwareCounters, MemoryChange, Profile, Work};
 use std::collections::HashMap;
@@ -6,12 +6,12 @@ use warpbook_charts::words as figures;
 use warpbook_charts::{COUNTERS_MEANING, Chart, ChartError, Table, counted_by, counters};
 use warpbook_device::{ActivityKind, Nvtx};
 
-/// Rows that are shown unless more are asked for.
+/// Default number of rows.
 const ROWS: usize = 10;
-/// Operations of a training that are shown.
+/// Number of operations of a training that are shown.
 const OPERATIONS: usize = 30;
 
-/// Sum over all entries of the same name.
+/// Sum over all entries with one name.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Sum {
     name: String,
@@ -20,13 +20,13 @@ struct Sum {
     host_us: f64,
     flops: u64,
     bytes: u64,
-    /// The time that operations and bytes were counted for, where it is not all of it.
+    /// The time for which operations and bytes were counted, if it is not all of the time.
     counted_us: f64,
     allocated: u64,
 }
 
 impl Cycle {
-    /// The ten ranges that most of the device's time was spent on, or of the host's without a device.
+    /// Returns a table of the ten ranges with the most device time, or host time without a device.
     #[must_use]
     pub fn table(&self) -> Table {
         self.table_of(ROWS)
@@ -38,11 +38,11 @@ impl Cycle {
     pub fn table_of(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for (place, range) in self.ranges.iter().enumerate() {
-            // One inside of another of its name is in that one's time already.
+            // A range inside another of the same name is part of that one's time already.
             if self.is_in_one_of_its_name(place) {
                 continue;
             }
-            let sum = sums.of(&range.name);
+            let sum = sums.entry(&range.name);
             sum.count += 1;
             sum.device_us += range.device_us;
             sum.host_us += range.duration_us;
@@ -82,7 +82,7 @@ impl Cycle {
     pub fn operations_table(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for o in self.operations.iter().flat_map(|b| &b.operations) {
-            let (sum, times) = (sums.of(&o.name), o.samples_us.len() as u64);
+            let (sum, times) = (sums.entry(&o.name), o.samples_us.len() as u64);
             sum.count += times;
             let us: f64 = o.samples_us.iter().sum();
             (sum.device_us, sum.counted_us) = (sum.device_us + us, sum.counted_us + us);
@@ -98,7 +98,7 @@ impl Cycle {
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for work in self.work.iter().filter(|w| !w.is_range()) {
-            let sum = sums.of(&work.name);
+            let sum = sums.entry(&work.name);
             sum.count += 1;
             sum.device_us += work.duration_us;
             if let Some(bytes) = work.kind.bytes() {
@@ -107,7 +107,7 @@ impl Cycle {
             }
         }
         for (name, work, us) in self.work_of_kernels().into_iter().chain(self.work_of_operations()) {
-            let sum = sums.of(name);
+            let sum = sums.entry(name);
             sum.flops += work.flops;
             sum.bytes += work.bytes;
             sum.counted_us += us;
@@ -115,7 +115,7 @@ impl Cycle {
         self.with_rates("kernel, copy or fill", sums, rows)
     }
 
-    /// The sums that most of the device's time was spent on, so many of them, with the rates of the part whose work is counted.
+    /// Returns the `rows` sums with the most device time, with the rates of the part whose work is counted.
     fn with_rates(&self, name: &str, sums: Sums, rows: usize) -> Table {
         let whole = self.device_us();
         let row = |s: &Sum| {
@@ -139,7 +139,7 @@ impl Cycle {
     pub fn driver_calls(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for call in &self.calls {
-            let sum = sums.of(&call.name);
+            let sum = sums.entry(&call.name);
             sum.count += 1;
             sum.host_us += call.duration_us;
         }
@@ -167,8 +167,7 @@ impl Cycle {
         )
     }
 
-    /// Draws the memory that arrays held on the device over the cycle: what the driver has given, what pools have reserved of that, and what is
-    /// in use.
+    /// Draws the memory that arrays held on the device over the cycle: memory from the driver, the part of it that pools have reserved, and the part in use.
     ///
     /// # Errors
     /// If nothing was allocated or freed ([`ChartError::NothingToDraw`]).
@@ -177,9 +176,9 @@ impl Cycle {
         warpbook_charts::draw().memory(&self.profiled(&self.problem()), self.whole_us, head)
     }
 
-    /// The work of ranges in which a single kernel ran, by its name, with the time that it took there.
+    /// Returns the work of ranges in which a single kernel ran, by its name, with its time in them.
     fn work_of_kernels(&self) -> Vec<(&str, Work, f64)> {
-        // The only name of what ran in each range; None where there are several.
+        // The kernel's name for each range; `None` if several kernels ran in it.
         let mut only: HashMap<usize, Option<&str>> = HashMap::new();
         for work in self.work.iter().filter(|w| !w.is_range()) {
             let mut at = work.range.filter(|r| *r < self.ranges.len());
@@ -191,7 +190,7 @@ impl Cycle {
         }
         let known = |(place, name): (usize, Option<&'_ str>)| {
             let range = &self.ranges[place];
-            // What is around it has its work too.
+            // The work of an enclosing range is known too.
             let is_told = range.work != Work::default();
             let outer = std::iter::successors(range.parent, |p| self.ranges[*p].parent);
             let told_around = outer
@@ -293,10 +292,10 @@ impl Cycle {
         all
     }
 
-    /// The tables that have rows.
+    /// Returns the tables that have rows.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        // A line for each moment is of use only where there was a change.
+        // A line for each moment is only useful if memory changed.
         let memory = if self.memory.len() > 1 { self.memory_table() } else { Table::default() };
         let counted = self.counters.iter().map(|c| {
             let mut table = c.counters.table();
@@ -312,7 +311,7 @@ impl Cycle {
 }
 
 impl Cycle {
-    /// Its heading, tables and remarks as plain text.
+    /// Returns its heading, tables and remarks as plain text.
     #[must_use]
     pub fn text(&self) -> String {
         let tables = self.tables();
@@ -322,7 +321,7 @@ impl Cycle {
 }
 
 impl Profile {
-    /// Its cycles as plain text.
+    /// Returns its cycles as plain text.
     #[must_use]
     pub fn text(&self) -> String {
         match self.cycles.is_empty() {
@@ -332,7 +331,7 @@ impl Profile {
     }
 }
 
-/// Text that is shown for a profile without cycles.
+/// Text for a profile without cycles.
 pub const NOTHING: &str = "Nothing was recorded: the program ended before the schedule's first active step. Call `p.step()?` at the end of each step, or \
     record fewer steps before.";
 
@@ -344,7 +343,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(&mut self, name: &str) -> &mut Sum {
+    fn entry(&mut self, name: &str) -> &mut Sum {
         let next = self.all.len();
         let place = *self.places.entry(name.to_owned()).or_insert(next);
         if place == next {
@@ -369,19 +368,19 @@ fn share(part: f64, whole: f64) -> String {
 }
 
 impl HardwareCounters {
-    /// The ten kernels that took longest.
+    /// Returns a table of the ten longest kernels.
     #[must_use]
     pub fn table(&self) -> Table {
         counters(&self.kernels, ROWS)
     }
 
-    /// Returns remarks: who counted, what the columns mean, and notes.
+    /// Returns remarks: the counting library, the meaning of the columns, and notes.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         [counted_by([&*self.source])].into_iter().chain(self.notes.iter().cloned()).collect()
     }
 
-    /// The table and the remarks as plain text.
+    /// Returns the table and the remarks as plain text.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{}\n\n{}", self.table().text(), self.remarks().join("\n\n"))

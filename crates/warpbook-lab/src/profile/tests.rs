@@ -73,10 +73,10 @@ fn a_program_without_steps_is_one_cycle_and_its_error_is_kept() {
     assert_eq!((profile.cycles.len(), profile.cycles[0].steps.len(), profile.cycles[0].ranges.len()), (1, 1, 1));
     let refused = lab.profile(|_| Err(crate::Error::Setting("no".into()))).unwrap_err();
     assert_eq!(refused.to_string(), "no");
-    // Ended before its first active step.
+    // The program ended before its first active step.
     let early = lab.profiler().schedule(5, 0, 1).run(|p| p.step()).unwrap();
     assert!(early.text().contains("before the schedule's first active step"), "{}", early.text());
-    // A cycle that is under way at the end has the steps that were ended.
+    // A cycle that is cut off by the program's end has the steps until then.
     let cut = lab.profiler().schedule(0, 0, 4).run(|p| p.step()).unwrap();
     assert_eq!((cut.cycles.len(), cut.cycles[0].steps.len()), (1, 1));
     // A step that ends inside of a range ends the range too.
@@ -84,7 +84,7 @@ fn a_program_without_steps_is_one_cycle_and_its_error_is_kept() {
     assert!(inside.cycles[0].ranges[0].duration_us > 0.0);
 }
 
-/// Two steps on a device: a copy and two kernels in ranges, one kernel outside.
+/// A cycle of two steps on a device: a copy and two kernels in ranges, one kernel outside.
 fn recorded() -> Cycle {
     let kernel = ActivityKind::Kernel { grid: [4, 1, 1], block: [128, 1, 1], registers: 32, shared_bytes: 0 };
     let activity = |name: &str, kind: &ActivityKind, start_ns, duration_ns, stream, correlation| Activity {
@@ -252,7 +252,7 @@ fn a_record_has_the_timeline_and_the_breakdown_of_each_cycle() {
     assert!(warpbook_charts::draw().timeline(&again, problem).unwrap().svg.as_str().contains("multiply"));
 }
 
-/// The changes of a cycle that begins at a moment.
+/// Returns the memory changes of a cycle that starts at `begin`.
 fn changes(begin: Instant) -> Vec<warpbook_device::MemoryPoint> {
     let point =
         |us, change, of_pool, [allocated, pool_allocated, pool_reserved]: [u64; 3]| warpbook_device::MemoryPoint {
@@ -307,7 +307,7 @@ fn allocations_are_a_curve_a_column_and_part_of_the_record() {
     assert_eq!((copy.bytes, copy.correlation, copy.bytes_per_s()), (Some(4000), Some(1), Some(4e9)));
 }
 
-/// A step of two ranges as events tell: one on two streams, with another inside.
+/// A step of two ranges timed by events: one on two streams, with another inside.
 fn by_events() -> Cycle {
     let device_work = |range: usize, stream, start_us, duration_us| DeviceWork {
         name: recorded().ranges[range].name.clone(),
@@ -372,11 +372,11 @@ fn what_recording_costs_is_measured_by_steps_that_go_by() {
     assert_eq!(run.profiled[0].overhead, Some(overhead));
     assert!(run.notes.iter().any(|n| n.contains("a recorded step took")), "{:?}", run.notes);
     assert!(profile.text().contains("The cost of recording: a recorded step took"), "{}", profile.text());
-    // One step before a cycle is the program's first: those after it are the baseline, which its handler cannot know.
+    // The step before the cycle is the program's first, so the steps after it are the baseline, which the cycle's handler cannot know.
     let mut heard = Vec::new();
     let after = lab.profiler().schedule(1, 0, 1).repeat(1).on_cycle(|c| heard.push(c.overhead)).run(program).unwrap();
     assert_eq!((heard, after.cycles[0].overhead.unwrap().unrecorded_steps), (vec![None], 3));
-    // One cold step, and one warm one, are no baseline.
+    // One cold step and one warm step are no baseline.
     assert_eq!(lab.profiler().schedule(1, 0, 4).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(2, 0, 3).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(0, 0, 1).run(program).unwrap().cycles[0].overhead, None);
@@ -445,7 +445,7 @@ fn a_range_that_cannot_be_counted_runs_once_and_says_why() {
     assert_eq!(runs, 4);
     let cycle = &profile.cycles[0];
     assert_eq!(cycle.ranges.iter().filter(|r| r.name == "multiply" && r.parent.is_some()).count(), 2);
-    assert_eq!(cycle.notes, ["No hardware counters of multiply: there is no GPU, whose counters they would be."]);
+    assert_eq!(cycle.notes, ["No hardware counters of multiply: there is no GPU with counters."]);
     assert!(cycle.text().contains(&cycle.notes[0]) && cycle.counters.is_empty(), "{}", cycle.text());
     assert!(profile.record(&lab).notes.contains(&cycle.notes[0]));
     let failed = lab.profile(|p| p.counters("part", || Err(crate::Error::Setting("no".into()))));
@@ -484,7 +484,7 @@ fn spans_of_the_tracing_crate_are_ranges() {
                 tracing::trace_span!("forward", operation = "conv1").in_scope(|| work(2));
                 tracing::trace_span!("forward", operation = "fc1").in_scope(|| work(1));
             });
-            // Not the thread of the program.
+            // A span of another thread than the program's.
             std::thread::scope(|s| s.spawn(|| tracing::trace_span!("elsewhere").in_scope(|| work(1))).join()).unwrap();
             p.step()?;
         }

@@ -9,21 +9,21 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use warpbook_device::ActivityKind;
 
-/// The numbers of the two processes.
+/// Numbers of the two processes of the trace.
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
-/// The lanes of the host that are no threads.
+/// Lanes of the host that are not threads.
 const STEPS: u32 = 0;
 const RANGES: u32 = 1;
 
 impl Cycle {
-    /// The trace as JSON.
+    /// Returns the trace as JSON.
     #[must_use]
     pub fn chrome_trace(&self) -> String {
         written(self.events(), &self.source)
     }
 
-    /// Its events, from its start on.
+    /// Returns the trace's events, from the cycle's start on.
     fn events(&self) -> Vec<Value> {
         let mut events = vec![named("process_name", HOST, 0, "host"), named("thread_name", HOST, STEPS, "steps")];
         events.push(named("thread_name", HOST, RANGES, "ranges"));
@@ -63,7 +63,7 @@ impl Cycle {
             }
             let at = (work.start_us, work.duration_us);
             events.push(complete((DEVICE, work.stream), &work.name, category, at, args));
-            // From the call to the first of what it led to.
+            // Flows lead from a driver call to the first work that it queued.
             if let Some((thread, start)) = starts.get(&work.correlation)
                 && flowing.insert(work.correlation)
             {
@@ -99,7 +99,7 @@ impl Profile {
     pub fn chrome_trace(&self) -> String {
         let (mut all, mut lanes) = (Vec::new(), Vec::new());
         for cycle in &self.cycles {
-            // Flows of different cycles are not one.
+            // Flows of different cycles need different ids.
             let flows = (cycle.number as u64) << 32;
             for mut event in cycle.events() {
                 if let Some(at) = event.get("ts").and_then(Value::as_f64) {
@@ -108,7 +108,7 @@ impl Profile {
                 if let Some(id) = event.get("id").and_then(Value::as_u64) {
                     event["id"] = json!(id + flows);
                 }
-                // Lanes have the same names in all.
+                // All cycles name the lanes alike.
                 if event["ph"] != "M" || !lanes.contains(&event) {
                     if event["ph"] == "M" {
                         lanes.push(event.clone());

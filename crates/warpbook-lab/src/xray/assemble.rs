@@ -1,4 +1,4 @@
-//! Marks as a record has them.
+//! Conversion of marks into a record's X-ray.
 
 use super::keep::{Kept, Limits, keep};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use warpbook_kernels::xray::Marks as Names;
 use warpbook_record::xray::phase;
 use warpbook_record::{Problem, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 
-/// Contents of a record apart from the marks.
+/// Contents of an X-ray other than the marks.
 pub(super) struct Taken {
     pub(super) rung: String,
     pub(super) problem: Problem,
@@ -15,7 +15,7 @@ pub(super) struct Taken {
     pub(super) unmarked_us: Vec<f64>,
 }
 
-/// The X-ray of a run, and what a reader has to know of it.
+/// Returns the X-ray of a run, with notes for its reader.
 ///
 /// # Errors
 /// If there are no marks, or an SM's clock was not compared.
@@ -31,21 +31,21 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
                 let ns = marks.clocks.ns(marked.sm, clock).unwrap_or(begin_ns) - begin_ns;
                 ns.max(0.0).round() as u64
             };
-            let of = warp_of(*warp, marked, &kernel.phases, &phases, timed);
-            let end_ns = of.start_ns + of.phases.iter().map(|(_, ns)| ns).sum::<u64>();
+            let warp_phases = warp_of(*warp, marked, &kernel.phases, &phases, timed);
+            let end_ns = warp_phases.start_ns + warp_phases.phases.iter().map(|(_, ns)| ns).sum::<u64>();
             let entry = blocks.entry(*block).or_insert_with(|| XrayBlock {
                 kernel: place as u64,
                 block: *block,
                 sm: u64::from(marked.sm),
-                start_ns: of.start_ns,
+                start_ns: warp_phases.start_ns,
                 end_ns,
                 warps: Vec::new(),
             });
-            entry.start_ns = entry.start_ns.min(of.start_ns);
+            entry.start_ns = entry.start_ns.min(warp_phases.start_ns);
             entry.end_ns = entry.end_ns.max(end_ns);
-            // A warp that only begins and ends does nothing of its own, as three of a producer's four.
-            if of.phases.len() > 1 {
-                entry.warps.push(of);
+            // A warp that only begins and ends does no work of its own, like three warps of a producer's four.
+            if warp_phases.phases.len() > 1 {
+                entry.warps.push(warp_phases);
             }
         }
         all.extend(blocks.into_values());
@@ -79,7 +79,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
     Ok((xray, said))
 }
 
-/// The first mark's time; an error names an SM whose clock was not compared.
+/// Returns the time of the first mark; an error names an SM whose clock was not compared.
 fn begin(marks: &Marks) -> Result<Option<f64>, String> {
     let mut begin: Option<f64> = None;
     for (.., warp) in marks.kernels.iter().flat_map(|k| &k.marks) {
@@ -91,7 +91,7 @@ fn begin(marks: &Marks) -> Result<Option<f64>, String> {
     Ok(begin)
 }
 
-/// The names of all kernels' phases, each once, but for the end, which is none; what was not kept comes last.
+/// Returns the phases of all kernels, each once, without the end; the name for dropped marks comes last.
 fn phases(kernels: &[KernelMarks]) -> Vec<String> {
     let mut all: Vec<String> = vec![phase::START.into()];
     for name in kernels.iter().flat_map(|k| k.phases.iter().skip(Names::END + 1)) {
@@ -103,7 +103,7 @@ fn phases(kernels: &[KernelMarks]) -> Vec<String> {
     all
 }
 
-/// The names of kernels without marks, with their files where others have the same name.
+/// Returns the names of kernels without marks, with their files where names repeat.
 fn unmarked(marks: &Marks) -> Vec<String> {
     let all = || marks.unmarked.iter().map(|k| &k.entry).chain(marks.kernels.iter().map(|k| &k.entry));
     let name = |k: &UnmarkedKernel| match all().filter(|entry| **entry == k.entry).count() {
@@ -117,7 +117,7 @@ fn kernel_of(k: &KernelMarks) -> XrayKernel {
     XrayKernel { entry: k.entry.clone(), file: k.file.clone(), tile: k.tile.clone(), blocks: k.blocks, warps: k.warps }
 }
 
-/// A warp's marks as phases with durations: each lasts until the next mark.
+/// Converts a warp's marks into phases with durations: each lasts until the next mark.
 fn warp_of(warp: u64, marked: &WarpMarks, own: &[String], all: &[String], ns: impl Fn(u64) -> u64) -> XrayWarp {
     let times: Vec<u64> = marked.marks.iter().map(|(_, clock)| ns(*clock)).collect();
     let not_kept = all.len() as u64 - 1;

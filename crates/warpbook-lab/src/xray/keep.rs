@@ -1,26 +1,26 @@
-//! Selection of the marks that a record keeps: of a run with millions of them, every block's begin and end, and the phases of some warps.
+//! Selection of the marks that a record keeps: for a run with millions of marks, every block's begin and end, and the phases of some warps.
 
 use std::collections::BTreeMap;
 use warpbook_record::xray::phase;
 use warpbook_record::{XrayBlock, XrayWarp};
 
-/// Phases of a warp: the first half of them, and the last.
+/// Maximum number of phases kept of a warp: the first half and the last.
 const MOST_OF_WARP: usize = 512;
-/// Fewer are no picture of a warp.
+/// Minimum number of phases kept of a warp: fewer give no picture of it.
 const LEAST_OF_WARP: usize = 16;
-/// Approximate size in a record's file of a block, of a warp of it and of one of its phases, in bytes.
+/// Approximate sizes in a record's file, in bytes: of a block, of one of its warps and of one of its phases.
 const BLOCK_BYTES: usize = 190;
 const WARP_BYTES: usize = 160;
 const PHASE_BYTES: usize = 7;
 
-/// Limits on what a record holds.
+/// Limits on a record's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Blocks whose begin and end are kept.
+    /// Number of blocks whose begin and end are kept.
     blocks: usize,
-    /// Phases, about.
+    /// Approximate number of phases.
     phases: usize,
-    /// Bytes of all of them in a file, where that is what counts.
+    /// Bytes of all of them in a file, if a file's size is the limit.
     bytes: Option<usize>,
 }
 
@@ -34,11 +34,11 @@ impl Limits {
     /// Returns the limits for a file of about `bytes`, never above the default.
     pub(super) fn of_bytes(bytes: usize) -> Self {
         let all = Self::default();
-        // At least half of it is left for phases.
+        // At least half of the bytes are left for phases.
         Self { blocks: all.blocks.min(bytes / 2 / BLOCK_BYTES).max(1), bytes: Some(bytes), ..all }
     }
 
-    /// The phases that fit next to these blocks and the warps that are kept of them.
+    /// Returns the number of phases that fit next to these blocks and the warps kept of them.
     fn phases_next_to(&self, blocks: &[XrayBlock]) -> usize {
         let Some(bytes) = self.bytes else { return self.phases };
         let taken = blocks.iter().map(|b| BLOCK_BYTES + WARP_BYTES * b.warps.len()).sum();
@@ -49,16 +49,16 @@ impl Limits {
 /// Marks that are kept.
 pub(super) struct Kept {
     pub(super) blocks: Vec<XrayBlock>,
-    /// Notes on what was left out, in sentences.
+    /// Notes on marks that were left out, in sentences.
     pub(super) notes: Vec<String>,
 }
 
 /// Thins out the blocks of a run, which are in the order of their begins.
 ///
-/// All warps are kept of the blocks of four SMs: the lowest, those that have their last block's end first and last, and one in the middle. Of other
-/// blocks the first warp of each role is, a role being the phases that a warp has; where even that is too much, only the begin and the end.
+/// All warps are kept of the blocks of four SMs: the lowest, those that have their last block's end first and last, and one in the middle. Of other blocks, the
+/// first warp of each role is kept, a role being the set of phases that a warp has; if even that is too much, only the begin and the end are.
 ///
-/// Where not all phases fit, those four SMs have half of the room and what the others leave.
+/// If not all phases fit, those four SMs get half of the room and whatever the others leave.
 pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limits) -> Kept {
     let (of_warps, of_blocks) = (blocks.iter().map(|b| b.warps.len()).sum::<usize>(), blocks.len());
     let mut notes = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     }
     let detailed = detailed(&blocks);
     for block in blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)) {
-        // Each role with its number of warps.
+        // Roles, each with its number of warps.
         let mut roles: Vec<(Vec<u64>, u64)> = Vec::new();
         block.warps.retain(|w| {
             let role = role(w);
@@ -88,7 +88,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     if phases_left(&blocks, LEAST_OF_WARP) > limits.phases_next_to(&blocks) {
         blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)).for_each(|b| b.warps.clear());
     }
-    // Of more blocks on those SMs than a record holds, the first ones.
+    // If those SMs have more blocks than a record holds, the first ones are kept.
     let mut left = match limits.bytes {
         None => limits.phases / LEAST_OF_WARP,
         Some(bytes) => bytes.saturating_sub(BLOCK_BYTES * blocks.len()) / (WARP_BYTES + PHASE_BYTES * LEAST_OF_WARP),
@@ -99,8 +99,8 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     }
     let fitting = limits.phases_next_to(&blocks);
     let warps_of = |of_detailed: bool| -> Vec<usize> {
-        let of = blocks.iter().filter(|b| detailed.contains(&b.sm) == of_detailed);
-        of.flat_map(|b| &b.warps).map(|w| w.phases.len()).collect()
+        let kept = blocks.iter().filter(|b| detailed.contains(&b.sm) == of_detailed);
+        kept.flat_map(|b| &b.warps).map(|w| w.phases.len()).collect()
     };
     let (of_detailed, of_others) = (warps_of(true), warps_of(false));
     let least_of_others = phases_of(&of_others, LEAST_OF_WARP);
@@ -135,12 +135,12 @@ fn phases_left(blocks: &[XrayBlock], most: usize) -> usize {
     blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len().min(most)).sum()
 }
 
-/// Returns the number of phases that remain of warps with so many phases each.
+/// Returns the number of phases that remain of warps that keep so many phases each.
 fn phases_of(warps: &[usize], most: usize) -> usize {
     warps.iter().map(|phases| (*phases).min(most)).sum()
 }
 
-/// The most phases of a warp with which all of them fit: short warps leave their room to long ones.
+/// Returns the largest number of phases a warp with which all of them fit: short warps leave their room to long ones.
 fn most_of_warp(warps: &[usize], fitting: usize) -> usize {
     let (mut fits, mut too_many) = (LEAST_OF_WARP, MOST_OF_WARP + 1);
     while too_many - fits > 1 {
@@ -154,7 +154,7 @@ fn most_of_warp(warps: &[usize], fitting: usize) -> usize {
     fits
 }
 
-/// The SMs of which all is kept.
+/// Returns the SMs whose warps are all kept.
 fn detailed(blocks: &[XrayBlock]) -> Vec<u64> {
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     for b in blocks {
@@ -168,7 +168,7 @@ fn detailed(blocks: &[XrayBlock]) -> Vec<u64> {
     [lowest, at(0), at(by_end.len() / 2), at(by_end.len().wrapping_sub(1))].into_iter().flatten().collect()
 }
 
-/// The phases that a warp has, each once.
+/// Returns the phases of a warp, each once.
 fn role(warp: &XrayWarp) -> Vec<u64> {
     let mut all: Vec<u64> = warp.phases.iter().map(|(p, _)| *p).collect();
     all.sort_unstable();
@@ -176,7 +176,7 @@ fn role(warp: &XrayWarp) -> Vec<u64> {
     all
 }
 
-/// Leaves out the middle of a warp with more phases; says whether it had more.
+/// Removes the middle of a warp with too many phases; returns true if it had too many.
 fn shorten(warp: &mut XrayWarp, most: usize, not_kept: u64) -> bool {
     if warp.phases.len() <= most {
         return false;

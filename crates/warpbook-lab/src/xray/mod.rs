@@ -1,4 +1,4 @@
-//! The X-ray of a rung: its kernels compiled with their marks, run once, and drawn as what every SM did when.
+//! The X-ray of a rung: its kernels are compiled with marks, run once, and drawn as a timeline of every SM.
 
 mod assemble;
 mod keep;
@@ -14,14 +14,13 @@ use warpbook_device::{CudaDevice, Samples, Xray as Recorder};
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{ChartKind, Measurement, Outcome, Problem, Run, Rung, nearest};
 
-/// Device memory that marks are recorded into.
+/// Size of the device memory that marks are written to, in bytes.
 const RING_BYTES: u64 = 512 << 20;
-/// Time limit after which a run's kernels are taken for endless: at least so many seconds, and so many times what a run without marks has taken.
+/// Least time limit after which a run's kernels are taken for endless, in seconds, and the limit as a multiple of the time without marks.
 const LEAST_LIMIT_S: f64 = 10.0;
 const LIMIT_TIMES: f64 = 200.0;
 
-/// Largest number of recordings of a run, and the error of the clocks in nanoseconds that is small enough: a message to L2 and back takes about as
-/// long.
+/// Maximum number of recordings of a run, and the acceptable error of the clocks in nanoseconds: a message to L2 and back takes about as long.
 const RECORDINGS: usize = 4;
 const CLOSE_NS: f64 = 1000.0;
 
@@ -33,10 +32,10 @@ pub struct XrayRun {
 }
 
 impl XrayRun {
-    /// The chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
+    /// Returns the chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
     ///
     /// # Errors
-    /// If the record has no X-ray, for example because somebody took it out.
+    /// If the record has no X-ray, for example because it was removed.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
         let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;
@@ -113,12 +112,12 @@ impl Lab {
     }
 }
 
-/// The phases that a rung's kernels mark.
+/// Returns the phases that a rung's kernels mark.
 fn phases_of(plan: &Plan, id: &str) -> Result<Vec<String>> {
     let rungs = &plan.rungs;
     let marked = |r: &Rung| -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for marks in r.kernels().iter().filter_map(Marks::of) {
+        for marks in r.kernels().iter().filter_map(Marks::for_kernel) {
             marks
                 .named()
                 .filter(|p| !all.iter().any(|a| a == p))
@@ -150,7 +149,7 @@ fn unknown(id: &str, rungs: &[Rung]) -> Error {
     Error::UnknownRung { name: id.to_owned(), nearest: near }
 }
 
-/// The command that repeats an X-ray, of that which runs the experiment.
+/// Returns the command that repeats an X-ray, made from the command that runs the experiment.
 fn command(experiment: &str, run: &str, rung: &str) -> String {
     match run.strip_prefix(&format!("warpbook run {experiment}")) {
         Some(settings) => format!("warpbook xray {experiment} --rung {rung}{settings}"),
@@ -158,28 +157,28 @@ fn command(experiment: &str, run: &str, rung: &str) -> String {
     }
 }
 
-/// Seconds that the same may take with marks as took since `begun` without.
+/// Returns the time limit with marks, in seconds, from the time since `begun`, which the work took without marks.
 fn limit_after(begun: Instant) -> f64 {
     (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S)
 }
 
-/// A rung about to be X-rayed.
+/// Rung that is X-rayed.
 struct Ray<'r> {
     lab: &'r Lab,
     device: &'r CudaDevice,
     prepared: &'r dyn Prepared,
     rung: &'r Rung,
     problem: &'r Problem,
-    /// The tile that it has where none is searched for.
+    /// The rung's tile if no tiles are tried.
     tile: Option<String>,
-    /// Seconds after which it is taken for endless without marks; `None` where it is known to end.
+    /// Seconds after which the rung is taken for endless without marks; `None` if it is known to end.
     limit_s: Option<f64>,
     /// Limits on the marks that are kept.
     limits: Limits,
 }
 
 impl Ray<'_> {
-    /// Makes one; what it runs for that is given up after `limit_s`.
+    /// Makes a candidate; runs that it needs for that are given up after `limit_s`.
     fn candidate(&self, tile: Option<String>, limit_s: Option<f64>) -> Result<Box<dyn Candidate + '_>> {
         let trials = Trials::new(self.lab, self.rung, self.problem);
         self.prepared.candidate(self.rung, &mut Trials { tile, limit_s, ..trials })
@@ -190,7 +189,7 @@ impl Ray<'_> {
         self.lab.tell(&Event::Preparing(what));
     }
 
-    /// Runs it once and holds its result against the reference.
+    /// Runs the candidate once and compares its result with the reference.
     fn checked(&self, candidate: &dyn Candidate, what: &str, limit_s: Option<f64>) -> Result<warpbook_record::Check> {
         let checked = run_checked(candidate, limit_s).map_err(|e| self.endless(e, what))?;
         match checked.failure() {
@@ -199,7 +198,7 @@ impl Ray<'_> {
         }
     }
 
-    /// An error of a run; of one that did not end it says that the kernels hang, and with which marks.
+    /// Explains a run's error; if the run did not end, says that the kernels hang, and with which marks.
     fn endless(&self, error: Error, what: &str) -> Error {
         match error {
             Error::Device(warpbook_device::Error::StillRunning { kernel, limit_s }) => {
@@ -221,13 +220,13 @@ impl Ray<'_> {
         let making_limit_s = limit_after(begun);
         let begun = Instant::now();
         let check = self.checked(&*plain, "without marks", self.limit_s)?;
-        // With its check, and with what a first launch loads.
+        // The time includes the check, and loading at the first launch.
         let limit_s = limit_after(begun);
         let details = plain.details();
         let alone = plain.timed_alone();
         let bench = self.lab.bench();
         let time = |c: &dyn Candidate| time_alone(self.lab, self.device, bench, c);
-        // Where a candidate has the memory to itself it is gone before the other one is made.
+        // If a candidate needs the memory to itself, it is dropped before the other one is made.
         let (plain, first) = if alone {
             let first = time(&*plain)?;
             drop(plain);
@@ -248,7 +247,7 @@ impl Ray<'_> {
             )));
         }
         self.says("running it with its marks");
-        // This run says how many warps there are; the next one is the first that is recorded.
+        // This run tells how many warps there are; the next one is the first that is recorded.
         self.checked(&*marked, "with its marks", Some(limit_s))?;
         let (free, _) = self.device.memory()?;
         let ring_bytes = recorder.allocate(RING_BYTES.min(free / 2))?;
@@ -260,7 +259,7 @@ impl Ray<'_> {
             recorded.map_err(|e| self.endless(e.into(), "while its marks are recorded"))
         };
         let mut marks = record()?;
-        // A GPU that changes its clocks during a run sets them apart: another run may be without a change.
+        // A GPU that changes its clocks during a run shifts the SMs' times apart; another run may be without a change.
         for _ in 1..RECORDINGS {
             if marks.clocks.largest_error_ns() <= CLOSE_NS {
                 break;
@@ -287,7 +286,7 @@ impl Ray<'_> {
         };
         self.says("setting the marks on one scale");
         let (xray, notes) = assemble(&marks, taken, &self.limits).map_err(Error::Setting)?;
-        // In a record with other figures they say what they are of.
+        // In a record with other figures, notes name their subject.
         run.notes.extend(notes.iter().map(|note| format!("X-ray of {}: {note}", self.rung.id)));
         run.xrays.push(xray);
         let mut m = Measurement {
@@ -305,7 +304,7 @@ impl Ray<'_> {
         Ok(())
     }
 
-    /// Times both, a sample each a round where they run on one stream and need no reset.
+    /// Times both candidates, taking turns if they run on one stream and need no reset.
     fn in_turn(&self, both: [&dyn Candidate; 2]) -> Result<[Samples; 2]> {
         let bench = self.lab.bench();
         let same = match both.map(Candidate::stream) {

@@ -14,7 +14,7 @@ fn total(w: &XrayWarp) -> u64 {
     w.phases.iter().map(|(_, ns)| ns).sum()
 }
 
-/// Blocks in waves over the SMs, whose last warp is of another role; phases last some microseconds, as those of an epoch do.
+/// Returns blocks in waves over the SMs, whose last warp has another role; phases last some microseconds, like those of an epoch.
 fn blocks(sms: u64, per_sm: u64, warps: u64, marks: usize) -> Vec<XrayBlock> {
     let warp = |warp: u64, start_ns: u64| XrayWarp {
         warp,
@@ -37,7 +37,7 @@ fn phases_of(blocks: &[XrayBlock]) -> usize {
     blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len()).sum()
 }
 
-/// The bytes that an X-ray adds to a record's file.
+/// Returns the bytes that an X-ray adds to a record's file.
 fn bytes_of(blocks: Vec<XrayBlock>) -> usize {
     let lab = Lab::open("cpu").unwrap();
     let mut run = crate::driver::empty(&lab, &Sample.plan(None).unwrap());
@@ -71,8 +71,8 @@ proptest! {
         for (after, before) in kept.blocks.iter().zip(&all) {
             prop_assert_eq!((after.block, after.sm, after.start_ns, after.end_ns), (before.block, before.sm, before.start_ns, before.end_ns));
             for w in &after.warps {
-                let of = before.warps.iter().find(|b| b.warp == w.warp).unwrap();
-                prop_assert_eq!((w.start_ns, total(w)), (of.start_ns, total(of)), "a warp takes as long as before");
+                let original = before.warps.iter().find(|b| b.warp == w.warp).unwrap();
+                prop_assert_eq!((w.start_ns, total(w)), (original.start_ns, total(original)), "a warp takes as long as before");
             }
         }
         let phases = phases_of(&kept.blocks);
@@ -81,7 +81,7 @@ proptest! {
             let stood_for: u64 = after.warps.iter().map(|w| w.stands_for).sum();
             prop_assert_eq!(stood_for, before.warps.len() as u64, "each warp is kept or stood for");
         }
-        // SM 0 has everything.
+        // Everything of SM 0 is kept.
         prop_assert_eq!(kept.blocks[0].warps.len() as u64, warps);
         let left_out = kept.blocks.iter().map(|b| b.warps.len()).sum::<usize>() < (sms * per_sm * warps) as usize;
         prop_assert!(kept.notes.iter().any(|n| n.contains("warps were kept")) == left_out, "{:?}", kept.notes);
@@ -98,7 +98,7 @@ proptest! {
         let all = blocks(sms, per_sm, warps, marks);
         let kept = keep(all.clone(), &names(), &Limits::of_bytes(kib << 10));
         prop_assert!(!kept.blocks.is_empty() && phases_of(&kept.blocks) > 0);
-        // A few hundred bytes are of the X-ray itself.
+        // The X-ray itself takes a few hundred bytes.
         let bytes = bytes_of(kept.blocks);
         prop_assert!(bytes <= (kib << 10) * 11 / 10 + 1000, "{bytes} bytes of {kib} KiB");
     }
@@ -106,19 +106,19 @@ proptest! {
 
 #[test]
 fn the_sms_of_which_all_is_kept_have_the_most_room() {
-    // As of a persistent kernel with 200 epochs on an H200: more than a published record takes.
+    // A persistent kernel with 200 epochs on an H200 has as many marks: more than a published record takes.
     let all = blocks(132, 1, 16, 800);
     let kept = keep(all.clone(), &names(), &Limits::of_bytes(400 << 10));
-    let most = |of: &dyn Fn(&XrayBlock) -> bool| {
-        let of = kept.blocks.iter().filter(|b| of(b)).flat_map(|b| &b.warps);
-        of.map(|w| w.phases.len()).max().unwrap()
+    let most = |is_counted: &dyn Fn(&XrayBlock) -> bool| {
+        let warps = kept.blocks.iter().filter(|b| is_counted(b)).flat_map(|b| &b.warps);
+        warps.map(|w| w.phases.len()).max().unwrap()
     };
     let has_all = |b: &XrayBlock| b.warps.len() == 16;
-    // The lowest SM is also the first that ends.
+    // The lowest SM is also the first to end.
     assert_eq!(kept.blocks.iter().filter(|b| has_all(b)).count(), 3);
     assert!(most(&has_all) > 300 && (16..200).contains(&most(&|b| !has_all(b))), "{:?}", kept.notes);
     assert_eq!(kept.notes.iter().filter(|n| n.contains("first and last")).count(), 2, "{:?}", kept.notes);
-    // What fits is kept as it is by default.
+    // Blocks that fit are kept unchanged by default.
     let few = blocks(132, 1, 16, 100);
     let [within, whole] = [Limits::of_bytes(400 << 10), Limits::default()].map(|l| keep(few.clone(), &names(), &l));
     assert_eq!((within.blocks, within.notes), (whole.blocks, whole.notes));
@@ -138,7 +138,7 @@ fn marks_become_phases_on_one_scale() {
     use warpbook_device::{KernelMarks, UnmarkedKernel, WarpMarks};
     let problem = problem();
     let taken = Taken { rung: "02_fused".into(), problem, marked_us: vec![12.0], unmarked_us: vec![10.0] };
-    // SM 1's clock is 1000 ahead. Two clocks a nanosecond.
+    // SM 1's clock is 1000 ticks ahead. A nanosecond has two ticks.
     let warp = |sm, marks: &[(u8, u64)], gaps: &[usize]| WarpMarks { sm, marks: marks.to_vec(), gaps: gaps.to_vec() };
     let phases = ["start", "end", "load", "compute"].map(str::to_owned).to_vec();
     let kernel = KernelMarks {

@@ -37,7 +37,7 @@ pub use score::Score;
 pub use summary::{PlannedMemory, Summary, SummaryRow};
 pub(crate) use trainer::Description;
 pub use trainer::{AtOnce, Ended, Event, Flow, Trained, Trainer};
-pub use training_rungs::{Way, ways, ways_with_product};
+pub use training_rungs::{Way, rungs_with_product, ways};
 
 use crate::ops::OpError;
 use crate::weights::WeightsError;

@@ -67,7 +67,7 @@ pub struct Summary {
     /// Number of segments of the network: see [`Network::checkpointed`].
     pub segments: usize,
     /// FLOPs of a step's recomputation; not included in [`Self::step_flops`], so that rates compare.
-    pub again_flops: u64,
+    pub recomputed_flops: u64,
     /// Bytes of the input.
     pub input_bytes: u64,
     /// Planned memory of a training on a GPU.
@@ -100,7 +100,7 @@ impl Summary {
             rows: rows.collect(),
             step_flops: network.training_flops() * batch as u64,
             segments: network.segments().len(),
-            again_flops: plan.again_flops,
+            recomputed_flops: plan.recomputed_flops,
             input_bytes: plan.input,
             memory: PlannedMemory {
                 weights: params.weights + params.running,

@@ -45,7 +45,7 @@ struct Case {
 
 fn case(muon: Muon, nesterov: bool) -> Case {
     let shapes = [(24, 108), (5, 3), (200, 72), (1, 200), (130, 600), (128, 128), (10, 257)];
-    let of = [Some(1), Some(0), Some(1), Some(2), Some(1), Some(1), None];
+    let groups = [Some(1), Some(0), Some(1), Some(2), Some(1), Some(1), None];
     let mut end = 0;
     let mut place = |(out, columns): (usize, usize)| {
         let first = end;
@@ -59,7 +59,7 @@ fn case(muon: Muon, nesterov: bool) -> Case {
         rule(0.5, sgd(0.6, nesterov, 0.0), Some(muon)),
         rule(3.0, sgd(0.5, nesterov, 0.2), None),
     ];
-    Case { places, grouped: Grouped { rules, of: of.to_vec() }, n: end }
+    Case { places, grouped: Grouped { rules, of: groups.to_vec() }, n: end }
 }
 
 #[test]
@@ -257,9 +257,9 @@ fn a_training_at_once_repeats_to_the_bit() {
     let place = Place::Cuda(device, CudaOptions::new(Precision::AmpBf16));
     let (steps, watched) = losses(&place, &recipe());
     let mut trainer = Trainer::on(&place, recipe(), &digits.train, None).unwrap();
-    trainer.prepare_at_once(&digits.train, &digits.test).unwrap();
-    let first = trainer.train_at_once(&digits.train, &digits.test).unwrap();
-    let second = trainer.train_at_once(&digits.train, &digits.test).unwrap();
+    trainer.prepare_whole_training(&digits.train, &digits.test).unwrap();
+    let first = trainer.run_whole_training(&digits.train, &digits.test).unwrap();
+    let second = trainer.run_whole_training(&digits.train, &digits.test).unwrap();
     assert_eq!((first.loss, first.test), (second.loss, second.test), "a second one begins anew");
     assert_eq!(first.loss, steps.last().unwrap().loss);
     assert!(trainer.weights().unwrap() == watched.weights().unwrap(), "as step by step");
@@ -275,8 +275,8 @@ fn the_loss_falls_on_the_cpu() {
     recipe.groups[0].rate = 1.2;
     let mut trainer = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
     let started = trainer.evaluate(&digits.test).unwrap();
-    trainer.prepare_at_once(&digits.train, &digits.test).unwrap();
-    let first = trainer.train_at_once(&digits.train, &digits.test).unwrap();
+    trainer.prepare_whole_training(&digits.train, &digits.test).unwrap();
+    let first = trainer.run_whole_training(&digits.train, &digits.test).unwrap();
     assert!(first.test.loss < 0.5 * started.loss, "from {} to {}", started.loss, first.test.loss);
     assert!(first.test.accuracy() > 0.4, "{:?}", first.test);
     let (initial, ended) = (recipe.initial_weights(&digits.train).unwrap(), trainer.weights().unwrap());
@@ -289,7 +289,7 @@ fn the_loss_falls_on_the_cpu() {
     // Before the last step, whose rate is close to 0, a filter's norm was the root of its number of rows.
     let norm = norm(ended.get("conv3.weight").unwrap().iter().map(|w| f64::from(*w)));
     assert!((norm - 24f64.sqrt()).abs() < 0.1, "{norm}");
-    let second = trainer.train_at_once(&digits.train, &digits.test).unwrap();
+    let second = trainer.run_whole_training(&digits.train, &digits.test).unwrap();
     assert_eq!((first.loss, first.test), (second.loss, second.test), "a second one begins anew");
     let (steps, watched) = {
         let mut watched = Trainer::new(recipe, &digits.train, None).unwrap();

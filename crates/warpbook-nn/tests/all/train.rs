@@ -95,7 +95,7 @@ fn steps_that_are_taken_back_leave_nothing() {
     let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
     train(&mut trainer, &digits.train, Some(3));
     let before = trainer.weights().unwrap();
-    let between = trainer.and_back(|trainer| {
+    let between = trainer.with_state_restored(|trainer| {
         trainer.prepare_steps(&digits.train)?;
         (0..2).try_for_each(|_| trainer.queue_step())?;
         trainer.weights()
@@ -103,7 +103,7 @@ fn steps_that_are_taken_back_leave_nothing() {
     assert!(between.unwrap() != before, "the steps changed the weights");
     assert!(trainer.weights().unwrap() == before && trainer.step() == 3, "all is what it was");
     // An error is passed on, and changes nothing either.
-    let refused = trainer.and_back(|trainer| {
+    let refused = trainer.with_state_restored(|trainer| {
         trainer.queue_step()?;
         Err::<(), _>(TrainError::Setting("no".into()))
     });
@@ -145,7 +145,7 @@ fn all_steps_without_evaluations_are_those_of_a_watched_training() {
         let mut trainer = Trainer::new(recipe, &digits.train, None).unwrap();
         for _ in 0..2 {
             let mut losses = Vec::new();
-            let ended = trainer.make_all_steps(&digits.train, &mut |outcomes| {
+            let ended = trainer.train_remaining_steps(&digits.train, &mut |outcomes| {
                 losses.extend(outcomes.iter().map(|o| o.loss));
                 Flow::Continue
             });
@@ -154,9 +154,9 @@ fn all_steps_without_evaluations_are_those_of_a_watched_training() {
             trainer.restart(&digits.train).unwrap();
             assert_eq!(trainer.step(), 0);
         }
-        let stopped = trainer.make_all_steps(&digits.train, &mut |_| Flow::Stop).unwrap();
+        let stopped = trainer.train_remaining_steps(&digits.train, &mut |_| Flow::Stop).unwrap();
         assert_eq!((stopped, trainer.step()), (Ended::Stopped, 1));
-        let ended = trainer.make_all_steps(&digits.train, &mut |_| Flow::Continue).unwrap();
+        let ended = trainer.train_remaining_steps(&digits.train, &mut |_| Flow::Continue).unwrap();
         assert!(ended == Ended::Finished && trainer.weights().unwrap() == expected, "{samples} samples");
     }
 }
@@ -364,13 +364,13 @@ fn a_batch_of_one_row_is_refused_before_the_first_step() {
             steps += u32::from(matches!(event, Event::Step { .. }));
             Flow::Continue
         });
-        let at_once = trainer(batch, accumulate).prepare_at_once(&digits.train, &digits.test);
+        let at_once = trainer(batch, accumulate).prepare_whole_training(&digits.train, &digits.test);
         for why in [watched.unwrap_err(), at_once.unwrap_err()] {
             assert!(why.to_string().contains("bn1") && why.to_string().contains("single row"), "{why}");
         }
         assert_eq!(steps, 0);
     }
     for (batch, accumulate) in [(3, 1), (9, 1), (9, 4)] {
-        trainer(batch, accumulate).prepare_at_once(&digits.train, &digits.test).unwrap();
+        trainer(batch, accumulate).prepare_whole_training(&digits.train, &digits.test).unwrap();
     }
 }

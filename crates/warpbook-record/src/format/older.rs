@@ -26,19 +26,19 @@ mod tests {
 
     #[test]
     fn published_trainings_have_their_steps() {
-        let of = |name: &str| {
+        let steps_in = |name: &str| {
             let file = format!("{}/../../data/results/{name}", env!("CARGO_MANIFEST_DIR"));
             let run = Run::from_json(&std::fs::read(file).unwrap()).unwrap();
             let steps = |foreign: bool| {
-                let of = |m: &&crate::Measurement| run.rung(&m.rung).unwrap().framework().is_some() == foreign;
-                run.measurements.iter().filter(of).map(|m| m.steps).collect::<Vec<_>>()
+                let is_chosen = |m: &&crate::Measurement| run.rung(&m.rung).unwrap().framework().is_some() == foreign;
+                run.measurements.iter().filter(is_chosen).map(|m| m.steps).collect::<Vec<_>>()
             };
             (steps(false), steps(true))
         };
-        let (ours, theirs) = of("mnist-to-99-h200.json");
+        let (ours, theirs) = steps_in("mnist-to-99-h200.json");
         assert!(!ours.is_empty() && ours.iter().all(|s| *s == Some(944)), "{ours:?}");
         assert!(theirs.iter().all(Option::is_none));
-        let (ours, _) = of("cifar10-speedrun-h200.json");
+        let (ours, _) = steps_in("cifar10-speedrun-h200.json");
         assert!(!ours.is_empty() && ours.iter().all(|s| *s == Some(175)), "{ours:?}");
     }
 }

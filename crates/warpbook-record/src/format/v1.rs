@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(problem_of_v1: &Value) -> Problem {
+    fn converted(problem_of_v1: &Value) -> Problem {
         problem(problem_of_v1).unwrap_or_else(|e| panic!("{problem_of_v1}: {e}"))
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let mut value = json!({ "kind": "matmul", "m": m, "n": n, "k": k, "dtype": dtype, "seed": 1 });
         let more = more.as_object().expect("an object").clone();
         value.as_object_mut().expect("an object").extend(more);
-        of(&value)
+        converted(&value)
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_regression_reads_x_and_y_once_an_epoch() {
         let with = |features: u64| {
-            of(&json!({
+            converted(&json!({
                 "kind": "regression", "points": 5_000_000, "train_points": 4_000_000, "features": features,
                 "epochs": 200, "learning_rate": 0.01, "noise": "NaN", "seed": 1, "dtype": "f32"
             }))

@@ -4,29 +4,29 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
-/// The most samples that a measurement keeps; `samples_total` says how many there were.
+/// Maximum number of samples that a measurement keeps; `samples_total` is the number that were taken.
 pub const MAX_SAMPLES: usize = 1000;
 
-/// How it ended.
+/// Outcome of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ran, was checked and was timed.
+    /// The rung ran, was checked and was timed.
     Measured,
-    /// It was not run, and why.
+    /// The rung was not run.
     Skipped {
-        /// Why, in a sentence.
+        /// The reason, in a sentence.
         why: String,
     },
-    /// It ran into an error, or its check failed.
+    /// The rung ran into an error, or its check failed.
     Failed {
         /// The error, in a sentence.
         error: String,
     },
 }
 
-/// By hand: what serde makes for a tag inside of an object keeps a copy of all fields first, with a reader for these.
+/// Written by hand: serde's derived reader for an internally tagged enum first copies all fields.
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Outcome {
     }
 }
 
-/// What took the times.
+/// Clock that took the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -65,12 +65,12 @@ pub enum TimedBy {
     WallClock,
     /// Nothing: there are no times, as in the emulator.
     Nothing,
-    /// One that this version does not know.
+    /// A clock that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// The state of L2 at the start of a sample.
+/// State of L2 at the start of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -80,36 +80,36 @@ pub enum L2State {
     Warm,
     /// Overwritten before each sample.
     Cold,
-    /// One that this version does not know.
+    /// A state that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// How the samples of a run were taken.
+/// Policy by which the samples of a run were taken.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
-    /// The clock of the GPU rungs; CPU rungs are always timed by the host's.
+    /// Clock of the GPU rungs; CPU rungs are always timed by the host's.
     pub timed_by: TimedBy,
-    /// L2 at the start of a sample.
+    /// State of L2 at the start of a sample.
     pub l2: L2State,
-    /// Untimed repetitions before the first sample.
+    /// Number of untimed repetitions before the first sample.
     pub warmup: u32,
-    /// Samples wanted of each measurement.
+    /// Number of samples wanted of each measurement.
     pub samples: u32,
-    /// A measurement stops early when its samples have taken this long together, in seconds.
+    /// Seconds after which a measurement stops early: the time that its samples have taken together.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub budget_s: f64,
-    /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
+    /// Length below which regions are repeated between two events and the time is divided, in microseconds.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
-    /// The data of the problems.
+    /// Data of the problems.
     pub inputs: Inputs,
 }
 
-/// What the compiler and the device say of one kernel of a rung.
+/// Figures of the compiler and the device about one kernel of a rung.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelStats {
@@ -117,87 +117,87 @@ pub struct KernelStats {
     pub file: String,
     /// Name of its entry.
     pub entry: String,
-    /// The architecture it was compiled for, as in "sm_90".
+    /// Architecture that it was compiled for, such as "sm_90".
     pub architecture: String,
-    /// Registers of a thread.
+    /// Number of registers of a thread.
     pub registers: u32,
     /// Static shared memory of a block in bytes.
     pub static_shared_bytes: u32,
     /// Dynamic shared memory of a block in bytes.
     #[serde(default)]
     pub dynamic_shared_bytes: u32,
-    /// Bytes of registers spilled to local memory by stores, a thread.
+    /// Bytes that a thread stores to local memory for spilled registers.
     pub spill_store_bytes: u32,
-    /// The same by loads.
+    /// Bytes that a thread loads from local memory for spilled registers.
     pub spill_load_bytes: u32,
-    /// Grid of the launch, where there was one.
+    /// Grid of the launch, if it was launched.
     #[serde(default)]
     pub grid: Option<[u32; 3]>,
-    /// Block of the launch, where there was one.
+    /// Block of the launch, if it was launched.
     #[serde(default)]
     pub block: Option<[u32; 3]>,
-    /// Blocks per SM that are resident at once, where a device could be asked.
+    /// Number of blocks that are resident on an SM at once, if a device could be asked.
     #[serde(default)]
     pub blocks_per_multiprocessor: Option<u32>,
-    /// Resident warps over the most that an SM holds, where a device could be asked.
+    /// Resident warps over the most that an SM holds, if a device could be asked.
     #[serde(default)]
     pub occupancy: Option<f64>,
 }
 
-/// One rung at one size.
+/// Measurement of one rung at one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
-    /// The id of its [`Rung`](crate::Rung).
+    /// Id of its [`Rung`](crate::Rung).
     pub rung: String,
-    /// The work, by the id of its [`Problem`].
+    /// Work, given by the id of its [`Problem`].
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// The id of the tile it ran with, where the rung has tiles.
+    /// Id of the tile that it ran with, if the rung has tiles.
     #[serde(default)]
     pub tile: Option<String>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// Times of the timed region in microseconds, in the order they were taken.
+    /// Times of the timed region in microseconds, in the order in which they were taken.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// How many samples were taken; more than are kept where there were over a thousand.
+    /// Number of samples that were taken, also beyond the thousand that are kept.
     #[serde(default)]
     pub samples_total: u64,
     /// Times of the same regions by the host's clock, launch and final synchronisation included, in microseconds.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub wall_us: Vec<f64>,
-    /// Its result against the reference.
+    /// Comparison of its result with the reference.
     #[serde(default)]
     pub check: Option<Check>,
-    /// Its kernels.
+    /// Kernels that it ran.
     #[serde(default)]
     pub kernels: Vec<KernelStats>,
-    /// What a rule chose for this size, and why, where a rung has such a rule.
+    /// Choice that a rule made for this size, with the reason, if the rung has such a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
-    /// The bytes that it reads and writes at each level of memory, counted, not measured.
+    /// Bytes that it reads and writes at each level of memory, counted, not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
-    /// Its floating-point operations, where they are not those of the problem.
+    /// Floating-point operations, if they differ from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops: Option<u64>,
-    /// The type that most of them are done in, where it is not that of the problem.
+    /// Type of most of its operations, if it differs from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
-    /// The most bytes of the device's memory that it held, inputs included, where that was counted.
+    /// Peak of the device's memory that it held in bytes, inputs included, if it was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// The GPUs that it ran on, where it was more than one; its operations and its traffic are those of all together.
+    /// Number of GPUs that it ran on, if there were several; its operations and its traffic are of all together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// Test samples that were classified right, one entry a sample of the time and in the same order, where each sample is a whole training.
+    /// Correctly classified test samples, one entry for each sample of the time and in that order, if each sample is a whole training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<Right>,
-    /// Steps of the optimiser in each sample, where each sample is a whole training of a number of steps that is known before it.
+    /// Steps of the optimiser in each sample, if each sample is a whole training with a number of steps that is known before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
     /// Findings and counts of the emulator, where the rung ran there. Such a row is skipped or failed, and has no samples.
@@ -209,14 +209,14 @@ pub struct Measurement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Traffic {
-    /// Where they are read from or written to.
+    /// Level at which they are read or written.
     pub level: MemoryLevel,
-    /// How many in the timed region.
+    /// Number of bytes in the timed region.
     pub bytes: u64,
 }
 
 impl Measurement {
-    /// One without samples.
+    /// Creates a measurement without samples.
     #[must_use]
     pub fn without_samples(rung: impl Into<String>, problem: Problem, outcome: Outcome) -> Self {
         Self {
@@ -265,7 +265,7 @@ impl Measurement {
         self.wall_us.truncate(MAX_SAMPLES);
     }
 
-    /// Whether it may be drawn: measured, with samples, and its check passed.
+    /// Returns true if it may be drawn: it was measured, has samples, and passed its check.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.outcome == Outcome::Measured
@@ -273,83 +273,83 @@ impl Measurement {
             && self.median_us().is_some_and(f64::is_finite)
     }
 
-    /// Median of the samples in microseconds.
+    /// Returns the median of the samples in microseconds.
     #[must_use]
     pub fn median_us(&self) -> Option<f64> {
         stats::median(&self.samples_us)
     }
 
-    /// Median absolute deviation of the samples in microseconds.
+    /// Returns the median absolute deviation of the samples in microseconds.
     #[must_use]
     pub fn mad_us(&self) -> Option<f64> {
         stats::mad(&self.samples_us)
     }
 
-    /// Median of the wall times in microseconds.
+    /// Returns the median of the wall times in microseconds.
     #[must_use]
     pub fn median_wall_us(&self) -> Option<f64> {
         stats::median(&self.wall_us)
     }
 
-    /// Mean of the accuracies of [`Measurement::test`], and their standard deviation as that of a sample (0 of a single one); both from 0 to 1.
-    /// `None` where there are none, or one of them is of no samples.
+    /// Returns the mean of the accuracies of [`Measurement::test`] and their sample standard deviation (0 for a single one); both from 0 to 1. `None` if there
+    /// are none, or one of them has no samples.
     #[must_use]
     pub fn accuracy(&self) -> Option<(f64, f64)> {
         let all = self.test.iter().map(|right| right.accuracy()).collect::<Option<Vec<f64>>>()?;
         stats::moments(&all)
     }
 
-    /// Microseconds a pass, as an epoch, of work with several passes.
+    /// Returns the microseconds of a pass, such as an epoch, for work with several passes.
     #[must_use]
     pub fn pass_us(&self) -> Option<f64> {
         (self.problem.passes > 1).then_some(self.median_us()? / self.problem.passes as f64)
     }
 
-    /// Items a second, of work that has items.
+    /// Returns the items per second, for work that has items.
     #[must_use]
     pub fn items_per_s(&self) -> Option<f64> {
         Some(self.problem.items? as f64 / (self.median_us()? * 1e-6))
     }
 
-    /// Bytes a second that reading every input once a pass amounts to. A rung that also writes and re-reads
-    /// intermediates moves more than this, and a rung that keeps its data on the chip less.
+    /// Returns the bytes per second if every input is read once a pass. A rung that also writes and re-reads intermediates moves more than this, and a rung
+    /// that keeps its data on the chip less.
     #[must_use]
     pub fn effective_bytes_per_s(&self) -> Option<f64> {
         Some(self.problem.bytes as f64 / (self.median_us()? * 1e-6))
     }
 
-    /// Operations of the timed region.
+    /// Returns the number of operations of the timed region.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.flops.unwrap_or_else(|| self.problem.flops)
     }
 
-    /// The GPUs that it ran on.
+    /// Returns the number of GPUs that it ran on.
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.gpus.unwrap_or(1).max(1)
     }
 
-    /// The type that most of its operations are done in.
+    /// Returns the type of most of its operations.
     #[must_use]
     pub fn arithmetic_type(&self) -> Dtype {
         self.dtype.unwrap_or(self.problem.dtype)
     }
 
-    /// Whether it reaches the same result with less than half of the problem's operations. Such a rung is not ranked with the
-    /// others: its time says nothing about how well the work is done.
+    /// Returns true if it reaches the problem's result with less than half of its operations. Such a rung is not ranked with the others: its time says nothing
+    /// about how well the work is done.
     #[must_use]
     pub fn does_less(&self) -> bool {
         self.operations().saturating_mul(2) < self.problem.flops
     }
 
-    /// FLOP/s, counting [`Measurement::operations`].
+    /// Returns the FLOP/s, counting [`Measurement::operations`].
     #[must_use]
     pub fn flops_per_s(&self) -> Option<f64> {
         Some(self.operations() as f64 / (self.median_us()? * 1e-6))
     }
 
-    /// The effective bandwidth over a ceiling's.
+    /// Returns the effective bandwidth over a ceiling's.
     #[must_use]
     pub fn fraction_of(&self, peak: &BandwidthPeak) -> Option<f64> {
         let ceiling = peak.bytes_per_s();
@@ -357,35 +357,35 @@ impl Measurement {
     }
 }
 
-/// A loss at an epoch.
+/// Loss at an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossPoint {
-    /// Epochs done when the loss was taken, counted from 1; the loss is that of the weights the epoch began with.
+    /// Epoch of the loss, counted from 1; the loss is that of the weights that the epoch began with.
     pub epoch: u64,
-    /// Steps done when the loss was taken, counted from 1, where losses are logged by the step.
+    /// Number of steps made when the loss was taken, from 1 on, if losses are logged by the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// The loss.
+    /// Loss.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub loss: f64,
 }
 
-/// What a training gave.
+/// Results of a training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainLog {
-    /// The id of its rung.
+    /// Id of its rung.
     pub rung: String,
-    /// The work, by the id of its [`Problem`].
+    /// Work, given by the id of its [`Problem`].
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// The logged losses.
+    /// Logged losses.
     #[serde(default)]
     pub losses: Vec<LossPoint>,
-    /// Final parameters by name, as "w" and "b".
+    /// Final parameters by name, such as "w" and "b".
     #[serde(default, with = "crate::format::real::map")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, crate::format::real::Real>"))]
     pub parameters: BTreeMap<String, f64>,
@@ -393,17 +393,17 @@ pub struct TrainLog {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub train_loss: f64,
-    /// Loss of the final parameters on the test points; NaN where there are none.
+    /// Loss of the final parameters on the test points; NaN without test points.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub test_loss: f64,
-    /// How it went, of a training that was watched step by step.
+    /// Course of the training, if it was watched step by step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Box<Course>>,
 }
 
 impl TrainLog {
-    /// Whether a loss or a parameter is no longer a finite number.
+    /// Returns true if a loss or a parameter is no longer a finite number.
     #[must_use]
     pub fn diverged(&self) -> bool {
         !self.train_loss.is_finite()
@@ -412,7 +412,7 @@ impl TrainLog {
     }
 }
 
-/// What a group of parts takes apart.
+/// Group of parts, by what they divide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -426,26 +426,26 @@ pub enum PartGroup {
     Tile,
     /// The copies that a result on the host needs: "to the device", "to the host". Records of format 1 also have "compute".
     Transfer,
-    /// What a process does from its start on, one after the other: "import", "data", "train". Together they are the process, or nearly.
+    /// Phases of a process from its start on, one after the other: "import", "data", "train". Together they make up the process, or nearly.
     Phase,
-    /// One that this version does not know.
+    /// A group that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// The time of a part of a rung.
+/// Time of a part of a rung.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// The id of its rung; empty for a part that all rungs share.
+    /// Id of its rung; empty for a part that all rungs share.
     pub rung: String,
-    /// The work that it is a part of, by its id; the times are of one pass (one epoch) of it.
+    /// Work that it is a part of, given by its id; the times are of one pass (one epoch) of it.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// What it belongs to.
+    /// Group that it belongs to.
     pub group: PartGroup,
-    /// Its name, as "forward" or "without loss".
+    /// Name, such as "forward" or "without loss".
     pub name: String,
     /// Times in microseconds.
     #[serde(with = "crate::format::real::many")]
@@ -454,55 +454,55 @@ pub struct Part {
 }
 
 impl Part {
-    /// Median of the samples in microseconds.
+    /// Returns the median of the samples in microseconds.
     #[must_use]
     pub fn median_us(&self) -> Option<f64> {
         stats::median(&self.samples_us)
     }
 }
 
-/// An interval on a timeline: a kernel, a copy, or work of the host.
+/// Interval on a timeline: a kernel, a copy, or work of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
-    /// The id of its rung; empty for work that belongs to no rung.
+    /// Id of its rung; empty for work that belongs to no rung.
     #[serde(default)]
     pub rung: String,
-    /// The work, by its id.
+    /// Work, given by its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// Its name, as that of a kernel.
+    /// Name, for example of a kernel.
     pub name: String,
-    /// What it belongs to, as "conv1 weight gradient", where that is known.
+    /// Operation that it belongs to, such as "conv1 weight gradient", if that is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub operation: String,
-    /// The stream it ran on, as "0"; "host" for work of the host.
+    /// Stream that it ran on, such as "0"; "host" for work of the host.
     pub stream: String,
-    /// Its start in microseconds, from the start of the timeline.
+    /// Start in microseconds from the start of the timeline.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub start_us: f64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub duration_us: f64,
-    /// Bytes of a copy or a fill.
+    /// Number of bytes of a copy or a fill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The number of the call of the driver that led to it: that of all that one launch of a graph did is the same.
+    /// Number of the driver call that led to it; all activities of one launch of a graph have the same number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<u32>,
 }
 
 impl Span {
-    /// Its end in microseconds, from the start of the timeline.
+    /// Returns the end in microseconds from the start of the timeline.
     #[must_use]
     pub fn end_us(&self) -> f64 {
         self.start_us + self.duration_us
     }
 
-    /// Bytes a second of a copy or a fill.
+    /// Returns the bytes per second of a copy or a fill.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let bytes = self.bytes.filter(|_| self.duration_us > 0.0)?;

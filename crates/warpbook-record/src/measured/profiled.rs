@@ -130,7 +130,7 @@ impl ProfilerOverhead {
 impl Profiled {
     /// Makes the profile of a rung at a problem, without any recordings yet.
     #[must_use]
-    pub fn of(rung: impl Into<String>, problem: Problem, source: impl Into<String>) -> Self {
+    pub fn new(rung: impl Into<String>, problem: Problem, source: impl Into<String>) -> Self {
         Self {
             rung: rung.into(),
             problem,
@@ -189,7 +189,7 @@ mod tests {
         };
         let profile = |n: u32| Profiled {
             power: (0..n).map(reading).collect(),
-            ..Profiled::of("01", Problem::new("p", "p", Vec::new(), crate::Dtype::F32), "NVML")
+            ..Profiled::new("01", Problem::new("p", "p", Vec::new(), crate::Dtype::F32), "NVML")
         };
         let settled = profile(4).settled().expect("four readings");
         assert_eq!((settled.sm_mhz, settled.watts), (Some(1977.5), Some(700.0)));

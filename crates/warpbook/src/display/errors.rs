@@ -4,10 +4,10 @@ use std::error::Error as StdError;
 use warpbook_device::{CompileError, Diagnostic};
 use warpbook_nn::train::TrainError;
 
-/// The first error is often the cause of those after it.
+/// Number of errors shown: the first is often the cause of those after it.
 const SHOWN_ERRORS: usize = 3;
 
-/// The error as a box: its sentence, and for a kernel that does not compile also the line and the compiler's words.
+/// Returns the error as a box: its sentence, and for a kernel that does not compile also the line and the compiler's message.
 pub(super) fn html_of(error: &(dyn StdError + 'static)) -> String {
     compile_error(error).map_or_else(|| boxed(&escape(&error.to_string())), compile_html)
 }
@@ -39,7 +39,7 @@ fn compile_html(e: &CompileError) -> String {
         let (file, message) = (escape(&d.file), escape(&d.message));
         format!("<p><b><code>{file}</code>, line {}: {kind}{message}</b></p>{excerpt}", d.line)
     };
-    // Errors first: a warning is seldom what has to be seen first.
+    // Errors come first: a warning is seldom urgent.
     let errors: Vec<&Diagnostic> = e.diagnostics.iter().filter(|d| d.is_error).collect();
     let shown: String = errors.iter().take(SHOWN_ERRORS).map(|d| one(d)).collect();
     let place = match errors.len() {
@@ -65,7 +65,7 @@ impl Show for CompileError {
     }
 }
 
-/// The value, or why there is none.
+/// Shows the value, or the error.
 impl<T: Show, E: StdError + 'static> Show for Result<T, E> {
     fn html(&self) -> String {
         match self {

@@ -1,10 +1,10 @@
-//! The little HTML that all of them are made of.
+//! Small pieces of HTML that all displays are made of.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use warpbook_charts::{Chart, Table};
 
-/// Colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text's.
+/// Colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text colour.
 ///
 /// The style only makes outputs look better: JupyterLab removes `<style>` and `<svg>` from outputs that its user has not run, and GitHub does too.
 /// The content of an output is in its text and its pictures.
@@ -54,13 +54,13 @@ background:var(--jp-cell-editor-background,rgba(128,128,128,.08));border:1px sol
 .wb .wb-d{color:var(--jp-mirror-editor-number-color,#b8862b)}\
 </style>";
 
-/// For text and for quoted attributes. Control characters but line breaks and tabs become U+FFFD.
+/// Escapes text for elements and quoted attributes. Control characters other than line breaks and tabs become U+FFFD.
 pub(super) fn escape(text: &str) -> String {
     warpbook_charts::escape(&printable(text))
 }
 
-/// Text for a terminal. Labels and names come from records and files of others: characters of theirs that would move the cursor, change colours or turn
-/// the text around become U+FFFD. Line breaks and tabs stay.
+/// Returns text that is safe for a terminal. Labels and names come from records and files of others: characters that would move the cursor, change colours or
+/// reverse the text become U+FFFD. Line breaks and tabs stay.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
@@ -71,17 +71,17 @@ fn is_unprintable(c: char) -> bool {
     bidi || (c.is_control() && c != '\n' && c != '\t')
 }
 
-/// A table of these rows.
+/// Creates a table of these rows.
 pub(super) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Table {
     Table { headers: headers.map(str::to_owned).to_vec(), rows: rows.into_iter().map(|r| r.to_vec()).collect() }
 }
 
-/// A paragraph that keeps the text's line breaks.
+/// Returns a paragraph that keeps the text's line breaks.
 pub(super) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>", escape(text).replace('\n', "<br>"))
 }
 
-/// A chart as `<img>`, which shows where an `<svg>` element is removed; its alternative text is the chart's title and description.
+/// Returns a chart as `<img>`, which shows where an `<svg>` element is removed; its alternative text is the chart's title and description.
 pub(super) fn picture(chart: &Chart) -> String {
     format!(
         "<img src=\"data:image/svg+xml;base64,{}\" width=\"{}\" alt=\"{}. {}\" style=\"max-width:100%;height:auto\">",
@@ -92,12 +92,12 @@ pub(super) fn picture(chart: &Chart) -> String {
     )
 }
 
-/// The start of a line of code: its number, or what else stands there.
+/// Returns the start of a line of code: its number, or another label.
 pub(super) fn line_number(label: &str) -> String {
     format!("<span class=\"wb-n\">{label:>6}  </span>")
 }
 
-/// A table in a box that scrolls by itself where the cell is narrow.
+/// Returns a table in a box that scrolls by itself if the cell is narrow.
 pub(super) fn scroll(table: &Table) -> String {
     format!("<div class=\"wb-scroll\">{}</div>", table.html())
 }

@@ -32,7 +32,7 @@ pub trait Show {
     fn text(&self) -> String;
 }
 
-/// Shows itself in a notebook's cell. evcxr calls this on the last expression of a cell.
+/// Displays a value in a notebook's cell. evcxr calls this on the last expression of a cell.
 pub trait EvcxrDisplay {
     /// Prints the bundle that the cell shows.
     fn evcxr_display(&self);
@@ -46,16 +46,16 @@ impl<T: Show + ?Sized> EvcxrDisplay for T {
     }
 }
 
-/// The line that JupyterLab shows in place of a collapsed output: the first line of its HTML, unrendered.
+/// Line that JupyterLab shows in place of a collapsed output: the first line of its HTML, unrendered.
 const FIRST_LINE: &str = "<!-- Click to open this output -->\n";
 
-/// The HTML with its style, and the text, as evcxr is given them.
+/// Returns the HTML with its style, and the text, for evcxr.
 fn bundle(value: &(impl Show + ?Sized)) -> [String; 2] {
     let html = format!("{FIRST_LINE}<div class=\"wb\">{STYLE}{}</div>", value.html());
     [guarded(&html), guarded(&printable(&value.text()))]
 }
 
-/// A text that held evcxr's own marks would end its content early, and what follows would be taken for something else.
+/// Returns text without evcxr's own marks, which would end its content early and give the rest another meaning.
 fn guarded(text: &str) -> String {
     text.replace("EVCXR_", "EVCXR\u{200b}_")
 }
@@ -110,7 +110,7 @@ impl<T: Show> Show for Option<T> {
     }
 }
 
-/// A paragraph, as between the charts of a panel.
+/// A text is displayed as a paragraph, for example between the charts of a panel.
 impl Show for str {
     fn html(&self) -> String {
         html::paragraph(self)
@@ -121,7 +121,7 @@ impl Show for str {
     }
 }
 
-/// A paragraph.
+/// A text is displayed as a paragraph.
 impl Show for String {
     fn html(&self) -> String {
         self.as_str().html()
@@ -132,7 +132,7 @@ impl Show for String {
     }
 }
 
-/// A file, as one that was just written.
+/// A path is displayed as a file that was just written.
 impl Show for PathBuf {
     fn html(&self) -> String {
         format!("<p><code>{}</code></p>", escape(&self.display().to_string()))

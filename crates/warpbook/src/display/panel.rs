@@ -15,16 +15,16 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Side by side, wrapped where there is no room.
+    /// Places values side by side, wrapped if there is no room.
     #[must_use]
     pub fn row<const N: usize>(values: [&dyn Show; N]) -> Self {
-        Self::of(false, &values)
+        Self::new(false, &values)
     }
 
-    /// Below each other.
+    /// Places values below each other.
     #[must_use]
     pub fn column<const N: usize>(values: [&dyn Show; N]) -> Self {
-        Self::of(true, &values)
+        Self::new(true, &values)
     }
 
     /// Adds one more value to the panel.
@@ -34,7 +34,7 @@ impl Panel {
         self
     }
 
-    /// A web page of it that needs nothing else.
+    /// Returns the panel as a web page that needs no other files.
     #[must_use]
     pub fn page(&self, title: &str) -> String {
         format!(
@@ -48,7 +48,7 @@ impl Panel {
         )
     }
 
-    fn of(column: bool, values: &[&dyn Show]) -> Self {
+    fn new(column: bool, values: &[&dyn Show]) -> Self {
         Self { column, parts: values.iter().map(|v| (v.html(), v.text())).collect() }
     }
 }

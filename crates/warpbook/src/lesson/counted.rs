@@ -1,4 +1,4 @@
-//! Hardware counters of a pair's halves, next to each other, and the latencies of a GPU's memories.
+//! Hardware counters of a pair's halves, side by side, and the latencies of a GPU's memories.
 
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
@@ -8,14 +8,14 @@ use warpbook_device::register_latency;
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceInfo;
 
-/// Beginning of the note by which a record says that nothing was counted.
+/// Beginning of a record's note that nothing was counted.
 const WITHOUT: &str = "Hardware counters: ";
-/// Kernels of a rung that are shown, those that took longest.
+/// Number of kernels of a rung that are shown, the longest first.
 const KERNELS: usize = 4;
 /// Heading of the chart of latencies.
 const HEADING: &str = "How long an input takes, by where it is";
 
-/// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.
+/// Counts the rungs of a pair if its reason is inside a kernel; if they cannot be counted, the record says why.
 pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
     if pair.plan(None).is_ok_and(|plan| plan.uncounted.is_some()) || lab.device().cuda().is_none() {
         return;
@@ -59,9 +59,9 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     Some(Panel::column([&heading, &table, &meaning]))
 }
 
-/// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds; those
-/// of memories come from the record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they come from the
-/// published record, which has none of registers; without that, a sentence says so.
+/// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds; those of
+/// memories come from the record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they come from the published record,
+/// which lacks the latency of registers; without that record, a sentence says so.
 ///
 /// # Errors
 /// If the device reports an error, or the record has no walk that a GPU made.
@@ -86,7 +86,7 @@ pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
     Ok(Panel::column([&chart, &said]))
 }
 
-/// The latencies of a GPU's memories in nanoseconds by the walks of a record; not a number where it has no walk that fits.
+/// Returns the latencies of a GPU's memories in nanoseconds, from the walks of a record; NaN if it has no walk that fits.
 fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
     let kib = |rung: &str, least: u64, most: u64| {
         let fits = |p: &&Problem| (least..=most).contains(&p.size());
@@ -101,7 +101,7 @@ fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
     [
         ("shared memory", kib("03_shared_memory", 1, 128)),
         ("L1", kib("01_one_chain", 1, 64)),
-        // Well beyond L1, and within the half of L2 that is nearest.
+        // The walk is well beyond L1, and within the nearest half of L2.
         ("L2", kib("01_one_chain", 1024, l2_kib / 4)),
         ("DRAM", kib("01_one_chain", 4 * l2_kib, u64::MAX)),
     ]
@@ -147,7 +147,7 @@ mod tests {
             ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 10.0),
         ])];
         let problem = run.main_problem().unwrap().clone();
-        run.profiled.push(Profiled { counters, ..Profiled::of("01_strided", problem, "a test") });
+        run.profiled.push(Profiled { counters, ..Profiled::new("01_strided", problem, "a test") });
         let text = counted(&run).unwrap().text();
         assert!(text.contains("Strided") && text.contains("sectors a load") && text.contains("32.00"), "{text}");
         let of_no_pair = Run { experiment: "regression".into(), ..run };

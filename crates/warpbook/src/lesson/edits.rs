@@ -1,10 +1,10 @@
-//! The edits that a learner makes to the regression's kernels.
+//! Edits of the regression's kernels by a learner.
 
 use crate::prelude::*;
 use warpbook_kernels::regression::rungs;
 use warpbook_record::nearest;
 
-/// A rung of the regression as a live kernel, to be edited.
+/// Returns a rung of the regression as a live kernel, to be edited.
 ///
 /// # Errors
 /// If there is no such rung, or it has no kernel.

@@ -5,37 +5,37 @@ use crate::figures;
 use crate::prelude::*;
 use warpbook_charts::{ChartError, Guess, Options};
 
-/// Within this factor a guess is called a good one.
+/// Factor within which a guess counts as a good one.
 const GOOD: f64 = 1.15;
 
 fn is_ratio(guess: f64) -> bool {
     guess.is_finite() && guess > 0.0
 }
 
-/// Compares a guess with the measurement: that one rung is so many times as fast as another, at a size.
+/// Compares with the measurement a guess of how many times as fast one rung is as another, at a size.
 #[must_use]
 pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
         return format!(
-            "{guess} is no guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
+            "{guess} is not a guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
         );
     }
     let said = format!("{} is {} as fast as {}", title(run, new), figures::times(guess), title(run, old));
-    held_against(run, problem, &said, (old, new), guess)
+    compare_guess(run, problem, &said, (old, new), guess)
 }
 
-/// Compares a guess with the measurement: that one rung takes so many times as long as another, at a size.
+/// Compares with the measurement a guess of how many times as long one rung takes as another, at a size.
 #[must_use]
 pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
-        return format!("{guess} is no guess: write a number above 0, such as 2.0 for twice as long.");
+        return format!("{guess} is not a guess: write a number above 0, such as 2.0 for twice as long.");
     }
     let said = format!("{} takes {} as long as {}", title(run, new), figures::times(guess), title(run, old));
-    held_against(run, problem, &said, (new, old), guess)
+    compare_guess(run, problem, &said, (new, old), guess)
 }
 
 /// Compares a guess in words with the ratio of the first rung's time to the second's.
-fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
+fn compare_guess(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
     let median_us = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
     let Some(measured) = median_us(over).zip(median_us(under)).map(|(over, under)| over / under) else {
         return format!("Your guess: {said}. They were not both measured here.");
@@ -44,7 +44,7 @@ fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, 
     format!("Your guess: {said}. Measured on {device}: {}, {judged}.", figures::times(measured))
 }
 
-/// Says how far a guess is off.
+/// Describes how far a guess is off.
 fn judgement(guess: f64, measured: f64) -> String {
     match guess / measured {
         r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
@@ -53,7 +53,7 @@ fn judgement(guess: f64, measured: f64) -> String {
     }
 }
 
-/// Draws the ladder of these rungs at a size, with a mark where the guess puts the new rung: so many times as fast as the old one.
+/// Draws the ladder of these rungs at a size, with a mark where the guess puts the new rung: `guess` times as fast as the old one.
 ///
 /// # Errors
 /// If none of the rungs was measured at that size.

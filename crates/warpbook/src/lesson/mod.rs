@@ -1,7 +1,7 @@
-//! Sentences and tables that a lesson computes from a record: no figure of a notebook is typed.
+//! Sentences and tables that a lesson computes from a record: no figure in a notebook is typed.
 //!
-//! The functions of this module speak of any record and of the regression; [`matmul`] speaks of the matrix product, [`training`] of a training,
-//! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
+//! The functions of this module are about any record and about the regression; [`matmul`] is about the matrix product, [`training`] about a training,
+//! [`precision`] about its types, [`cifar`] about a training on photographs, and [`guide`] about the pairs of the optimisation guide.
 
 pub mod cifar;
 mod counted;
@@ -39,17 +39,17 @@ use std::time::{Duration, Instant};
 use warpbook_charts::Table;
 use warpbook_record::Measurement;
 
-/// The rung that reaches the same result with less work; the others all do the same work and are compared without it.
+/// Rung that reaches the same result with less work; the others all do the same work and are compared without it.
 pub const LESS_WORK: &str = "07_sufficient_statistics";
-/// A program that a lesson runs is ended after this long.
+/// Time after which a program that a lesson runs is ended.
 const PATIENCE: Duration = Duration::from_secs(540);
 
-/// `story`, and with it what these rungs give at 5 M points, without the timeline of an epoch; without a GPU it stays as it is.
+/// Returns `story` with the results of these rungs at 5 M points, measured here without the timeline of an epoch; without a GPU it stays unchanged.
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
 }
 
-/// Measures rungs at other sizes, or with other settings.
+/// Returns `story` with the results of rungs at other sizes, or with other settings.
 pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<Run> {
     match lab.device().cuda() {
         Some(_) => Ok(with(story, &lab.run(experiment)?)),
@@ -57,7 +57,7 @@ pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<R
     }
 }
 
-/// Returns the record of a training that was completed; its memory is given back.
+/// Returns the record of a training that was completed, and frees its memory.
 fn recorded(training: TrainingRun) -> Result<Run> {
     let (record, _, error) = training.into_parts();
     error.map_or(Ok(record), |error| Err(error.into()))
@@ -90,8 +90,7 @@ pub fn with(story: &Run, new: &Run) -> Run {
     story
 }
 
-/// Returns `story` with the rungs of another framework, from the record that a program writes into the file that it is given as `--out`, and a
-/// sentence on the outcome.
+/// Returns `story` with the rungs of another framework, from the record that a program writes to the file given as `--out`, and a sentence on the outcome.
 ///
 /// If the story has such rungs already, if there is no GPU, or if the program fails, the story stays as it is.
 #[must_use]
@@ -115,13 +114,13 @@ pub fn learn_from(lab: &Lab, story: &Run, program: &str, arguments: &[&str]) -> 
     absorb_from(story, program, arguments, PATIENCE)
 }
 
-/// Runs a program that writes a record, and takes that over.
+/// Runs a program that writes a record, and merges that record.
 fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duration) -> (Run, String) {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("warpbook-{}-{number}.json", std::process::id()));
     let unchanged = |why: String| (story.clone(), format!("{why} The story stays without its figures."));
-    // The program measures the same problems, by the same ids.
+    // The program measures the same problems, by these ids.
     let like = file.with_extension("like.json");
     if let Err(why) = write_record(story, &like) {
         return unchanged(why.to_string());
@@ -131,7 +130,7 @@ fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duratio
     for temporary in [&file, &like] {
         let _ = std::fs::remove_file(temporary);
     }
-    // A record with failed rows is one all the same; its rows say so.
+    // A record with failed rows is accepted; its rows say that they failed.
     let Ok(record) = record else { return unchanged(ended.err().unwrap_or(format!("{program} wrote no record."))) };
     let (mut merged, (measured, skipped, failed)) = (story.clone(), record.counts());
     let libraries = record.environment.libraries.iter().map(|(name, version)| format!("{name} {version}"));
@@ -142,7 +141,7 @@ fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duratio
     }
 }
 
-/// A program that may be a Python, without the variables that are meant for Jupyter's own.
+/// Returns the command of a program that may be a Python, without the variables that are meant for Jupyter's own.
 fn foreign(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
@@ -167,7 +166,7 @@ fn run_program(
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| format!("{program} could not be started: {e}."))?;
-    // What it says comes line by line: a notebook shows it while it runs.
+    // Output is read line by line, so that a notebook shows it while the program runs.
     let (sender, said) = std::sync::mpsc::channel();
     let stderr = child.stderr.take();
     std::thread::spawn(move || {
@@ -186,7 +185,7 @@ fn run_program(
                 let _ = std::io::stdout().flush();
                 last = line;
             }
-            // It is asked only then, so that its last words are heard; programs that it left behind may hold the line for long.
+            // The exit status is asked for only then, so that the last lines are read; programs left behind may hold the output open for long.
             Err(why) => {
                 match child.try_wait() {
                     Ok(Some(status)) => break status,
@@ -211,7 +210,7 @@ fn run_program(
     }
 }
 
-/// Titles of the rungs of other frameworks.
+/// Returns the titles of the rungs of other frameworks.
 fn external(run: &Run) -> Vec<String> {
     let theirs = run.rungs.iter().filter(|r| r.framework().is_some());
     theirs.map(|r| r.title.to_string()).collect()
@@ -224,7 +223,7 @@ fn listed(names: Vec<String>) -> String {
     }
 }
 
-/// Only these rungs of a record, at its main size.
+/// Returns a record with only these rungs, at its main size.
 #[must_use]
 pub fn only(run: &Run, ids: &[&str]) -> Run {
     let (mut part, main) = (run.clone(), run.main_problem());
@@ -238,7 +237,7 @@ pub fn only(run: &Run, ids: &[&str]) -> Run {
     part
 }
 
-/// A record without these rungs.
+/// Returns a record without these rungs.
 #[must_use]
 pub fn without(run: &Run, ids: &[&str]) -> Run {
     let (mut part, kept) = (run.clone(), |id: &str| !ids.contains(&id));
@@ -251,7 +250,7 @@ pub fn without(run: &Run, ids: &[&str]) -> Run {
     part
 }
 
-/// Only this size of a record.
+/// Returns a record with only this size.
 #[must_use]
 pub fn at(run: &Run, problem: &Problem) -> Run {
     let mut part = run.clone();
@@ -263,12 +262,12 @@ pub fn at(run: &Run, problem: &Problem) -> Run {
     part
 }
 
-/// A rung's measurement at a size, if it is right.
+/// Returns a rung's measurement at a size, if it is right.
 fn valid<'a>(run: &'a Run, id: &str, problem: &Problem) -> Option<&'a Measurement> {
     run.measurement(id, problem).filter(|m| m.is_valid())
 }
 
-/// The median time of a rung in microseconds, if it was measured and is right.
+/// Returns the median time of a rung in microseconds, if it was measured and is right.
 #[must_use]
 pub fn median_us(run: &Run, id: &str) -> Option<f64> {
     valid(run, id, run.main_problem()?)?.median_us()
@@ -278,7 +277,7 @@ fn title<'a>(run: &'a Run, id: &'a str) -> &'a str {
     run.rung(id).map_or(id, |r| &r.title)
 }
 
-/// A table with these headers.
+/// Creates a table with these headers.
 #[must_use]
 pub fn table(headers: &[&str], rows: Vec<Vec<String>>) -> Table {
     Table { headers: headers.iter().map(|h| (*h).to_owned()).collect(), rows }
@@ -288,7 +287,7 @@ fn cell(us: Option<f64>) -> String {
     us.map(figures::time).unwrap_or_default()
 }
 
-/// Compares the time of one rung with that of another, with regard to the noise.
+/// Compares the times of two rungs, taking the noise into account.
 #[must_use]
 pub fn against(run: &Run, new: &str, old: &str) -> String {
     let measured = |id: &str| valid(run, id, run.main_problem()?);
@@ -306,12 +305,12 @@ pub fn against(run: &Run, new: &str, old: &str) -> String {
     )
 }
 
-/// Compares a time with an older one, with regard to the noise.
+/// Compares a time with an older one, taking the noise into account.
 fn verdict(new: &Measurement, old: &Measurement) -> String {
     let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
     let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
     match us - was {
-        // Samples so far apart hide a difference that would matter.
+        // Samples this far apart could hide an important difference.
         d if d.abs() <= noise && noise > 0.1 * was => "too noisy to tell".to_owned(),
         d if d.abs() <= noise => "no difference beyond the noise".to_owned(),
         d if d < 0.0 => format!("{} as fast", figures::times(was / us)),
@@ -319,7 +318,7 @@ fn verdict(new: &Measurement, old: &Measurement) -> String {
     }
 }
 
-/// Compares several pairs (new, old): a sentence for each that was measured.
+/// Compares several pairs (new, old), and returns a sentence for each that was measured.
 #[must_use]
 pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
     let both = |(new, old): &&(&str, &str)| median_us(run, new).is_some() && median_us(run, old).is_some();
@@ -327,7 +326,7 @@ pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
     if said.is_empty() { vec!["Nothing of this was measured, so there is nothing to compare.".into()] } else { said }
 }
 
-/// The measurement's answer to whether something helps that was predicted not to.
+/// Answers from the measurement whether something helps that was predicted not to.
 #[must_use]
 pub fn does_it_help(run: &Run, question: &str, new: &str, old: &str) -> String {
     let answer = match median_us(run, new).zip(median_us(run, old)).map(|(n, o)| n / o) {
@@ -373,7 +372,7 @@ mod tests {
         run
     }
 
-    /// A program in place of PyTorch: a shell script, which is given `--out FILE --like FILE`.
+    /// Runs a shell script in place of PyTorch, with `--out FILE --like FILE`.
     fn absorbed(script: &str) -> (Run, String) {
         absorb_from(&without_others(), "sh", &["-c", script, "sh"], Duration::from_secs(20))
     }
@@ -410,10 +409,10 @@ mod tests {
         check(absorb_from(&before, "no-such-program", &[], Duration::from_secs(20)), "could not be started");
         let begin = Instant::now();
         check(absorb_from(&before, "sh", &["-c", "sleep 60"], Duration::from_millis(200)), "had not ended");
-        // One that leaves another behind, which holds its output.
+        // The script leaves another process behind, which holds its output open.
         check(absorbed("sleep 60 & exit 4"), "exit status: 4");
         assert!(begin.elapsed() < Duration::from_secs(30));
-        // Its own rungs a second time.
+        // The record's own rungs come a second time.
         check(absorbed(&format!("cp '{}' \"$2\"", published().display())), "Both records have the rung");
     }
 }

@@ -1,4 +1,4 @@
-//! Measurements of a lesson's own, for what the ladders and the ceilings do not say. Without a GPU each says that it needs one.
+//! Measurements that a lesson makes in addition to ladders and ceilings. Without a GPU each says that it needs one.
 
 use super::regression::epoch_bound;
 use super::{table, title, valid};
@@ -9,7 +9,7 @@ use warpbook_charts::Table;
 use warpbook_device::{WgmmaRounds, exchange, mma_sync_peak, read_together, shared_read_cycles};
 use warpbook_record::{ComputePeak, MemoryLevel, Peaks};
 
-/// The words of shared memory that lie side by side: one in each bank.
+/// Number of banks of shared memory, each a word wide.
 const BANKS: usize = 32;
 
 fn on_the_gpu(what: &str) -> String {
@@ -19,7 +19,7 @@ fn on_the_gpu(what: &str) -> String {
 /// Read of shared memory by a warp: its addresses, the number of wavefronts that would serve it, and the cycles it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpRead {
-    /// Name of the rung that reads in this way.
+    /// Name of the rung with this read.
     pub name: &'static str,
     /// Bytes a lane.
     pub bytes: u32,
@@ -30,11 +30,11 @@ pub struct WarpRead {
 }
 
 impl WarpRead {
-    fn of(name: &'static str, bytes: u32, place: impl Fn(u32) -> u32) -> Self {
+    fn new(name: &'static str, bytes: u32, place: impl Fn(u32) -> u32) -> Self {
         Self { name, bytes, offsets: std::array::from_fn(|lane| place(lane as u32)), cycles: None }
     }
 
-    /// Different addresses among the lanes.
+    /// Returns the number of different addresses among the lanes.
     #[must_use]
     pub fn different(&self) -> usize {
         let mut all = self.offsets.to_vec();
@@ -43,7 +43,7 @@ impl WarpRead {
         all.len()
     }
 
-    /// Wavefronts where so many lanes are served together: as many as the bank has different words that has the most of them.
+    /// Returns the wavefronts if `lanes` lanes are served together: the largest number of different words that any bank has.
     fn wavefronts_of(&self, lanes: usize) -> u32 {
         let wavefronts = |offsets: &[u32]| {
             let mut words: Vec<u32> =
@@ -56,13 +56,13 @@ impl WarpRead {
         self.offsets.chunks(lanes).map(wavefronts).sum()
     }
 
-    /// Wavefronts if equal addresses are merged across the whole warp.
+    /// Returns the wavefronts if equal addresses are merged across the whole warp.
     #[must_use]
     pub fn merged(&self) -> u32 {
         self.wavefronts_of(32)
     }
 
-    /// Wavefronts if a read of more than 4 bytes a lane is served half a warp at a time, and equal addresses are merged within the half.
+    /// Returns the wavefronts if a read of more than 4 bytes a lane is served half a warp at a time, and equal addresses are merged within the half.
     #[must_use]
     pub fn by_halves(&self) -> u32 {
         self.wavefronts_of(if self.bytes > 4 { 16 } else { 32 })
@@ -73,24 +73,24 @@ impl WarpRead {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpReads {
     device: String,
-    /// The reads.
+    /// Reads that were measured.
     pub reads: Vec<WarpRead>,
 }
 
-/// The reads whose wavefronts are measured: reads whose number is known, and the fragments of rungs 06 and 07.
+/// Returns the reads to measure: some with a known number of wavefronts, and the fragments of rungs 06 and 07.
 fn reads() -> Vec<WarpRead> {
     // Rung 06: 16 threads across; rung 07: lanes 0 and 1 in one column, four columns across.
     let of_07 = |lane: u32| (lane / 2 / 4 * 2 + lane % 2, lane / 2 % 4);
     vec![
-        WarpRead::of("4 bytes a lane, neighbours", 4, |lane| lane * 4),
-        WarpRead::of("4 bytes a lane, every fourth word", 4, |lane| lane * 16),
-        WarpRead::of("4 bytes a lane, all the same", 4, |_| 0),
-        WarpRead::of("16 bytes a lane, neighbours", 16, |lane| lane * 16),
-        WarpRead::of("16 bytes a lane, all the same", 16, |_| 0),
-        WarpRead::of("rung 06, a fragment of A", 16, |lane| lane / 16 * 16),
-        WarpRead::of("rung 06, a fragment of B", 16, |lane| lane % 16 * 16),
-        WarpRead::of("rung 07, a fragment of A", 16, move |lane| of_07(lane).0 * 16),
-        WarpRead::of("rung 07, a fragment of B", 16, move |lane| of_07(lane).1 * 16),
+        WarpRead::new("4 bytes a lane, neighbours", 4, |lane| lane * 4),
+        WarpRead::new("4 bytes a lane, every fourth word", 4, |lane| lane * 16),
+        WarpRead::new("4 bytes a lane, all the same", 4, |_| 0),
+        WarpRead::new("16 bytes a lane, neighbours", 16, |lane| lane * 16),
+        WarpRead::new("16 bytes a lane, all the same", 16, |_| 0),
+        WarpRead::new("rung 06, a fragment of A", 16, |lane| lane / 16 * 16),
+        WarpRead::new("rung 06, a fragment of B", 16, |lane| lane % 16 * 16),
+        WarpRead::new("rung 07, a fragment of A", 16, move |lane| of_07(lane).0 * 16),
+        WarpRead::new("rung 07, a fragment of B", 16, move |lane| of_07(lane).1 * 16),
     ]
 }
 
@@ -131,7 +131,7 @@ impl WarpReads {
         table(&headers, self.reads.iter().map(row).collect())
     }
 
-    /// Says which of the two counts the measurement agrees with, where they differ.
+    /// Says which of the two counts agrees with the measurement, if they differ.
     #[must_use]
     pub fn sentence(&self) -> String {
         let telling = || self.reads.iter().filter(|r| r.merged() != r.by_halves());
@@ -139,7 +139,7 @@ impl WarpReads {
         if measured.is_empty() {
             return on_the_gpu("How equal addresses are served");
         }
-        // Nearer by ratio.
+        // The nearer count has the smaller ratio.
         let nearer = |cycles: f64, r: &WarpRead| {
             let off = |count: u32| (cycles / f64::from(count)).ln().abs();
             off(r.merged()) <= off(r.by_halves())
@@ -164,7 +164,7 @@ impl WarpReads {
     }
 }
 
-/// The rate of `mma.sync` in a type, measured: [`mma_sync`] says what follows from it.
+/// Measures the rate of `mma.sync` in a type; [`mma_sync`] draws the conclusions.
 ///
 /// # Errors
 /// If the device reports an error.
@@ -173,9 +173,9 @@ pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> 
     Ok(mma_sync_peak(device, lab.bench(), dtype)?)
 }
 
-/// Reads the hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory
-/// already: they load nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait
-/// is counted as. `None` if the GPU, or the type, has no `wgmma`.
+/// Reads the hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory already: they
+/// load nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one under which such a wait is counted. `None`
+/// if the GPU, or the type, has no `wgmma`.
 ///
 /// # Errors
 /// If there is no GPU, and for the reasons of [`Lab::counters`].
@@ -206,7 +206,7 @@ pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&Compu
     format!("On {device}, mma.sync on fragments in registers does {}{of_ceiling}.{rung}", figures::rate(warps))
 }
 
-/// Measures how long an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
+/// Measures the time of an exchange among the blocks of these persistent rungs, and how much of it each rung's epoch shows.
 ///
 /// # Errors
 /// If the device reports an error.
@@ -241,7 +241,7 @@ pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&
     Ok(said)
 }
 
-/// Compares the time of an epoch beyond its bytes and operations with an exchange by itself; in microseconds.
+/// Compares the time of an epoch beyond its bytes and operations with the time of an exchange alone; both in microseconds.
 fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
     let (shown, left) = (figures::time_difference(beyond), beyond - alone);
     if left < 0.0 {
@@ -254,17 +254,17 @@ fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
     format!("{name}: {shown} beyond its bytes and operations: the exchange, and {left} of other waiting.")
 }
 
-/// The rate at which L2 answers blocks in groups that ask for the same lines, by the size of a group.
+/// Rate at which L2 serves groups of blocks that read the same lines, by the size of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Together {
     device: String,
-    /// The measured ceiling of L2 in bytes a second.
+    /// Measured ceiling of L2 in bytes a second.
     ceiling: Option<f64>,
-    /// The size of a group, and the bytes a second that its blocks were given.
+    /// Size of a group, and bytes a second that its blocks received.
     pub rates: Vec<(u32, f64)>,
 }
 
-/// Measures whether L2's requests for the same line are answered together.
+/// Measures whether L2 answers requests for the same line together.
 ///
 /// # Errors
 /// If the device reports an error.
@@ -280,7 +280,7 @@ pub fn same_lines(lab: &Lab, peaks: &Peaks) -> Result<Together> {
 }
 
 impl Together {
-    /// Every size of a group with its rate.
+    /// Returns a table of every size of a group with its rate.
     #[must_use]
     pub fn table(&self) -> Table {
         let first = self.rates.first().map(|r| r.1);

@@ -24,9 +24,9 @@ pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
     )
 }
 
-/// The bytes of one float of each training point.
+/// Returns the bytes of one float of each training point.
 fn column_bytes(problem: &Problem) -> u64 {
-    // A problem's own count is of x, or several of them, and y.
+    // A problem's own bytes are those of x, or several of them, and y.
     problem.working_set_bytes / (warpbook_kernels::regression::features_of(problem) + 1)
 }
 
@@ -38,8 +38,8 @@ fn passes(problem: &Problem) -> u64 {
     problem.passes
 }
 
-/// Returns the time of moving so many floats per point and epoch, in microseconds for all epochs, if an epoch touches `kept` floats of each point,
-/// and the bandwidth that this assumes, in words.
+/// Returns the time of moving `floats` floats per point and epoch, in microseconds for all epochs, if an epoch touches `kept` floats of each point. Also
+/// returns the bandwidth that this assumes, in words.
 #[must_use]
 pub fn predict(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Option<(f64, String)> {
     let ceiling = run.peaks.ceiling(column_bytes(problem) * kept, run.environment.device.l2_bytes)?;
@@ -82,7 +82,7 @@ pub fn outcome(run: &Run, id: &str, floats: u64, kept: u64) -> String {
     format!("Measured on {device}: {} took {}{compared}.", title(run, id), figures::time(us))
 }
 
-/// The kernels of the unfused rung, each against its own bytes.
+/// Returns a table of the unfused rung's kernels, each compared with the time of its bytes.
 #[must_use]
 pub fn kernels_against_bytes(run: &Run, problem: &Problem) -> Table {
     let spans = run.parts_of("01_unfused", problem, PartGroup::Operation);
@@ -103,14 +103,14 @@ pub fn kernels_against_bytes(run: &Run, problem: &Problem) -> Table {
     table(&["kernel", "bytes a point", "predicted, from memory", "measured alone", "bandwidth"], rows)
 }
 
-/// The sum of a rung's kernels in microseconds an epoch, each timed alone.
+/// Returns the sum of a rung's kernels in microseconds an epoch, each timed alone.
 fn kernels_us(run: &Run, id: &str) -> Option<f64> {
     let spans = run.parts_of(id, run.main_problem()?, PartGroup::Operation);
     let sum: f64 = spans.iter().filter_map(|s| s.median_us()).sum();
     (sum > 0.0).then_some(sum)
 }
 
-/// Says how long an epoch takes, and how much of it its kernels do.
+/// Says how long an epoch takes, and how much of it its kernels take.
 #[must_use]
 pub fn between_kernels(run: &Run, id: &str) -> String {
     let epoch = run.main_problem().and_then(|p| run.measurement(id, p)).and_then(|m| m.pass_us());
@@ -194,7 +194,7 @@ pub fn results(run: &Run) -> Table {
     table(&["rung", "w", "b", "train loss", "test loss", "relative error", "tolerance"], rows.collect())
 }
 
-/// Says how long so many clock cycles are on the record's device, at its fastest.
+/// Says how long `n` clock cycles are on the record's device, at its fastest clock.
 #[must_use]
 pub fn cycles(run: &Run, n: u32) -> String {
     let device = &run.environment.device;
@@ -207,7 +207,7 @@ pub fn cycles(run: &Run, n: u32) -> String {
     }
 }
 
-/// Says how much a device's multiprocessors could keep, and how much of that the training points are.
+/// Says how much data a device's multiprocessors can keep, and what share the training points take.
 #[must_use]
 pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
     let (Some(registers), Some(shared)) = (device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor)
@@ -228,7 +228,7 @@ pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
     )
 }
 
-/// Says what the rule of a rung chose at a size, how long an epoch takes there, and what bounds it.
+/// Says which choice a rung's rule made at a size, how long an epoch takes there, and what bounds it.
 #[must_use]
 pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
     let found = valid(run, id, problem).and_then(|m| Some((m, m.choice.as_ref()?, m.pass_us()?)));
@@ -239,14 +239,14 @@ pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
     format!("{}: {why} An epoch takes {}{bound}.", problem.label, figures::time(epoch))
 }
 
-/// Bytes a point and epoch at each level, as "6.49 B registers, 1.51 B shared memory".
+/// Lists the bytes a point and epoch at each level: "6.49 B registers, 1.51 B shared memory".
 fn traffic(m: &Measurement) -> String {
     let passes = training_points(&m.problem) * passes(&m.problem) as f64;
     let level = |t: &Traffic| format!("{} B {}", figures::short(t.bytes as f64 / passes), t.level.label());
     m.traffic.iter().map(level).collect::<Vec<_>>().join(", ")
 }
 
-/// The least time of an epoch by a measurement's own bytes and operations, in microseconds, and what sets it.
+/// Returns the least time of an epoch in microseconds, by a measurement's own bytes and operations, and the resource that sets it.
 pub(super) fn epoch_bound(run: &Run, m: &Measurement) -> Option<(f64, &'static str)> {
     let bound = run.bound(m)?;
     Some((bound.us * m.pass_us()? / m.median_us()?, bound.label()))
@@ -300,7 +300,7 @@ fn hand_over(run: &Run, id: &str) -> String {
     }
 }
 
-/// Returns a table of the time of each rung's epoch beyond the least time of its bytes and operations: launches, waiting, exchanging sums.
+/// Returns a table of the time of each rung's epoch beyond the least time of its bytes and operations: launches, waits, exchanges of sums.
 #[must_use]
 pub fn beyond(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
@@ -314,7 +314,7 @@ pub fn beyond(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&headers, ids.iter().map(row).collect())
 }
 
-/// An epoch at the smallest and at the largest size, and how much of it reading the points once would take.
+/// Returns a table of an epoch at the smallest and at the largest size, and of the share that reading the points once would take.
 #[must_use]
 pub fn small_and_large(run: &Run) -> Table {
     let main = run.main_problem();
@@ -326,7 +326,7 @@ pub fn small_and_large(run: &Run) -> Table {
         headers.push("x and y alone".into());
     }
     let mut rows = Vec::new();
-    // The statistics do not read the points every epoch.
+    // The statistics rung does not read the points every epoch.
     for rung in run.rungs.iter().filter(|r| r.id != LESS_WORK) {
         let mut row = vec![rung.title.to_string()];
         for problem in ends.into_iter().flatten() {
@@ -342,8 +342,7 @@ pub fn small_and_large(run: &Run) -> Table {
     Table { headers, rows }
 }
 
-/// Returns a table of what each step of a way up the ladder brought: rungs with a few words on what is new in them, each compared with the one before
-/// it.
+/// Returns a table of the gain of each step on a way up the ladder: rungs with a few words on what is new, each compared with the one before it.
 #[must_use]
 pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
     let (mut first, mut last) = (None::<f64>, None::<f64>);
@@ -366,7 +365,7 @@ pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
     table(&["rung", "what is new", "an epoch", "change", "as fast as the last", "as fast as the first"], rows)
 }
 
-/// The last word on the fastest rung, of those that do all the work.
+/// Returns the closing sentence on the fastest rung of those that do all the work.
 #[must_use]
 pub fn last_word(run: &Run) -> String {
     let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, run.fastest(p)?)));

@@ -7,7 +7,7 @@ use warpbook_device::NcclId;
 use warpbook_experiments::scaling::scaling_lines;
 use warpbook_record::Measurement;
 
-/// GPUs that can train together here: all of them, and none where NCCL is missing.
+/// Returns the number of GPUs that can train together here: all of them, or none without NCCL.
 #[must_use]
 pub fn gpus_together(lab: &Lab) -> usize {
     let Some(device) = lab.device().cuda() else { return 0 };
@@ -33,7 +33,7 @@ pub fn place(lab: &Lab, ranks: usize) -> String {
     )
 }
 
-/// Returns the measurement of a way on so many ranks, in the first problem of a scaling record whose name contains the word.
+/// Returns the measurement of a way on `ranks` ranks, in the first problem of a scaling record whose name contains the word.
 fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r Measurement> {
     let line = scaling_lines(run).into_iter().find(|line| line.contains(word))?;
     let is = |m: &&Measurement| {
@@ -44,19 +44,19 @@ fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r M
     run.measurements.iter().find(|m| is(m) && run.is_sound(m))
 }
 
-/// The time of a step in microseconds: `word` is "a rank" for weak scaling and "in all" for strong.
+/// Returns the time of a step in microseconds: `word` is "a rank" for weak scaling and "in all" for strong.
 #[must_use]
 pub fn step_us(run: &Run, word: &str, rung: &str, ranks: usize) -> Option<f64> {
     found(run, word, rung, ranks)?.median_us()
 }
 
-/// The scaling efficiency in percent.
+/// Returns the scaling efficiency in percent.
 #[must_use]
 pub fn efficiency_percent(run: &Run, word: &str, rung: &str, ranks: usize) -> Option<f64> {
     run.scaling_efficiency(found(run, word, rung, ranks)?).map(|e| 100.0 * e)
 }
 
-/// A guess in percent next to what was measured.
+/// Compares a guess in percent with the measurement.
 #[must_use]
 pub fn judged_percent(what: &str, guess: f64, measured: Option<f64>) -> String {
     match measured {
@@ -65,35 +65,35 @@ pub fn judged_percent(what: &str, guess: f64, measured: Option<f64>) -> String {
     }
 }
 
-/// A training step on many GPUs, on paper: numbers that were measured on few, and assumptions.
+/// Estimate of a training step on many GPUs, from measurements on few and from assumptions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOnPaper {
     /// Forward pass, backward pass and update on one GPU, in microseconds.
     pub compute_us: f64,
-    /// The share of it that is the backward pass, behind which gradients travel.
+    /// Share of it that is the backward pass, behind which gradients travel.
     pub backward: f64,
     /// Bytes of gradients, as they travel.
     pub gradient_bytes: f64,
-    /// Buckets that they travel in.
+    /// Number of buckets that they travel in.
     pub buckets: u32,
     /// Bus bandwidth of an all-reduce within a machine, in bytes a second.
     pub link_bytes_per_s: f64,
-    /// GPUs of a machine.
+    /// Number of GPUs of a machine.
     pub per_machine: u32,
     /// Bandwidth between machines for each GPU, in bytes a second.
     pub network_bytes_per_s: f64,
-    /// Time of a message however short it is, in microseconds.
+    /// Time of even the shortest message, in microseconds.
     pub latency_us: f64,
-    /// The standard deviation of a GPU's time for a step, over that time.
+    /// Standard deviation of a GPU's time for a step, over that time.
     pub spread: f64,
-    /// Hours between two failures of one GPU, its machine and its network.
+    /// Hours between two failures of one GPU, including its machine and its network.
     pub hours_between_failures: f64,
 }
 
 /// Breakdown of the time of a step, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnPaper {
-    /// GPUs.
+    /// Number of GPUs.
     pub gpus: u32,
     /// Time of the gradients' bytes on a ring, all buckets one after the other.
     pub bytes_us: f64,
@@ -101,13 +101,13 @@ pub struct OnPaper {
     pub messages_us: f64,
     /// Part of both that is not hidden behind the backward pass.
     pub exposed_us: f64,
-    /// Time that all wait for the slowest.
+    /// Time that all GPUs wait for the slowest.
     pub waiting_us: f64,
     /// Time of the whole step.
     pub step_us: f64,
-    /// Weak scaling: the time on one GPU over the time of the step.
+    /// Efficiency of weak scaling: the time on one GPU over the time of the step.
     pub efficiency: f64,
-    /// Hours between two failures of any of them.
+    /// Hours between two failures of any GPU.
     pub failure_hours: f64,
 }
 
@@ -140,7 +140,7 @@ impl StepOnPaper {
         }
     }
 
-    /// A row for each number of GPUs.
+    /// Returns a table with a row for each number of GPUs.
     #[must_use]
     pub fn table(&self, gpus: &[u32]) -> Table {
         let headers = [
@@ -173,7 +173,7 @@ impl StepOnPaper {
         Table { headers: headers.map(String::from).into(), rows: gpus.iter().map(row).collect() }
     }
 
-    /// Says what costs the most next to computing on so many GPUs.
+    /// Names the largest cost besides computing on `gpus` GPUs.
     #[must_use]
     pub fn what_breaks(&self, gpus: u32) -> String {
         let p = self.on(gpus);
@@ -220,9 +220,9 @@ mod tests {
         let one = step().on(1);
         assert_eq!((one.step_us, one.efficiency, one.exposed_us), (1000.0, 1.0, 0.0));
         let eight = step().on(8);
-        // 1.75 times 100 MB at 400 GB/s, and 14 messages for each of 4 buckets.
+        // The bytes are 1.75 times 100 MB at 400 GB/s; each of 4 buckets has 14 messages.
         assert!((eight.bytes_us - 437.5).abs() < 1e-9 && (eight.messages_us - 280.0).abs() < 1e-9, "{eight:?}");
-        // Behind three quarters of the backward pass: 450 us.
+        // Three quarters hide behind the backward pass: 450 us.
         assert!((eight.exposed_us - (717.5 - 450.0)).abs() < 1e-9, "{eight:?}");
         let on = |gpus: u32| step().on(gpus);
         assert!(on(9).bytes_us > 7.0 * on(8).bytes_us, "the slower network");

@@ -3,7 +3,8 @@
 use crate::prelude::*;
 use warpbook_lab::{Error, Result};
 
-/// An X-ray, as [`Lab::xray`] gives it; where it cannot be taken here, as on a CPU or on another GPU than the rung is made for, the reason in its place.
+/// Shows an X-ray that [`Lab::xray`] took. If it cannot be taken here, for example on a CPU or on another GPU than the rung is made for, shows the reason
+/// instead.
 ///
 /// # Errors
 /// If the device or the compiler reports an error.
@@ -19,7 +20,7 @@ pub fn xray_or_why(taken: Result<XrayRun>) -> Result<Panel> {
 mod tests {
     use super::*;
 
-    /// On a CPU, a lesson's cells show the reason for the rungs that they take an X-ray of.
+    /// On a CPU, a lesson's cells show the reason in place of each X-ray.
     #[test]
     fn on_a_cpu_the_reason_is_shown_in_place_of_the_picture() {
         let lab = Lab::open("cpu").unwrap();

@@ -1,4 +1,4 @@
-//! Convolutions as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of convolutions as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use warpbook::device::{Bench, testing};
 use warpbook::nn::ops::conv2d::cuda::Pass;
@@ -38,11 +38,11 @@ fn the_cpu_is_right_at_every_layer_and_pass() {
 
 #[test]
 fn what_is_left_out_says_why() {
-    let of = |dtype| {
+    let run = |dtype| {
         let experiment = Convolutions::new().layers([layer("mnist-1")]).passes([Pass::Forward]).batches([2]);
         quick("cpu").run(&experiment.dtypes([dtype])).unwrap()
     };
-    let half = of(Dtype::F16);
+    let half = run(Dtype::F16);
     assert!(skipped(&half, "cpu_all_threads").contains("fp32"));
     assert!(skipped(&half, "05_shifted_windows").contains("sm_90a"));
     let run = quick("cpu").run(&Convolutions::new().layers([layer("mnist-2")]).batches([1024]).dtypes([Dtype::F32]));
@@ -106,7 +106,7 @@ fn every_rung_is_right_or_says_why_on_a_gpu() {
                 };
                 assert!(expected, "{what} is skipped: {why}");
             }
-            // The library need not take every type, but those that training uses.
+            // The library has to take the types that training uses, not every type.
             Outcome::Failed { error } => {
                 let is_needed = matches!(m.problem.dtype, Dtype::F16 | Dtype::F32);
                 assert!(m.rung == "cudnn" && !is_needed, "{what}: {error}");
@@ -115,7 +115,7 @@ fn every_rung_is_right_or_says_why_on_a_gpu() {
     }
 }
 
-/// With as many tiles a block as the published batches have, and fewer stages than warpgroups.
+/// Tests as many tiles a block as the published batches have, and fewer stages than warpgroups.
 #[test]
 fn large_batches_are_right_on_a_gpu() {
     if testing::gpu("large_batches_are_right_on_a_gpu").is_none() {

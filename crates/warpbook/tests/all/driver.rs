@@ -1,4 +1,4 @@
-//! What the driver makes of rungs that go right and wrong, by an experiment that is nothing but that.
+//! Tests of the driver's rows for rungs that succeed and fail, with an experiment that contains nothing else.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use warpbook::prelude::experiment::*;
 use warpbook::prelude::*;
 use warpbook::record::{Inputs, Measurement, Outcome, Part};
 
-/// Problems are numbers: problem 2 cannot be prepared. Rungs are named after what they do.
+/// Experiment whose problems are numbers and whose rungs are named after their behaviour. Problem 2 cannot be prepared.
 struct Faulty {
     launches: Rc<Cell<usize>>,
 }
@@ -17,11 +17,11 @@ const RUNGS: [&str; 6] = ["right", "wrong", "wrong_later", "failing", "unsuited"
 
 impl Experiment for Faulty {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan, Error> {
-        let of = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
+        let problem = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
         let mut rungs: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
-        // Nobody has tried it yet, so it comes last, and its row stays in its place.
+        // As a learner's kernel it runs last, and its row stays in its place.
         rungs[0].variant_of = Some("wrong".into());
-        Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(of).into(), rungs) })
+        Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(problem).into(), rungs) })
     }
 
     fn obstacle(&self, _: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {
@@ -101,7 +101,7 @@ fn whatever_happens_becomes_a_row_and_the_ladder_goes_on() {
         skipped("refused", "does not take this");
         assert_eq!(run.fastest(&right.problem).map(|m| &*m.rung), Some("right"), "what is wrong is never the fastest");
     }
-    // What cannot be prepared fails in words, apart from what was not tried at all.
+    // A problem that cannot be prepared fails with a sentence, unlike rungs that were not tried.
     assert!(
         matches!(&row(&run, "right", 2).outcome, Outcome::Failed { error } if error.contains("nothing to prepare"))
     );
@@ -114,7 +114,7 @@ fn what_is_wrong_is_not_timed() {
     let launches = Rc::new(Cell::new(0));
     let mut run = lab().run(&Faulty { launches: launches.clone() }).unwrap();
     run.measurements.retain(|m| m.rung == "wrong");
-    // At most the run that is checked, which on a CPU is the only sample.
+    // At most the checked run was made, which is the only sample on a CPU.
     assert!(run.measurements.iter().all(|m| m.samples_us.len() <= 1), "{:?}", run.measurements);
     assert!(launches.get() > 0);
 }

@@ -1,4 +1,4 @@
-//! The guide's pairs: every half gives the right result, on the CPU and on a GPU, and its record says what the pair shows.
+//! Tests of the guide's pairs: every half gives the right result, on the CPU and on a GPU, and the record states the pair's ratio and reason.
 
 use std::collections::BTreeSet;
 use warpbook::device::testing;
@@ -37,7 +37,7 @@ fn every_half_of_the_gpu_is_right() {
         let run = lab.run(&quick(pair)).unwrap();
         let (_, skipped, failed) = run.counts();
         let why: Vec<_> = run.measurements.iter().filter(|m| !m.is_valid()).map(|m| (&m.rung, &m.outcome)).collect();
-        // A half of memory-latency takes the smaller sizes alone; an older GPU has neither tf32 nor bf16.
+        // One half of memory-latency takes only the smaller sizes; an older GPU has neither tf32 nor bf16.
         let lacks = |m: &warpbook::record::Measurement| {
             let rung = run.rung(&m.rung).unwrap();
             pair.name == "memory-latency" || lab.obstacle(rung).is_some()

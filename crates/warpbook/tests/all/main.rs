@@ -1,5 +1,5 @@
-//! Tests of experiments and lessons that can share a process. Those that record a whole process, and those whose times on a GPU others would disturb, have executables of
-//! their own next to this folder.
+//! Tests of experiments and lessons that can share a process. Tests that record a whole process, and tests whose times on a GPU others would disturb, have
+//! executables of their own next to this folder.
 
 mod convolution;
 mod driver;

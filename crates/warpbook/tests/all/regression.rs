@@ -1,4 +1,4 @@
-//! The experiment end to end, on the CPU and, where there is one, on a GPU.
+//! Tests of the regression end to end, on the CPU and, if there is one, on a GPU.
 
 use warpbook::device::testing;
 use warpbook::kernels::regression::Line;
@@ -33,7 +33,7 @@ fn the_cpu_measures_its_rungs_and_skips_the_others() {
     assert_eq!((log.losses[0].epoch, log.losses[19].epoch), (10, 200));
     assert!(log.losses.windows(2).all(|p| p[1].loss < p[0].loss), "{:?}", log.losses);
     assert!((log.test_loss - log.train_loss).abs() < 0.1 * log.train_loss, "{log:?}");
-    // The record survives its file.
+    // The record is the same after it was written and read.
     let folder = tempfile::tempdir().unwrap();
     let path = write_record(&run, folder.path().join("run.json")).unwrap();
     assert_eq!(read_record(&path).unwrap().to_json().unwrap(), run.to_json().unwrap());
@@ -99,17 +99,17 @@ fn a_descent_begins_where_it_is_told_and_finds_another_line() {
     let run = quick_lab("cpu").run(&one.clone().start(2.0, -3.0).truth(-0.5, 4.0).range(-2.0, 2.0)).unwrap();
     let (problem, log) = (run.problems()[0], &run.train_logs[0]);
     let names = ["start_w", "start_b", "true_w", "true_b", "x_min", "x_max"];
-    let of = |p: &Problem| names.map(|name| p.sizes.iter().find(|s| s.name == name).map(|s| s.value.to_string()));
-    assert_eq!(of(problem).map(Option::unwrap_or_default), ["2", "-3", "-0.5", "4", "-2", "2"]);
+    let sizes = |p: &Problem| names.map(|name| p.sizes.iter().find(|s| s.name == name).map(|s| s.value.to_string()));
+    assert_eq!(sizes(problem).map(Option::unwrap_or_default), ["2", "-3", "-0.5", "4", "-2", "2"]);
     assert!((log.parameters["w"] + 0.5).abs() < 1e-4 && (log.parameters["b"] - 4.0).abs() < 1e-4, "{log:?}");
     assert!(run.command.contains("--start 2,-3 --truth -0.5,4 --range -2,2"), "{}", run.command);
     let inputs = run.policy.inputs.to_string();
     assert!(inputs.contains("[-2, 2)") && inputs.contains("y = -0.5 x + 4"), "{inputs}");
-    // A record of the usual line is as it was.
+    // A record with the default line is unchanged.
     let usual = quick_lab("cpu").run(&one).unwrap();
-    assert!(of(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
+    assert!(sizes(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
     assert!(!usual.problems()[0].same_line(problem));
-    // Its file says the same again.
+    // Its file gives an equal record.
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again.problems()[0], problem);
 }
@@ -154,7 +154,7 @@ fn a_record_that_cannot_be_written_is_an_error_and_nothing_is_lost() {
 fn every_rung_descends_on_a_gpu_as_the_reference_does() {
     let Some(device) = testing::gpu("every_rung_descends_on_a_gpu_as_the_reference_does") else { return };
     let lab = quick_lab("cuda:0");
-    // Sizes that are multiples of nothing, smaller than a group of four, a block, a grid; and one that is round.
+    // Sizes with a rest for a group of four, a block and a grid, and one round size.
     let sizes = [2u64, 3, 5, 6, 7, 37, 1001, 5119, 100_003, 1_000_000, 3_333_331];
     let run = lab.run(&Regression::new().points(sizes).parts(false)).unwrap();
     for m in &run.measurements {
@@ -201,7 +201,7 @@ fn points_lie_where_the_rule_says() {
     }
 }
 
-/// Small enough to run under compute-sanitizer.
+/// The work is small enough for compute-sanitizer.
 #[test]
 fn few_epochs_over_few_points_are_right_too() {
     if testing::gpu("few_epochs_over_few_points_are_right_too").is_none() {
@@ -251,10 +251,10 @@ fn the_same_bits_come_out_on_every_run() {
     let (first, second) = (logs(), logs());
     assert!(!first.is_empty());
     assert_eq!(first, second);
-    // The graph replays the launches of the fused rung, and must give what they give.
-    let of = |id: &str| first.iter().find(|l| l.rung == id).map(|l| (l.losses.clone(), l.parameters.clone()));
-    assert_eq!(of("02_fused"), of("04_fused_graph"));
-    assert!(of("04b_fused_graph_overlapped").is_none_or(|log| Some(log) == of("02_fused")));
+    // The graph replays the launches of the fused rung, and must give the same results.
+    let log_of = |id: &str| first.iter().find(|l| l.rung == id).map(|l| (l.losses.clone(), l.parameters.clone()));
+    assert_eq!(log_of("02_fused"), log_of("04_fused_graph"));
+    assert!(log_of("04b_fused_graph_overlapped").is_none_or(|log| Some(log) == log_of("02_fused")));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn gpu_and_cpu_draw_the_same_points() {
     if testing::gpu("gpu_and_cpu_draw_the_same_points").is_none() {
         return;
     }
-    // The logged test loss of a run comes from the points that the GPU drew; the CPU's must give the same.
+    // The logged test loss of a run comes from the points that the GPU drew; the CPU's points must give an equal loss.
     let other = Line { start: (1.0, -1.0), truth: (-0.3, 0.7), range: (-3.0, 1.7) };
     for (points, noise, seed, line) in [
         (100_003u64, 0.1f32, 1u64, Line::default()),
@@ -296,8 +296,8 @@ fn gpu_and_cpu_draw_the_same_points() {
         let log = &run.train_logs[0];
         let set = DataSet::around(&line, (points, 1), noise, seed);
         let (w, b) = (log.parameters["w"], log.parameters["b"]);
-        assert_eq!(log.test_loss, Moments::of(set.test().0[0], set.test().1).loss(w, b));
-        assert_eq!(log.train_loss, Moments::of(set.training().0[0], set.training().1).loss(w, b));
+        assert_eq!(log.test_loss, Moments::from_points(set.test().0[0], set.test().1).loss(w, b));
+        assert_eq!(log.train_loss, Moments::from_points(set.training().0[0], set.training().1).loss(w, b));
     }
 }
 

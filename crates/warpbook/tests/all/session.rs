@@ -1,4 +1,4 @@
-//! A training in a lab: its record, what it shows, and how it ends.
+//! Tests of a training in a lab: its record, its display, and its end.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,17 +9,17 @@ use warpbook::prelude::nn::*;
 use warpbook::prelude::*;
 use warpbook::record::ChartKind;
 
-/// A text that each chart of an output contains once.
+/// Text that each chart of an output contains once.
 const SVG: &str = "data:image/svg+xml";
 
-/// A page with the text of its pictures, which are data URIs.
+/// Returns a page with the text of its pictures, which are data URIs.
 fn with_pictures(html: &str) -> String {
     let encoded = html.split("data:image/svg+xml;base64,").skip(1).filter_map(|rest| rest.split('"').next());
     let pictures = encoded.map(|picture| String::from_utf8(STANDARD.decode(picture).unwrap()).unwrap());
     std::iter::once(html.to_owned()).chain(pictures).collect()
 }
 
-/// A network that makes a step in no time.
+/// Returns the recipe of a network that makes a step in no time.
 fn recipe() -> Recipe {
     let network = Network::new([1, 28, 28], [avg_pool(7), flatten(), linear(10)]).unwrap();
     Recipe {
@@ -41,7 +41,7 @@ fn a_training_is_a_record_with_all_that_was_logged() {
     let folder = tempfile::tempdir().unwrap();
     let digits = synthetic_digits(100, 20, 1);
     let out = folder.path().join("r.json");
-    // Eight steps: each epoch has three whole batches and one of 4 images.
+    // There are eight steps: each epoch has three whole batches and one of 4 images.
     let run = lab().train(Recipe { clip: Some(1.0), ..recipe() }, &digits).log_every(1).out(&out).run().unwrap();
     assert_eq!((run.ended(), run.written().unwrap().unwrap()), (Some(Ended::Finished), out.as_path()));
     let record = read_record(&out).unwrap();
@@ -68,7 +68,7 @@ fn a_training_is_a_record_with_all_that_was_logged() {
     );
     assert_eq!(course.ended, "finished");
     assert!(course.recipe.iter().any(|(name, what)| name == "optimiser" && what == "SGD, momentum 0.9"));
-    // Drawn digits are marked wherever they are shown.
+    // Every display of drawn digits says that they are drawn.
     assert!(log.problem.label.ends_with("synthetic digits") && record.notes[0].contains("drawn by a program (seed 1)"));
     assert!(record.policy.inputs.to_string().contains("drawn by a program"));
     assert!(record.measurements.is_empty() && record.main_problem() == Some(&log.problem));
@@ -103,7 +103,7 @@ fn a_training_shows_its_charts_and_its_numbers() {
     for part in ["Training of small on", "finished", " of 20)", "SGD, momentum 0.9", "epoch  step"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    // A record that was read shows the same figures.
+    // A record that was read from a file shows the same figures.
     let text = run.record().text();
     assert!(text.contains("test accuracy") && !text.contains("Nothing was measured"), "{text}");
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn the_lab_hears_lines_and_can_stop_it() {
     let run = lab.train(recipe(), &digits).log_every(1).run().unwrap();
     assert_eq!(run.log().losses.len(), 8);
     let lines = lines.lock().unwrap().clone();
-    // The first line, then nothing for a second but the evaluations.
+    // The first line comes at once, then for a second only the evaluations.
     assert!(lines[0].starts_with("epoch 1, batch 1, step 1: loss 2."), "{lines:?}");
     assert_eq!(lines.iter().filter(|l| l.contains("accuracy")).count(), 2);
     assert!(lines.len() < 6, "{lines:?}");
@@ -137,7 +137,7 @@ fn the_lab_hears_lines_and_can_stop_it() {
     let record = read_record(&out).unwrap();
     assert_eq!(record.train_logs[0].losses.len(), 1, "what was not logged yet is");
     assert!(record.notes.iter().any(|n| n == "The training was stopped after step 1 of 8."), "{:?}", record.notes);
-    // And it goes on from there, in a lab that was not asked to stop.
+    // The training goes on from there, in a lab that was not asked to stop.
     let rest = self::lab().train(recipe(), &digits).resume(&kept).log_every(1).run().unwrap();
     let course = rest.log().course.as_deref().unwrap();
     assert_eq!((course.first_step, course.steps, rest.log().losses[0].step), (1, 8, Some(2)));
@@ -211,7 +211,7 @@ fn a_training_in_fp16_has_its_loss_scale_and_the_steps_that_were_skipped() {
         assert_eq!(pair[1].value, pair[0].value / 2.0);
         assert!(course.skipped_steps.contains(&(pair[1].step - 1)), "{pair:?}");
     }
-    // Steps that were skipped have no norm.
+    // Skipped steps have no norm.
     assert_eq!(course.gradient_norms.len() as u64, course.steps - course.skipped_total);
     assert!(course.gradient_norms.iter().all(|p| p.value.is_finite() && p.value > 0.0));
     let (allocated, reserved) = (course.peak_allocated_bytes.unwrap(), course.peak_reserved_bytes.unwrap());

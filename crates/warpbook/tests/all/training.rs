@@ -1,4 +1,4 @@
-//! Training as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of training as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use std::time::Instant;
 use warpbook::charts::{self, Quantity};
@@ -12,11 +12,11 @@ fn lab(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.2, warmup: 1, ..Bench::default() })
 }
 
-fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
-/// Debug builds multiply matrices slowly.
+/// Debug builds multiply matrices slowly, so the experiment is small.
 fn small() -> Training {
     if cfg!(debug_assertions) { Training::quick().batches([32]).steps(3) } else { Training::quick() }
 }
@@ -26,12 +26,12 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     let clock = Instant::now();
     let run = lab("cpu").run(&small()).unwrap();
     println!("{:.1} s", clock.elapsed().as_secs_f64());
-    let cpu = of(&run, "cpu_all_threads");
+    let cpu = measurement(&run, "cpu_all_threads");
     assert!(cpu.is_valid(), "{:?} {:?}", cpu.outcome, cpu.check);
     assert!(cpu.items_per_s().is_some_and(|rate| rate > 1.0) && cpu.flops_per_s().is_some());
     assert!(cpu.check.as_ref().unwrap().reference.contains("made before"));
     for way in ways() {
-        match &of(&run, way.id).outcome {
+        match &measurement(&run, way.id).outcome {
             Outcome::Skipped { why } => assert!(why.contains("needs a GPU"), "{}: {why}", way.id),
             other => panic!("{}: {other:?}", way.id),
         }
@@ -51,7 +51,7 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
         assert!(rung.kernels().iter().all(|k| run.sources.contains_key(&*k.file)), "{}", rung.id);
     }
 
-    // Its losses on a test set are no numbers, which equal nothing; written, they do.
+    // The losses on a test set are NaN, which equals nothing; as JSON they can be compared.
     let json = run.to_json().unwrap();
     assert_eq!(Run::from_json(json.as_bytes()).unwrap().to_json().unwrap(), json);
 
@@ -64,7 +64,7 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     assert!(run.text().contains("cpu_all_threads") && run.train_logs[0].text().contains("step"));
 }
 
-/// What is different on a GPU is only where it runs: the same problem with a seed has the same losses.
+/// A problem with a seed has the same losses every time; on a GPU only the device differs.
 #[test]
 fn a_seed_gives_the_same_losses() {
     let losses = |seed: u64| {
@@ -184,7 +184,7 @@ fn every_way_is_right_on_a_gpu() {
     assert_eq!(run.measurements.len(), 3 * (ways().len() + 1));
     for m in &run.measurements {
         let needs = &run.rung(&m.rung).unwrap().requires;
-        // A library is not there, or has nothing to do.
+        // A library is missing, or has nothing to do.
         let recipe =
             if m.problem.text("network") == Some("amp-recipe") { Recipe::amp_recipe() } else { Recipe::mnist() };
         let way = ways().into_iter().find(|w| w.id == m.rung);
@@ -205,7 +205,7 @@ fn every_way_is_right_on_a_gpu() {
         assert_eq!(m.kernels.len() > 3, is_ours, "{}", m.rung);
     }
     // Each training is counted without the memory of those before it.
-    let peak = |rung: &str| of(&run, rung).peak_bytes;
+    let peak = |rung: &str| measurement(&run, rung).peak_bytes;
     assert!(peak("08_graph_bf16").zip(peak("01_direct")).is_none_or(|(last, first)| last < 2 * first));
     assert!(charts::draw().loss_curve(&run, &run.problems[0]).unwrap().table.headers.len() > 2);
 }

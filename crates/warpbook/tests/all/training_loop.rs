@@ -1,4 +1,4 @@
-//! The training loop as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of the training loop as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use warpbook::charts::{self, Quantity};
 use warpbook::device::{Bench, testing};
@@ -14,7 +14,7 @@ fn lab(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 2, budget_s: 0.001, warmup: 1, ..Bench::default() })
 }
 
-fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
@@ -26,7 +26,7 @@ fn small() -> TrainingLoop {
 #[test]
 fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     let run = lab("cpu").run(&small()).unwrap();
-    let cpu = of(&run, "cpu_all_threads");
+    let cpu = measurement(&run, "cpu_all_threads");
     assert!(cpu.is_valid(), "{:?} {:?}", cpu.outcome, cpu.check);
     // One training takes longer than the budget, so it is the only sample.
     assert_eq!((cpu.samples_us.len(), cpu.test.len(), cpu.test[0].of), (1, 1, 144));
@@ -34,7 +34,7 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     let check = cpu.check.as_ref().unwrap();
     assert_eq!((check.reference.as_str(), check.tolerance), ("a mean accuracy of 20 % or more", 0.0));
     for way in WAYS {
-        match &of(&run, way).outcome {
+        match &measurement(&run, way).outcome {
             Outcome::Skipped { why } => assert!(why.contains("needs a GPU"), "{way}: {why}"),
             other => panic!("{way}: {other:?}"),
         }
@@ -45,7 +45,7 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     assert_eq!(problem.label, "MNIST CNN, 4 epochs, 2 workers, batch 32, synthetic digits");
     assert_eq!((problem.items, problem.count("images"), problem.real("accuracy")), (Some(576), Some(144), Some(20.0)));
     assert!(run.notes.iter().any(|n| n.contains("MNIST, whose files were not used")), "{:?}", run.notes);
-    // A loss for each epoch, which falls.
+    // There is a loss for each epoch, and it falls.
     let losses: Vec<f64> = run.train_logs[0].losses.iter().map(|p| p.loss).collect();
     assert!(losses.len() == 4 && losses[3] < losses[0], "{losses:?}");
     assert!(run.train_logs[0].test_loss.is_finite());
@@ -72,8 +72,8 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
 fn short_trainings_are_made_again_from_the_same_weights() {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench { samples: 2, budget_s: 600.0, ..Bench::default() });
     let run = lab.run(&small().epochs(1).rungs(["cpu_all_threads"])).unwrap();
-    let cpu = of(&run, "cpu_all_threads");
-    // The first one warms up. The same seed gives the same bits.
+    let cpu = measurement(&run, "cpu_all_threads");
+    // The first training warms up. A seed gives the same bits every time.
     assert_eq!((cpu.samples_us.len(), cpu.test.len()), (2, 2), "{cpu:?}");
     assert_eq!(cpu.test[0], cpu.test[1]);
     assert_eq!(run.train_logs[0].losses.len(), 1);
@@ -82,7 +82,7 @@ fn short_trainings_are_made_again_from_the_same_weights() {
 #[test]
 fn an_accuracy_that_is_missed_fails_the_rung() {
     let run = lab("cpu").run(&small().epochs(1).images(32).to(100.0).rungs(["cpu_all_threads"])).unwrap();
-    match &of(&run, "cpu_all_threads").outcome {
+    match &measurement(&run, "cpu_all_threads").outcome {
         Outcome::Failed { error } => assert!(error.contains("after 1 step, fewer than the 100 % of --to"), "{error}"),
         other => panic!("{other:?}"),
     }
@@ -91,7 +91,7 @@ fn an_accuracy_that_is_missed_fails_the_rung() {
 #[test]
 fn what_has_to_be_right_depends_on_the_steps() {
     let target = |e: TrainingLoop| e.problems()[0].real("accuracy");
-    // 118 steps an epoch.
+    // An epoch has 118 steps.
     assert_eq!(target(TrainingLoop::new().synthetic()), Some(98.0));
     assert_eq!(target(TrainingLoop::new().synthetic().epochs(1)), Some(90.0));
     assert_eq!(target(TrainingLoop::quick()), Some(20.0));
@@ -162,11 +162,11 @@ fn the_cpu_leaves_out_what_would_take_too_long() {
     assert_eq!(quick.obstacle(&lab, &Experiment::rungs(&quick)[0], &quick.problems()[0], &empty), None);
 }
 
-/// A record with rows of Warpbook's GPU rungs and PyTorch's, as `warpbook merge` leaves it.
+/// The record has rows of Warpbook's GPU rungs and PyTorch's, as `warpbook merge` leaves it.
 #[test]
 fn rows_of_both_are_read_from_a_record() {
     let mut run = lab("cpu").run(&small()).unwrap();
-    let measured = of(&run, "cpu_all_threads").clone();
+    let measured = measurement(&run, "cpu_all_threads").clone();
     for m in &mut run.measurements {
         if let Some(at) = WAYS.iter().position(|way| *way == m.rung) {
             *m = Measurement { rung: m.rung.clone(), peak_bytes: Some(1 << 20), ..measured.clone() };
@@ -175,19 +175,19 @@ fn rows_of_both_are_read_from_a_record() {
     }
     let mut theirs = run.rung("loader_fp32").unwrap().clone();
     (theirs.id, theirs.runner) = ("torch_loader_fp32".into(), Runner::External("PyTorch 2.11.0".into()));
-    let mut row = of(&run, "loader_fp32").clone();
+    let mut row = measurement(&run, "loader_fp32").clone();
     row.rung = "torch_loader_fp32".into();
     run.rungs.push(theirs);
     run.measurements.push(row);
     let ours = recorded_loops(&run);
     let (first, last) = (ours.first().unwrap(), ours.last().unwrap());
-    // One feed after the other: the CPU's and the resident ones first.
+    // Feeds come one after the other: the CPU's and the resident ones first.
     assert_eq!((ours.len(), first.feed, first.peak_bytes), (7, Feed::Resident, None));
     assert_eq!((last.feed, last.seconds, last.peak_bytes), (Feed::LoaderAndLosses, 4.0, Some(1 << 20)));
     let theirs = recorded_pytorch_loops(&run).unwrap();
     assert_eq!((theirs.torch.as_str(), theirs.epochs, theirs.loops.len()), ("2.11.0", 4, 1));
     assert_eq!((theirs.loops[0].feed, theirs.loops[0].seconds, theirs.loops[0].steps), (Feed::Loader, 2.0, 20));
-    // Rows that failed are no loops.
+    // Failed rows are not loops.
     run.measurements.iter_mut().for_each(|m| m.check.as_mut().unwrap().passed = false);
     assert!(recorded_loops(&run).is_empty() && recorded_pytorch_loops(&run).is_none());
 }
@@ -215,7 +215,7 @@ fn a_gpu_is_fed_in_every_way_and_learns_the_same() {
         assert!(of_feed[0] == of_feed[1] && of_feed[1] == of_feed[2], "{of_feed:?}");
     }
     // Images on the GPU are counted.
-    let peak = |rung: &str| of(&run, rung).peak_bytes.unwrap();
+    let peak = |rung: &str| measurement(&run, rung).peak_bytes.unwrap();
     assert!(peak("resident_fp32") > peak("loader_fp32"), "{} {}", peak("resident_fp32"), peak("loader_fp32"));
-    assert_eq!(recorded_loops(&run).len(), WAYS.len(), "the CPU's is none of a GPU");
+    assert_eq!(recorded_loops(&run).len(), WAYS.len(), "the CPU's loop is not a GPU's");
 }

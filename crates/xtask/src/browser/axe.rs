@@ -1,4 +1,4 @@
-//! Every view through axe-core, the rules that screen readers' users need.
+//! Check of every view by axe-core, whose rules help users of screen readers.
 
 use super::{READY, SOON, Stage, scheme, window};
 use crate::drivers::webdriver::Browser;
@@ -9,18 +9,18 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::time::Duration;
 
-/// The package, with the hash that npm's registry has of it.
+/// Package with its hash in npm's registry.
 const AXE: npm::Package = npm::Package {
     name: "axe-core",
     version: "4.14.1",
     integrity: "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
 };
-/// Script that returns what axe-core finds on the page, a line each: the rule, what it asks for, and the first elements that break it.
+/// Script that returns the findings of axe-core on the page, a line each: the rule, its requirement, and the first elements that break it.
 const FINDINGS: &str = "
     return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) =>
         `${v.id} (${v.help}) ` + v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 160)} [${n.any.concat(n.all, n.none).map((c) => c.message).join(' ').slice(0, 200)}]`).join(' | ')));";
 
-/// axe-core's script; `None`, with the reason said, where npm cannot bring it.
+/// Returns axe-core's script, or the reason why npm cannot load it.
 pub fn script(w: &Workspace) -> Result<std::result::Result<String, String>> {
     Ok(match npm::ensure(w, &AXE)? {
         Ok(folder) => Ok(fs::read_to_string(folder.join("axe.min.js")).context("axe-core has no axe.min.js")?),
@@ -28,10 +28,10 @@ pub fn script(w: &Workspace) -> Result<std::result::Result<String, String>> {
     })
 }
 
-/// Something that is done on a page once it is open, as JavaScript, and what it leads to.
+/// Step on an open page: its action, and the condition that it leads to, both in JavaScript.
 type Step = (&'static str, &'static str);
 
-/// The views: a name, the query of its address, steps to it.
+/// Views: a name, the query of the address, and the steps.
 const VIEWS: &[(&str, &str, &[Step])] = &[
     ("all records", "", &[]),
     ("pasting", "", &[("document.querySelector('.paste summary').click();", "document.getElementById('paste')")]),
@@ -73,7 +73,7 @@ const VIEWS: &[(&str, &str, &[Step])] = &[
     ("a record that cannot be read", "src=test/half.json", &[]),
 ];
 
-/// Both widths in both themes.
+/// Checks all views at both widths and in both themes.
 pub fn check(browser: &Browser, stage: &Stage) -> Result<()> {
     let mut found: Vec<String> = Vec::new();
     for (name, query, steps) in VIEWS {
@@ -92,7 +92,7 @@ pub fn check(browser: &Browser, stage: &Stage) -> Result<()> {
             browser.wait_until(name, then, SOON)?;
         }
         browser.eval(&stage.axe)?;
-        // Colours on their way from one theme to the other are no findings.
+        // Colours in transition between themes would be false findings.
         browser.eval(
             "document.head.append(Object.assign(document.createElement('style'), \
              { textContent: '* { transition: none !important; animation: none !important; }' }));",

@@ -12,7 +12,7 @@ pub(super) fn runs_nothing(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}?src=test/hostile.json", stage.page))?;
     let shown = browser.eval("return document.body.innerText.includes('__pwned');")?;
     ensure!(shown == json!(true), "the record's text is not shown, so nothing is proven");
-    // What was smuggled in would run when it is loaded, which takes a moment.
+    // Injected code would run once it is loaded, which takes a moment.
     std::thread::sleep(Duration::from_millis(500));
     let ran = browser.eval("return window.__pwned !== undefined;")?;
     ensure!(ran == json!(false), "text of a record ran as a script");
@@ -24,15 +24,15 @@ pub(super) fn runs_nothing(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The record with markup in every text that a record may hold freely: the longest change that is still a record, and that a reader
-/// sees. It is made from the current format, where all of these texts are the record's.
+/// Returns the record with markup in every text that may be chosen freely: as much as leaves it a record that a reader sees. It is made from the current
+/// format, in which all of these texts are the record's.
 pub(super) fn record(run: &Run) -> Result<String> {
     let original: Value = serde_json::from_str(&run.to_json()?)?;
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     each_text(&original, &mut String::new(), &mut |kind, text| {
         texts.entry(kind.to_owned()).or_default().insert(text.to_owned());
     });
-    // A text that names one of few choices cannot be changed, or is read as an unknown one; which do is the record's to say.
+    // A text that names one of few choices cannot be changed, or is read as an unknown one; reading the record shows which can.
     let survive = |kinds: &BTreeSet<&str>| -> Result<bool> {
         let text = changed(&original, &mut String::new(), &|k| kinds.contains(k)).to_string();
         let Ok(read) = Run::from_json(text.as_bytes()) else { return Ok(false) };
@@ -48,7 +48,7 @@ pub(super) fn record(run: &Run) -> Result<String> {
             kept.insert(kind);
         }
     }
-    // An id and what refers to it can only be changed together.
+    // An id and its references can only be changed together.
     for (kind, values) in &texts {
         let equal = |other: &&String| !kept.contains(other.as_str()) && !texts[*other].is_disjoint(values);
         let together: BTreeSet<&str> = texts.keys().filter(equal).map(String::as_str).collect();
@@ -64,7 +64,7 @@ pub(super) fn record(run: &Run) -> Result<String> {
     }
 }
 
-/// Calls `f` with the kind of each text, its path without the numbers, as `.rungs[].title`, and the text.
+/// Calls `f` with each text and its kind, which is its path without the numbers, such as `.rungs[].title`.
 fn each_text(value: &Value, path: &mut String, f: &mut impl FnMut(&str, &str)) {
     let length = path.len();
     match value {
@@ -86,11 +86,11 @@ fn each_text(value: &Value, path: &mut String, f: &mut impl FnMut(&str, &str)) {
     path.truncate(length);
 }
 
-/// The value with markup in front of each text of a kind that `which` names.
+/// Returns the value with markup in front of each text whose kind is `which`.
 fn changed(value: &Value, path: &mut String, which: &impl Fn(&str) -> bool) -> Value {
     let length = path.len();
     let new = match value {
-        // The same change everywhere: an id and what refers to it stay equal.
+        // All texts change alike, so that an id and its references stay equal.
         Value::String(text) if which(path) => Value::String(format!("{HOSTILE}{text}")),
         Value::Array(items) => {
             path.push_str("[]");

@@ -1,12 +1,12 @@
-//! A page that its reader leaves while it works.
+//! Tests with a page that its reader leaves while it works.
 
 use super::{Stage, no_errors, open_ready};
 use crate::drivers::webdriver::Browser;
 use anyhow::Result;
 use std::time::Duration;
 
-/// While it is left, the page has its module call a function that takes six seconds, and a callback that enters the module again is due. Firefox
-/// ends the function, since it ends the process of a page that is gone.
+/// Script by which the page, while its reader leaves it, makes its module call a function that takes six seconds, with a callback due that enters the module
+/// again. Firefox ends the function, since it ends the process of a page that is gone.
 const WORK: &str = "addEventListener('pagehide', () => {
     document.querySelector = () => {
         delete document.querySelector;
@@ -18,7 +18,7 @@ const WORK: &str = "addEventListener('pagehide', () => {
     dispatchEvent(new Event('resize'));
 });";
 
-/// A callback that comes after the browser has ended a run of the module half-way enters it no more.
+/// Checks that a callback does not enter the module after the browser has ended a run of it half-way.
 pub fn while_it_works(browser: &Browser, stage: &Stage) -> Result<()> {
     for _ in 0..2 {
         open_ready(browser, &stage.record)?;
@@ -29,7 +29,7 @@ pub fn while_it_works(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Left again and again while it begins, the page reports no error.
+/// Checks that the page reports no error if its reader leaves it again and again while it begins.
 pub fn while_it_begins(browser: &Browser, stage: &Stage) -> Result<()> {
     for i in 0..30 {
         browser.open("about:blank")?;

@@ -1,4 +1,4 @@
-//! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
+//! Checks of the viewer in a real browser: what a reader sees, and that a hostile record can do nothing.
 
 mod axe;
 mod hostile;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Check of the page; it gets a fresh state of the browser each time.
 type Check = fn(&Browser, &Stage) -> Result<()>;
 
-/// The checks by name, in the order they run.
+/// Checks by name, in the order in which they run.
 const CHECKS: &[(&str, Check)] = &[
     ("the page shows all records", shows_all_records),
     ("a fresh record is shown next to the published one", views::beside::shown),
@@ -88,46 +88,47 @@ const CHECKS: &[(&str, Check)] = &[
     ("a ladder has a tick a decade, and tells of L2 where kernels are timed", views::looks::ladders),
     ("long tables are folded and searched", views::looks::tables),
     ("an X-ray has ticks and whole headings", views::looks::xrays),
-    ("a card of the guide says its pair and the reason", views::looks::guide_cards),
+    ("a row of the guide says its pair and the reason", views::looks::guide_cards),
+    ("first screens show the result", views::looks::first_screens),
     ("a report is printed without cuts", views::looks::printed_report),
     ("a board fills a projector", views::looks::projected_board),
     (FORCED, views::looks::forced_colours),
     ("what is shared of a class opens on its board", passing::shared_class),
     (TIMELINE, views::plots::timeline),
     (SPEED, speed::measured),
-    // It looks at each text that is drawn from here on.
+    // This check looks at each text that is drawn from here on.
     (NAMES, views::looks::timelines),
     (AXE, axe::check),
 ];
-/// The check that measures.
+/// Name of the check that measures waiting times.
 const SPEED: &str = "what a reader waits for";
-/// It opens each part of each record at several widths.
+/// Name of the check that opens each part of each record at several widths.
 const WIDTHS: &str = "no part of a record is wider than the window";
-/// The check that needs axe-core.
+/// Name of the check that needs axe-core.
 const AXE: &str = "axe-core finds nothing on any view";
 
-/// The checks that Firefox does not run: rules and figures from one browser are enough, and a script cannot paste into Firefox; without a GPU it
-/// draws the long timeline at 12 frames a second. Only Chromium emulates forced colours.
+/// Checks that Firefox does not run: rules and figures from one browser are enough, and a script cannot paste into Firefox; without a GPU it draws the long
+/// timeline at 12 frames a second. Only Chromium emulates forced colours.
 const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, FORCED, "pasted text opens"];
 const FORCED: &str = "where the system sets the colours, one tab is marked";
-/// This check sees what a page draws through a script that runs before the page's own, which Firefox does not offer.
+/// Name of a check that sees what a page draws through a script that runs before the page's own, which Firefox does not offer.
 const NAMES: &str = "a timeline's names are whole";
 const TIMELINE: &str = "a timeline of 100,000 spans moves, and goes to Perfetto";
 
-/// The checks that Chromium runs while nothing else does.
+/// Checks that Chromium runs while nothing else runs.
 const MEASURED: &[&str] = &[SPEED, TIMELINE];
 
-/// The time that a page may take to get ready.
+/// Time limit for a page to get ready.
 const READY: Duration = Duration::from_secs(30);
 /// Time limit for the page's answer to a press.
 const SOON: Duration = Duration::from_secs(10);
-/// The messages that the page shows, as JavaScript.
+/// Messages that the page shows, as JavaScript.
 const ALERTS: &str = "[...document.querySelectorAll('[role=alert]')].filter((e) => e.checkVisibility()) \
     .map((e) => e.textContent.trim()).filter((t) => t)";
 const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\"window.__pwned=1\">\
     <svg onload=\"window.__pwned=1\"></svg><a href=\"javascript:window.__pwned=1\">a</a>";
 
-/// The pages and files that the checks open.
+/// Pages and files that the checks open.
 #[derive(Clone)]
 pub struct Stage {
     /// Address of the page, in a folder below the site's root; ends with a slash.
@@ -138,24 +139,24 @@ pub struct Stage {
     file: String,
     /// Folder for screenshots, and for files that a check writes.
     shots: PathBuf,
-    /// A port that no other browser's checks use.
+    /// Port that no other browser's checks use.
     port: u16,
-    /// The folder of the page on disk.
+    /// Folder of the page on disk.
     folder: PathBuf,
-    /// The hostile record.
+    /// Text of the hostile record.
     hostile: String,
-    /// The `warpbook` program.
+    /// Path of the `warpbook` program.
     program: PathBuf,
-    /// axe-core's script; empty where it is not to be had.
+    /// Script of axe-core; empty if it cannot be loaded.
     axe: String,
 }
 
-/// The step of `cargo xtask test`: drives the viewer in `dist`.
+/// Runs the step of `cargo xtask test`: drives the viewer in `dist`.
 pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     let records = publish::records(w)?;
     let Some(record) = records.first() else { bail!("data/results holds no record that the page could show") };
     let root = w.target.join("xtask/site");
-    // A path of several folders: the page must work from any.
+    // The path has several folders: the page must work from any.
     replace_dir(&root, |root| {
         let folder = root.join("any/sub path");
         for file in files_below(dist, &[])? {
@@ -196,11 +197,11 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     let has_rules = rules.is_ok();
     let chromium = Browser::chromium(w)?;
     let mut log = log_file(&w.log("browser"))?;
-    // The measured checks have the machine to themselves; then both browsers work at once.
+    // The measuring checks have the machine to themselves; then both browsers work at once.
     let measured = chosen(|name| MEASURED.contains(&name));
     drive(&chromium, &site.url(), &stage, measured, "", &mut report, &mut log)?;
     let others = chosen(|name| !MEASURED.contains(&name)).filter(|(name, _)| has_rules || *name != AXE);
-    // Firefox's screenshots and files lie next to the others.
+    // Firefox's screenshots and files are in a folder next to the others.
     let other = Stage { shots: stage.shots.join("firefox"), port: stage.port + 1, ..stage.clone() };
     let in_firefox = || -> Result<Report> {
         let (mut report, mut log) = (Report::default(), log_file(&w.log("browser-firefox"))?);
@@ -219,7 +220,7 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs checks in a browser; `WARPBOOK_VIEWER_CHECK` in the environment names a part of the names of those that are wanted.
+/// Runs checks in a browser; `WARPBOOK_VIEWER_CHECK` in the environment selects checks by a part of their names.
 fn drive<'a>(
     browser: &Browser,
     site: &str,
@@ -252,7 +253,7 @@ fn drive<'a>(
     Ok(())
 }
 
-/// The state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.
+/// Restores the state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.
 fn reset(browser: &Browser, site: &str) -> Result<()> {
     window(browser, 1280, 900, false)?;
     scheme(browser, "light")?;
@@ -269,12 +270,12 @@ fn scheme(browser: &Browser, name: &str) -> Result<()> {
     media(browser, "", name)
 }
 
-/// On "print" or, of an empty text, the screen, with a colour scheme that the reader prefers.
+/// Shows the page on "print" or, if `medium` is empty, on the screen, with a colour scheme that the reader prefers.
 fn media(browser: &Browser, medium: &str, scheme: &str) -> Result<()> {
     browser.media(medium, scheme)
 }
 
-/// The page is no wider than the window.
+/// Checks that the page is no wider than the window.
 fn fits(browser: &Browser, what: &str, width: u32) -> Result<()> {
     let wide = browser.eval("return document.documentElement.scrollWidth;")?;
     ensure!(wide.as_f64().is_some_and(|w| w <= f64::from(width) + 1.0), "{what} is {wide} px wide at {width} px");
@@ -298,7 +299,7 @@ fn no_errors(browser: &Browser) -> Result<()> {
     Ok(())
 }
 
-/// On a desk and on a phone: what each record says first, a search, and the way in and back.
+/// Checks on a desk and on a phone the first words of each record, a search, and the way in and back.
 fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -318,10 +319,10 @@ fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The winner, what it is held against, its bound and its check are on the first screen.
+/// Checks that the result, in a sentence and (if there is room) in figures, is on the first screen.
 fn first_screen(browser: &Browser) -> Result<()> {
     let below = browser.eval(
-        "return [...document.querySelectorAll('.tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
+        "return [...document.querySelectorAll('.headline > p, .tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
             .map((e) => e.textContent);",
     )?;
     ensure!(below == json!([]), "below the first screen are {below}");
@@ -358,7 +359,7 @@ fn dark(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.screenshot(&stage.shots.join("page-dark.png"))
 }
 
-/// Mean of the background's red, green and blue, 0 to 1. A canvas turns any CSS colour into those.
+/// Returns the mean of the background's red, green and blue, 0 to 1. A canvas converts any CSS colour into these.
 fn lightness(browser: &Browser) -> Result<f64> {
     let script = "
         const seen = (e) => getComputedStyle(e).backgroundColor;
@@ -395,7 +396,7 @@ fn malformed(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The browser itself reports the missing file on the console, which is not a fault of the page.
+/// Checks a record that is missing. The browser itself reports the missing file on the console, which is not a fault of the page.
 fn missing(browser: &Browser, stage: &Stage) -> Result<()> {
     alerts(browser, &format!("{}?src=test/none.json", stage.page))?;
     let errors = browser.console_errors()?;
@@ -430,7 +431,7 @@ fn asks_about_other_sites(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.eval("document.querySelectorAll('.ask button')[1].click();")?;
     browser.wait_until("no question", "!document.querySelector('.ask') && !location.search.includes('src')", SOON)?;
     ensure!(browser.eval(&format!("return {asked};"))? == json!(false), "it was fetched although the reader refused");
-    // The page's own site, spelled out, is not another.
+    // The page's own site, spelled out, counts as the same site.
     open_ready(browser, &format!("{0}?src={0}test/good.json", stage.page))?;
     browser.wait_until("the record", "document.querySelector('#panel')", SOON)
 }
@@ -523,7 +524,7 @@ fn compared(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Drops a changed copy of a record, and compares it with one of the list by its place there.
+/// Drops a changed copy of a record, and compares it with the record at `place` in the list.
 fn compare_with_dropped(browser: &Browser, record: &str, place: i32) -> Result<()> {
     drop_file(browser, record, None)?;
     browser.wait_until("a second record", "document.querySelector('h1').textContent === 'Dropped here'", SOON)?;

@@ -1,5 +1,5 @@
-//! Records into the page and out of it: pasted text, what the browser keeps, links that carry a record, pictures, the report, a file to pass on, and
-//! a page that follows its files.
+//! Checks of records that go into the page and out of it: pasted text, records in the browser's storage, links that carry a record, pictures, the report, a
+//! file to pass on, and a page that follows its files.
 
 use super::views::marks;
 use super::{ALERTS, SOON, Stage, alerts, drop_file, fits, media, no_errors, open_ready, window};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Keeps what the page copies and saves, instead of the clipboard and the disk.
+/// Script that keeps the page's copies and saved files instead of the clipboard and the disk.
 const INTERCEPT: &str = "
     window.__copied = null; window.__saved = [];
     navigator.clipboard.writeText = (text) => { window.__copied = text; return Promise.resolve(); };
@@ -37,7 +37,7 @@ fn press_text(browser: &Browser, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Onto the page, and into the field.
+/// Pastes records onto the page, and into the field.
 pub fn pasted(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let paste = |text: &str| {
@@ -77,7 +77,7 @@ pub fn pasted(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// After a reload what was opened is there, also by its link; forgotten it is gone, also after a reload.
+/// Checks that a record that was opened is there after a reload, also by its link, and that one that was forgotten stays gone.
 pub fn kept(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     drop_file(browser, "good", None)?;
@@ -104,7 +104,7 @@ pub fn kept(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The menu, by keyboard, on a desk and on a phone.
+/// Checks the menu by keyboard, on a desk and on a phone.
 pub fn menu(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -128,7 +128,7 @@ pub fn menu(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The record of the page as a link, opened where nothing else of it is known.
+/// Checks that the page's record as a link opens in a browser that knows nothing else of it.
 pub fn carried_by_a_link(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     browser.eval(INTERCEPT)?;
@@ -166,7 +166,7 @@ fn open_after(browser: &Browser, url: &str, selector: &str) -> Result<()> {
     browser.wait_until(selector, &format!("document.querySelector({})", json!(selector)), super::READY)
 }
 
-/// Links that are broken, hostile or far too long when they are unpacked.
+/// Checks links that are broken, hostile or far too long when they are unpacked.
 pub fn hostile_links(browser: &Browser, stage: &Stage) -> Result<()> {
     for fragment in ["#record=%", "#record=AAAA", "#record=q1YqSy0qzszPU7JSMlTSUSpJLS4BAA"] {
         browser.open("about:blank")?;
@@ -307,7 +307,7 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.console_errors().map(drop)
 }
 
-/// A shared class opens on its board, and its cards say whose they are.
+/// Checks that a shared class opens on its board, and that its cards name their authors.
 pub fn shared_class(browser: &Browser, stage: &Stage) -> Result<()> {
     let out = stage.folder.join("class.html");
     let shared = warpbook(stage).args(["share", "--out"]).arg(&out).arg(stage.folder.join("test/class")).output()?;
@@ -328,7 +328,7 @@ fn warpbook(stage: &Stage) -> std::process::Command {
     program
 }
 
-/// A page that the program serves shows a record anew that is written anew, where the reader is.
+/// Checks that a page served by the program shows a rewritten record again, with the reader at the same place.
 pub fn follows_files(browser: &Browser, stage: &Stage) -> Result<()> {
     let (file, later) = (stage.shots.join("live.json"), stage.shots.join("later.json"));
     let record: Value = serde_json::from_slice(&fs::read(stage.folder.join("test/softmax.json"))?)?;

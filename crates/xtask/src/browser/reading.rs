@@ -1,5 +1,5 @@
-//! Checks of where a reader lands: at the top of what was opened, with the focus on its heading; of how a comparison begins; and of links that name
-//! what does not exist.
+//! Checks that a reader lands at the top of an opened part, with the focus on its heading; that a comparison begins at something to compare; and that unknown
+//! names in links are reported.
 
 use super::views::marks::press;
 use super::{ALERTS, READY, SOON, Stage, alerts, drop_file, no_errors, open_ready, window};
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The heading is in sight and has the focus.
+/// Condition that the heading is in sight and has the focus, as JavaScript.
 const AT_HEADING: &str = "((h) => h && document.activeElement === h && h.getBoundingClientRect().top >= 0 && \
     h.getBoundingClientRect().bottom <= innerHeight)(document.querySelector('h1'))";
 
@@ -16,15 +16,15 @@ fn heading(text: &str) -> String {
     format!("document.querySelector('h1')?.textContent === {}", json!(text))
 }
 
-/// Cards from the first to the last, by keyboard; then the list at the side; then board, report and comparison.
+/// Opens cards from the first to the last by keyboard; then the list at the side; then board, report and comparison.
 pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
-        let last = "document.querySelectorAll('.card .open').length - 1";
+        let last = "document.querySelectorAll('.open').length - 1";
         for place in ["0", "9", last] {
             open_ready(browser, &stage.page)?;
             browser.eval(&format!(
-                "const card = document.querySelectorAll('.card .open')[{place}]; card.scrollIntoView({{ block: 'center' }}); card.focus();"
+                "const card = document.querySelectorAll('.open')[{place}]; card.scrollIntoView({{ block: 'center' }}); card.focus();"
             ))?;
             press(browser, "Enter", 13)?;
             browser.wait_until("the record", "document.querySelector('[role=tab]')", SOON)?;
@@ -51,14 +51,14 @@ pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A single ticked box changes nothing; two compare the records that were ticked, and the page shows no part of any other record.
+/// Checks that a single ticked box changes nothing, that two compare the ticked records, and that the page shows no part of any other record.
 pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let tick =
         |place: i32| browser.eval(&format!("[...document.querySelectorAll('.card .tick input')].at({place}).click();"));
     tick(3)?;
     std::thread::sleep(Duration::from_millis(400));
-    let stays = browser.eval("return [document.querySelectorAll('.card').length > 9, document.querySelectorAll('.card .tick input')[3].checked, !!document.querySelector('[role=tab]')];")?;
+    let stays = browser.eval("return [document.querySelectorAll('.open').length > 9, document.querySelectorAll('.card .tick input')[3].checked, !!document.querySelector('[role=tab]')];")?;
     ensure!(stays == json!([true, true, false]), "one tick leads to {stays}");
     let titles = browser.eval("return [3, 4].map((i) => document.querySelectorAll('.card .open')[i].title);")?;
     tick(4)?;
@@ -73,7 +73,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     for name in named {
         ensure!(seen[1].to_string().contains(name), "{name} was ticked, and compared are {}", seen[1]);
     }
-    // Back to a record, and to the comparison by the way that is offered there.
+    // The check goes back to a record, and returns to the comparison by the link that is offered there.
     browser.eval("document.querySelector('.records .select').click();")?;
     browser.wait_until(
         "a record",
@@ -85,7 +85,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// While the reader is asked about a record, no other one is shown.
+/// Checks that no other record is shown while the reader is asked about one.
 pub fn only_the_question(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.open(&format!("{}?src=https://records.invalid/x.json", stage.page))?;
     browser.wait_until("the question", "document.querySelector('.ask')", READY)?;
@@ -99,7 +99,7 @@ pub fn only_the_question(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Each name in a link that does not exist is reported once.
+/// Checks that each unknown name in a link is reported once.
 pub fn names_in_vain(browser: &Browser, stage: &Stage) -> Result<()> {
     let record = stage.record.split('=').next_back().unwrap_or_default();
     let links = [
@@ -115,7 +115,7 @@ pub fn names_in_vain(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(count == named.len(), "{query} is answered {said}");
         ensure!(named.iter().all(|n| said.to_string().contains(n)), "{query} is answered {said}");
     }
-    // A link may name a problem of its record that the next record does not have: that is no fault of the link.
+    // A link may name a problem that only its own record has: that is no fault of the link.
     open_ready(browser, &stage.record)?;
     browser.eval(
         "const s = document.getElementById('problem'); s.selectedIndex = s.selectedIndex ? 0 : 1;
@@ -162,7 +162,7 @@ fn compare_with(browser: &Browser, file: &str) -> Result<()> {
     browser.wait_until("its verdict", "document.querySelector('.verdict p')", SOON)
 }
 
-/// The problem that a comparison opens at has something to compare, and its verdict says whose rungs moved, which, and by how much.
+/// Checks that a comparison opens at a problem with something to compare, and that its verdict names the rungs that moved, whose they are, and by how much.
 pub fn comparisons(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let change = "for (const m of record.measurements)
@@ -186,7 +186,7 @@ pub fn comparisons(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A title of any length and in any direction is shown as a short line; what a browser does not keep is not said to be kept.
+/// Checks that a title of any length and in any direction is shown as a short line, and that the page does not claim to keep a record that it does not keep.
 pub fn titles_and_what_is_kept(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_ready(browser, &stage.page)?;
@@ -222,7 +222,7 @@ pub fn titles_and_what_is_kept(browser: &Browser, stage: &Stage) -> Result<()> {
         says.contains("1 record from your disk for this visit only") && !says.contains("keeps"),
         "next to that it says {says}"
     );
-    // One that is kept is "it".
+    // A kept record is called "it".
     open_ready(browser, &stage.page)?;
     drop_file(browser, "good", None)?;
     browser.wait_until(

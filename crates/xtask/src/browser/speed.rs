@@ -7,11 +7,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// A record of so many bytes is large.
+/// Size of a large record, in bytes.
 const LARGE: usize = 10_000_000;
 /// Size of one of a class's records, in bytes.
 const OF_A_CLASS: usize = 600_000;
-/// Remembers when the first chart was there, in milliseconds since the page was asked for.
+/// Script that notes the time of the first chart, in milliseconds since the page was requested.
 const WATCH: &str = "
     new MutationObserver((_, watch) => {
         if (!document.querySelector('#panel svg')) return;
@@ -19,7 +19,7 @@ const WATCH: &str = "
         requestAnimationFrame(() => setTimeout(() => { window.__chart = performance.now(); }));
     }).observe(document, { childList: true, subtree: true });";
 
-/// The records that are measured: one of [`LARGE`] and one of [`OF_A_CLASS`].
+/// Writes the records that are measured: one of [`LARGE`] and one of [`OF_A_CLASS`] bytes.
 pub fn records(text: &str, folder: &Path) -> Result<()> {
     for (name, bytes) in [("large", LARGE), ("of-a-class", OF_A_CLASS)] {
         crate::workspace::write_atomic(&folder.join(format!("{name}.json")), grown(text, bytes)?)?;
@@ -27,10 +27,10 @@ pub fn records(text: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Samples of each measurement of a record that is made larger.
+/// Number of samples of each measurement of an enlarged record.
 const SAMPLES: usize = 250;
 
-/// The record with more samples and with measurements at more and more problems, of which the page takes 200, until it has so many bytes.
+/// Returns the record enlarged to this many bytes, with more samples and with measurements at more and more problems, of which the page takes 200.
 fn grown(text: &str, bytes: usize) -> Result<String> {
     let mut record: Value = serde_json::from_str(text)?;
     let is_small = record.to_string().len() < bytes;
@@ -49,7 +49,7 @@ fn grown(text: &str, bytes: usize) -> Result<String> {
                 break 'grow;
             }
             let mut m = m.clone();
-            // Problems are known by their ids, or are objects that have one.
+            // Problems are given by their ids, or are objects with an id.
             let id = if m["problem"].is_string() { &mut m["problem"] } else { &mut m["problem"]["id"] };
             *id = format!("{} {copy}", id.as_str().unwrap_or_default()).into();
             length += m.to_string().len() + 1;
@@ -81,7 +81,7 @@ fn chart(browser: &Browser, url: &str) -> Result<f64> {
     Ok(browser.eval("return window.__chart;")?.as_f64().unwrap_or(f64::INFINITY) / 1e3)
 }
 
-/// Does something and gives the seconds until a condition holds and is drawn.
+/// Runs a script and returns the seconds until a condition holds and is drawn.
 fn until(browser: &Browser, script: &str, holds: &str) -> Result<f64> {
     let ms = browser.eval(&format!(
         "const begin = performance.now();
@@ -97,7 +97,7 @@ fn until(browser: &Browser, script: &str, holds: &str) -> Result<f64> {
     Ok(ms.as_f64().unwrap_or(f64::INFINITY) / 1e3)
 }
 
-/// The first chart, a large record with its table, and thirty records at once.
+/// Measures the first chart, a large record with its table, and thirty records at once.
 pub fn measured(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     browser.at_start(WATCH)?;

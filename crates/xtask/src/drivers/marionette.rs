@@ -20,9 +20,9 @@ use std::time::Duration;
 
 const REMEDY: &str = "Firefox is missing: install it (on Debian: apt-get install firefox-esr)";
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// A message may hold a screenshot, but no more.
+/// Size limit of a message in bytes: it may contain a screenshot.
 const MOST_BYTES: usize = 256 << 20;
-/// No first page, no updates, no requests of its own; the operating system chooses the port.
+/// Preferences: no first page, no updates, no requests of its own; the operating system chooses the port.
 const PREFERENCES: &str = r#"user_pref("marionette.port", 0);
 user_pref("app.normandy.enabled", false);
 user_pref("app.update.disabledForTesting", true);
@@ -40,7 +40,7 @@ user_pref("network.proxy.type", 0);
 user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
 user_pref("toolkit.telemetry.reportingpolicy.firstRun", false);
 "#;
-/// Gives the page a size; a window of the browser has a least width.
+/// Script that gives the page a size; a window of the browser has a least width.
 const SIZE: &str = "
     const [width, height] = arguments;
     const { style } = gBrowser.selectedBrowser;
@@ -53,7 +53,7 @@ const MEDIA: &str = "
 const FORGET: &str = "
     return new Promise((done) =>
         Services.clearData.deleteData(Ci.nsIClearDataService.CLEAR_ALL, { onDataDeleted: () => done(true) }));";
-/// Errors of pages; the browser's own scripts report there too.
+/// Script that returns errors of pages; the browser's own scripts report there too.
 const ERRORS: &str = "
     const all = Services.console.getMessageArray().filter((m) => m instanceof Ci.nsIScriptError)
         .filter((m) => !(m.flags & Ci.nsIScriptError.warningFlag) && /^(http|file)/.test(m.sourceName))
@@ -61,7 +61,7 @@ const ERRORS: &str = "
     Services.console.reset();
     return all;";
 
-/// A browser with one window.
+/// Firefox with one window.
 pub struct Firefox {
     stream: RefCell<(TcpStream, u64)>,
     profile: PathBuf,
@@ -69,7 +69,7 @@ pub struct Firefox {
 }
 
 impl Firefox {
-    /// Starts it with a new profile, installing it where it is missing.
+    /// Starts Firefox with a new profile, and installs it if it is missing.
     pub fn start(w: &Workspace) -> Result<Self> {
         let find = || ["firefox-esr", "firefox"].into_iter().find_map(on_path);
         if find().is_none() {
@@ -85,7 +85,7 @@ impl Firefox {
         let mut start = command(program);
         start.args(["--headless", "--no-remote", "--marionette", "--remote-allow-system-access", "--profile"]);
         start.arg(&profile).args(["--width", "1600", "--height", "1200"]);
-        // A home that cannot be written, as some containers have, keeps it from starting.
+        // Firefox does not start with a home that cannot be written, as some containers have.
         start.env("HOME", &profile).env("MOZ_CRASHREPORTER_DISABLE", "1").env_remove("DISPLAY");
         start.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut process = Guard::new(start.spawn().context("Firefox cannot be started")?);
@@ -131,7 +131,7 @@ impl Firefox {
         Ok(self.send("WebDriver:ExecuteScript", &parameters)?["value"].take())
     }
 
-    /// Runs a script with the browser's own rights.
+    /// Runs a script with the browser's privileges.
     fn privileged(&self, script: &str, arguments: &Value) -> Result<Value> {
         self.send("Marionette:SetContext", &json!({ "value": "chrome" }))?;
         let result = self.execute(script, arguments);
@@ -206,7 +206,7 @@ impl Drop for Firefox {
     }
 }
 
-/// WebDriver's character of a key, by the name that events have for it.
+/// Returns WebDriver's character of a key, given the name that events have for it.
 fn character(key: &str) -> Option<char> {
     let special = [
         ("Tab", '\u{e004}'),
@@ -224,7 +224,7 @@ fn character(key: &str) -> Option<char> {
     named.or_else(|| typed.next().filter(|_| typed.next().is_none()))
 }
 
-/// A whole message.
+/// Receives a whole message.
 fn receive(stream: &mut impl Read) -> Result<Value> {
     let mut length = 0_usize;
     loop {

@@ -18,7 +18,7 @@ const REMEDY: &str =
     "Chromium and chromedriver are missing: install both (on Debian: apt-get install chromium chromium-driver)";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Chromium and its driver, by path.
+/// Paths of Chromium and its driver.
 #[derive(Debug, Clone)]
 struct Programs {
     chromium: PathBuf,
@@ -26,7 +26,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Finds both, installing them where they are missing.
+    /// Finds both, and installs them if they are missing.
     fn ensure(w: &Workspace) -> Result<Self> {
         if let Some(found) = Self::find() {
             return Ok(found);
@@ -42,43 +42,43 @@ impl Programs {
     }
 }
 
-/// Browser as a check uses it.
+/// Browser that a check drives.
 pub trait Engine {
     /// Opens an address and waits until it is loaded.
     fn open(&self, url: &str) -> Result<()>;
-    /// Runs the body of a JavaScript function in the page; gives what it returns, or what the promise that it returns comes to.
+    /// Runs the body of a JavaScript function in the page; returns its result, or the result of its promise.
     fn eval(&self, script: &str) -> Result<Value>;
-    /// The console's errors since the last call.
+    /// Returns the console's errors since the last call.
     fn console_errors(&self) -> Result<Vec<String>>;
-    /// The whole page as PNG.
+    /// Returns the whole page as PNG.
     fn png(&self) -> Result<Vec<u8>>;
     /// Gives the page a size in CSS pixels, as on a phone or not.
     fn window(&self, width: u32, height: u32, phone: bool) -> Result<()>;
     /// Shows the page on "print" or, if `medium` is empty, on the screen. The scheme is "light" or "dark", or in Chromium "forced": the
     /// system's colours replace the page's.
     fn media(&self, medium: &str, scheme: &str) -> Result<()>;
-    /// Presses a key and lets it go; `code` is the number that browsers once had for it.
+    /// Presses a key and releases it; `code` is the legacy key code.
     fn key(&self, key: &str, code: u32) -> Result<()>;
     /// Drags the mouse from a place of the window through others to the last, with its left button down.
     fn drag(&self, places: &[(f64, f64)]) -> Result<()>;
     /// Runs a script at the start of each page from now on.
     fn at_start(&self, script: &str) -> Result<()>;
-    /// Forgets all that pages of an origin have stored.
+    /// Deletes everything that pages of an origin have stored.
     fn forget(&self, origin: &str) -> Result<()>;
 }
 
-/// A browser with one window.
+/// Browser with one window.
 pub struct Browser {
     engine: Box<dyn Engine>,
 }
 
 impl Browser {
-    /// Chromium without a window and with a new profile.
+    /// Starts Chromium without a window and with a new profile.
     pub fn chromium(w: &Workspace) -> Result<Self> {
         Ok(Self { engine: Box::new(Chromium::start(w, &Programs::ensure(w)?)?) })
     }
 
-    /// Firefox likewise.
+    /// Starts Firefox without a window and with a new profile.
     pub fn firefox(w: &Workspace) -> Result<Self> {
         Ok(Self { engine: Box::new(Firefox::start(w)?) })
     }
@@ -89,7 +89,7 @@ impl Browser {
         wait(limit, what, || Ok((self.eval(&script)? == json!(true)).then_some(())))
     }
 
-    /// The whole page as a PNG file.
+    /// Saves the whole page as a PNG file.
     pub fn screenshot(&self, file: &Path) -> Result<()> {
         crate::workspace::write_atomic(file, self.png()?)
     }
@@ -161,7 +161,7 @@ impl Chromium {
         let answer = browser.post("", &wanted)?;
         let id = answer["sessionId"].as_str().context("chromedriver gave no session")?.to_owned();
         browser.session = format!("{}/{id}", browser.session);
-        // A window that the system has not made the active one tells its elements nothing of the focus.
+        // A window that is not the system's active one does not report the focus to its elements.
         browser.devtools("Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }))?;
         Ok(browser)
     }
@@ -179,7 +179,7 @@ impl Chromium {
         Ok(value)
     }
 
-    /// A command of the DevTools protocol.
+    /// Sends a command of the DevTools protocol.
     fn devtools(&self, name: &str, params: &Value) -> Result<Value> {
         self.post("/goog/cdp/execute", &json!({ "cmd": name, "params": params }))
     }
@@ -223,7 +223,7 @@ impl Engine for Chromium {
     }
 
     fn key(&self, key: &str, code: u32) -> Result<()> {
-        // A control acts on the character of Enter.
+        // Controls react to the character of Enter.
         let (down, text) = if key == "Enter" { ("keyDown", "\r") } else { ("rawKeyDown", "") };
         for kind in [down, "keyUp"] {
             let text = if kind == "keyUp" { "" } else { text };
@@ -256,13 +256,13 @@ impl Engine for Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // Ends the browser; dropping the driver's guard ends the driver.
+        // This ends the browser; dropping the driver's guard ends the driver.
         let _ = self.agent.delete(&self.session).call();
         let _ = fs::remove_dir_all(&self.profile);
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Calls `ask` again and again until there is an answer.
 pub fn wait<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begin = Instant::now();
     loop {
@@ -276,7 +276,7 @@ pub fn wait<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Result<Opti
     }
 }
 
-/// The port in "ChromeDriver was started successfully on port 1234."
+/// Returns the port in "ChromeDriver was started successfully on port 1234."
 fn port_in(text: &str) -> Option<u16> {
     let (_, after) = text.split_once("started successfully on port ")?;
     let (digits, _) = after.split_once('.')?;

@@ -1,4 +1,4 @@
-//! JupyterLab: started, told which notebooks it may trust, and looked at with notebooks that it does not trust.
+//! JupyterLab: starting it, trusting notebooks, and the check of lessons that it does not trust.
 
 use crate::drivers::webdriver::Browser;
 use crate::lab::go_on;
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(90);
 /// Time limit for a lesson until its charts are there.
 const SHOWN: Duration = Duration::from_secs(90);
-/// The lessons that are looked at: all have charts and tables, the first has differences between kernels, the second images.
+/// Lessons that are checked: all have charts and tables, the first has differences between kernels, the second images.
 const LOOKED_AT: [&str; 3] = ["20_matmul_ladder", "31_mnist_cnn", "41_memory"];
-/// Folders in which Jupyter keeps what it knows of a user, by environment variable.
+/// Folders in which Jupyter keeps the state of a user, by environment variable.
 const STATE: [(&str, &str); 5] = [
     ("JUPYTER_DATA_DIR", "data"),
     ("JUPYTER_CONFIG_DIR", "config"),
@@ -33,18 +33,18 @@ const STATE: [(&str, &str); 5] = [
 /// Variables of the environment.
 type Variables = [(&'static str, PathBuf)];
 
-/// A running JupyterLab.
+/// Running JupyterLab.
 pub struct Jupyter {
-    /// The server.
+    /// Server process.
     pub process: Guard,
-    /// The address that opens it, with its token.
+    /// Address that opens it, with its token.
     pub url: String,
-    /// The file with its output.
+    /// File with its output.
     pub log: PathBuf,
 }
 
 impl Jupyter {
-    /// Starts it on a folder of notebooks, one of which its address opens.
+    /// Starts JupyterLab on a folder of notebooks, one of which its address opens.
     pub fn start(
         w: &Workspace,
         venv: &Venv,
@@ -66,9 +66,9 @@ impl Jupyter {
         if is_root() {
             c.arg("--allow-root");
         }
-        // Not on its command line, where other users could read it.
+        // The token is not on the command line, where other users could read it.
         c.env("JUPYTER_TOKEN", &token).envs(variables.iter().cloned()).current_dir(folder);
-        // In its own process group: on the terminal's Ctrl-C it would ask whether it is meant.
+        // JupyterLab has a process group of its own: at Ctrl-C in the terminal it would ask for a confirmation.
         c.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut process = Guard::new(c.spawn().context("JupyterLab cannot be started")?);
         let agent: ureq::Agent =
@@ -90,21 +90,21 @@ impl Jupyter {
     }
 }
 
-/// Signs notebooks, as `jupyter trust` does: only of those that it trusts does JupyterLab show the outputs as they are.
+/// Signs notebooks like `jupyter trust`: JupyterLab shows outputs unchanged only for notebooks that it trusts.
 pub fn trust(w: &Workspace, venv: &Venv, variables: &Variables, notebooks: &[PathBuf]) -> Result<()> {
     let mut sign = venv.run_python();
     sign.args(["-m", "nbformat.sign"]).args(notebooks).envs(variables.iter().cloned());
     run_logged(&mut sign, &w.log("jupyter-trust"), Duration::from_secs(300))
 }
 
-/// The step of `cargo xtask test`: lessons as they are committed, opened by somebody who has run none of their cells.
+/// Runs the step of `cargo xtask test`: opens lessons as committed, for a reader who has run none of their cells.
 pub fn check(w: &Workspace) -> Result<Report> {
     let venv = Venv::ensure(w)?;
     venv.ensure_jupyter(w)?;
     let home = w.target.join("xtask/jupyter");
-    // A user without signatures, and copies: opening a notebook writes next to it.
+    // The user has no signatures, and the notebooks are copies: opening one writes next to it.
     replace_dir(&home, |home| {
-        // Cells out of sight are left out of the page by default.
+        // By default, cells out of sight are left out of the page.
         let settings = home.join("settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings");
         write_atomic(&settings, "{\"windowingMode\": \"none\"}")?;
         // No kernel is started.
@@ -149,7 +149,7 @@ fn found(selector: &str) -> String {
     format!("document.querySelector('.jp-RenderedHTML {selector}')")
 }
 
-/// Opens a lesson that is not trusted; returns the number of its charts, all of which have to be shown.
+/// Opens an untrusted lesson; returns the number of its charts, all of which have to be shown.
 fn untrusted(browser: &Browser, url: &str, lesson: &Path) -> Result<u64> {
     let expected = charts_in_sight(&serde_json::from_str(&fs::read_to_string(lesson)?)?);
     ensure!(expected > 2, "it has {expected} charts that are not collapsed");
@@ -177,7 +177,7 @@ fn untrusted(browser: &Browser, url: &str, lesson: &Path) -> Result<u64> {
     Ok(expected)
 }
 
-/// The charts of a notebook in outputs that are not collapsed.
+/// Returns the number of charts of a notebook in outputs that are not collapsed.
 fn charts_in_sight(notebook: &Value) -> u64 {
     let cells = notebook["cells"].as_array().into_iter().flatten();
     let open = cells.filter(|c| c["metadata"]["jupyter"]["outputs_hidden"] != true);
@@ -186,7 +186,7 @@ fn charts_in_sight(notebook: &Value) -> u64 {
     outputs.map(charts).sum()
 }
 
-/// 24 random bytes in hexadecimal.
+/// Returns 24 random bytes in hexadecimal.
 fn token() -> Result<String> {
     let mut bytes = [0_u8; 24];
     let mut source = fs::File::open("/dev/urandom").context("/dev/urandom cannot be read")?;

@@ -1,4 +1,4 @@
-//! Notebooks: executed, looked at in JupyterLab, and tried outside of the repository.
+//! Notebooks: executing them, showing them in JupyterLab, and using them outside of the repository.
 
 pub(crate) mod jupyter;
 pub(crate) mod notebooks;

@@ -1,4 +1,4 @@
-//! Notebooks: executed on this machine's device, and the wait for the first plot.
+//! Execution of notebooks on this machine's device, and the time to the first plot.
 
 use crate::lessons::outside::Outside;
 use crate::process::{Guard, command, log_file, run as run_seen};
@@ -17,16 +17,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const EXECUTE: &str = include_str!("execute.py");
-/// The lesson whose first plot is waited for.
+/// Lesson whose first plot is timed.
 const MEASURED: &str = "10_fused_regression.ipynb";
-/// First cell to first plot: in an empty build folder, and in one that another kernel has used. On a slower machine it may take longer,
+/// Time limit from the first cell to the first plot, in an empty build folder, and in one that another kernel has used. On a slower machine it may take longer,
 /// see [`yardstick`].
 const COLD_LIMIT: Duration = Duration::from_secs(100);
 const WARM_LIMIT: Duration = Duration::from_secs(15);
 const CELL_LIMIT: Duration = Duration::from_secs(600);
 const NOTEBOOK_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Jupyter with the Rust kernel.
+/// Sets up Jupyter with the Rust kernel.
 pub fn set_up(w: &Workspace) -> Result<Venv> {
     let venv = Venv::ensure(w)?;
     venv.ensure_jupyter(w)?;
@@ -35,7 +35,7 @@ pub fn set_up(w: &Workspace) -> Result<Venv> {
     Ok(venv)
 }
 
-/// Sets up the environment, with the compiler of the kernels in the notebooks; only a GPU cannot do without.
+/// Sets up the environment, with the compiler of the notebooks' kernels; only a GPU requires it.
 fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
     let cuda = nvrtc::Cuda::probe(w);
     if cuda.devices > 0 {
@@ -46,7 +46,7 @@ fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
     set_up(w)
 }
 
-/// `cargo xtask notebooks`.
+/// Runs `cargo xtask notebooks`.
 pub fn run(w: &Workspace, write: bool) -> Result<ExitCode> {
     let venv = set_up_with_nvrtc(w)?;
     let mut code = ExitCode::SUCCESS;
@@ -67,8 +67,8 @@ pub fn run(w: &Workspace, write: bool) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The step of `cargo xtask test`: the first plot twice, with nothing else running, then every notebook, two at a time, and one that lies outside of the
-/// repository. Kernels that were compiled before are in the folder `kernels`.
+/// Runs the step of `cargo xtask test`: the first plot twice, with nothing else running, then every notebook, two at a time, and one that lies outside of the
+/// repository. The folder `kernels` has the kernels that were compiled before.
 pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     let venv = set_up_with_nvrtc(w)?;
     let builds = w.target.join("xtask/evcxr");
@@ -85,16 +85,16 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     for (when, limit) in [("cold", COLD_LIMIT), ("warm", WARM_LIMIT)] {
         println!("{}, its first plot ({when})", w.show(measured));
         let run = execute(w, &venv, measured, &["--until-plot"], &place)?;
-        // Before and after: other work may have come in between.
+        // The slowness is measured before and after: other work may have begun in between.
         slowness = slowness.max(yardstick::slowness(w)?);
         waits.extend(run.first_plot.map(|t| format!("{when} {}", seconds(t))));
         let error = run.error.or_else(|| too_late(run.first_plot, when, limit.mul_f64(slowness)));
         outcomes.push((measured.as_path(), error));
     }
-    // A second kernel begins with what the first has compiled.
+    // A second kernel begins with the first one's build.
     copy_builds(&builds.join("0"), &builds.join("1"))?;
     let outside = Outside::new(w)?;
-    // It compiles this repository's packages once more, all others are there already; so it is one of the long ones.
+    // It compiles this repository's packages again, while all others are built already; so it takes long.
     let first = std::iter::once(&outside.notebook);
     let queue: Mutex<VecDeque<&PathBuf>> = Mutex::new(first.chain(longest_first(&notebooks)).collect());
     let ran: Mutex<Vec<(&Path, Option<String>)>> = Mutex::default();
@@ -128,21 +128,21 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Copies a kernel's build folder with the times of its files, by which Cargo knows what is compiled.
+/// Copies a kernel's build folder with the times of its files, by which Cargo detects finished builds.
 fn copy_builds(from: &Path, to: &Path) -> Result<()> {
     let mut copy = command("cp");
     copy.arg("-a").arg(from).arg(to);
     run_seen(&mut copy)
 }
 
-/// Notebooks by size, the largest first: it would end long after all others if it began last.
+/// Sorts notebooks by size, the largest first: it would end long after all others if it began last.
 fn longest_first(notebooks: &[PathBuf]) -> Vec<&PathBuf> {
     let mut all: Vec<&PathBuf> = notebooks.iter().collect();
     all.sort_by_key(|n| std::cmp::Reverse(fs::read_to_string(n).map_or(0, |text| text.matches("\"code\"").count())));
     all
 }
 
-/// Why a first plot does not do.
+/// Returns what is wrong with the time of a first plot; `None` if it is within the limit.
 fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option<String> {
     match first_plot {
         None => Some("no cell drew a plot".into()),
@@ -155,7 +155,7 @@ fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option
     }
 }
 
-/// The notebooks, by path.
+/// Returns the notebooks, by path.
 pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     let mut notebooks = files_below(&w.path("notebooks"), &[])?;
     notebooks.retain(|p| p.extension().is_some_and(|e| e == "ipynb"));
@@ -165,9 +165,9 @@ pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(notebooks)
 }
 
-/// Settings of the place where notebooks are executed.
+/// Settings for executing notebooks.
 struct Place<'a> {
-    /// The folder below which each kernel builds its cells.
+    /// Folder below which each kernel builds its cells.
     builds: &'a Path,
     /// Folder for compiled kernels; the user's cache if `None`.
     kernels: Option<&'a Path>,
@@ -193,7 +193,7 @@ fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], place:
     python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file(&log)?);
     let mut child = Guard::new(python.spawn().context("Python cannot be started")?);
     let mut stdout = child.child().stdout.take().context("its output is piped")?;
-    // Read while waiting: a full pipe would stop it.
+    // The output is read while waiting: a full pipe would stop the program.
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         stdout.read_to_string(&mut text).map(|_| text)
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// The code cells of every notebook, each with the notebook's name.
+    /// Returns the code cells of every notebook, each with the notebook's name.
     fn code_cells() -> Vec<(String, serde_json::Value)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
         let mut found = Vec::new();
@@ -269,7 +269,7 @@ mod tests {
         }
         for lesson in ["10_fused_regression.ipynb", "20_matmul_ladder.ipynb", "21_tensor_cores.ipynb"] {
             let of: Vec<&serde_json::Value> = cells.iter().filter(|(n, _)| n == lesson).map(|(_, c)| c).collect();
-            // A guess is asked for, and used by a cell that is collapsed and comes later.
+            // A guess is asked for, and a later, collapsed cell uses it.
             let guesses = of.iter().enumerate().filter_map(|(i, c)| {
                 let text = source(c);
                 let name =
@@ -288,7 +288,8 @@ mod tests {
         }
     }
 
-    /// JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their reader has not made.
+    /// Checks outputs without style: JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their reader has not
+    /// made.
     #[test]
     fn stored_outputs_say_all_they_say_without_style() {
         let (mut charts, mut outputs) = (0, 0);
@@ -309,7 +310,7 @@ mod tests {
         assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
     }
 
-    /// Whoever clones the repository downloads these, and GitHub shows no notebook that is much larger.
+    /// Notebooks are downloaded with every clone, and GitHub does not show much larger ones.
     #[test]
     fn notebooks_with_their_outputs_stay_small() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");

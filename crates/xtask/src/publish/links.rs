@@ -1,5 +1,5 @@
-//! The links of the repository's Markdown files: every relative one leads to a file that is there, and to a heading that it has. What they
-//! call a file or a folder is one. How long these files may be is in `tests/rules/maps.rs`.
+//! Checks of the repository's Markdown files: every relative link leads to an existing file and heading, and every path in backticks exists. The limits on
+//! their lengths are in `tests/rules/maps.rs`.
 
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The page that everybody sees first.
+/// First page that readers see.
 pub(super) const README: &str = "README.md";
-/// The generated tables, whose texts come from records: the files that these name may be gone.
+/// Generated tables, whose texts come from records: they may name files that are gone.
 const TABLES: &str = "data/README.md";
-/// Folders that hold no file of the repository.
+/// Folders without files of the repository.
 const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
 
-/// Returns what is wrong with the Markdown files of the checkout, a sentence each, and how many files were read.
+/// Returns the faults of the checkout's Markdown files, a sentence each, and the number of files that were read.
 pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     let files = crate::workspace::files_below(&w.root, &LEFT_OUT)?;
     let mut pages = BTreeMap::new();
@@ -41,10 +41,10 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     Ok((faults, pages.len()))
 }
 
-/// Pages that GitHub has beside a repository's files, as the README names them on whatever account the repository is.
+/// GitHub's own pages beside a repository's files, as the README links to them under any account.
 const BESIDE: [&str; 2] = ["../../deployments/github-pages", "../../releases"];
 
-/// Reports whether a link leaves the repository: it then has a scheme, or is one of GitHub's own pages.
+/// Returns true if a link leaves the repository: it then has a scheme, or is one of GitHub's own pages.
 fn is_external(link: &str) -> bool {
     BESIDE.contains(&link)
         || link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
@@ -58,12 +58,12 @@ fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) 
         return Some("leads to no file".into());
     }
     let anchor = anchor?;
-    // Anchors are known for Markdown files only.
+    // Only Markdown files have known anchors.
     let there = anchors.get(to.as_path())?;
     (!there.contains(anchor)).then(|| "leads to a heading that is not there".into())
 }
 
-/// Returns all files and folders as they may be called outside of a crate: from any folder on, and a crate's folder by what follows "warpbook-".
+/// Returns all files and folders by the names that they may have outside of a crate: relative to any folder, and a crate's folder without "warpbook-".
 /// `nn/src/lib.rs` is `crates/warpbook-nn/src/lib.rs`, and `train/cuda/passes/` a folder below it.
 fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
@@ -78,8 +78,8 @@ fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
     known
 }
 
-/// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate calls its own
-/// files and folders by their names alone, or from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
+/// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate may give its own files
+/// and folders by name alone, or relative to its folder, the crate's folder or `src`, and all others relative to the root or to `crates/`.
 fn unknown_paths(
     w: &Workspace,
     page: &Path,
@@ -106,18 +106,18 @@ fn unknown_paths(
         // The last test finds folders that hold only hidden files.
         None => !known.contains(path) && !crates.join(path).exists(),
     };
-    // What is between two backticks may go on in the next line of a paragraph.
+    // A text in backticks may continue in the next line of a paragraph.
     let unfenced = unfenced(text).collect::<Vec<_>>().join("\n");
     let in_backticks = unfenced.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
     in_backticks.filter(|path| is_path(path)).flat_map(expanded).filter(is_unknown).collect()
 }
 
-/// Reports whether a file or a folder is there; what ends with a slash is a folder.
+/// Returns true if a file or a folder exists; a path that ends with a slash has to be a folder.
 fn exists(path: &Path) -> bool {
     if path.to_string_lossy().ends_with('/') { path.is_dir() } else { path.is_file() }
 }
 
-/// Reports whether a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
+/// Returns true if a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
 fn is_path(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
     let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));
@@ -125,14 +125,14 @@ fn is_path(text: &str) -> bool {
     is_plain && (is_file || text.ends_with('/')) && !text.contains("NN_")
 }
 
-/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+/// Expands `a/{b,c}.rs` to `a/b.rs` and `a/c.rs`.
 fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let Some((each, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
     each.split(',').flat_map(|one| expanded(&format!("{before}{one}{after}"))).collect()
 }
 
-/// A path without `.` and `..`.
+/// Returns a path without `.` and `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -147,7 +147,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// The lines of a text that are not within fences of code.
+/// Returns the lines of a text outside of fenced code.
 fn unfenced(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter(move |line| {
@@ -157,13 +157,13 @@ fn unfenced(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The lines of a text that are no code, with code in backticks left out.
+/// Returns the lines of a text outside of fenced code, without code in backticks.
 fn prose(text: &str) -> impl Iterator<Item = String> + '_ {
-    // Every second part is between backticks.
+    // Every second part lies between backticks.
     unfenced(text).map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
 }
 
-/// The targets of links and pictures, `](target)`, in the order of the text.
+/// Returns the targets of links and pictures, `](target)`, in the order of the text.
 fn links(text: &str) -> Vec<String> {
     let of_line = |line: String| {
         let targets = line.match_indices("](").filter_map(|(at, mark)| {
@@ -196,7 +196,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// A heading's name: lower case, without tags and punctuation, with dashes for spaces.
+/// Returns a heading's anchor: lower case, without tags and punctuation, with dashes for spaces.
 fn slug(title: &str) -> String {
     let mut slug = String::new();
     let mut in_tag = false;
@@ -241,7 +241,7 @@ mod tests {
         let read = |file: &str| fs::read_to_string(w.path(file)).unwrap();
         let readme = links(&read(README));
         assert!(BESIDE.iter().all(|page| readme.iter().any(|link| link == page)), "{readme:?}");
-        // The environment of GitHub Pages, by whose name its page is found.
+        // GitHub Pages has an environment, by whose name its page is found.
         let (ci, release) = (read(".github/workflows/ci.yml"), read(".github/workflows/release.yml"));
         assert!(ci.contains("name: github-pages") && ci.contains("actions/deploy-pages"));
         let steps: Vec<usize> = ["cargo xtask web", "--directory web/dist", "gh release upload"]

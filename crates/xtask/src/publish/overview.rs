@@ -1,4 +1,4 @@
-//! The README's one table: the best figure of each experiment, with links to its table, its record and its lessons.
+//! Table of the README: the best figure of each experiment, with links to its table, its record and its lessons.
 
 use super::Record;
 use super::tables::{
@@ -7,7 +7,7 @@ use super::tables::{
 use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Measurement, Problem};
 
-/// The lessons of an experiment, by the name that its records have. Pairs of the optimisation guide are under [`OF_THE_GUIDE`].
+/// Lessons of an experiment, by the name in its records. Pairs of the optimisation guide are under [`OF_THE_GUIDE`].
 const LESSONS: [(&str, &[&str]); 8] = [
     ("regression", &["10_fused_regression"]),
     ("matmul", &["20_matmul_ladder", "21_tensor_cores"]),
@@ -25,7 +25,7 @@ const OF_THE_GUIDE: [&str; 5] =
 pub(super) fn table(records: &[Record]) -> Option<String> {
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let mut best: Vec<Best<'_>> = Vec::new();
-    for found in others.into_iter().filter_map(Best::of) {
+    for found in others.into_iter().filter_map(Best::new) {
         match best.iter_mut().find(|other| other.is_of_the_work_of(&found)) {
             Some(other) if found.us < other.us => *other = found,
             Some(_) => {}
@@ -46,7 +46,7 @@ pub(super) fn table(records: &[Record]) -> Option<String> {
     markdown(&headers, &rows)
 }
 
-/// Our fastest rung at a record's main problem.
+/// Warpbook's fastest rung at a record's main problem.
 struct Best<'r> {
     record: &'r Record,
     problem: &'r Problem,
@@ -55,7 +55,7 @@ struct Best<'r> {
 }
 
 impl<'r> Best<'r> {
-    fn of(record: &'r Record) -> Option<Self> {
+    fn new(record: &'r Record) -> Option<Self> {
         let run = &record.run;
         let problem = run.main_problem()?;
         let cpu = || run.fastest(problem).and_then(|m| Some((m, m.median_us()?)));
@@ -63,7 +63,7 @@ impl<'r> Best<'r> {
         Some(Self { record, problem, fastest, us })
     }
 
-    /// Reports whether both do the same work: what follows a comma in a problem's name says only how, as in "cifar10-speedrun 90 %, mirrored views".
+    /// Returns true if both do the same work: in a problem's name, the text after a comma only says how, as in "cifar10-speedrun 90 %, mirrored views".
     fn is_of_the_work_of(&self, other: &Self) -> bool {
         let work = |best: &Self| best.problem.short.split(',').next().map(str::to_owned);
         self.record.run.experiment == other.record.run.experiment && work(self) == work(other)
@@ -93,7 +93,7 @@ impl<'r> Best<'r> {
         row.cells.first().map(|c| cell(&c.text))
     }
 
-    /// The fastest rungs of another framework and of a library, or else the baseline, with the ratio to each.
+    /// Returns the fastest rungs of another framework and of a library, or else the baseline, with the ratio to each.
     fn ratios(&self) -> Option<String> {
         let run = &self.record.run;
         let external = run.fastest_of(self.problem, |r| r.framework().is_some());
@@ -131,7 +131,7 @@ fn guide(pairs: &[&Record]) -> Option<Vec<String>> {
     ])
 }
 
-/// Links to lessons by their numbers, as "[20](notebooks/20_matmul_ladder.ipynb)".
+/// Returns links to lessons by their numbers: "[20](notebooks/20_matmul_ladder.ipynb)".
 fn lessons(names: &[&str]) -> Option<String> {
     let link = |name: &&str| format!("[{}](notebooks/{name}.ipynb)", name.split('_').next().unwrap_or(name));
     (!names.is_empty()).then(|| names.iter().map(link).collect::<Vec<_>>().join(", "))

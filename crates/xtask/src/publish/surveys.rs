@@ -1,4 +1,4 @@
-//! The table of surveys: what `warpbook survey matmul --out` wrote, as it lies in `data/surveys`.
+//! Table of surveys: the reports of `warpbook survey matmul --out` in `data/surveys`.
 
 use super::tables::{SURVEYS, cell, figures_head, heading, markdown, or_dash, words_head};
 use crate::workspace::{Workspace, files_below};
@@ -38,10 +38,10 @@ struct Bound {
     found: Option<f64>,
 }
 
-/// The rows of a survey: all of its products, then each kind of sides.
+/// Number of rows of a survey: all of its products, then each kind of sides.
 const ROWS: usize = 4;
 
-/// A table of all surveys, each with the bounds that it misses; `None` where there is none.
+/// Returns a table of all surveys, each with the bounds that it misses; `None` if there is no survey.
 pub fn table(w: &Workspace) -> Result<Option<String>> {
     let folder = w.path("data/surveys");
     if !folder.exists() {
@@ -99,7 +99,7 @@ fn rows(survey: &Survey) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// A bound that a survey misses; what is no number keeps none.
+/// Describes a bound that a survey misses; a NaN keeps no bound.
 fn missed(survey: &Survey, bound: &Bound) -> Option<String> {
     let found = bound.found.unwrap_or(f64::NAN);
     let holds = found >= bound.least;
@@ -125,7 +125,7 @@ mod tests {
         Survey { file: format!("s{seed}.json"), ..serde_json::from_str(&text).unwrap() }
     }
 
-    /// The environment of a published record.
+    /// Returns the environment of a published record.
     fn an_environment() -> Environment {
         let w = Workspace::find(false).unwrap();
         super::super::records(&w).unwrap().remove(0).run.environment

@@ -1,12 +1,12 @@
-//! The tables of `data/README.md`: what the records hold, at their main problems and next to libraries and other frameworks.
+//! Tables of `data/README.md`: the records' figures at their main problems, and compared with libraries and other frameworks.
 
 use super::{Record, whole};
 use std::collections::HashSet;
 use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Column, Measurement, Problem, Quantity, Requires, Run, Rung, Runner};
 
-/// The ladder of each record at its main problem, then every problem next to GPU libraries and next to other frameworks, where the record
-/// has such rungs; then whole trainings and the guide's pairs.
+/// Returns the ladder of each record at its main problem, then every problem with GPU libraries and with other frameworks, if the record has such rungs; then
+/// whole trainings and the guide's pairs.
 pub(super) fn results(records: &[Record]) -> Option<String> {
     let tables = |r: &Record| {
         let main = r.run.main_problem()?;
@@ -20,12 +20,12 @@ pub(super) fn results(records: &[Record]) -> Option<String> {
     (!tables.is_empty()).then(|| tables.join("\n\n"))
 }
 
-/// Reports whether a record belongs to one of the guide's pairs, which share a table.
+/// Returns true if a record belongs to one of the guide's pairs, which share a table.
 pub(super) fn is_of_the_guide(record: &Record) -> bool {
     record.run.experiment.starts_with("guide-")
 }
 
-/// The guide's pairs, a row each, at the record's main problem: see [`Run::slow_and_fast`].
+/// Returns a table of the guide's pairs, a row each, at the record's main problem: see [`Run::slow_and_fast`].
 fn guide(pairs: &[&Record]) -> Option<String> {
     let row = |r: &&Record| {
         let problem = r.run.main_problem()?;
@@ -63,22 +63,22 @@ pub(super) const GUIDE: &str = "guide";
 pub(super) const WHOLE_TRAININGS: &str = "whole-trainings";
 pub(super) const SURVEYS: &str = "surveys";
 
-/// A heading that links find by `anchor`, whatever its words.
+/// Returns a heading that links find by `anchor`, whatever its words.
 pub(super) fn heading(anchor: &str, title: &str) -> String {
     format!("### <a id=\"{anchor}\"></a>{}\n\n", cell(title))
 }
 
-/// The anchor of a record's first table.
+/// Returns the anchor of a record's first table.
 pub(super) fn anchor(record: &Record) -> &str {
     record.file.trim_end_matches(".json")
 }
 
-/// The day of a record.
+/// Returns the day of a record.
 pub(super) fn date(run: &Run) -> &str {
     run.created.get(..10).unwrap_or("undated")
 }
 
-/// The devices that a record ran on, such as "4 × NVIDIA H200".
+/// Returns the devices that a record ran on, such as "4 × NVIDIA H200".
 pub(super) fn devices(run: &Run, problem: &Problem) -> String {
     let device = cell(&run.environment.device.name);
     match run.gpus_at(problem) {
@@ -87,12 +87,12 @@ pub(super) fn devices(run: &Run, problem: &Problem) -> String {
     }
 }
 
-/// A measurement's rung by its title.
+/// Returns the title of a measurement's rung.
 pub(super) fn title(run: &Run, m: &Measurement) -> String {
     run.rung(&m.rung).map_or_else(|| m.rung.clone(), |rung| rung.title.to_string())
 }
 
-/// The heading of a record, and what its first table is of: the work, the device, the record and its date.
+/// Returns the heading of a record, and a description of its first table: the work, the device, the record and its date.
 fn opening(record: &Record, problem: &Problem, of: &str) -> String {
     let run = &record.run;
     let title = if run.title.is_empty() { &run.experiment } else { &run.title };
@@ -100,7 +100,7 @@ fn opening(record: &Record, problem: &Problem, of: &str) -> String {
     format!("{heading}{}, on {on} ([record](results/{file}), {}):\n\n", cell(of), date(run))
 }
 
-/// If the record has the rung `as_chosen`, explains what makes the choice, and that the record's products do not test it.
+/// If the record has the rung `as_chosen`, explains how the choice is made, and why the record is no test of it.
 fn about_the_choice(run: &Run) -> Option<String> {
     run.rung("as_chosen")?;
     Some(format!(
@@ -110,7 +110,7 @@ fn about_the_choice(run: &Run) -> Option<String> {
     ))
 }
 
-/// A Markdown table; columns of figures are right-aligned. `None` without rows.
+/// Returns a Markdown table; columns of figures are right-aligned. `None` without rows.
 pub(super) fn markdown(headers: &[(String, bool)], rows: &[Vec<String>]) -> Option<String> {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(headers.iter().map(|h| h.0.as_str()).collect());
@@ -127,17 +127,17 @@ pub(super) fn figures_head(text: &str) -> (String, bool) {
     (cell(text), true)
 }
 
-/// An id as code; a backtick would end it.
+/// Formats an id as code; a backtick would end it.
 pub(super) fn code(id: &str) -> String {
     format!("`{}`", cell(id).replace('`', ""))
 }
 
-/// A figure, or a dash.
+/// Returns a figure, or a dash.
 pub(super) fn or_dash(text: Option<String>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or_else(|| "–".into())
 }
 
-/// Every rung at a problem, with the columns of the record's descriptor, and what bounds each rung after % of bound.
+/// Returns a table of every rung at a problem, with the columns of the record's descriptor, and each rung's bound after % of bound.
 fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     let run = &record.run;
     let mut columns: Vec<Column> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
@@ -170,15 +170,15 @@ fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     Some(opening(record, problem, &problem.label) + &markdown(&headers, &rows)? + &note)
 }
 
-/// The problems that differ from this one in nothing but the type, this one among them, one of each type.
+/// Returns the problems that differ from this one in nothing but the type, this one among them, one of each type.
 fn dtypes<'a>(run: &'a Run, main: &'a Problem) -> Vec<&'a Problem> {
     let mut seen = HashSet::new();
     let alike = run.problems().into_iter().filter(|p| p.short == main.short && (p.dtype != main.dtype || *p == main));
     alike.filter(|p| run.fastest(p).is_some() && seen.insert(p.dtype)).collect()
 }
 
-/// The ladder at problems that differ in their type: for each type the median, the headline's figure, and the ratio to the fastest
-/// library, or to the baseline where there is none. Units are in the headers, so that many types fit.
+/// Returns a table of the ladder at problems that differ in their type: for each type the median, the headline's figure, and the ratio to the fastest library,
+/// or to the baseline without one. Units are in the headers, so that many types fit.
 fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<String> {
     let run = &record.run;
     let libraries = dtypes.iter().any(|p| run.fastest_library(p).is_some());
@@ -195,7 +195,7 @@ fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<
     }
     let rows = run.rungs.iter().filter_map(|rung| {
         let of_rung = tables.iter().map(|t| t.rows.iter().find(|r| r.rung == rung.id));
-        // Near 1 the third decimal counts.
+        // Near 1 the third decimal matters.
         let figure = |(column, v): (&Column, f64)| match column {
             Column::OfLibrary => format!("{v:.3}"),
             _ => words::significant(v, 3),
@@ -210,7 +210,7 @@ fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<
     Some(opening(record, main, &main.short) + &markdown(&headers, &rows.collect::<Vec<_>>())?)
 }
 
-/// Every problem of a record with GPU libraries: our fastest rung next to the fastest of these.
+/// Returns a table of every problem of a record with GPU libraries: Warpbook's fastest rung compared with the fastest of these.
 fn against_libraries(run: &Run) -> Option<String> {
     let libraries: Vec<String> = run.rungs.iter().filter(|r| r.is_library()).map(|r| cell(&r.title)).collect();
     let tiled = run.measurements.iter().any(|m| m.tile.is_some());
@@ -218,11 +218,11 @@ fn against_libraries(run: &Run) -> Option<String> {
     headers.extend([figures_head(""), words_head(if tiled { "rung, tile" } else { "rung" }), figures_head("ratio")]);
     let row = |p: &Problem| {
         let (library, library_us) = run.fastest_library(p)?;
-        // In the same type, where there is such a rung: bf16 moves half of what a library in fp32 does.
+        // The comparison is within a type, if there is such a rung: bf16 moves half the bytes of a library in fp32.
         let in_its_type = |r: &Rung| {
             let ours = matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_));
-            let of = run.measurement(&r.id, p).map(Measurement::arithmetic_type);
-            ours && of == Some(library.arithmetic_type())
+            let arithmetic = run.measurement(&r.id, p).map(Measurement::arithmetic_type);
+            ours && arithmetic == Some(library.arithmetic_type())
         };
         let (best, us) = run.fastest_of(p, in_its_type).or_else(|| run.fastest_kernels(p))?;
         let dtype = best.arithmetic_type();
@@ -242,7 +242,7 @@ fn against_libraries(run: &Run) -> Option<String> {
     markdown(&headers, &rows).map(|table| format!("<details><summary>{summary}</summary>\n\n{table}\n\n</details>"))
 }
 
-/// The column of the headline, where that is a rate.
+/// Returns the column of the headline, if it is a rate.
 pub(super) fn rate(run: &Run) -> Option<Column> {
     match run.descriptor.headline {
         Quantity::Bandwidth => Some(Column::Bandwidth),
@@ -252,10 +252,10 @@ pub(super) fn rate(run: &Run) -> Option<Column> {
     }
 }
 
-/// Columns of other frameworks in a table, at most.
+/// Maximum number of columns of other frameworks in a table.
 const MOST_OTHERS: usize = 5;
 
-/// The rungs of other frameworks on the run's device, and of so many as make a table too wide the fastest: by the mean of the logarithms of
+/// Returns the rungs of other frameworks on the run's device. If they would make a table too wide, these are the fastest: by the mean of the logarithms of
 /// their times relative to the fastest at a problem.
 fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
     let problems = run.problems();
@@ -274,14 +274,15 @@ fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
     all.iter().copied().filter(|rung| by_speed.iter().any(|(_, shown)| shown.id == rung.id)).collect()
 }
 
-/// The rungs of other frameworks on the CPU next to the run's device, of those that were measured anywhere.
+/// Returns the rungs of other frameworks on the CPU next to the run's device, if they were measured anywhere.
 fn frameworks_on_the_cpu(run: &Run) -> Vec<&Rung> {
     let measured = |rung: &Rung| run.measurements.iter().any(|m| m.rung == rung.id && run.is_sound(m));
     let is_there = |r: &&Rung| r.framework().is_some() && r.requires == Requires::Nothing && measured(r);
     run.rungs.iter().filter(is_there).collect()
 }
 
-/// Every problem of a record with rungs of other frameworks: theirs on the same device, and on the CPU, next to our fastest rung.
+/// Returns a table of every problem of a record with rungs of other frameworks: theirs on the same device, and on the CPU, compared with Warpbook's fastest
+/// rung.
 fn against_frameworks(run: &Run) -> Option<String> {
     let all: Vec<&Rung> =
         run.rungs.iter().filter(|r| r.framework().is_some() && r.requires != Requires::Nothing).collect();
@@ -291,7 +292,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
     names.dedup();
     let mut lines: Vec<&str> = Vec::new();
     let mut problems = run.problems();
-    // Line by line, each from its smallest size on; what lies on no line comes last.
+    // Rows are sorted by line and size; problems without a line come last.
     problems.sort_by_cached_key(|p| {
         let place = p.sweep.as_ref().map(|s| {
             lines.iter().position(|l| *l == s.line).unwrap_or_else(|| {
@@ -311,7 +312,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
         figures_head("times as fast as the fastest of them"),
     ]);
     let row = |p: &&Problem| {
-        // A problem that only one side was measured at is no comparison.
+        // A problem with measurements of one side only is no comparison.
         let (best, us) = run.fastest_kernels(p)?;
         let (_, theirs) = run.fastest_of(p, |r| others.iter().any(|o| o.id == r.id))?;
         let time = |r: &&Rung| {
@@ -326,7 +327,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     for row in problems.iter().filter_map(row) {
-        // On 1 rank weak and strong scaling are one problem, measured once.
+        // On 1 rank, weak and strong scaling are one problem, measured once.
         if !rows.contains(&row) {
             rows.push(row);
         }
@@ -349,7 +350,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
     })
 }
 
-/// Text that stays within its cell of a Markdown table, and is no HTML.
+/// Escapes text that stays within its cell of a Markdown table, and is no HTML.
 pub(super) fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
@@ -386,7 +387,7 @@ mod tests {
 
     #[test]
     fn of_many_rungs_of_a_framework_the_fastest_are_shown() {
-        // Copies of PyTorch's rung, each slower than the one before; the last was measured nowhere.
+        // The record has copies of PyTorch's rung, each slower than the one before; the last has no measurement.
         let record = record(|v| {
             let at = v["rungs"].as_array().unwrap().iter().position(|r| r["id"] == "pytorch_eager").unwrap();
             for i in 1..8 {
@@ -424,7 +425,7 @@ mod tests {
                 let mut row = all.iter().find(|m| m["rung"] == "pytorch_eager").unwrap().clone();
                 row["rung"] = "pytorch_cpu".into();
                 if measured {
-                    // Faster than any, which the last column must not say.
+                    // The row is the fastest of all, which the last column must not say.
                     row["samples_us"] = json!([50.0, 50.0, 50.0]);
                 } else {
                     row["outcome"] = json!({ "status": "skipped", "why": "takes too long" });

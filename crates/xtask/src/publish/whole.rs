@@ -1,4 +1,4 @@
-//! The table of whole trainings: of every record whose samples are trainings to an accuracy.
+//! Table of whole trainings: of every record whose samples are trainings to an accuracy.
 
 use super::Record;
 use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head};
@@ -10,14 +10,14 @@ fn is_whole(run: &Run) -> bool {
     run.experiment == "time-to-accuracy"
 }
 
-/// "961 ms (871 ms to 1.02 s)", of microseconds.
+/// Formats times in microseconds: "961 ms (871 ms to 1.02 s)".
 fn times(samples_us: &[f64]) -> Option<String> {
     let (mean, _) = stats::moments(samples_us)?;
     let [least, most] = extremes(samples_us).map(words::time);
     Some(format!("{} ({least} to {most})", words::time(mean)))
 }
 
-/// "90.49 % (90.19 to 90.67 %)".
+/// Formats accuracies: "90.49 % (90.19 to 90.67 %)".
 fn accuracies(m: &Measurement) -> Option<String> {
     let (mean, _) = m.accuracy()?;
     let all: Vec<f64> = m.test.iter().filter_map(|right| right.accuracy()).collect();
@@ -30,7 +30,7 @@ fn extremes(values: &[f64]) -> [f64; 2] {
     [fold(f64::min), fold(f64::max)]
 }
 
-/// The medians of the phases that a record has of a rung, as "import 5.9 s, data 53.0 ms".
+/// Lists the medians of the phases that a record has of a rung: "import 5.9 s, data 53.0 ms".
 fn phases(run: &Run, m: &Measurement) -> Option<String> {
     let parts = run.parts.iter().filter(|p| p.group == PartGroup::Phase && p.rung == m.rung && p.problem == m.problem);
     let each = parts.filter_map(|p| Some(format!("{} {}", cell(&p.name), words::time(p.median_us()?))));
@@ -38,7 +38,7 @@ fn phases(run: &Run, m: &Measurement) -> Option<String> {
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-/// A row for each way in each of these records, and the phases of those that have them; `None` where no record is of whole trainings.
+/// Returns a table with a row for each way in each of these records, and their phases if they have some; `None` if no record is of whole trainings.
 pub(super) fn trainings(records: &[Record]) -> Option<String> {
     let mut rows = Vec::new();
     let mut told = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
         let expect = "| MNIST | One pass | images on the device | 1.50 s (1.48 s to 1.52 s) | 90.42 % (90.35 to 90.49 %) | 2 | 175 | NVIDIA H200 | ";
         assert!(!rows.is_empty() && rows.iter().all(|row| row.contains(expect)), "{text}");
         assert!(rows[0].starts_with("| [65536") && rows[0].contains("](results/softmax-h200.json) |"), "{}", rows[0]);
-        // Another framework's training ends where it reaches the accuracy.
+        // Another framework's training ends when it reaches the accuracy.
         let theirs = text.lines().find(|l| l.contains("| PyTorch")).unwrap();
         assert!(theirs.contains("| 2 | – | "), "{theirs}");
         assert!(!text.contains("Phases"), "{text}");

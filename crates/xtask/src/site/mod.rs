@@ -1,4 +1,4 @@
-//! The page: built, and served next to the notebooks.
+//! The page: building it, and serving it next to the notebooks.
 
 pub(crate) mod serve;
 pub(crate) mod web;

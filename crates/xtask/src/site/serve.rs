@@ -1,4 +1,4 @@
-//! A folder as a web site on this machine only, and with it the records of another.
+//! Web site of a folder, on this machine only, with the records of another folder.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use warpbook_record::{MAX_BYTES, Run};
 use warpbook_site::{Found, Port, Site, percent_decode};
 
-/// Below this path are the records of the other folder.
+/// Path below which the records of the other folder are served.
 const RECORDS: &str = "/records";
 
 /// Serves a folder on 127.0.0.1 at the first free port from `port` on, at any free one for 0, until it is dropped.
@@ -36,12 +36,12 @@ fn start(folder: &Path, records: Option<&Path>, port: u16) -> Result<Site> {
     .with_context(|| format!("port {number} cannot be served"))
 }
 
-/// The first free port from `port` on.
+/// Returns the first free port from `port` on.
 pub fn free_port(port: u16) -> Result<u16> {
     Ok(Port::free(port)?.number)
 }
 
-/// The record that the path of a URL names; 404 for any other file.
+/// Returns the record that the path of a URL names; 404 for any other file.
 fn record(root: &Path, path: &str) -> Result<Vec<u8>, u16> {
     let file = find(root, path)?;
     let is_small = fs::metadata(&file).is_ok_and(|m| m.len() <= MAX_BYTES as u64);
@@ -53,7 +53,7 @@ fn record(root: &Path, path: &str) -> Result<Vec<u8>, u16> {
     Ok(body)
 }
 
-/// The file that the path of a URL names, or the status that refuses it.
+/// Returns the file that the path of a URL names, or the status that refuses it.
 fn find(root: &Path, path: &str) -> Result<PathBuf, u16> {
     if path == "/favicon.ico" {
         return Err(204);
@@ -68,7 +68,7 @@ fn find(root: &Path, path: &str) -> Result<PathBuf, u16> {
     if inside { Ok(path) } else { Err(404) }
 }
 
-/// The path below the root that a URL's path names; `None` for one that could leave it or names a hidden file.
+/// Returns the path below the root that a URL's path names; `None` for one that could leave it or names a hidden file.
 fn relative(path: &str) -> Option<PathBuf> {
     let path = percent_decode(path.strip_prefix('/')?)?;
     let mut safe = PathBuf::new();
@@ -81,7 +81,7 @@ fn relative(path: &str) -> Option<PathBuf> {
     Some(safe)
 }
 
-/// The MIME type by which a browser takes a file.
+/// Returns the MIME type for a browser.
 fn mime(path: &Path) -> &'static str {
     match path.extension().and_then(|e| e.to_str()) {
         Some("html") => "text/html; charset=utf-8",
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(find(&site, "/none"), Err(404));
     }
 
-    /// The answer of a site.
+    /// Returns the answer of a site.
     fn get(site: &Site, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n", site.port).unwrap();
@@ -155,7 +155,7 @@ mod tests {
         std::os::unix::fs::symlink(tmp.path().join("outside.json"), root.join("link.json")).unwrap();
         let site = with_records(&page, &root, 0).unwrap();
         assert!(get(&site, "/").ends_with("the page"));
-        // What the page fetches for the link that the notebook's `write_record` prints.
+        // The page fetches this for the link that the notebook's `write_record` prints.
         let found = get(&site, "/records/target/a%20b%231.json");
         assert!(found.starts_with("HTTP/1.1 200") && found.contains("application/json") && found.ends_with(RECORD));
         for refused in [

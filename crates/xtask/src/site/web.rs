@@ -1,4 +1,4 @@
-//! The viewer: compiled to WebAssembly, and laid out as static files.
+//! Viewer: compiled to WebAssembly, and laid out as static files.
 
 use crate::process::{cargo, command, is_executable, on_path, output, run as run_seen, run_logged};
 use crate::publish::{self, Record};
@@ -24,9 +24,9 @@ use wasm_bindgen_cli_support::Bindgen;
 const TARGET: &str = "wasm32-unknown-unknown";
 const PLACEHOLDER: &str = "<!-- warpbook:script -->";
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
-/// Starts the module next to the page. Whatever keeps it from starting, the page says so.
+/// Script that starts the module next to the page. If it does not start, the page says why.
 const LOADER: &str = "STOPPED\nimport(\"./warpbook.js\").then((viewer) => viewer.default()).catch(FAILED);";
-/// After a panic nothing on the page answers any more, which must be said.
+/// Script that reports a panic: nothing on the page answers any more after one.
 const STOPPED: &str = "for (const kind of [\"error\", \"unhandledrejection\"]) addEventListener(kind, (event) => { \
     if ((event.error ?? event.reason) instanceof WebAssembly.RuntimeError) \
     document.getElementById(\"warpbook-stopped\")?.removeAttribute(\"hidden\"); });";
@@ -34,10 +34,10 @@ const FAILED: &str = "(error) => { console.error(error); \
     document.getElementById(\"warpbook-failed\")?.removeAttribute(\"hidden\"); }";
 const NO_TARGET: &str = "The source of Rust's standard library is missing: run `rustup component add rust-src` \
     (or, on Debian: apt-get install rustc-web cargo-web rust-web-src libstd-rust-web-dev)";
-/// Debian's Rust with the source of its standard library, from which the target's is built.
+/// Debian's packages of Rust with the source of its standard library, from which the target's is built.
 const DEBIAN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
 
-/// `cargo xtask web`.
+/// Runs `cargo xtask web`.
 pub fn run(w: &Workspace) -> Result<ExitCode> {
     let dist = build(w)?;
     println!("The viewer is in {}; warpbook.html there opens from disk.", w.show(&dist));
@@ -53,11 +53,11 @@ pub fn build(w: &Workspace) -> Result<PathBuf> {
     Ok(dist)
 }
 
-/// The picture that other sites show with a link to the page.
+/// Picture that other sites show with a link to the page.
 const CARD: &str = "data/images/page.png";
-/// Its place in the page's HTML, and next to it.
+/// Place of the picture in the page's HTML, and next to it.
 const CARD_PLACE: &str = "content=\"card.png\"";
-/// The address that the page is published at; other sites take no picture from a relative one.
+/// Variable with the address at which the page is published; other sites accept no picture with a relative address.
 const PAGE_URL: &str = "WARPBOOK_PAGE_URL";
 
 /// Limit on the size of WebAssembly and JavaScript together, compressed by `gzip -9`, in units of 1,000 bytes.
@@ -71,7 +71,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Holds it against [`MOST_KB`].
+    /// Compares the size with [`MOST_KB`].
     pub fn check(&self) -> Result<Report> {
         let kb = |bytes: usize| bytes as f64 / 1e3;
         let all = kb(self.wasm + self.script);
@@ -90,7 +90,7 @@ impl Weight {
     }
 }
 
-/// Weighs the page in `dist`.
+/// Measures the sizes of the page in `dist`.
 pub fn weight(dist: &Path) -> Result<Weight> {
     let gzip = |file: &str| -> Result<usize> {
         let path = dist.join(file);
@@ -101,7 +101,7 @@ pub fn weight(dist: &Path) -> Result<Weight> {
     Ok(Weight { wasm: gzip("warpbook_bg.wasm")?, script: gzip("warpbook.js")? })
 }
 
-/// The page with the whole address of its picture, where the page's is known, and with its address.
+/// Returns the page with its address and the absolute address of its picture, if the page's is known.
 fn published(page: &str, url: Option<&str>) -> Result<String> {
     let Some(url) = url.map(|u| u.trim_end_matches('/')).filter(|u| !u.is_empty()) else { return Ok(page.to_owned()) };
     if !url.starts_with("https://") || url.contains(['"', '<', '>', ' ', '&']) {
@@ -113,22 +113,22 @@ fn published(page: &str, url: Option<&str>) -> Result<String> {
     replace_once(page, CARD_PLACE, &place)
 }
 
-/// The page without what only other sites read of it: a file that is passed on has no address.
+/// Returns the page without the parts that only other sites read: a file that is passed on has no address.
 fn unpublished(page: &str) -> String {
     let of_sites = |l: &&str| !l.starts_with("<meta property=\"og:") && !l.starts_with("<meta name=\"twitter:");
     page.lines().filter(of_sites).map(|l| format!("{l}\n")).collect()
 }
 
-/// File in which the `warpbook` program looks for the viewer that it has inside, when it is compiled.
+/// File of the viewer that the `warpbook` program includes when it is compiled.
 const INSIDE: &str = "crates/warpbook-cli/viewer/warpbook.html.gz";
 
-/// Puts the single file with the published records where the next build of the program takes it from; gives whether it is another than before.
+/// Puts the single file with the published records where the next build of the program takes it from; returns true if it has changed.
 pub fn into_program(w: &Workspace, built: &Built) -> Result<bool> {
     let page = single_page(w, built, &publish::records(w)?)?;
     let mut file = GzEncoder::new(Vec::new(), Compression::best());
     file.write_all(page.as_bytes())?;
     let (file, path) = (file.finish()?, w.path(INSIDE));
-    // The same file, written anew, would have the program compiled again.
+    // Writing an unchanged file would have the program compiled again.
     if fs::read(&path).is_ok_and(|old| old == file) {
         return Ok(false);
     }
@@ -136,13 +136,13 @@ pub fn into_program(w: &Workspace, built: &Built) -> Result<bool> {
     Ok(true)
 }
 
-/// The compiled viewer, twice: as a module for a site, and as a classic script for one file.
+/// Compiled viewer, twice: as a module for a site, and as a classic script for one file.
 pub struct Built {
     dir: PathBuf,
 }
 
 impl Built {
-    /// Compiles it, unless nothing that it is made from has changed.
+    /// Compiles the viewer, unless none of its sources has changed.
     pub fn ensure(w: &Workspace) -> Result<Self> {
         let dir = w.target.join("web/built");
         let stamp = stamp(w)?;
@@ -168,7 +168,7 @@ impl Built {
     }
 }
 
-/// A hash of all that the viewer is made from. Another release of Rust may hash otherwise: that costs one build.
+/// Returns a hash of all sources of the viewer. Another release of Rust may hash otherwise, which costs one build.
 fn stamp(w: &Workspace) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     for folder in ["web", "crates/warpbook-record", "crates/warpbook-charts", "kernels"] {
@@ -188,7 +188,7 @@ fn rustc(w: &Workspace, args: &[&str]) -> Option<String> {
     output(command(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).args(args).current_dir(&w.root))
 }
 
-/// Compiles the crate; gives the `.wasm` file.
+/// Compiles the crate; returns the path of the `.wasm` file.
 fn compile(w: &Workspace) -> Result<PathBuf> {
     let toolchain = Toolchain::ensure(w)?;
     say("Building the viewer for WebAssembly (1 to 4 minutes the first time)");
@@ -209,15 +209,15 @@ fn compile(w: &Workspace) -> Result<PathBuf> {
 /// Toolchain that compiles for WebAssembly.
 #[derive(Debug, PartialEq)]
 enum Toolchain {
-    /// The one that compiles everything else; it builds the standard library as well where it has the source.
+    /// The default toolchain; it also builds the standard library if it has the source.
     Ordinary { with_source: bool },
-    /// The distribution's, which builds the standard library as well.
+    /// The distribution's, which also builds the standard library.
     Distribution { cargo: PathBuf, rustc: PathBuf, linker: PathBuf },
 }
 
 impl Toolchain {
-    /// The first that is there or can be had: this toolchain with the source of its standard library, the distribution's, and this
-    /// toolchain with a compiled one, which makes a larger page. `WARPBOOK_WASM=distribution` tries the second alone.
+    /// Returns the first toolchain that is installed or can be: this toolchain with the source of its standard library, the distribution's, and this toolchain
+    /// with a compiled one, which makes a larger page. `WARPBOOK_WASM=distribution` tries the second alone.
     fn ensure(w: &Workspace) -> Result<Self> {
         let any = std::env::var_os("WARPBOOK_WASM").is_none_or(|v| v != "distribution");
         let rustup = |args: &[&str]| {
@@ -264,7 +264,7 @@ impl Toolchain {
             }
         };
         if *self != (Self::Ordinary { with_source: false }) {
-            // The page says by itself that it has stopped; a panic's words would be a tenth of what a reader loads.
+            // The page itself says that it has stopped; a panic's messages would be a tenth of a reader's download.
             c.env("RUSTC_BOOTSTRAP", "1");
             let flags = "-Zunstable-options -Zlocation-detail=none -Zfmt-debug=none -Cpanic=immediate-abort";
             c.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
@@ -291,7 +291,7 @@ fn has_std(w: &Workspace) -> bool {
     files.map(|e| e.file_name()).any(|n| n.to_string_lossy().starts_with("libstd-"))
 }
 
-/// A linker for WebAssembly: the one that comes with rustup's compiler, or LLVM's.
+/// Returns a linker for WebAssembly: the one that comes with rustup's compiler, or LLVM's.
 fn linker(w: &Workspace) -> Option<PathBuf> {
     let host = rustc(w, &["-vV"])?.lines().find_map(|l| l.strip_prefix("host: ").map(str::to_owned))?;
     let shipped = Path::new(&rustc(w, &["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin/rust-lld");
@@ -302,29 +302,35 @@ fn linker(w: &Workspace) -> Option<PathBuf> {
 fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(wasm).out_name("warpbook").typescript(false);
-    // A quarter of the file, which nobody's browser needs.
+    // The names are a quarter of the file, and no browser needs them.
     bindgen.remove_name_section(true).remove_producers_section(true);
-    // The self-contained file has no other next to it to load by default.
+    // The self-contained file has no other file next to it to load by default.
     if module { bindgen.web(true)? } else { bindgen.no_modules(true)? }.omit_default_module_path(!module);
     bindgen.generate(out).context("wasm-bindgen could not write the viewer's JavaScript")?;
     let script = out.join("warpbook.js");
-    write_atomic(&script, guarded(&fs::read_to_string(&script)?)?)
+    write_atomic(&script, uncommented(&guarded(&fs::read_to_string(&script)?)?))
 }
 
-/// Keeps callbacks out of a module whose run a browser has ended half-way.
+/// Removes comments and indentation from the script, a tenth of its weight. wasm-bindgen writes no string of several lines.
+fn uncommented(script: &str) -> String {
+    let is_code = |line: &&str| !["//", "/**", "* ", "*/"].iter().any(|c| line.starts_with(c)) && !line.is_empty();
+    script.lines().map(str::trim).filter(is_code).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Script that keeps callbacks out of a module whose run a browser has ended half-way.
 const INTERRUPTED: &str = include_str!("interrupted.js");
 
-/// The script with [`INTERRUPTED`] between its callbacks and the module.
+/// Returns the script with [`INTERRUPTED`] between its callbacks and the module.
 fn guarded(script: &str) -> Result<String> {
     let unknown = |what: &str| {
         anyhow::anyhow!("wasm-bindgen's JavaScript has no `{what}`, where this version of xtask guards the module")
     };
     let mut guarded = script.to_owned();
     for (what, with) in [
-        // Each closure that the module gives to the browser.
+        // This is each closure that the module gives to the browser.
         ("const real = (...args) => {", "const real = uninterrupted((...args) => {"),
         ("wasm.__wbindgen_start();", "uninterrupted(wasm.__wbindgen_start)();"),
-        // Inside the function that a classic script consists of.
+        // The code goes inside the function that a classic script consists of.
         ("function __wbg_get_imports() {", &format!("{INTERRUPTED}\nfunction __wbg_get_imports() {{")),
     ] {
         if !guarded.contains(what) {
@@ -332,7 +338,7 @@ fn guarded(script: &str) -> Result<String> {
         }
         guarded = guarded.replace(what, with);
     }
-    // The end of such a closure, before the next statement.
+    // Such a closure ends here, before the next statement.
     const NEXT: &str = "real._wbg_cb_unref = ";
     let pieces: Vec<&str> = guarded.split(NEXT).collect();
     let (last, closures) = pieces.split_last().filter(|(_, before)| !before.is_empty()).ok_or_else(|| unknown(NEXT))?;
@@ -344,8 +350,8 @@ fn guarded(script: &str) -> Result<String> {
     Ok(closed + last)
 }
 
-/// Lays the viewer out with these records, the first of which it opens: `index.html` and its files for any static
-/// server, `warpbook.html` to be opened from disk.
+/// Lays the viewer out with these records, of which it opens the first: `index.html` and its files for any static server, `warpbook.html` for opening from
+/// disk.
 pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -> Result<()> {
     let (template, style) = template(w)?;
     let page = with_scripts(&template, "", &LOADER.replace("STOPPED", STOPPED).replace("FAILED", FAILED))?;
@@ -364,13 +370,13 @@ pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -
     })
 }
 
-/// The page's HTML and its style.
+/// Returns the page's HTML and its style.
 fn template(w: &Workspace) -> Result<(String, String)> {
     let read = |file: &str| fs::read_to_string(w.path(file)).with_context(|| format!("{file} cannot be read"));
     Ok((read("web/index.html")?, read("web/style.css")?))
 }
 
-/// [`single_file`] of the compiled viewer.
+/// Returns the [`single_file`] of the compiled viewer.
 fn single_page(w: &Workspace, built: &Built, records: &[Record]) -> Result<String> {
     let (template, style) = template(w)?;
     let (script, wasm) = (built.text("script/warpbook.js")?, built.read("script/warpbook_bg.wasm")?);
@@ -409,8 +415,7 @@ fn single_file(
     with_scripts(&page, &data, &script)
 }
 
-/// Puts data and then the script that runs in their place, and the script's hash into the page's security policy,
-/// where it has one: no other inline script runs.
+/// Inserts data and the script that runs, and adds the script's hash to the page's security policy, if it has one: no other inline script runs.
 fn with_scripts(page: &str, data: &str, script: &str) -> Result<String> {
     let hash = format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
     let page = match page.split_once("'sha256-") {
@@ -423,12 +428,12 @@ fn with_scripts(page: &str, data: &str, script: &str) -> Result<String> {
     replace_once(&page, PLACEHOLDER, &format!("{data}<script>{script}</script>"))
 }
 
-/// JSON that cannot end the script element it is in, nor open a comment there; it has `<` in strings only.
+/// Escapes JSON so that it cannot end its script element, nor open a comment there; it has `<` in strings only.
 fn json_in_html(json: &str) -> String {
     json.replace("</", "<\\/").replace("<!--", "\\u003c!--")
 }
 
-/// JavaScript likewise; the glue has such text in string literals only, if at all.
+/// Escapes JavaScript in that way; the glue has such text in string literals only, if at all.
 fn script_in_html(script: &str) -> String {
     script.replace("</script", "<\\/script").replace("<!--", "\\u003c!--")
 }
@@ -490,7 +495,7 @@ mod tests {
 
     #[test]
     fn the_policy_names_the_script() {
-        // `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`
+        // Made by `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`.
         let page = with_scripts(TEMPLATE, "<i></i>", "alert(1)").unwrap();
         assert!(page.contains("'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"), "{page}");
         assert!(page.contains("<i></i><script>alert(1)</script>"));

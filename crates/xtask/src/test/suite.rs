@@ -1,4 +1,4 @@
-//! The workspace's test executables: built once, then run several at a time.
+//! Test executables of the workspace: built once, then run several at a time.
 
 use crate::process::{cargo, command};
 use crate::steps::{Report, seconds};
@@ -14,34 +14,34 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A program of tests.
+/// Test executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executable {
-    /// Its package and its name there, as "warpbook-nn all"; the tests inside a library have the library's name.
+    /// Package and name, such as "warpbook-nn all"; the tests inside a library have the library's name.
     pub name: String,
-    /// The folder of its package, in which it runs.
+    /// Folder of its package, in which it runs.
     package: PathBuf,
-    /// Its file.
+    /// Path of the file.
     file: PathBuf,
 }
 
-/// The settings that the executables run with, and the log that they write.
+/// Settings that the executables run with, and the log that they write.
 #[derive(Debug)]
 pub struct Setting {
     /// Variables of the environment.
     pub variables: Vec<(&'static str, OsString)>,
-    /// The log of skipped tests.
+    /// Log of skipped tests.
     pub skips: PathBuf,
     /// Number of executables that run at the same time.
     pub at_once: usize,
 }
 
-/// Time that an executable ran.
+/// Running time of an executable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
-    /// [`Executable::name`].
+    /// Name, as in [`Executable::name`].
     pub name: String,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub took: Duration,
 }
 
@@ -62,7 +62,7 @@ pub fn build(w: &Workspace) -> Result<Vec<Executable>> {
     Ok(found)
 }
 
-/// The executable that a message of Cargo's is about; `None` for other messages.
+/// Returns the executable that a message of Cargo's is about; `None` for other messages.
 fn executable(message: &Value) -> Option<Executable> {
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
         return None;
@@ -107,7 +107,7 @@ pub fn run_all(executables: &[Executable], setting: &Setting) -> Result<(Report,
     Ok((judge(&counts, &skips), times))
 }
 
-/// Runs an executable; returns what it printed, how long it ran, and whether it succeeded.
+/// Runs an executable; returns its output, its running time, and true if it succeeded.
 fn run_one(executable: &Executable, setting: &Setting) -> (String, Duration, bool) {
     let begin = Instant::now();
     let mut test = command(&executable.file);
@@ -140,7 +140,7 @@ pub fn examples(w: &Workspace) -> Result<Report> {
     Ok(judge(&counts, ""))
 }
 
-/// The results that the test programs reported.
+/// Results that the test programs reported.
 #[derive(Debug, Default, PartialEq)]
 pub struct Counts {
     passed: u32,
@@ -150,7 +150,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds what one executable printed.
+    /// Adds the output of one executable.
     fn read(&mut self, executable: &str, text: &str, success: bool) {
         let failed_before = self.failed;
         for line in text.lines() {
@@ -173,7 +173,7 @@ impl Counts {
     }
 }
 
-/// A skipped test counts as passed to Rust; here it does not. Nothing but a missing GPU may skip one.
+/// Judges the results. A skipped test counts as passed for Rust, but not here: only a missing GPU may skip one.
 fn judge(counts: &Counts, skips: &str) -> Report {
     let mut errors = counts.failures.clone();
     let skipped: Vec<(String, String)> = skips
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(executable(&program), None);
     }
 
-    /// Two programs that can only end when both run.
+    /// Tests two programs that can only end when both run.
     #[test]
     fn programs_run_at_the_same_time() {
         use std::os::unix::fs::PermissionsExt;

@@ -19,7 +19,7 @@ pub fn install(w: &Workspace, packages: &[&str], takes: &str, remedy: &str) -> R
         c.args(["-q", "-y", "-o", "DPkg::Lock::Timeout=300"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
         run_logged(&mut c, &log, Duration::from_secs(1500))
     };
-    // Lists may be stale or absent; what they hold may do.
+    // Lists may be stale or absent, and may still be enough.
     let _ = apt(&["update"]);
     let mut args = vec!["install", "--no-install-recommends"];
     args.extend_from_slice(packages);

@@ -1,4 +1,4 @@
-//! Tools that the checks need on this machine: found, or installed.
+//! Tools that the checks need on this machine: finding or installing them.
 
 pub(crate) mod apt;
 pub(crate) mod evcxr;

@@ -1,4 +1,4 @@
-//! Packages of npm that checks need, in exact versions.
+//! npm packages that checks need, in exact versions.
 
 use crate::process::{command, on_path, run_logged};
 use crate::steps::say;
@@ -9,18 +9,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A package without dependencies.
+/// Package without dependencies.
 #[derive(Debug)]
 pub struct Package {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its version.
+    /// Version.
     pub version: &'static str,
-    /// The registry's hash of it: what else comes under its name is refused.
+    /// Hash in the registry: any other contents under this name are refused.
     pub integrity: &'static str,
 }
 
-/// The folder of a package, fetched where it is missing; or why it cannot be had here.
+/// Returns the folder of a package, fetched if it is missing, or the reason why it cannot be fetched.
 pub fn ensure(w: &Workspace, package: &Package) -> Result<std::result::Result<PathBuf, String>> {
     let Package { name, version, integrity } = package;
     let root = w.target.join(format!("xtask/npm/{name}-{version}"));

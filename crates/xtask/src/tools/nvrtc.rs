@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 const PROBE: &str = include_str!("nvrtc_probe.py");
 const WHEEL_13: &str = "nvidia-cuda-nvrtc==13.0.88";
 const WHEEL_12: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
-/// The first to know every architecture that the kernels claim.
+/// First version that knows every architecture of the kernels.
 const KNOWS_ALL: (u32, u32) = (12, 8);
 
 /// Parts of CUDA on this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuda {
-    /// The newest CUDA that the driver supports, major and minor; `None` without a driver.
+    /// Newest CUDA that the driver supports, major and minor; `None` without a driver.
     pub driver: Option<(u32, u32)>,
-    /// GPUs that the driver can use.
+    /// Number of GPUs that the driver can use.
     pub devices: u32,
     /// Version of the NVRTC that is found without help.
     pub nvrtc: Option<(u32, u32)>,
-    /// Its file.
+    /// Path of that NVRTC.
     pub nvrtc_path: Option<PathBuf>,
 }
 
 impl Cuda {
-    /// Asks the libraries of this machine; a machine without Python is taken for one without CUDA.
+    /// Asks the libraries of this machine; a machine without Python counts as one without CUDA.
     pub fn probe(w: &Workspace) -> Self {
         let venv = w.path(".venv/bin/python");
         let python = if venv.exists() { Some(venv) } else { on_path("python3") };
@@ -35,7 +35,7 @@ impl Cuda {
         text.as_deref().and_then(parse).unwrap_or_default()
     }
 
-    /// Returns true if the NVRTC that is found makes code for this machine's driver.
+    /// Returns true if the NVRTC that was found makes code for this machine's driver.
     fn nvrtc_fits(&self) -> bool {
         match (self.nvrtc, self.driver) {
             (Some(nvrtc), Some(driver)) => (12..=driver.0).contains(&nvrtc.0),
@@ -56,7 +56,7 @@ fn parse(json: &str) -> Option<Cuda> {
     })
 }
 
-/// pip's wheel for a driver; `None` for one that no NVRTC of ours makes code for.
+/// Returns pip's wheel for a driver; `None` if no supported NVRTC makes code for it.
 fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
     match driver {
         None | Some((13.., _)) => Some(WHEEL_13),
@@ -75,7 +75,7 @@ fn fits(major: u32, driver: Option<(u32, u32)>) -> bool {
     driver.is_none_or(|d| major <= d.0)
 }
 
-/// Makes sure that kernels can be compiled: for the GPU that is here, or to see their registers and errors without one.
+/// Ensures that kernels can be compiled: for this machine's GPU, or without one to see their registers and errors.
 pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     if cuda.nvrtc_fits() || in_venv(&w.path(".venv"), cuda.driver).is_some() {
         return Ok(());
@@ -83,14 +83,14 @@ pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     install(w, cuda.driver).map(drop)
 }
 
-/// Installs NVRTC for work that can go on without it: if that fails, one line says what is missing.
+/// Installs NVRTC for work that can go on without it: a failure is one line about what is missing.
 pub fn offer(w: &Workspace, cuda: &Cuda) {
     if let Err(e) = ensure(w, cuda) {
         eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");
     }
 }
 
-/// An NVRTC that knows every architecture, whether or not there is a driver.
+/// Returns an NVRTC that knows every architecture, with or without a driver.
 pub fn ensure_for_all(w: &Workspace, cuda: &Cuda) -> Result<PathBuf> {
     if let Some(path) = cuda.nvrtc_path.clone().filter(|_| cuda.nvrtc_fits() && cuda.nvrtc >= Some(KNOWS_ALL)) {
         return Ok(path);
@@ -117,7 +117,7 @@ fn install(w: &Workspace, driver: Option<(u32, u32)>) -> Result<PathBuf> {
     }
 }
 
-/// The newest fitting NVRTC that pip put into an environment.
+/// Returns the newest fitting NVRTC that pip put into an environment.
 fn in_venv(venv: &Path, driver: Option<(u32, u32)>) -> Option<PathBuf> {
     let pythons = fs::read_dir(venv.join("lib")).ok()?.flatten().map(|e| e.path());
     let mut found: Vec<(u32, PathBuf)> = Vec::new();

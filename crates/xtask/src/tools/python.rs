@@ -1,4 +1,4 @@
-//! Python, and the environment `.venv` that Jupyter and NVRTC live in.
+//! Python, and the environment `.venv` for Jupyter and NVRTC.
 
 use crate::process::{command, on_path, output, run_logged};
 use crate::steps::say;
@@ -15,15 +15,15 @@ const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 const OLDEST: (u32, u32) = (3, 10);
 const STAMP: &str = "warpbook-requirements.txt";
 
-/// Python's environment at `.venv`.
+/// Environment of Python at `.venv`.
 #[derive(Debug, Clone)]
 pub struct Venv {
-    /// Its folder.
+    /// Folder of the environment.
     pub dir: PathBuf,
 }
 
 impl Venv {
-    /// The environment, made where it is missing or broken; empty but for pip.
+    /// Returns the environment, made if it is missing or broken; it is empty but for pip.
     pub fn ensure(w: &Workspace) -> Result<Self> {
         let venv = Self { dir: w.path(".venv") };
         if venv.works() {
@@ -35,14 +35,14 @@ impl Venv {
         let python = system(w)?;
         if venv.dir.exists() {
             if !venv.dir.join("pyvenv.cfg").exists() {
-                bail!("{} is in the way and is no Python environment: move it elsewhere", venv.dir.display());
+                bail!("{} is in the way and is not a Python environment: move it elsewhere", venv.dir.display());
             }
             fs::remove_dir_all(&venv.dir)?;
         }
         say("Making a Python environment in .venv (about 10 s)");
         let log = w.log("venv");
         let mut make = command(&python);
-        // Its interpreter is copied from no other environment that may be active.
+        // The interpreter must not be copied from another environment that may be active.
         make.args(["-m", "venv"]).arg(&venv.dir).env_remove("PYTHONHOME").env_remove("PYTHONPATH");
         if run_logged(&mut make, &log, Duration::from_secs(300)).is_err() || !venv.works() {
             bail!("Python could not make an environment in .venv: see {}", w.show(&log));
@@ -50,18 +50,18 @@ impl Venv {
         Ok(venv)
     }
 
-    /// Returns true if its interpreter runs and knows itself to be there.
+    /// Returns true if its interpreter runs and reports this environment.
     fn works(&self) -> bool {
         let prefix = output(command(self.python()).args(["-c", "import sys; print(sys.prefix)"]));
         prefix.is_some_and(|p| Path::new(&p) == self.dir)
     }
 
-    /// Its interpreter.
+    /// Returns the path of its interpreter.
     pub fn python(&self) -> PathBuf {
         self.dir.join("bin/python")
     }
 
-    /// A run of its interpreter, which sees the packages of the environment only.
+    /// Returns a command of its interpreter, which sees the packages of the environment only.
     pub fn run_python(&self) -> Command {
         let mut c = command(self.python());
         c.env("VIRTUAL_ENV", &self.dir).env("JUPYTER_PREFER_ENV_PATH", "1").env("PYTHONNOUSERSITE", "1");
@@ -87,7 +87,7 @@ impl Venv {
         Ok(())
     }
 
-    /// JupyterLab and what executes notebooks, in the versions of `requirements.txt`.
+    /// Installs JupyterLab and the programs that execute notebooks, in the versions of `requirements.txt`.
     pub fn ensure_jupyter(&self, w: &Workspace) -> Result<()> {
         let stamp = self.dir.join(STAMP);
         if fs::read_to_string(&stamp).is_ok_and(|t| t == REQUIREMENTS) {
@@ -99,12 +99,12 @@ impl Venv {
     }
 }
 
-/// The requirements without comments.
+/// Returns the requirements without comments.
 fn packages(requirements: &str) -> Vec<&str> {
     requirements.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).collect()
 }
 
-/// A Python that can make environments.
+/// Returns the path of a Python that can make environments.
 fn system(w: &Workspace) -> Result<PathBuf> {
     const REMEDY: &str =
         "Python 3.10 or later is missing: install it (on Debian: apt-get install python3 python3-venv)";

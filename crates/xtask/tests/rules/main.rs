@@ -1,4 +1,4 @@
-//! How the sources of the crates are laid out: sizes of folders and files, which file may use which, and how long the pages about them are.
+//! Rules on the layout of the crates' sources: sizes of folders and files, which file may use which, and the lengths of pages about them.
 
 mod maps;
 mod modules;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rust files that a folder of `src` has at most.
+/// Maximum number of Rust files in a folder of `src`.
 const FILES: usize = 12;
-/// Lines that a file has at most.
+/// Maximum number of lines of a file.
 const LINES: usize = 600;
 
-/// The crates whose files use one another without a circle.
+/// Crates whose files use one another without a circle.
 const WITHOUT_CIRCLES: [&str; 3] = ["crates/warpbook-charts", "crates/warpbook-device", "crates/warpbook-cli"];
-/// The crates as a stack: each may name those before it in its manifest.
+/// Crates as a stack: each may name those before it in its manifest.
 const STACK: [&str; 17] = [
     "warpbook-record",
     "warpbook-charts",
@@ -35,7 +35,7 @@ const STACK: [&str; 17] = [
     "warpbook-web",
     "xtask",
 ];
-/// The floors of `warpbook-charts`, each with those that it may use.
+/// Floors of `warpbook-charts`, each with those that it may use.
 const FLOORS: [(&str, &[&str]); 4] =
     [("draw", &[]), ("record", &["draw"]), ("charts", &["draw", "record"]), ("compare", &["draw", "record"])];
 
@@ -43,13 +43,13 @@ fn workspace() -> PathBuf {
     PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..")
 }
 
-/// The folders of all crates.
+/// Returns the folders of all crates.
 fn crates() -> Vec<PathBuf> {
     let all = fs::read_dir(workspace().join("crates")).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| path.join("src").is_dir()).chain([workspace().join("web")]).collect()
 }
 
-/// What is wrong with the sizes of a folder and of all below it.
+/// Returns what is wrong with the sizes of a folder and of all below it.
 fn sizes(folder: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut files = 0;
@@ -71,7 +71,7 @@ fn sizes(folder: &Path) -> Vec<String> {
     wrong
 }
 
-/// The uses of a crate's files, of its library and of its program.
+/// Returns the uses of a crate's files, for its library and its program.
 fn uses_of(name: &str) -> Vec<Uses> {
     let src = workspace().join(name).join("src");
     let roots = ["lib.rs", "main.rs"].map(|root| src.join(root));
@@ -80,7 +80,7 @@ fn uses_of(name: &str) -> Vec<Uses> {
     all
 }
 
-/// Uses that go up, or to a floor next door.
+/// Returns uses that go up, or to a neighbouring floor.
 fn upwards(uses: &Uses) -> Vec<String> {
     let floor = |file: &str| FLOORS.iter().find(|(name, _)| file.starts_with(&format!("{name}/")));
     let mut wrong = Vec::new();
@@ -125,7 +125,7 @@ fn crates_are_a_stack() {
     }
 }
 
-/// Public types that two files of a crate define under the same name.
+/// Returns public types that two files of a crate define under one name.
 fn defined_twice(src: &Path) -> Vec<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut folders = vec![src.to_path_buf()];
@@ -186,7 +186,7 @@ fn charts_use_only_the_floors_below() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A crate of these files: (path below `src`, text).
+/// Reads a crate of these files: (path below `src`, text).
 fn made(files: &[(&str, &str)]) -> Uses {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -221,28 +221,28 @@ fn a_circle_is_found_whatever_path_it_takes() {
         "pub fn one() {}",
         "pub fn one() {}\n#[cfg(test)]\nmod tests { use crate::b::two; }",
         "/// See [`crate::b::two`].\npub fn one() { let text = \"crate::b::two\"; }",
-        // What `b` re-exports is its child's.
+        // Re-exports of `b` are its child's items.
         "use crate::b::three;\npub fn one() { three() }",
     ] {
         assert_eq!(found(a, b), None, "{a}");
     }
-    // A re-export is a use where its file uses the name.
+    // A re-export counts as a use if its file uses the name.
     let child = ("b/c.rs", "use super::Two;\npub fn three(_: Two) {}");
     let parent = |code: &str| format!("pub struct Two;\nmod c;\npub use c::three;\n{code}");
-    let of = |code: &str| circle(&made(&[("lib.rs", "mod b;"), ("b/mod.rs", &parent(code)), child]));
-    assert_eq!(of(""), None);
-    assert!(of("pub fn four() { three(Two) }").is_some());
+    let circle_with = |code: &str| circle(&made(&[("lib.rs", "mod b;"), ("b/mod.rs", &parent(code)), child]));
+    assert_eq!(circle_with(""), None);
+    assert!(circle_with("pub fn four() { three(Two) }").is_some());
 }
 
 #[test]
 fn a_use_of_a_floor_above_is_found() {
-    let of = |draw: &str| {
+    let upwards_with = |draw: &str| {
         let root = "mod draw;\nmod record;\npub use record::name;";
         upwards(&made(&[("lib.rs", root), ("draw/mod.rs", draw), ("record/mod.rs", "pub fn name() {}")]))
     };
-    assert_eq!(of("pub fn line() { std::fs::read(\"\"); }"), Vec::<String>::new());
+    assert_eq!(upwards_with("pub fn line() { std::fs::read(\"\"); }"), Vec::<String>::new());
     for draw in ["use crate::record::name;", "use crate::name;", "fn f() { crate::name() }"] {
-        assert_eq!(of(draw), ["draw/mod.rs uses record/mod.rs"], "{draw}");
+        assert_eq!(upwards_with(draw), ["draw/mod.rs uses record/mod.rs"], "{draw}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long the pages are that a reader begins with.
+//! Limits on the lengths of the pages with which a reader begins.
 //!
 //! Links, headings and paths in them are checked by `src/publish/links.rs`, and generated tables by the step "published files" of `cargo xtask test`.
 
@@ -10,14 +10,14 @@ use std::path::Path;
 /// Bytes of a KB.
 const KB: usize = 1000;
 
-/// A page with the lines and the bytes that it may have.
+/// Page with its limits on lines and bytes.
 struct Page<'p> {
     file: &'p str,
     lines: RangeInclusive<usize>,
     bytes: usize,
 }
 
-/// The pages that belong to no crate below `crates/`, and the command line's, which shows how each command is called.
+/// Pages outside of `crates/`, and the command line's, which shows how each command is called.
 const PAGES: [Page<'static>; 6] = [
     Page { file: "README.md", lines: 1..=150, bytes: 12 * KB },
     Page { file: "crates/ARCHITECTURE.md", lines: 1..=200, bytes: 20 * KB },
@@ -27,7 +27,7 @@ const PAGES: [Page<'static>; 6] = [
     Page { file: "notebooks/README.md", lines: 1..=90, bytes: usize::MAX },
 ];
 
-/// What is wrong with a page, if anything.
+/// Returns what is wrong with a page, if anything.
 fn fault(root: &Path, Page { file, lines, bytes }: &Page<'_>) -> Option<String> {
     let Ok(text) = fs::read_to_string(root.join(file)) else {
         return Some(format!("{file} is missing: say there what this is, where to begin, and what it must never know"));

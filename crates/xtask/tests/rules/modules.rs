@@ -1,20 +1,20 @@
-//! Which file of a crate uses which other one, read from the tokens of its sources.
+//! Search for the files of a crate that each file uses, in the tokens of its sources.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files of a crate, by their paths below its `src`, each with the other files that it uses.
+/// Files of a crate, by their paths below its `src`, each with the other files that it uses.
 pub type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// What a name in a module stands for.
+/// Meaning of a name in a module.
 enum Name {
     /// A child module.
     Module(usize),
     /// An item that this module defines.
     Item,
-    /// What a `use` imports, as a path from the module.
+    /// Import by a `use`, as a path from the module.
     Import(Vec<String>),
 }
 
@@ -22,11 +22,11 @@ struct Module {
     file: String,
     parent: usize,
     names: HashMap<String, Name>,
-    /// The paths of `use path::*`.
+    /// Paths of `use path::*`.
     globs: Vec<Vec<String>>,
 }
 
-/// One path of a `use`, and the name that it gives; `*` for a glob.
+/// One path of a `use`, with the name that it introduces; `*` for a glob.
 struct Leaf {
     path: Vec<String>,
     name: String,
@@ -39,8 +39,8 @@ struct Crate {
     paths: Vec<(usize, Vec<String>)>,
 }
 
-/// Returns the uses of all files that are reached from a crate's root, such as `src/lib.rs`. Code for tests only does not count, nor does a re-export
-/// whose name its file does not use: whoever uses a re-exported name uses the file that defines it.
+/// Returns the uses of all files that are reached from a crate's root, such as `src/lib.rs`. Code for tests only does not count, nor does a re-export whose
+/// name its file does not use: a use of a re-exported name is a use of the file that defines it.
 pub fn uses(root: &Path) -> Uses {
     let src = root.parent().unwrap();
     let mut all = Crate::default();
@@ -61,7 +61,7 @@ pub fn circle(uses: &Uses) -> Option<Vec<String>> {
     uses.keys().filter_map(|file| way_back(uses, file)).min_by_key(Vec::len)
 }
 
-/// The shortest way from a file back to it.
+/// Returns the shortest way from a file back to it.
 fn way_back(uses: &Uses, start: &str) -> Option<Vec<String>> {
     let mut before: HashMap<&str, &str> = HashMap::new();
     let mut next = std::collections::VecDeque::from([start]);
@@ -87,7 +87,7 @@ fn way_back(uses: &Uses, start: &str) -> Option<Vec<String>> {
 }
 
 impl Crate {
-    /// Reads a file as a module; `folder` is where the files of its children are.
+    /// Reads a file as a module; `folder` has the files of its children.
     fn read_file(&mut self, src: &Path, file: String, parent: usize, folder: &Path) -> usize {
         let text = fs::read_to_string(src.join(&file)).unwrap_or_else(|e| panic!("{file} cannot be read: {e}"));
         let tokens: TokenStream = text.parse().unwrap_or_else(|e| panic!("{file} cannot be read: {e}"));
@@ -109,11 +109,11 @@ impl Crate {
                     self.modules[id].names.entry(name).or_insert(Name::Module(child));
                     at += 3;
                 }
-                // Not `impl Trait + use<'a>`.
+                // `use<'a>` in `impl Trait + use<'a>` is not an import.
                 Some("use") if !tokens.get(at + 1).is_some_and(|t| is_punct(t, '<')) => {
                     let end = at + tokens[at..].iter().position(|t| is_punct(t, ';')).unwrap();
                     let leaves = leaves(&tokens[at + 1..end]);
-                    // Whatever stands before it, as `pub` or `pub(crate)`, makes it a re-export.
+                    // Anything before it, such as `pub` or `pub(crate)`, makes it a re-export.
                     let is_export = code.last().is_some_and(|t| {
                         matches!(t, TokenTree::Group(g) if g.delimiter() == Delimiter::Parenthesis)
                             || is_ident(t, "pub")
@@ -165,7 +165,7 @@ impl Crate {
             let file = self.modules[parent].file.clone();
             return self.read_module(src, file, parent, &below, body.stream());
         }
-        // `#[path = "..."]` is relative to the folder of the file that says so.
+        // `#[path = "..."]` is relative to the folder of its file.
         let named = tokens[..at].iter().rev().take_while(|t| !is_punct(t, ';')).find_map(|t| match t {
             TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket => path_attribute(g.stream()),
             _ => None,
@@ -179,7 +179,7 @@ impl Crate {
         self.read_file(src, as_text(file), parent, &below)
     }
 
-    /// Notes the paths and the names in code, also in macros' arguments and in imports of a function's own.
+    /// Notes the paths and the names in code, including macros' arguments and a function's own imports.
     fn read_code(&mut self, module: usize, tokens: &[TokenTree], used: &mut BTreeSet<String>) {
         let mut at = 0;
         while at < tokens.len() {
@@ -217,29 +217,29 @@ impl Crate {
         }
     }
 
-    /// The file that defines what a path names, seen from a module; `None` for what is of another crate.
+    /// Returns the file that defines the item of a path, seen from a module; `None` for items of another crate.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<String> {
         // Imports can go in circles.
         if depth > 32 {
             return None;
         }
         let Some((first, rest)) = path.split_first() else { return Some(self.modules[module].file.clone()) };
-        let of = &self.modules[module];
+        let here = &self.modules[module];
         match first.as_str() {
             "crate" => return self.resolve(0, rest, depth),
-            "super" => return self.resolve(of.parent, rest, depth),
+            "super" => return self.resolve(here.parent, rest, depth),
             "self" => return self.resolve(module, rest, depth),
             _ => {}
         }
-        match of.names.get(first) {
+        match here.names.get(first) {
             Some(Name::Module(child)) => self.resolve(*child, rest, depth),
-            Some(Name::Item) => Some(of.file.clone()),
-            // Of `use a::b;` and a path `b::c` it is `a::b::c`. An import of this very name is of another crate.
+            Some(Name::Item) => Some(here.file.clone()),
+            // With `use a::b;`, the path `b::c` is `a::b::c`. An import of this very name is of another crate.
             Some(Name::Import(import)) if import.first() != Some(first) || import.len() > 1 => {
                 self.resolve(module, &[import, rest].concat(), depth + 1)
             }
             Some(Name::Import(_)) => None,
-            None => of.globs.iter().find_map(|glob| self.resolve(module, &[glob, path].concat(), depth + 1)),
+            None => here.globs.iter().find_map(|glob| self.resolve(module, &[glob, path].concat(), depth + 1)),
         }
     }
 }
@@ -269,7 +269,7 @@ fn is_path_separator(tokens: &[TokenTree], at: usize) -> bool {
         && matches!(tokens.get(at + 2), Some(TokenTree::Ident(_)))
 }
 
-/// The tokens without the items that are compiled for tests only.
+/// Returns the tokens without the items that are compiled for tests only.
 fn without_tests(tokens: Vec<TokenTree>) -> Vec<TokenTree> {
     let mut out = Vec::new();
     let mut rest = tokens.into_iter().peekable();
@@ -294,14 +294,14 @@ fn is_cfg_test(attribute: TokenStream) -> bool {
     text.starts_with("cfg(test") || text.starts_with("cfg(all(test")
 }
 
-/// The file of `path = "..."`.
+/// Returns the file of `path = "..."`.
 fn path_attribute(attribute: TokenStream) -> Option<PathBuf> {
     let text = attribute.to_string();
     let path = text.strip_prefix("path")?.trim_start().strip_prefix('=')?.trim();
     Some(PathBuf::from(path.trim_matches('"')))
 }
 
-/// The paths of a `use`, without the keyword and the semicolon.
+/// Returns the paths of a `use`, without the keyword and the semicolon.
 fn leaves(tree: &[TokenTree]) -> Vec<Leaf> {
     let mut path = Vec::new();
     for (at, token) in tree.iter().enumerate() {
@@ -325,7 +325,7 @@ fn leaves(tree: &[TokenTree]) -> Vec<Leaf> {
     vec![Leaf { path, name }]
 }
 
-/// `a::b::self` names `a::b`.
+/// Turns `a::b::self` into `a::b`.
 fn without_self(mut leaf: Leaf) -> Leaf {
     if leaf.path.len() > 1 && leaf.path.last().is_some_and(|last| last == "self") {
         leaf.path.pop();

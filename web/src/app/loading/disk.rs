@@ -223,7 +223,7 @@ impl App {
 
     fn copy_carrying(&mut self, ctx: &Context<Self>) {
         let Some((entry, opened)) = self.chosen().and_then(|e| Some((e, e.opened()?))) else {
-            self.notices.alert("Open the record first that the link is to carry.".into());
+            self.notices.alert("Open a record first: the link carries it.".into());
             return;
         };
         // Without the blanks of a file that people read.

@@ -97,7 +97,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
             <div class="toolbar">
                 { problem_choice(send, &all, problem) }
                 if drifts {
-                    { tick_box("normalise", "Take out the drift of what nobody changed", app.link.normalised, normalise) }
+                    { tick_box("normalise", "Correct for the drift of unchanged rungs", app.link.normalised, normalise) }
                 }
                 if incomparable > 0 {
                     { tick_box("anyway", &format!("Show what is not comparable anyway ({incomparable})"), app.link.anyway, anyway) }

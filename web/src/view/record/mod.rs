@@ -9,7 +9,7 @@ use crate::app::{App, Msg, ViewMsg};
 use crate::browser;
 use crate::library::Entry;
 use crate::record::quantities::quantity;
-use crate::record::{Summary, Tab};
+use crate::record::{Summary, Tab, facts};
 use warpbook_charts as charts;
 use warpbook_record::{Problem, Run};
 use web_sys::KeyboardEvent;
@@ -28,27 +28,29 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         _ => html! {},
     });
     // What is drawn over sizes need not be what the rest of the page shows.
-    let of = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
+    let drawn = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
     html! {
         <>
-            { heading(send, entry, run, (problem, tab)) }
+            { heading(app, send, entry, run, (problem, tab)) }
             { tab_list(send, &tabs, tab) }
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
                 if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
                     <div class="toolbar">
-                        { for of.map(|p| quantity_choice(send, run, p, quantity(run, p, app.link.quantity))) }
+                        { for drawn.map(|p| quantity_choice(send, run, p, quantity(run, p, app.link.quantity))) }
                         { for choice }
                     </div>
                 }
                 { panels::panel(app, send, run, (tab, problem, shown)) }
             </div>
+            { below(send, run, problem, tab) }
         </>
     }
 }
 
-fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
+/// The heading: what is computed, the problem and the device; then the result, in a sentence and in figures.
+fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
-    let Summary { facts, notices, policy } = Summary::of(run);
+    let facts = facts(run, problem, app.library.computes(entry));
     // A rung's panel says its own figures.
     let is_rung = tab == Tab::Source;
     let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
@@ -58,16 +60,24 @@ fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Probl
             <p class="subtitle">
                 { for facts.iter().map(|f| html! { <span>{ f }</span> }) }
             </p>
-            { for headline.map(|h| tiles(&h)) }
-            { for problem.filter(|_| !is_rung).map(|p| rung::winners(send, run, p)) }
+            { for headline.zip(problem).map(|(h, p)| tiles(&h, rung::winners(send, run, p, &h.rung))) }
+        </header>
+    }
+}
+
+/// The part below the charts: notices, and how the figures were measured.
+fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
+    let more = problem.and_then(|p| charts::headline(run, p)).map_or_else(String::new, |h| h.more);
+    let Summary { made, notices, policy } = Summary::of(run);
+    html! {
+        <div class="below">
+            <p>{ more }</p>
             if !notices.is_empty() {
-                <ul class="notices" aria-label="To know before reading the figures">
-                    { for notices.iter().map(|n| html! { <li>{ n }</li> }) }
-                </ul>
+                <p class="notices">{ notices.join(" ") }</p>
             }
-            <details class="how" hidden={is_rung}>
+            <details class="how" hidden={tab == Tab::Source}>
                 <summary>{ "How it was measured, and how to repeat it" }</summary>
-                <p class="policy">{ policy }</p>
+                <p class="policy">{ format!("{made}. {policy}") }</p>
                 if !run.notes.is_empty() {
                     <ul class="notes">{ for run.notes.iter().map(|n| html! { <li>{ n }</li> }) }</ul>
                 }
@@ -78,15 +88,16 @@ fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Probl
                     </div>
                 }
             </details>
-        </header>
+        </div>
     }
 }
 
-/// What the record says first: a sentence for those who hear the page, and its figures for those who see it.
-fn tiles(headline: &charts::Headline) -> Html {
+/// The result in a sentence with the ways to its code, and in figures for those who see the page.
+fn tiles(headline: &charts::Headline, winners: Html) -> Html {
     html! {
         <section class="headline" aria-label="In short">
-            <p class="visually-hidden">{ &headline.sentence }</p>
+            <p>{ &headline.sentence }</p>
+            { winners }
             <dl class="tiles" aria-hidden="true">
                 { for headline.tiles.iter().map(|t| html! {
                     <div key={t.label.clone()}>

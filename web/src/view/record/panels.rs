@@ -1,16 +1,16 @@
 //! The charts and tables of each part of a record.
 
-use crate::app::{App, ChartMsg, Msg};
+use crate::app::{App, ChartMsg, Msg, SheetMsg};
 use crate::record::charts::{breakdown_name, has_data, training_charts};
 use crate::record::quantities::{quantity, quantity_id};
 use crate::record::{Tab, charts_of};
 use crate::tables as sheets;
 use crate::text::format;
 use crate::view::choosers::rung_choice;
-use crate::view::controls::Send;
+use crate::view::controls::{Send, press};
 use crate::view::{chart, environment, rung, sheet, timeline};
 use warpbook_charts as charts;
-use warpbook_record::{ChartKind, Problem, Profiled, Run, Xray};
+use warpbook_record::{ChartKind, Problem, Profiled, Quantity, Run, Xray};
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
@@ -58,19 +58,29 @@ fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let quantity = quantity(run, problem, app.link.quantity);
     let drawn = app.options().ladder(run, problem, quantity);
     let name = file_name(run, &["ladder", quantity_id(quantity), &problem.short]);
-    chart::chart(send, drawn, &name)
+    let all = run.ladder(problem).len();
+    html! {
+        <>
+            { chart::chart(send, drawn, &name) }
+            if all > charts::STORY && quantity != Quantity::PeakMemory && !app.sheets.is_unfolded("ladder") {
+                <button type="button" class="small" id="unfold-ladder" onclick={press(send, Msg::Sheet(SheetMsg::Unfold("ladder")))}>
+                    { format!("Show all {all} rungs") }
+                </button>
+            }
+        </>
+    }
 }
 
 /// One quantity over sizes.
 fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let of = Tab::Sweep.drawn_at(run, problem);
-    let quantity = quantity(run, of, app.link.quantity);
-    let line = of.sweep.as_ref().map_or("", |s| &s.line);
+    let drawn = Tab::Sweep.drawn_at(run, problem);
+    let quantity = quantity(run, drawn, app.link.quantity);
+    let line = drawn.sweep.as_ref().map_or("", |s| &s.line);
     let name = file_name(run, &["sweep", quantity_id(quantity), line]);
     html! {
         <>
-            { chart::chart(send, app.options().sweep_of(&[run], quantity, Some(of), None), &name) }
-            { picks(app, send, run, of) }
+            { chart::chart(send, app.options().sweep_of(&[run], quantity, Some(drawn), None), &name) }
+            { picks(app, send, run, drawn) }
         </>
     }
 }
@@ -166,7 +176,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
             if rungs.len() > 1 { { rung_choice(send, run, "profiled", &rungs, shown) } }
             { for kernels.iter().map(|(name, drawn)| html! { <div key={name.clone()}>{ chart::chart(send, Ok(drawn.clone()), name) }</div> }) }
             if kernels.is_none() && drawn.is_empty() && counted.rows.is_empty() {
-                <p class="empty">{ "Of this problem neither memory, clocks nor counters were recorded." }</p>
+                <p class="empty">{ "Memory, clocks and counters were not recorded for this problem." }</p>
             }
             { for drawn.into_iter().map(|(what, drawn)| {
                 let name = file_name(run, &[&what, &problem.short]);

@@ -2,7 +2,7 @@
 
 use crate::plot::sample_plot::SamplePlot;
 use crate::text::format::{self, NONE, percent, significant};
-use warpbook_charts::past_bound;
+use warpbook_charts::excess_reason;
 use warpbook_charts::words::time;
 use warpbook_record::{KernelStats, Measurement, Outcome, Problem, Run, Rung};
 use yew::{Html, html};
@@ -15,7 +15,7 @@ const EDGE: f64 = 6.0;
 /// The figures, or a sentence where nothing was measured.
 pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
     let Some(m) = run.measurement(&rung.id, problem) else {
-        return html! { <p class="quiet">{ format!("The record has no figures of it at {}.", problem.label) }</p> };
+        return html! { <p class="quiet">{ format!("The record has no figures of this rung at {}.", problem.label) }</p> };
     };
     html! {
         <>
@@ -40,7 +40,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
     }
     let share = run.fraction_of_bound(m).filter(|s| s.is_finite() && run.is_sound(m));
     let bound = run.bound(m).filter(|b| b.us.is_finite() && run.on_device(m));
-    let reached = |s| percent(s) + bound.map_or("", |b| past_bound(&b, s));
+    let reached = |s| percent(s) + bound.map_or("", |b| excess_reason(&b, s));
     out.extend(share.map(|s| ("Of its bound", reached(s), None)));
     out.extend(bound.map(|b| ("Bound by", format!("{}: at least {}", b.label(), time(b.us)), None)));
     out.push(match &m.check {

@@ -12,7 +12,7 @@ use crate::app::{App, Msg, OpenedFrom, RUNG_HEADING as HEADING, RungMsg};
 use crate::record::Tab;
 use crate::record::rungs::{framework, neighbour, shown, title};
 use swipe::swipe;
-use warpbook_charts::{climb_caption, rung_before};
+use warpbook_charts::{gain_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Event, Html, html};
 
@@ -42,7 +42,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                     <h2 id={HEADING} tabindex="-1">{ title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
                     { for problem.map(|p| html! { <p class="printed">{ &p.label }</p> }) }
                     { for problem.map(|p| html! {
-                        <p class="brought" role="status" aria-live="polite">{ climb_caption(run, p, &rung.id) }</p>
+                        <p class="brought" role="status" aria-live="polite">{ gain_caption(run, p, &rung.id) }</p>
                     }) }
                     <p class="idea">{ rung.idea.as_ref() }</p>
                 </div>
@@ -66,11 +66,10 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
     swipe(&app.swipe, on_step, content)
 }
 
-/// What leads from the headline to the panels of the fastest rung and of the fastest kernels.
-pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
-    let fastest = run.fastest(problem).map(|m| m.rung.as_str());
+/// Buttons that open the panels of the headline's rung and of the fastest kernels.
+pub fn winners(send: &Send, run: &Run, problem: &Problem, first: &str) -> Html {
     let kernels = run.fastest_kernels(problem).map(|(m, _)| m.rung.as_str());
-    let mut rungs: Vec<&Rung> = fastest.into_iter().chain(kernels).filter_map(|id| run.rung(id)).collect();
+    let mut rungs: Vec<&Rung> = std::iter::once(first).chain(kernels).filter_map(|id| run.rung(id)).collect();
     rungs.dedup_by_key(|r| &r.id);
     html! {
         <div class="row winners unprinted">
@@ -78,8 +77,9 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
                 let id = format!("open-winner-{i}");
                 let open = RungMsg::Open(rung.id.to_string(), String::new(), OpenedFrom::Id(id.clone()));
                 let press = press(send, Msg::Rung(open));
-                let what = if rung.kernels().is_empty() { "its figures" } else { "source and changes" };
-                html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", title(rung)) }</button> }
+                let what = if rung.kernels().is_empty() { "Figures" } else { "Code & changes" };
+                let what = if i == 0 { what.to_owned() } else { format!("{what}: {}", title(rung)) };
+                html! { <button type="button" class="link" {id} onclick={press}>{ what }</button> }
             }) }
         </div>
     }

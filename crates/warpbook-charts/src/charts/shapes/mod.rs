@@ -30,7 +30,7 @@ impl Options {
             .collect();
         if rows.iter().all(|r| r.library.is_none()) {
             return nothing(format!(
-                "No library has a valid figure of {}, so there is nothing to hold rungs against.",
+                "No library has a valid figure of {}, so there is nothing to compare rungs with.",
                 dtype.label()
             ));
         }

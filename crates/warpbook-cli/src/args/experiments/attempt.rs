@@ -10,20 +10,19 @@ use warpbook::device::Bench;
 use warpbook::record::{Define, Dtype};
 use warpbook::settings::{parse_dtype, parse_shape};
 
-/// A kernel's name is no longer.
+/// Maximum length of a kernel's name.
 const LONGEST_NAME: usize = 40;
 
 pub const ATTEMPT_ABOUT: &str = "\
-Compiles a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the same parameters \
-and launch. In the place of a product it is tried at three small ones, where what is wrong can be told; then it is checked, and timed with its rung \
-(a product with cuBLAS, too). It runs in a process of \
-its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
-assert need none. Without a GPU, or with --emulate, it runs in the emulator at a small size, which says whether it is right and why not, and \
-has no times. What the emulator does not run is compiled only.";
+Compile a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the rung's parameters \
+and launch. A product is first tried at three small sizes, which show what is wrong; then the kernel is checked, and timed with its rung \
+(a product with cuBLAS, too). It runs in a separate process, which is stopped if the kernel does not end. Headers may lie next to the file; \
+those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and assert need none. Without a GPU, or with --emulate, it runs in the \
+emulator at a small size, which tells whether it is right and why not, and has no times; what the emulator does not run is only compiled.";
 
 pub const ATTEMPT_EXAMPLES: &str = "\
 Examples:
-  warpbook attempt --like 02_coalesced > mine.cu             a rung's source, to begin with
+  warpbook attempt --like 02_coalesced > mine.cu             a rung's source as a start
   warpbook attempt mine.cu --like 02_coalesced
   warpbook attempt mine.cu --like 05_register_2d --size BM=64 --size THREADS=128 --shape 1024
   warpbook attempt mine.cu --like regression/02_fused
@@ -35,28 +34,28 @@ Exit code 0: it is right, or nothing here can run it; 1: it does not compile, is
 
 #[derive(Debug, Args)]
 pub struct AttemptArgs {
-    /// The kernel, CUDA C++. [default: print the rung's own]
+    /// Kernel in CUDA C++. [default: print the rung's own]
     pub file: Option<PathBuf>,
-    /// The rung that it replaces: its id if it is one of the matrix product, such as 05_register_2d; else with the name of the experiment or of the
-    /// guide's pair before it, such as regression/02_fused or coalescing/02_coalesced.
+    /// Rung that it replaces: its id if it is one of the matrix product, such as 05_register_2d; otherwise preceded by the name of the experiment or of the
+    /// guide's pair, such as regression/02_fused or coalescing/02_coalesced.
     #[arg(long, value_name = "[EXPERIMENT/]ID")]
     pub like: String,
-    /// The kernel's name in the record. [default: the name of its file, where characters other than a-z, A-Z, 0-9 and - become _]
+    /// Name of the kernel in the record. [default: the name of its file, where characters other than a-z, A-Z, 0-9 and - become _]
     #[arg(long)]
     name: Option<String>,
-    /// The id of one of the rung's tiles. [default: the first]
+    /// Id of one of the rung's tiles. [default: the first]
     #[arg(long, value_name = "ID")]
     tile: Option<String>,
-    /// A size of the tile, such as BM=64; may be repeated.
+    /// Size of the tile, such as BM=64; may be repeated.
     #[arg(long, value_name = "NAME=N", value_parser = Define::from_str)]
     size: Vec<Define>,
-    /// Sizes m x n x k of the product that is timed, or one number for a cube. [default: 2048]
+    /// Sizes m x n x k of the timed product, or one number for a cube. [default: 2048]
     #[arg(long, value_name = "MxNxK", value_parser = parse_shape)]
     shape: Option<(u64, u64, u64)>,
-    /// Type of the matrices: fp32, tf32, fp16, bf16. [default: fp32 where the rung takes it, else bf16]
+    /// Type of the matrices: fp32, tf32, fp16, bf16. [default: fp32 if the rung takes it, otherwise bf16]
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// The rungs that are timed with it, by id, with commas between them. [default: its rung and cublas]
+    /// Ids of the rungs that are timed with it, with commas between them. [default: its rung and cublas]
     #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
     against: Vec<String>,
     /// Seconds after which the kernel is assumed never to end.
@@ -67,7 +66,7 @@ pub struct AttemptArgs {
     pub emulate: bool,
     #[command(flatten)]
     timing: TimingArgs,
-    /// File for the record; none is written without it.
+    /// File for the record; without it none is written.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
@@ -75,7 +74,7 @@ pub struct AttemptArgs {
 }
 
 impl AttemptArgs {
-    /// The kernel with these settings.
+    /// Returns the kernel with these settings.
     pub fn settings(&self, mut live: LiveKernel) -> warpbook::Result<LiveKernel> {
         let of_file = self.file.as_deref().and_then(|f| f.file_stem()).map(name_of);
         if let Some(name) = self.name.clone().or(of_file) {
@@ -99,13 +98,13 @@ impl AttemptArgs {
         Ok(live.time_limit(self.limit))
     }
 
-    /// An option that was given and is for products alone.
+    /// Returns an option that was given although it is for products alone.
     pub fn of_products_only(&self) -> Option<&'static str> {
         let given = [("shape", self.shape.is_some()), ("dtype", self.dtype.is_some())];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// The timing with these settings, or why it cannot be.
+    /// Returns the timing with these settings; an error if a setting is out of range.
     pub fn bench(&self) -> Result<Bench, String> {
         self.timing.bench(false)
     }

@@ -1,4 +1,4 @@
-//! The options of the commands that run experiments or their kernels.
+//! Options of the commands that run experiments or their kernels.
 
 mod attempt;
 mod run;

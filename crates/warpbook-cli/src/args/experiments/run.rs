@@ -20,14 +20,14 @@ pub struct RunArgs {
     /// Run the quick form of every experiment.
     #[arg(long)]
     pub quick: bool,
-    /// Folder for the records of the quick suite; made if it is not there.
+    /// Folder for the records of the quick suite; created if missing.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
     #[command(flatten)]
     pub device: DeviceArg,
 }
 
-/// Experiment with its settings, or the several that it stands for.
+/// Experiment with its settings, or the several experiments that it stands for.
 pub struct Chosen {
     pub name: &'static str,
     pub experiments: Vec<Box<dyn Experiment>>,
@@ -46,7 +46,7 @@ pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warpbook::E
     Ok(Chosen { name: entry.name, experiments, quick: run.quick, run })
 }
 
-/// The experiment's settings that were given.
+/// Returns the experiment's settings that were given.
 pub fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, String)> {
     let mut values = Vec::new();
     for option in &entry.options {
@@ -65,7 +65,7 @@ pub fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, Strin
     values
 }
 
-/// An option for each of the experiment's settings.
+/// Returns an option for each of the experiment's settings.
 pub fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
     entry.options.iter().map(|o| {
         let arg = Arg::new(o.name).long(o.name).help(o.help);
@@ -76,7 +76,7 @@ pub fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
     })
 }
 
-/// `run` with a command for each experiment, which has an option for each of its settings.
+/// Adds to `run` a command for each experiment, which has an option for each of its settings.
 pub fn with_experiments(run: clap::Command, entries: &[Entry]) -> clap::Command {
     run.args_conflicts_with_subcommands(true).subcommands(entries.iter().map(of_experiment))
 }
@@ -88,7 +88,7 @@ fn of_experiment(entry: &Entry) -> clap::Command {
         entry.examples
     );
     let command = clap::Command::new(entry.name).args(setting_options(entry)).after_help(after);
-    // What is said of the command comes last: the derived arguments bring their own words.
+    // The experiment's texts are set last: the derived arguments have texts of their own.
     ExperimentArgs::augment_args(command).about(entry.about).long_about(entry.details)
 }
 
@@ -101,19 +101,19 @@ pub struct ExperimentArgs {
     /// Small sizes and few samples: at most 60 seconds on two cores.
     #[arg(long)]
     quick: bool,
-    /// Print every logged loss at the end, and not only the last.
+    /// Print every logged loss at the end, not only the last.
     #[arg(long)]
     pub losses: bool,
     /// Name of the person who runs it, for the record.
     #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
     pub author: Option<String>,
-    /// File for a profile of the rungs at the main problem, made after all was measured: a few runs of each, after as many that nothing records. The file is
-    /// a record, whose timeline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each rung is an NVTX range,
-    /// which Nsight Systems shows: nsys profile --trace=cuda,nvtx -o report warpbook run ... --profile FILE.
+    /// File for a profile of the rungs at the main problem, made after all measurements: a few runs of each, after as many that are not recorded. The file is a
+    /// record, whose timeline `warpbook view` shows; a trace for ui.perfetto.dev (.trace.json) is written next to it. Each rung is an NVTX range, which Nsight
+    /// Systems shows: nsys profile --trace=cuda,nvtx -o report warpbook run ... --profile FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Read hardware counters of each kernel of the rungs at the main problem, after all was measured: bytes of DRAM and L2, sectors a request, bank
-    /// conflicts, issue slots, stall reasons, use of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
+    /// Read hardware counters of each kernel of the rungs at the main problem, after all measurements: bytes of DRAM and L2, sectors a request, bank conflicts,
+    /// issue slots, stall reasons, use of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
     #[arg(long)]
     pub counters: bool,
     #[command(flatten)]

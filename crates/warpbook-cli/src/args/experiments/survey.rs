@@ -13,8 +13,8 @@ Examples:
   warpbook survey matmul --tune quick --no-findings
   warpbook survey matmul --published --tune full --out survey.json
 
-Ratios are times of cuBLASLt over ours, above 1 where ours is faster. \"To first\" is against the algorithm that it
-suggests first, \"to best\" against the fastest of 32, with a workspace of 64 MiB for both sides.";
+A ratio is cuBLASLt's time over Warpbook's: above 1, Warpbook is faster. \"To first\" compares with the algorithm that
+cuBLASLt suggests first, \"to best\" with the fastest of 32. Both sides have a workspace of 64 MiB.";
 
 #[derive(Debug, Args)]
 pub struct SurveyArgs {
@@ -31,25 +31,25 @@ pub enum SurveyCommand {
 
 #[derive(Debug, Args)]
 pub struct SurveyMatmulArgs {
-    /// Number of products that are drawn: a third with sides that are multiples of 8, a third with odd ones, the rest with multiples of 64.
+    /// Number of random products: a third with sides that are multiples of 8, a third with odd sides, the rest with multiples of 64.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub random: u32,
-    /// The published products of 16-bit types in place of random ones.
+    /// Compare the published products of 16-bit types instead of random ones.
     #[arg(long, conflicts_with = "random")]
     pub published: bool,
     /// Seed of the shapes and the matrices. [default: drawn, and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Kernels that the first plan of a product may time: off, quick or full.
+    /// Kernels that may be timed at the first plan of a product: off, quick or full.
     #[arg(long, value_name = "TUNING", default_value_t = Tuning::Off)]
     pub tune: Tuning,
-    /// Choose without what is published for the device.
+    /// Ignore the findings published for the device.
     #[arg(long)]
     pub no_findings: bool,
-    /// Write every product with its times, as JSON.
+    /// File for every product with its times, as JSON.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Exit with 1 where a bound is missed, not only where a product is wrong.
+    /// Exit with 1 if a bound is missed, not only if a product is wrong.
     #[arg(long)]
     pub strict: bool,
     #[command(flatten)]

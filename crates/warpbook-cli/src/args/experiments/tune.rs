@@ -30,17 +30,16 @@ pub enum TuneCommand {
 
 #[derive(Debug, Args)]
 pub struct TuneMatmulArgs {
-    /// Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas or by repeating the
-    /// option.
+    /// Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas, or repeat the option.
     #[arg(long, value_name = "MxNxK[,..]", value_delimiter = ',', value_parser = parse_shape, required = true)]
     shape: Vec<(u64, u64, u64)>,
     /// Types of the matrices: fp32, tf32, fp16, bf16; several with commas.
     #[arg(long, value_name = "TYPE[,..]", value_delimiter = ',', value_parser = parse_dtype, required = true)]
     dtype: Vec<Dtype>,
-    /// A is stored transposed, k x m.
+    /// Store A transposed, k x m.
     #[arg(long)]
     trans_a: bool,
-    /// B is stored transposed, n x k.
+    /// Store B transposed, n x k.
     #[arg(long)]
     trans_b: bool,
     #[command(flatten)]
@@ -50,7 +49,7 @@ pub struct TuneMatmulArgs {
 }
 
 impl TuneMatmulArgs {
-    /// The rungs that may be the fastest, and the libraries.
+    /// Returns the experiment with the rungs that may be the fastest, and the libraries.
     pub fn experiment(&self) -> Matmul {
         Matmul::tuning()
             .shapes(self.shape.iter().copied())
@@ -58,7 +57,7 @@ impl TuneMatmulArgs {
             .transposed(self.trans_a, self.trans_b)
     }
 
-    /// The timing with these settings, or why it cannot be.
+    /// Returns the timing with these settings; an error if a setting is out of range.
     pub fn bench(&self) -> Result<Bench, String> {
         self.timing.bench(false)
     }

@@ -8,11 +8,11 @@ use warpbook::Experiment;
 use warpbook::settings::{Entry, Preset};
 
 pub const XRAY_ABOUT: &str = "\
-Show what every SM does in a run of a rung and when: the rung's kernels are compiled with their marks, each warp of which records \
-its phase, its SM and the SM's clock; the clocks of the SMs are set against each other first. The figures are the time by phase, the \
-tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost. A \
-product has the tile that `gemm` would take of that rung, or the one that --tile names; no others are compiled or timed. Kernels \
-that do not end are given up after ten seconds, and the message says that they hang.";
+Show the timeline of every SM in a run of a rung: the rung's kernels are compiled with marks, at which each warp records its phase, \
+its SM and the SM's clock; the clocks of the SMs are compared first. The figures are the time by phase, the tail of the last \
+wave, how far apart warps arrive at barriers, how far ahead loads are, and the cost of the marks themselves. A product has the \
+tile that `gemm` would take for that rung, or the one that --tile names; no others are compiled or timed. Kernels that do not \
+end are given up after ten seconds, and the message says that they hang.";
 
 pub const XRAY_EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
   warpbook xray training --rung 13_last_block_bf16 --network mnist
   warpbook xray regression --rung 05_persistent --epochs 20 --kib 400 --out xray.json
-  warpbook merge regression.json xray.json --out both.json      the X-ray in the record of the rungs
+  warpbook merge regression.json xray.json --out both.json      the X-ray added to the record of the rungs
 
 See `warpbook --help` for the exit codes.";
 
@@ -37,11 +37,11 @@ pub struct ChosenXray {
 /// Options of an X-ray, in addition to the experiment's settings.
 #[derive(Debug, Args)]
 pub struct XrayOptions {
-    /// The rung, by id.
+    /// Id of the rung.
     #[arg(long, value_name = "ID")]
     pub rung: String,
-    /// Approximate limit on the KiB that its marks take in the record: more of them are thinned out, for example for a record that `warpbook
-    /// merge` puts into the record of the experiment's rungs. [default: as many as a picture shows, up to some MB]
+    /// Approximate limit, in KiB, on the marks in the record: beyond it they are thinned out, for example for a record that `warpbook merge` adds to that of
+    /// the experiment's rungs. [default: as many as a picture shows, up to some MB]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(16..))]
     pub kib: Option<u32>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, warpboo
     Ok(ChosenXray { experiment, options })
 }
 
-/// `xray` with a command for each experiment, which has an option for each of its settings.
+/// Adds to `xray` a command for each experiment, which has an option for each of its settings.
 pub fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
     xray.subcommand_required(true).subcommands(entries.iter().map(|entry| {
         let command = clap::Command::new(entry.name).args(setting_options(entry));

@@ -1,13 +1,13 @@
-//! The command that does the same again, for a record.
+//! Command line that repeats a run, for its record.
 
 use std::path::Path;
 
-/// A command line to which the device is still to be added: it is known once it is open.
+/// Command line without its device, which is added once it is open.
 #[derive(Debug, Clone)]
 pub struct CommandLine {
-    /// The words before `--device`.
+    /// Words before `--device`.
     before: Vec<String>,
-    /// The words after it.
+    /// Words after it.
     after: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl CommandLine {
         self.after.extend(is_on.then(|| format!("--{name}")));
     }
 
-    /// Returns the command that runs on the device of that name, as a shell takes it.
+    /// Returns the command for the device of that name, quoted for a shell.
     pub fn on(&self, device: &str) -> String {
         let device = ["--device", device].map(str::to_owned);
         let words = self.before.iter().chain(&device).chain(&self.after);
@@ -42,7 +42,7 @@ impl CommandLine {
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

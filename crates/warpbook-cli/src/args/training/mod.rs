@@ -1,4 +1,4 @@
-//! The options of `warpbook train`, `warpbook speedrun` and `warpbook scaling`.
+//! Options of `warpbook train`, `warpbook speedrun` and `warpbook scaling`.
 
 mod command;
 mod ranks;

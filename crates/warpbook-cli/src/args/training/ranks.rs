@@ -1,4 +1,4 @@
-//! Arguments that say how several ranks train together.
+//! Arguments for training with several ranks.
 
 use super::command::CommandLine;
 use crate::args::common::time;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct RanksArgs {
-    /// Train data-parallel on the first N GPUs of this machine: a process each, every batch split among them, gradients summed over them. A batch is
-    /// the batch of all together. Under torchrun, srun or mpirun, which start the processes, leave it out.
+    /// Train data-parallel on the first N GPUs of this machine: a process each, every batch split among them, gradients summed over them. --batch counts the
+    /// samples of all together. Leave this out under torchrun, srun or mpirun, which start the processes themselves.
     #[arg(long, value_name = "N", conflicts_with = "ranks")]
     pub gpus: Option<usize>,
     /// Train data-parallel in N processes on the CPU.
@@ -17,14 +17,13 @@ pub struct RanksArgs {
     /// Type in which gradients travel between ranks on the CPU: fp32, bf16 or fp16. On GPUs they travel in the type that the precision keeps them in.
     #[arg(long, value_name = "fp32|bf16|fp16", default_value = "fp32", value_parser = ["fp32", "bf16", "fp16"])]
     pub gradients: String,
-    /// MiB of gradients after which they are sent, while the backward pass goes on; the first are sent after 1 MiB at most.
+    /// MiB of gradients in a bucket: each is sent as soon as it is full, during the backward pass. The first bucket has at most 1 MiB.
     #[arg(long, value_name = "MIB", default_value_t = 25.0)]
     pub bucket: f64,
-    /// Take the statistics of batch normalisation over all ranks, not over each rank's part of the batch.
+    /// Compute the statistics of batch normalisation over all ranks, not over each rank's part of the batch.
     #[arg(long)]
     pub sync_batch_norm: bool,
-    /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s. They wait for each other to come at the start so long, and
-    /// for two minutes at most.
+    /// Time to wait for a rank before it is given up and all end: 10m, or 90s. At the start, ranks wait for each other no longer than two minutes.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, allow_hyphen_values = true)]
     pub rank_timeout: Duration,
 }
@@ -37,7 +36,7 @@ pub enum RunsOn {
 }
 
 impl RanksArgs {
-    /// Returns how many ranks are asked for, and on what; `None` if the options leave that to a launcher.
+    /// Returns the number of ranks that are asked for, and their devices; `None` if the options leave that to a launcher.
     pub fn count(&self) -> Option<(RunsOn, usize)> {
         let on_gpus = self.gpus.map(|count| (RunsOn::Gpus, count));
         on_gpus.or(self.ranks.map(|count| (RunsOn::Cpu, count)))

@@ -11,9 +11,9 @@ use warpbook::scaling::Growth;
 pub const SCALING_ABOUT: &str = "\
 Time training steps on 1 to N ranks, and write one record: the time of a step, samples a second, and the scaling efficiency.
 
-With weak scaling every rank has --batch samples, whatever their number; with strong scaling all together have. A rank is a process, started as by `train \
---gpus`. Next to them one process drives the same devices by one thread, which is the slower way. Before a step is timed, the losses of some steps are compared \
-with the losses of one rank with the same batch. At the end it is recorded what every rank does in one step; on GPUs that needs CUPTI.";
+With weak scaling every rank has --batch samples, whatever the number of ranks; with strong scaling all ranks together have them. A rank is a process, started \
+as by `train --gpus`. For comparison, one process also drives the same devices from one thread, which is slower. Before a step is timed, the losses of some \
+steps are compared with the losses of one rank with the same batch. At the end the timeline of every rank in one step is recorded; on GPUs that needs CUPTI.";
 
 pub const SCALING_EXAMPLES: &str = "\
 Examples:
@@ -26,37 +26,37 @@ Examples:
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["gpus", "ranks"])))]
 pub struct ScalingArgs {
-    /// On 1 to N GPUs of this machine, doubling.
+    /// Measure on 1 to N GPUs of this machine, doubling their number.
     #[arg(long, value_name = "N")]
     pub gpus: Option<usize>,
-    /// On 1 to N processes on the CPU, doubling.
+    /// Measure on 1 to N processes on the CPU, doubling their number.
     #[arg(long, value_name = "N")]
     pub ranks: Option<usize>,
     /// Networks to train: mnist, cifar10, amp-recipe; several with commas.
     #[arg(long, value_name = "NAME[,NAME..]", value_delimiter = ',', default_value = "cifar10")]
     pub network: Vec<Workload>,
-    /// Samples of a batch, of each rank or of all together; several with commas. [default: each network's own]
+    /// Samples of a batch, of each rank for weak growth or of all together for strong; several with commas. [default: each network's own]
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',')]
     pub batch: Vec<u64>,
-    /// weak: a batch for each rank; strong: a batch for all together; both with a comma.
+    /// Growth of the batch: weak (a batch for each rank) or strong (a batch for all together); both with a comma.
     #[arg(long, value_name = "weak|strong", value_delimiter = ',', default_values = ["weak", "strong"])]
     pub growth: Vec<Growth>,
-    /// Types that GPUs compute in, which their gradients have too: fp32, tf32, amp-fp16, amp-bf16; several with commas.
+    /// Types that GPUs compute in and send gradients in: fp32, tf32, amp-fp16, amp-bf16; several with commas.
     #[arg(long, value_name = "P[,P..]", value_delimiter = ',', default_value = "fp32")]
     pub precision: Vec<Precision>,
     /// Types in which ranks on the CPU send gradients: fp32, bf16, fp16; several with commas.
     #[arg(long, value_name = "TYPE[,TYPE..]", value_delimiter = ',', default_value = "fp32", value_parser = ["fp32", "bf16", "fp16"])]
     pub gradients: Vec<String>,
-    /// MiB of gradients after which they are sent, while the backward pass goes on; the first are sent after 1 MiB at most.
+    /// MiB of gradients in a bucket: each is sent as soon as it is full, during the backward pass. The first bucket has at most 1 MiB.
     #[arg(long, value_name = "MIB", default_value_t = 25.0)]
     pub bucket: f64,
     /// Width of the three layers of amp-recipe.
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub features: usize,
-    /// Leave out what one process does with all devices.
+    /// Leave out measurements of one process that drives all devices.
     #[arg(long)]
     pub no_one_process: bool,
-    /// Leave out what every rank does in one step.
+    /// Leave out the timeline of every rank in one step.
     #[arg(long)]
     pub no_timeline: bool,
     /// Steps of a sample. [default: 100, on the CPU 4]
@@ -65,28 +65,28 @@ pub struct ScalingArgs {
     /// Samples of a measurement. [default: 15, on the CPU 5]
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,
-    /// Steps whose losses are compared with the losses of one rank.
+    /// Number of steps whose losses are compared with the losses of one rank.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub checked_steps: usize,
-    /// Folder with the images' files. [default: where `data fetch` puts them; images are drawn where they are not]
+    /// Folder with the images' files. [default: where `data fetch` puts them; images are drawn if there are none]
     #[arg(long, value_name = "FOLDER", conflicts_with = "synthetic")]
     pub data: Option<PathBuf>,
-    /// Draw images, whatever files there are.
+    /// Draw images, even if there are files.
     #[arg(long)]
     pub synthetic: bool,
-    /// A file of notebooks/pytorch/ddp.py --out, whose figures become rows; may be given several times.
+    /// File that notebooks/pytorch/ddp.py --out wrote; its figures become rows. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub pytorch: Vec<PathBuf>,
-    /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s.
+    /// Time to wait for a rank before it is given up and all end: 10m, or 90s.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, allow_hyphen_values = true)]
     pub rank_timeout: Duration,
-    /// File of the record. [default: scaling.json, or the first free name like it]
+    /// File for the record. [default: scaling.json, or the first free name like it]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The file in which a process leaves what it has measured; our own launcher gives it.
+    /// File for the measurements of a process; the launcher sets it.
     #[arg(long, value_name = "FILE", hide = true)]
     pub worker: Option<PathBuf>,
-    /// Let that process drive all devices.
+    /// Let this process drive all devices; the launcher sets it.
     #[arg(long, hide = true, requires = "worker")]
     pub in_one_process: bool,
 }

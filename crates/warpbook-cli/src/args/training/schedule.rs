@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The most steps of each kind.
+/// Maximum number of steps of each kind.
 const MOST: u64 = 1_000_000_000;
 
-/// Steps of a profile: those that go by, those to warm up, and those that are kept.
+/// Steps of a profile: skipped ones, warm-up ones, and kept ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProfileSchedule {
     wait: u64,
@@ -21,12 +21,12 @@ impl Default for ProfileSchedule {
 }
 
 impl ProfileSchedule {
-    /// Returns the steps as the lab takes them: wait, warm-up and active.
+    /// Returns the steps for the lab: wait, warm-up and active.
     pub fn steps(self) -> (u64, u64, u64) {
         (self.wait, self.warm_up, self.active)
     }
 
-    /// Steps that a training needs.
+    /// Returns the number of steps that a training needs.
     pub fn needed(self) -> u64 {
         self.wait + self.warm_up + self.active
     }

@@ -1,4 +1,4 @@
-//! Options that `train` and `speedrun` share: what is trained, and how.
+//! Options that `train` and `speedrun` share: the recipe and its settings.
 
 use super::command::CommandLine;
 use crate::args::common::{DataFrom, PlaceArgs};
@@ -16,48 +16,48 @@ pub struct TrainingArgs {
     pub from: DataFrom,
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// The kernel or library that computes linear layers on a GPU, forwards and backwards: own (our fastest product), stock (cuBLASLt), naive (a thread an
-    /// output), tiled (32 x 32 tiles in shared memory), a rung of the matrix product, or a kernel of your own: FILE.cu, with @ and the rung that
-    /// it takes the place of (02_coalesced without it) and : and sizes of its tile, as in mine.cu@05_register_2d:BM=64,THREADS=128. A kernel is
-    /// tried before it trains. [default: the recipe's, or else own]
+    /// Kernel or library that computes linear layers on a GPU, forwards and backwards: own (Warpbook's fastest product), stock (cuBLASLt), naive (one thread
+    /// per output), tiled (32 x 32 tiles in shared memory), a rung of the matrix product, or a kernel of your own: FILE.cu, optionally with @ and the rung that
+    /// it replaces (default 02_coalesced), and : and sizes of its tile, as in mine.cu@05_register_2d:BM=64,THREADS=128. A kernel of your own is tried before
+    /// the training. [default: the recipe's, otherwise own]
     #[arg(long, value_name = "own|stock|naive|tiled|tiled-16|tiled-8|ID|FILE.cu", value_parser = parse_product)]
     pub product: Option<ProductBy>,
-    /// The kernels or the library that compute convolutions on a GPU, forwards and backwards: own (our kernels), im2col (patches of the images as the
-    /// columns of a matrix, which --product multiplies, so a kernel of your own computes the convolutions too) or stock (cuDNN, from `pip install
-    /// nvidia-cudnn-cu13`). [default: the recipe's, or else own]
+    /// Kernels or library that compute convolutions on a GPU, forwards and backwards: own (Warpbook's kernels), im2col (patches of the images as the columns of
+    /// a matrix, which --product multiplies, so a kernel of your own computes the convolutions too) or stock (cuDNN, from `pip install nvidia-cudnn-cu13`).
+    /// [default: the recipe's, otherwise own]
     #[arg(long, value_name = "own|im2col|stock")]
     pub convolution: Option<ConvolutionBy>,
-    /// Keep images in GPU memory: auto keeps them if they take at most half of what is free.
+    /// Keep images in GPU memory; auto does so if they take at most half of the free memory.
     #[arg(long, value_name = "auto|on|off", default_value = "auto", value_parser = ["auto", "on", "off"])]
     pub resident: String,
-    /// Threads that gather batches of images that are not kept there.
+    /// Threads that gather batches of images that are not in GPU memory.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(..=1024))]
     pub workers: u16,
-    /// Gather those batches in page-locked memory.
+    /// Gather batches in page-locked memory.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub pin: String,
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
-    /// Compute a batch in this many parts, one after the other, whose gradients are added up before the optimiser's step: only the activations of
-    /// one part are in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, or else 1]
+    /// Compute a batch in this many parts, one after the other, whose gradients are added up before the optimiser's step: only the activations of one part are
+    /// in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, otherwise 1]
     #[arg(long, value_name = "N")]
     pub accumulate: Option<usize>,
-    /// Keep only the activations at the borders of this many segments of the network, and compute the others again in the backward pass: less
-    /// memory, up to a forward pass more time, the same bits. [default: the recipe's, or else 1]
+    /// Keep only the activations at the borders of this many segments of the network, and recompute the others in the backward pass: less memory, up to a
+    /// forward pass more time, the same bits. [default: the recipe's, otherwise 1]
     #[arg(long, value_name = "N")]
     pub segments: Option<usize>,
     /// Passes over the training images. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,
-    /// The most steps, whatever the epochs. [default: the recipe's]
+    /// Maximum number of steps, whatever the epochs. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// The learning rate at the start. [default: the recipe's]
+    /// Initial learning rate. [default: the recipe's]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub lr: Option<f64>,
-    /// The largest norm of all gradients together; larger ones are scaled down to it. `inf` scales none, but computes and records the norm of each
-    /// step, which is otherwise known of fp16 alone. [default: the recipe's]
+    /// Largest norm of all gradients together; larger ones are scaled down to it. `inf` scales none, but computes and records the norm of each step, which is
+    /// otherwise known for fp16 alone. [default: the recipe's]
     #[arg(long, value_name = "NORM", allow_hyphen_values = true)]
     pub clip: Option<f64>,
     /// Seed of weights, order, dropout and augmentation. [default: the recipe's]
@@ -66,17 +66,17 @@ pub struct TrainingArgs {
     /// Take the images in the order of the file.
     #[arg(long)]
     pub no_shuffle: bool,
-    /// Train on the images as they are, without random crops and flips.
+    /// Train on the original images, without random crops and flips.
     #[arg(long)]
     pub no_augment: bool,
     /// Train without dropout.
     #[arg(long)]
     pub no_dropout: bool,
-    /// Views of a test image: one (as it is), flips (the mean of the outputs as it is and mirrored), or flips-and-shifts (the mean of six views:
-    /// both, each also shifted by a pixel down and right, and up and left). [default: the recipe's, or else one]
+    /// Views of a test image: one (the image itself), flips (the mean of the outputs for the image and its mirror image), or flips-and-shifts (the mean of six
+    /// views: both, each also shifted by a pixel down and right, and up and left). [default: the recipe's, otherwise one]
     #[arg(long, value_name = "one|flips|flips-and-shifts")]
     pub views: Option<Views>,
-    /// File for the record, written while it trains: `train` keeps losses, accuracy, learning rate, loss scale and memory in it, `speedrun` the time and the
+    /// File for the record, written during the training: `train` records losses, accuracy, learning rate, loss scale and memory, `speedrun` the time and the
     /// accuracy of each training.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -85,13 +85,13 @@ pub struct TrainingArgs {
     pub author: Option<String>,
 }
 
-/// Reads the choice for linear layers; a kernel's file is looked for in the working directory.
+/// Parses the choice for linear layers; a kernel's file is looked for in the working directory.
 fn parse_product(text: &str) -> Result<ProductBy, String> {
     ProductBy::read(Path::new(""), text)
 }
 
 impl TrainingArgs {
-    /// Begins the command of this name with these options; a rung says its precision itself.
+    /// Begins the command of this name with these options; a rung implies its precision.
     pub fn command(&self, command: &str, has_rung: bool) -> CommandLine {
         let mut line = CommandLine::new(command, &self.recipe, self.from.data.as_deref());
         line.option("precision", Some(self.place.precision).filter(|_| !has_rung));

@@ -8,20 +8,20 @@ use clap::Args;
 pub const SPEEDRUN_ABOUT: &str = "\
 Time whole trainings, and write one record of their times and accuracies.
 
-With --seeds a time runs from images on the device to the accuracy; nothing is printed, kept or profiled in between. With --cold it is the time of a \
+With --seeds the time runs from images on the device to the accuracy; nothing is printed, kept or profiled in between. With --cold it is the time of a \
 whole process, from its start to its end. `warpbook train` shows a training step by step, and keeps, resumes and profiles it.";
 
 pub const SPEEDRUN_EXAMPLES: &str = "\
 Examples:
   warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --to 90 --out speedrun.json     time and accuracy of each seed
-  warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --views flips     test images as they are and mirrored, without shifts
+  warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --views flips     test images and their mirror images, without shifts
   warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --hold-out 5000 --epochs 8 --steps 175     tested on training images
   warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --out mnist-to-99.json     whole processes
 
 Processes of --cold print nothing, and train as `warpbook train` does, which classifies the test images after each epoch; those of cifar10-speedrun classify \
 them once, at the end.
 
-Ctrl-C ends at once; the record has the trainings that were finished. See `warpbook --help` for the exit codes, and `warpbook train --help` for the file of a \
+Ctrl-C ends at once; the record has the finished trainings. See `warpbook --help` for the exit codes, and `warpbook train --help` for the file of a \
 recipe of your own.";
 
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct SpeedrunArgs {
 }
 
 impl SpeedrunArgs {
-    /// Returns the command that trains the same again.
+    /// Returns the command that repeats the training.
     pub fn command(&self) -> CommandLine {
         let mut line = self.training.command("speedrun", false);
         self.whole.add_to(&mut line);

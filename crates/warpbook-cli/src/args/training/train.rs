@@ -10,7 +10,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Batches between two lines of progress.
+/// Default number of batches between two lines of progress.
 const LOG_EVERY: u64 = 100;
 
 pub const TRAIN_EXAMPLES: &str = "\
@@ -24,11 +24,11 @@ Examples:
   warpbook train mnist --device cuda:0 --product mine.cu@03_shared_tile --convolution im2col     by a kernel of your own
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
-  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
-  warpbook train mnist --device cpu --steps 8 --profile steps.json --profile-schedule 2,1,2     what the CPU does in a step
+  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     the GPU's work in a step, with its rates
+  warpbook train mnist --device cpu --steps 8 --profile steps.json --profile-schedule 2,1,2     the CPU's work in a step
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
-  warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples a step on each of two GPUs
-  warpbook train mnist --ranks 2 --steps 100      the same way on the CPU, with two processes
+  warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples per step on each of two GPUs
+  warpbook train mnist --ranks 2 --steps 100      data-parallel on the CPU, with two processes
   torchrun --nproc-per-node 2 --no-python warpbook train cifar10     under a launcher that you have; srun and mpirun, too
   warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
@@ -40,10 +40,10 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, shuffle; clip = 1.0, or clip = inf: the norm is recorded
   # accumulate = 4            the batch in 4 parts, one after the other, gradients added up before the step: memory for 32 samples
-  # segments = 4              activations inside of 4 segments are computed again, not kept: less memory, up to a forward pass more
+  # segments = 4              activations inside of 4 segments are recomputed, not kept: less memory, up to a forward pass more
   # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8, a rung, or a kernel of your own as \"mine.cu\";
   #                             convolution = \"own\", \"stock\" or \"im2col\" (columns of patches, multiplied by the product);
-  #                             for one layer, in network: { layer = \"linear 128\", product = \"mine.cu\" }
+  #                             for a single layer, in network: { layer = \"linear 128\", product = \"mine.cu\" }
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
@@ -69,25 +69,25 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   # mean and deviation of each channel, of pixels from 0 to 1
   [normalise]
   mean = [0.1307]
-  # Settings for some of the parameters, with sgd and momentum. The first group that names a parameter has it; \"*\" is any characters.
+  # Settings for some of the parameters, with sgd and momentum. A parameter belongs to the first group that names it; \"*\" matches any characters.
   # rate is a factor of learning_rate; also: momentum, weight_decay, schedule = { kind = \"linear\", total = 66 }
   [[groups]]
   params = \"conv*.weight\"     # filters may be updated by Muon: muon = true, steps = 5, normalise = true
   rate = 0.5
-  # How weights begin: factors of the random numbers; identity = true for filters that pass their input on;
+  # Initial weights: factors of the random numbers; identity = true for filters that pass their input on;
   # whiten = \"conv1\" for a first layer with the eigenvectors of the images' patches (two filters for each element of a patch)
   [initial]
   factors = [{ params = \"head.weight\", factor = 0.5 }]
 
-Test images are seen once, or as the mean of several views: views = \"flips\" (as they are and mirrored) or \"flips_and_shifts\" (both, \
-and both shifted by a pixel to either side), above [optimizer]; --views goes before it.
-A layer with frozen after its name, as \"conv2d 24 2x2 frozen\", keeps its weight.
+Test images are seen once, or as the mean of several views: views = \"flips\" (the image and its mirror image) or \"flips_and_shifts\" (both, \
+and both shifted by a pixel to either side), above [optimizer]; --views overrides it.
+A layer with frozen after its name, such as \"conv2d 24 2x2 frozen\", keeps its weight.
 
-`warpbook speedrun` takes the time and the accuracy of whole trainings. Its --seeds, --hold-out, --cold, --to and --data-note mean the same here, as in the \
+`warpbook speedrun` measures the time and the accuracy of whole trainings. Its --seeds, --hold-out, --cold, --to and --data-note work here, too, for the \
 commands of older records, and cifar10-speedrun is timed from one seed unless a checkpoint, a record, a profile or a time budget is asked for.
 
-Ctrl-C ends after the step under way; the checkpoint and the record are then written. Losses of a training of more than 20000 lines are \
-kept as means of several. See `warpbook --help` for the exit codes.";
+Ctrl-C ends the training after the current step; the checkpoint and the record are then written. If a training has more than 20000 lines of losses, \
+the record keeps means of several. See `warpbook --help` for the exit codes.";
 
 #[derive(Debug, Args)]
 pub struct TrainArgs {
@@ -107,36 +107,36 @@ pub struct TrainArgs {
     pub whole: WholeArgs,
 }
 
-/// The options of a training that is shown step by step.
+/// Options of a training that is shown step by step.
 #[derive(Debug, Args)]
 pub struct WatchedArgs {
-    /// Train as the rung of this name does, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
-    /// precision]
+    /// Train like the rung of this name, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
     pub rung: Option<String>,
-    /// Batches between two lines of progress, each with the mean of their losses; the record has the same. 1 logs every step.
+    /// Batches between two lines of progress, each with the mean of their losses, as in the record. 1 logs every step.
     #[arg(long, value_name = "N", default_value_t = LOG_EVERY)]
     pub log_every: u64,
-    /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
+    /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the result is kept.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub time_budget: Option<Duration>,
-    /// File for a profile: of some steps (see --profile-schedule) what the device did, operation by operation and kernel by kernel,
-    /// with FLOP/s and bandwidth where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
-    /// Nsight Systems shows the same: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile FILE.
+    /// File for a profile of some steps (see --profile-schedule): the device's work, operation by operation and kernel by kernel, with FLOP/s and bandwidth
+    /// where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; a trace for ui.perfetto.dev (.trace.json) is written
+    /// next to it. A profile waits for each step. Nsight Systems can show the steps, too: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile
+    /// FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Steps of a profile: WAIT that go by, WARMUP whose recording is thrown away, and ACTIVE that are kept. What recording costs is measured by those that go
-    /// by, and by those after.
+    /// Steps of a profile: WAIT are skipped, WARMUP are recorded and thrown away, and ACTIVE are kept. The cost of recording is measured by comparison with the
+    /// skipped steps and those after the profile.
     #[arg(long, value_name = "WAIT,WARMUP,ACTIVE", default_value_t, requires = "profile")]
     pub profile_schedule: ProfileSchedule,
     /// Read hardware counters of each kernel of a step, for the profile: bytes of DRAM and L2, sectors a request, bank conflicts, issue slots, stall reasons, use
     /// of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
     #[arg(long, requires = "profile")]
     pub counters: bool,
-    /// Checkpoint file, written after every epoch, every minute within one, and at the end.
+    /// File for checkpoints, written after every epoch, every minute within one, and at the end.
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// Continue from such a file.
+    /// Checkpoint file to continue from.
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }
@@ -170,7 +170,7 @@ impl WatchedArgs {
 }
 
 impl TrainArgs {
-    /// Returns the command that trains the same again.
+    /// Returns the command that repeats the training.
     pub fn command(&self) -> CommandLine {
         let watched = &self.watched;
         let mut line = self.training.command("train", watched.rung.is_some());

@@ -1,48 +1,47 @@
-//! The options of whole trainings, whose time and accuracy are taken.
+//! Options of whole trainings, whose time and accuracy are measured.
 
 use super::command::CommandLine;
 use clap::Args;
 use std::path::PathBuf;
 
-/// A measurement keeps no more samples.
+/// Maximum number of samples that a measurement keeps.
 const MOST_TRAININGS: u64 = 1000;
 
-/// The options of `speedrun` that `train` takes too, as older records have them in their commands.
+/// Options of `speedrun` that `train` takes too, as the commands of older records have them.
 pub const OPTIONS_OF_WHOLE_TRAININGS: [&str; 5] = ["seeds", "hold_out", "cold", "to", "data_note"];
 
 #[derive(Debug, Args)]
 pub struct WholeArgs {
-    /// Train from this many seeds, the first of which is --seed, without reports of progress, and print the time from images on the device to the
-    /// accuracy of each, and the means. [default: 1]
+    /// Train from this many seeds, the first of which is --seed, without reports of progress. Print each training's time, from images on the device to the
+    /// accuracy, its accuracy, and the means. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS))]
     pub seeds: Option<u64>,
-    /// Hold out this many of the training images, and test on these in place of the test images: to choose settings by.
+    /// Hold out this many of the training images and test on them instead of the test images, to choose settings.
     #[arg(long, value_name = "N")]
     pub hold_out: Option<usize>,
-    /// Train in this many new processes, one after the other, each from another seed, and take the time of each from its start to its end. One
-    /// more comes first and is not counted: it compiles the kernels that the cache lacks.
+    /// Train in this many new processes, one after the other, each with another seed, and time each from its start to its end. One more process comes first and
+    /// is not counted: it compiles the kernels that the cache lacks.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS), conflicts_with_all = ["seeds", "hold_out"])]
     pub cold: Option<u64>,
-    /// The accuracy in percent that the mean over the trainings has to reach, such as 99. It is the check of their record, and the exit code is 1
-    /// if it is missed.
+    /// Mean accuracy in percent that the trainings have to reach, such as 99. It is the check of their record, and the exit code is 1 if it is missed.
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub to: Option<f64>,
     /// Description of the images for the record, if their files have none: for example "recompressed as JPEG q75".
     #[arg(long, value_name = "TEXT")]
     pub data_note: Option<String>,
-    /// The file in which one of the processes of --cold leaves its result.
+    /// File for the result of one of the processes of --cold.
     #[arg(long, hide = true, value_name = "FILE", requires = "cold_seed")]
     pub cold_result: Option<PathBuf>,
-    /// The seed of that process.
+    /// Seed of that process.
     #[arg(long, hide = true, value_name = "N")]
     pub cold_seed: Option<u64>,
-    /// The file in which that process begins the record of all of them.
+    /// File in which that process begins the record of all of them.
     #[arg(long, hide = true, value_name = "FILE")]
     pub cold_record: Option<PathBuf>,
 }
 
 impl WholeArgs {
-    /// Adds the options to a command, without those that a process is given by the one that starts it.
+    /// Adds the options to a command, except those that one process sets for another.
     pub fn add_to(&self, line: &mut CommandLine) {
         line.option("seeds", self.seeds);
         line.option("hold-out", self.hold_out);

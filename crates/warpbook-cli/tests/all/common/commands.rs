@@ -1,4 +1,4 @@
-//! Commands of trainings as a user gives them, and what they are given.
+//! Training commands as a user enters them, and their inputs.
 
 use super::cache;
 use base64::Engine;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What the program does with these words in a folder, without data sets.
+/// Returns the program's output with these words in a folder, without data sets.
 pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
     let program = super::program_path();
     Command::new(program)
@@ -18,7 +18,7 @@ pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The exit code is so, and the output has these parts.
+/// Checks the exit code, and that the output has these parts.
 pub fn expect(output: &Output, code: i32, parts: &[&str]) {
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -27,13 +27,13 @@ pub fn expect(output: &Output, code: i32, parts: &[&str]) {
     }
 }
 
-/// A recipe of the tests, copied into a folder.
+/// Copies a recipe of the tests into a folder.
 pub fn recipe(folder: &Path, name: &str) {
     let root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     std::fs::copy(Path::new(&root).join("tests/recipes").join(name), folder.join(name)).unwrap();
 }
 
-/// A grey PNG of a drawn digit, `scale` times as large.
+/// Writes a grey PNG of a drawn digit, `scale` times as large.
 pub fn draw(path: &Path, scale: usize) {
     let digits = warpbook::data::synthetic_digits(1, 1, 5).test;
     let side = 28 * scale;
@@ -41,7 +41,7 @@ pub fn draw(path: &Path, scale: usize) {
     std::fs::write(path, warpbook::data::png([1, side, side], &pixels).unwrap()).unwrap();
 }
 
-/// A page with the text of its pictures, which are data URIs.
+/// Returns a page with the text of its pictures, which are data URIs.
 pub fn with_pictures(html: &str) -> String {
     let encoded = html.split("data:image/svg+xml;base64,").skip(1).filter_map(|rest| rest.split('"').next());
     let pictures = encoded.map(|picture| String::from_utf8(STANDARD.decode(picture).unwrap()).unwrap());

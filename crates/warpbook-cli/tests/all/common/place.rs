@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use warpbook_record::Run;
 
-/// A folder to run in, and nothing of the user's that changes what the program does.
+/// Folder to run in, without any of the user's settings.
 pub struct Place {
     program: PathBuf,
-    /// Its folder.
+    /// The folder.
     pub folder: TempDir,
 }
 
@@ -38,10 +38,10 @@ impl Place {
     }
 
     pub fn run(&self, words: &[&str]) -> Done {
-        Done::of(words, self.command(words).output().unwrap())
+        Done::new(words, self.command(words).output().unwrap())
     }
 
-    /// A small record.
+    /// Writes a small record.
     pub fn record(&self, name: &str) -> Run {
         let words = ["run", "regression", "--device", "cpu", "--points", "1k,2k", "--epochs", "20", "--samples", "2"];
         self.run(&[&words[..], &["--out", name]].concat()).expect(0, "Record: ");
@@ -49,12 +49,12 @@ impl Place {
     }
 }
 
-/// A record that must be one.
+/// Reads a record, which must be valid.
 pub fn read(path: &Path) -> Run {
     Run::from_json(&fs::read(path).unwrap()).unwrap()
 }
 
-/// How a command ended.
+/// Result of a command.
 pub struct Done {
     pub words: String,
     pub code: Option<i32>,
@@ -63,12 +63,12 @@ pub struct Done {
 }
 
 impl Done {
-    pub fn of(words: &[&str], output: Output) -> Self {
+    pub fn new(words: &[&str], output: Output) -> Self {
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
         Self { words: words.join(" "), code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Ended so, with this on stdout (code 0) or stderr, and without a trace of Rust's insides.
+    /// Checks the exit code, and that stdout (for code 0) or stderr has this part and no Rust panic.
     pub fn expect(&self, code: i32, part: &str) -> &Self {
         let all = format!("warpbook {}\ncode {:?}\n{}\n{}", self.words, self.code, self.out, self.err);
         assert_eq!(self.code, Some(code), "{all}");

@@ -40,7 +40,7 @@ impl NcclId {
 
     /// Returns the id with these bytes.
     #[must_use]
-    pub fn of(bytes: [u8; 128]) -> Self {
+    pub fn from_bytes(bytes: [u8; 128]) -> Self {
         Self(bytes)
     }
 }

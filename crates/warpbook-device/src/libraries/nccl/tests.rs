@@ -24,7 +24,8 @@ fn one_rank_reduces_to_what_it_has() {
         }
         Err(why) => panic!("{why}"),
     };
-    let ranks = Arc::new(Communicator::new(&device, NcclId::of(id.bytes()), (0, 1), Duration::from_secs(120)).unwrap());
+    let ranks =
+        Arc::new(Communicator::new(&device, NcclId::from_bytes(id.bytes()), (0, 1), Duration::from_secs(120)).unwrap());
     let stream = device.stream().unwrap();
     let values = device.buffer_from(&[1.0f32, -2.0, 8.0]).unwrap();
     let bytes = values.range(..).cast::<u8>();

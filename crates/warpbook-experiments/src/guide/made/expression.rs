@@ -7,7 +7,7 @@ use crate::guide::prepared::Arrays;
 use warpbook_lab::experiment::{Candidate, Details, on_gpu};
 use warpbook_lab::{Error, Result};
 
-/// The chain.
+/// Text of the chain.
 const CHAIN: &str = "tanh(max(x * 0.9 + 0.1, 0) * 0.5 - abs(x) / 3)";
 
 fn chain() -> Result<Expression> {
@@ -19,30 +19,30 @@ pub(in crate::guide) fn work(n: u64) -> Work {
 }
 
 pub(in crate::guide) fn want(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
-    // Without an expression every comparison would fail.
+    // If the chain does not parse, every comparison fails.
     let chain = chain().ok();
     x.iter().map(|x| chain.as_ref().map_or(f64::NAN, |chain| chain.at(f64::from(*x)))).collect()
 }
 
-/// When the kernel is compiled.
+/// Time at which the kernel is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Compiled {
-    /// In every call, as in the first one.
+    /// Compiled in every call, as in the first one.
     Anew,
-    /// Before; every call reads it from the disk and loads it, as the first call of another process.
+    /// Compiled before; every call reads it from the disk and loads it, like the first call of another process.
     OnDisk,
-    /// Before, and it is loaded.
+    /// Compiled and loaded before.
     Loaded,
 }
 
-/// The chain on the GPU, waited for.
+/// Creates the chain on the GPU; each run is waited for.
 pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Result<Box<dyn Candidate + '_>> {
     let on = arrays.on_gpu()?;
     let spec = chain()?.kernel();
     let tile = spec.tiles.first().cloned().ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
-    // Compiled here, so that it lies on the disk before anything is timed.
+    // Compiling here puts the kernel on the disk before anything is timed.
     let loaded = on.device.kernel(&spec, &tile)?;
-    let details = Details::of(&loaded, loaded.shape(arrays.work.n));
+    let details = Details::of_kernel(&loaded, loaded.shape(arrays.work.n));
     let launch = move || {
         let kernel = match compiled {
             Compiled::Anew => on.device.kernel_anew(&spec, &tile)?,
@@ -50,21 +50,21 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Resul
             Compiled::Loaded => loaded.clone(),
         };
         queue(&on.stream, (&kernel, kernel.shape(arrays.work.n)), &on.x, &on.y, arrays.numbers())?;
-        // The kernel lives until it has run.
+        // The kernel has to live until it has run.
         on.stream.synchronize()
     };
     let check = move || on.y.to_vec().map(|y| arrays.check(&y)).map_err(Error::from);
     Ok(Box::new(on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()))
 }
 
-/// The chain on the CPU, operation by operation on the whole array.
+/// Computes the chain on the CPU, operation by operation on the whole array.
 pub(in crate::guide) fn by_arrays(x: &[f32], y: &mut [f32]) {
     if let Ok(chain) = chain() {
         y.copy_from_slice(&chain.array_by_array(x));
     }
 }
 
-/// The chain on the CPU, element by element through the tree of the expression.
+/// Computes the chain on the CPU, element by element through the tree of the expression.
 pub(in crate::guide) fn by_elements(x: &[f32], y: &mut [f32]) {
     if let Ok(chain) = chain() {
         y.iter_mut().zip(x).for_each(|(y, x)| *y = chain.at(f64::from(*x)) as f32);

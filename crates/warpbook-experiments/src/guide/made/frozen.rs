@@ -12,7 +12,7 @@ use warpbook_nn::network::{Network, flatten, linear, relu};
 use warpbook_nn::train::{CudaOptions, Place, Precision, Recipe};
 use warpbook_nn::weights::Weights;
 
-/// Inputs, hidden neurons and outputs.
+/// Numbers of inputs, hidden neurons and outputs.
 const WIDTHS: [usize; 3] = [100, 50, 10];
 
 fn recipe() -> Result<Recipe> {
@@ -42,7 +42,7 @@ fn saved_and_loaded() -> Result<Frozen> {
 pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     let [inputs, hidden, outputs] = WIDTHS.map(|w| w as u64);
     let weights = 4 * (inputs * hidden + hidden + hidden * outputs + outputs);
-    // Pixels are bytes.
+    // A pixel is one byte.
     let bytes = batch * (inputs + 4 * outputs);
     Work {
         n: passes,
@@ -56,12 +56,12 @@ pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     }
 }
 
-/// Bytes of pixels that follow from their place.
+/// Returns pixels, as bytes, that follow from their index.
 pub(in crate::guide) fn pixels(work: &Work) -> Vec<f32> {
     (0..work.inputs).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as f32).collect()
 }
 
-/// The outputs in f64.
+/// Computes the expected outputs in f64.
 pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let Ok(recipe) = recipe() else { return vec![f64::NAN; work.outputs as usize] };
     let weights = Weights::init(&recipe.network, 1);
@@ -81,7 +81,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
 /// Way in which a half makes its passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Passes {
-    /// A launch for each operation, biases and ReLUs by themselves.
+    /// A launch for each operation; biases and ReLUs have their own.
     Operations,
     /// A launch for each product, with bias and ReLU in its epilogue.
     Fused,
@@ -110,12 +110,12 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, passes: Passes) -> Result<Bo
         Passes::Fused => CudaOptions { graph: false, dependent: false, ..best },
         Passes::Graph => best,
     };
-    // What is computed operation by operation has no need to be loaded from a file, what is frozen comes from one.
+    // Only the frozen network is loaded from a file; operation by operation needs none.
     let network = if passes == Passes::Graph { saved_and_loaded()? } else { frozen()? };
     let images = images(arrays);
     let batch = arrays.size as usize;
     let mut predictor = network.to(Place::Cuda(on.device.clone(), options)).predictor(batch).map_err(failure)?;
-    // Kernels are compiled and the graph is captured by the first pass.
+    // The first pass compiles kernels and captures the graph.
     predictor.outputs(&images).map_err(failure)?;
     let details = Details { peak_bytes: Some(predictor.bytes()), ..Details::default() };
     let predictor = RefCell::new(predictor);
@@ -129,7 +129,7 @@ fn unwritten(arrays: &Arrays) -> warpbook_device::Result<()> {
     Ok(())
 }
 
-/// On the CPU: with memory and weights made ready for each pass, or once.
+/// Creates the passes on the CPU: memory and weights are prepared for each pass, or once.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, kept: bool) -> Result<Box<dyn Candidate + '_>> {
     let network = saved_and_loaded()?;
     let (images, batch) = (images(arrays), arrays.size as usize);

@@ -1,4 +1,4 @@
-//! Halves that are more than a kernel on the pair's arrays: products, convolutions, networks and trainings of the engine.
+//! Halves that are more than a kernel on the pair's arrays: products, convolutions, networks and trainings.
 
 pub(super) mod convolution;
 pub(super) mod expression;

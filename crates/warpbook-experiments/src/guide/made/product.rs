@@ -12,12 +12,12 @@ use warpbook_lab::Result;
 use warpbook_lab::experiment::{Candidate, Closures, Details, on_cpu, on_gpu};
 use warpbook_record::{Check, Dtype};
 
-/// Rows of C that are computed in f64.
+/// Number of rows of C that are computed in f64.
 const ROWS: usize = 16;
-/// Products of a timed run that is to show the GPU's power: a run of one would be over before the power is regulated.
+/// Number of products in a timed run that shows the GPU's power: a single product would be over before the power is regulated.
 pub(in crate::guide) const REPEATED: u64 = 20;
 
-/// The rows that are checked: from the first to the last, at equal distances.
+/// Returns the rows that are checked: from the first to the last, at equal distances.
 fn rows(n: usize) -> Vec<usize> {
     let count = ROWS.min(n);
     (0..count).map(|i| i * (n - 1) / (count - 1).max(1)).collect()
@@ -42,12 +42,12 @@ pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
     }
 }
 
-/// Gaussian numbers, both matrices of them.
+/// Draws both matrices from a standard Gaussian.
 pub(in crate::guide) fn gaussians(work: &Work) -> Vec<f32> {
     collect(work.inputs as usize, &|i| gaussian(1, i as u64, 0))
 }
 
-/// Some rows of C, in f64 of inputs that are not rounded.
+/// Computes some rows of C, in f64 from inputs that are not rounded.
 pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let n = work.n as usize;
     let (a, b) = x.split_at(n * n);
@@ -63,7 +63,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     collect(rows.len(), &|i| row(rows[i])).concat()
 }
 
-/// C against the rows that are known.
+/// Compares C with the rows that are known.
 fn check(arrays: &Arrays, c: &[f32], tolerance: f64) -> Check {
     let n = arrays.work.n as usize;
     let got = rows(n).into_iter().flat_map(|r| c[r * n..][..n].iter().map(|v| f64::from(*v)));
@@ -71,10 +71,10 @@ fn check(arrays: &Arrays, c: &[f32], tolerance: f64) -> Check {
     Check::over(what, got.zip(arrays.want.iter().copied()), 1.0, tolerance)
 }
 
-/// What a product may be off, relative to an element or to 1, which is its elements' standard deviation. Rounding both factors of each of n terms to
-/// a type whose numbers are epsilon apart gives an error with a standard deviation of at most epsilon / sqrt(6), and the result is rounded once more,
-/// which is half of epsilon of up to six: of some hundred thousand elements none is likely to be off by more than eight epsilon. tf32 is cut off by
-/// tensor cores instead of rounded, which is twice as much. In f32 the sums' own roundings are what counts.
+/// Returns the largest error of a product, relative to an element or to 1, which is its elements' standard deviation. Rounding both factors of each of n terms
+/// to a type whose numbers are epsilon apart gives an error with a standard deviation of at most epsilon / sqrt(6), and the result is rounded once more, which
+/// is half of epsilon of up to six: of some hundred thousand elements none is likely to be off by more than eight epsilon. tf32 is cut off by tensor cores
+/// instead of rounded, which is twice as much. In f32 the sums' own roundings are what counts.
 fn tolerance(dtype: Dtype, n: u64) -> f64 {
     match dtype {
         Dtype::F32 => 64.0 * f64::from(f32::EPSILON) * (n as f64 / 1024.0).max(1.0).sqrt(),
@@ -83,7 +83,7 @@ fn tolerance(dtype: Dtype, n: u64) -> f64 {
     }
 }
 
-/// The product on the CPU in f32, by all threads.
+/// Creates the product on the CPU in f32, by all threads.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays) -> Result<Box<dyn Candidate + '_>> {
     let n = arrays.work.n as usize;
     Ok(Box::new(on_the_cpu_of(arrays, arrays.x.clone(), 1, move |c| check(arrays, c, tolerance(Dtype::F32, n as u64)))))
@@ -129,12 +129,12 @@ pub(in crate::guide) fn repeated_on_the_cpu(arrays: &Arrays, of_zeros: bool) -> 
     }))
 }
 
-/// A product of zeros.
+/// Checks that a product of zeros is zero.
 fn zero(c: &[f32]) -> Check {
     Check::over("zero, every element", c.iter().map(|v| (f64::from(*v), 0.0)), 1.0, 0.0)
 }
 
-/// The product in a type, by the rung that the engine chooses for it.
+/// Creates the product in a type, by the rung that the engine chooses for it.
 pub(in crate::guide) fn in_type(arrays: &Arrays, dtype: Dtype) -> Result<Box<dyn Candidate + '_>> {
     let bound = tolerance(dtype, arrays.work.n);
     Ok(Box::new(candidate(arrays, &arrays.x, dtype, 1, move |c| check(arrays, c, bound))?))
@@ -149,7 +149,7 @@ pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<
         let bound = tolerance(Dtype::Bf16, arrays.work.n);
         candidate(arrays, &arrays.x, Dtype::Bf16, REPEATED, move |c| check(arrays, c, bound))?
     };
-    // By itself: timed in turn the two would share their clocks.
+    // It is timed by itself: in turn, both products would share their clocks.
     Ok(Box::new(made.as_launched()))
 }
 
@@ -168,9 +168,9 @@ fn candidate<'p>(
     let edge = arrays.work.n as u32;
     let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
     let product = Product::new(edge, edge, edge, Form { out, ..Form::plain(dtype) }).scaled(alpha(n), 0.0);
-    let of = DeviceArrays::new(&a, &b, DeviceArray::from(&c));
+    let device_arrays = DeviceArrays::new(&a, &b, DeviceArray::from(&c));
     let gemm = Gemm::new(&on.device);
-    let plan = gemm.plan_for(&product, &of)?;
+    let plan = gemm.plan_for(&product, &device_arrays)?;
     let workspace = Workspace::new(&on.device, plan.workspace_bytes())?;
     let held = 3 * (n * n) as u64 * dtype.bytes() + plan.workspace_bytes();
     let details = Details {
@@ -181,15 +181,15 @@ fn candidate<'p>(
         ..Details::default()
     };
     let launch = {
-        let of = of.clone();
-        move || (0..times).try_for_each(|_| gemm.gemm(&on.stream, &product, &of, &workspace))
+        let device_arrays = device_arrays.clone();
+        move || (0..times).try_for_each(|_| gemm.gemm(&on.stream, &product, &device_arrays, &workspace))
     };
-    let written = of.c.clone();
-    let check = move || Ok(judge(&of.c.to_f32()?));
+    let written = device_arrays.c.clone();
+    let check = move || Ok(judge(&device_arrays.c.to_f32()?));
     Ok(on_gpu(&on.stream, launch, check).resetting(move || written.bytes().fill_bytes(0xff)).details(details))
 }
 
-/// The product of [`repeated`], to be run for as long as is wanted.
+/// The product of [`repeated`], run for as long as a caller wants.
 pub(crate) struct Load {
     gemm: Gemm,
     product: Product,
@@ -199,7 +199,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// A product of `[n][n]` in bf16, of Gaussian numbers or of zeros.
+    /// Prepares a product of `[n][n]` in bf16, of Gaussian numbers or of zeros.
     pub fn new(device: &CudaDevice, n: u32, of_zeros: bool) -> Result<Self> {
         let len = n as usize * n as usize;
         device.ensure_free(format!("Three matrices of {n} x {n} in bf16"), 6 * len as u64)?;
@@ -211,12 +211,12 @@ impl Load {
         let gemm = Gemm::new(device);
         let workspace = Workspace::new(device, gemm.plan_for(&product, &arrays)?.workspace_bytes())?;
         let load = Self { gemm, product, arrays, workspace, stream: device.stream()? };
-        // Compiled and loaded before anybody looks at the clock.
+        // This compiles and loads the kernel before the clock is read.
         load.run()?;
         Ok(load)
     }
 
-    /// Some products, waited for: their floating-point operations.
+    /// Computes some products and waits for them. Returns their floating-point operations.
     pub fn run(&self) -> Result<u64> {
         for _ in 0..REPEATED {
             self.gemm.gemm(&self.stream, &self.product, &self.arrays, &self.workspace)?;
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_type_s_rounding_stays_within_its_tolerance() {
-        // On the CPU, with the same factors as on the GPU.
+        // The CPU uses the factors that the GPU uses.
         let work = work(256, 4);
         let x = gaussians(&work);
         let want = want(&x, &work, 256);

@@ -14,10 +14,10 @@ use warpbook_nn::train::{CudaOptions, Loader, Place, Precision, Recipe, Residenc
 use warpbook_nn::weights::Weights;
 use warpbook_record::Check;
 
-/// Steps of a timed run with a loader: enough for a loader that works ahead to be ahead.
+/// Steps of a timed run with a loader: enough for the loader to work ahead.
 const STEPS: u64 = 16;
 
-/// A training whose next steps are timed.
+/// Training whose next steps are timed.
 struct Steps<'p> {
     trainer: RefCell<Trainer>,
     /// Stream that the host waits for; `None` on the CPU.
@@ -34,12 +34,12 @@ impl Candidate for Steps<'_> {
         self.stream
     }
 
-    /// Its memory counts, and is given back before the next one is made.
+    /// Its memory counts, and is given back before the next candidate is made.
     fn timed_alone(&self) -> bool {
         true
     }
 
-    /// Includes the wait for the steps, since they are queued on streams of the training's own.
+    /// Makes the steps and waits for them, since they are queued on streams of the training's own.
     fn launch(&self) -> warpbook_device::Result<()> {
         let mut trainer = self.trainer.borrow_mut();
         for _ in 0..self.steps {
@@ -73,7 +73,7 @@ fn wait(trainer: &Trainer) -> warpbook_device::Result<()> {
     trainer.stream().map_or(Ok(()), |stream| stream.synchronize())
 }
 
-/// Pixels and labels that follow from their place.
+/// Returns images whose pixels and labels follow from their index.
 fn images(n: usize, shape: [usize; 3], classes: u8) -> Result<Dataset> {
     let byte = |i: usize| ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
     let labels = (0..n).map(|i| byte(i) % classes).collect();
@@ -86,7 +86,7 @@ fn flat(weights: &Weights) -> Vec<f32> {
     weights.values().iter().flatten().copied().collect()
 }
 
-/// The deep network: layers of `channels` filters, and one that classifies.
+/// Returns the deep network: layers of `channels` filters, and one that classifies.
 fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
     let stack = (0..layers).flat_map(|_| [conv2d(channels, 3).padding(1), gelu()]);
     let all: Vec<Layer> = stack.chain([max_pool(2), flatten(), linear(10)]).collect();
@@ -94,7 +94,7 @@ fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
     network.map_err(|e| warpbook_lab::Error::Setting(e.to_string()))
 }
 
-/// Layers, channels and batch of a deep network, by its number of layers.
+/// Returns layers, channels and batch of a deep network with `layers` layers.
 fn sizes(layers: usize) -> [usize; 3] {
     if layers >= 32 { [layers, 32, 128] } else { [layers, 4, 4] }
 }
@@ -125,7 +125,7 @@ pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     }
 }
 
-/// The gradients of a first step, and the training after it.
+/// Returns the gradients of the first step, and the training after it.
 fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<f32>, Trainer)> {
     let mut trainer = Trainer::on(place, recipe, set, None).map_err(failure)?;
     trainer.prepare_steps(set).map_err(failure)?;
@@ -135,14 +135,14 @@ fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<
     Ok((gradients, trainer))
 }
 
-/// The gradients of the first step on the CPU, without checkpoints, relative to the largest.
+/// Computes the gradients of the first step on the CPU, without checkpoints, relative to the largest.
 pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let train = || -> Result<Vec<f64>> {
         let recipe = deep_recipe(work.n as usize, 1)?;
         let set = images(recipe.batch, [1, 16, 16], 10)?;
         Ok(relative(&first_gradients(&Place::Cpu, recipe, &set)?.0))
     };
-    // Where there is none, every comparison fails.
+    // If the training fails, every comparison fails.
     train().unwrap_or_else(|_| vec![f64::NAN; work.outputs as usize])
 }
 
@@ -172,7 +172,7 @@ pub(in crate::guide) enum Saves {
     Parts,
 }
 
-/// A training step of the deep network in fp32.
+/// Creates a training step of the deep network in fp32.
 pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) -> Result<Box<dyn Candidate + '_>> {
     let place = place(arrays, on_gpu, Loader::default(), Precision::Fp32)?;
     let layers = arrays.work.n as usize;
@@ -181,7 +181,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     let accumulate = if saves == Saves::Parts { arrays.size as usize } else { 1 };
     let recipe = Recipe { accumulate, ..deep_recipe(layers, segments)? };
     let set = images(recipe.batch, [1, 16, 16], 10)?;
-    // Before the one that is timed, so that the two never hold memory at the same time.
+    // The gradients are computed before the timed training is made, so that both never hold memory at the same time.
     let plain = if checkpointed { Some(first_gradients(&place, deep_recipe(layers, 1)?, &set)?.0) } else { None };
     let (gradients, trainer) = first_gradients(&place, recipe, &set)?;
     let bits = |all: &[f32]| all.iter().map(|g| g.to_bits()).collect::<Vec<u32>>();
@@ -198,7 +198,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
 }
 
-/// The network that is fed: little arithmetic for large images.
+/// Returns the recipe of the network that batches are fed to: little arithmetic for large images.
 fn fed(batch: usize) -> Result<Recipe> {
     let layers = [conv2d(16, 3).stride(2), relu(), max_pool(2), flatten(), linear(10)];
     let network = Network::new([3, 64, 64], layers).map_err(|e| warpbook_lab::Error::Setting(e.to_string()))?;
@@ -206,10 +206,10 @@ fn fed(batch: usize) -> Result<Recipe> {
     Ok(Recipe { name: "fed".into(), network, batch, mean, deviation, learning_rate: 1e-3, ..Recipe::mnist() })
 }
 
-/// Batches in the data set that is loaded.
+/// Number of batches in the data set that is loaded.
 const BATCHES: usize = 4;
 
-/// The work of some steps with a batch.
+/// Returns the work of some steps with a batch.
 pub(in crate::guide) fn fed_work(batch: u64) -> Work {
     let flops = fed(1).map_or(0, |r| r.network.training_flops());
     let image = 3 * 64 * 64;
@@ -225,7 +225,7 @@ pub(in crate::guide) fn fed_work(batch: u64) -> Work {
     }
 }
 
-/// The losses of the first steps.
+/// Returns the losses of the first steps.
 fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>, TrainError> {
     trainer.prepare_steps(set)?;
     (0..STEPS).try_for_each(|_| trainer.queue_step())?;
@@ -260,14 +260,14 @@ pub(in crate::guide) fn fed_steps(
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
 }
 
-/// A profile of two steps of such a training on a GPU, once some have gone by: waited for one by one, from pageable memory; or with a loader that
-/// works ahead. Of its own are the ranges in which the host loads and queues.
+/// Profiles two steps of such a training on a GPU, after a few that go by: waited for one by one, from pageable memory; or with a loader that works ahead. The
+/// ranges in which the host loads and queues are added here.
 pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool) -> Result<Profile> {
     let loader = if ahead { from_host(true, 4) } else { from_host(false, 0) };
     let options = CudaOptions { loader, ..CudaOptions::new(Precision::Fp32) };
     let recipe = fed(batch)?;
     let set = images(BATCHES * batch, [3, 64, 64], 10)?;
-    // Inside, so that the recorder sees the graph's nodes when it is captured.
+    // The training is made inside, so that the recorder sees the graph's nodes when it is captured.
     lab.profiler().schedule(0, WARM_UP, 2).repeat(1).run(|p| {
         let place = Place::Cuda(device.clone(), options);
         let mut trainer = Trainer::on(&place, recipe, &set, None).map_err(failure)?;
@@ -287,7 +287,7 @@ pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool
 /// Steps that go by before a profile.
 const WARM_UP: u64 = 4;
 
-/// Batches from host memory.
+/// Returns a loader that takes batches from host memory.
 pub(in crate::guide) const fn from_host(pinned: bool, workers: usize) -> Loader {
     Loader { resident: Residency::Off, workers, pinned }
 }

@@ -1,4 +1,4 @@
-//! Two steps of a training whose samples come from the host, as a timeline of host and device.
+//! Timeline of host and device during two steps of a training whose samples come from the host.
 
 use super::Shown;
 use crate::guide::made::training::profiled;
@@ -6,7 +6,7 @@ use warpbook_lab::Result;
 use warpbook_lab::activity::{Timelines, rounded};
 use warpbook_record::Span;
 
-/// The spans of two steps of each rung, which loads ahead or does not.
+/// Records the spans of two steps of each rung, with or without loading ahead.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     shown.each(rungs, |rung, ahead| {
         let profile = profiled(shown.lab, shown.device, shown.work.n as usize, ahead)?;

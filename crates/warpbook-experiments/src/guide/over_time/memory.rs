@@ -1,4 +1,4 @@
-//! Memory that is allocated and given back, over time: by the driver, or by a pool that keeps what it has.
+//! Memory over time while it is allocated and freed: by the driver, or by a pool that keeps freed memory.
 
 use super::Shown;
 use crate::guide::prepared::Arrays;
@@ -15,8 +15,8 @@ use warpbook_record::{Dtype, MemoryAt, Problem, Profiled, Span, count};
 /// Rows and columns of the matrices, in a full and in a quick run.
 const EDGE: [u32; 2] = [10_000, 512];
 
-/// A run of each rung, with the release of what it holds, and the same matrices allocated, dropped, released and multiplied as the rung gets memory:
-/// from a pool, or from the driver each time.
+/// Records a run of each rung, with the release of its memory; and matrices that are allocated, dropped, released and multiplied with the rung's way of getting
+/// memory: from a pool, or from the driver each time.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     let arrays = Arrays::new(shown.lab, shown.pair, shown.work, shown.problem.size())?;
     let edge = EDGE[usize::from(shown.quick)];
@@ -33,10 +33,10 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
 }
 
 fn profiled(rung: &str, problem: &Problem, memory: Vec<MemoryAt>) -> Profiled {
-    Profiled { memory, ..Profiled::of(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
+    Profiled { memory, ..Profiled::new(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
 }
 
-/// Returns the problem under which the steps with matrices are recorded: a problem of its own, as it is no size of the pair.
+/// Returns the problem under which the steps with matrices are recorded: a separate problem, as it is not a size of the pair.
 fn of_matrices(edge: u32) -> Problem {
     let edge = u64::from(edge);
     let label = format!("matrices of {edge} x {edge}, allocated, dropped and released");
@@ -44,7 +44,7 @@ fn of_matrices(edge: u32) -> Problem {
         .with(|p| p.id = format!("allocation {}", p.id))
 }
 
-/// Changes of a device's memory, by the host's clock.
+/// Recorder of changes of a device's memory, by the host's clock.
 struct Watch {
     watch: MemoryWatch,
     begin: Instant,
@@ -64,13 +64,13 @@ impl Watch {
     }
 }
 
-/// Points as a record has them.
+/// Converts points into a record's form.
 fn since(begin: Instant, points: &[MemoryPoint]) -> Vec<MemoryAt> {
     let us = |at: Instant| rounded(at.saturating_duration_since(begin).as_secs_f64() * 1e6);
     points.iter().map(|point| memory_at(us(point.at), point)).collect()
 }
 
-/// A run of a rung, from the first allocation to the release of its pool.
+/// Records a run of a rung, from the first allocation to the release of its pool.
 fn a_run(shown: &Shown<'_>, arrays: &Arrays, id: &str) -> Result<Vec<MemoryAt>> {
     let unknown = || Error::UnknownRung { name: id.to_owned(), nearest: Vec::new() };
     let rung = shown.measured.rung(id).ok_or_else(unknown)?;
@@ -83,7 +83,7 @@ fn a_run(shown: &Shown<'_>, arrays: &Arrays, id: &str) -> Result<Vec<MemoryAt>> 
     Ok(watch.end())
 }
 
-/// A step by the host's clock.
+/// Step of the program, by the host's clock.
 struct Step {
     name: &'static str,
     start_us: f64,
@@ -168,7 +168,7 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     Ok(Matrices { spans, memory: watch.end() })
 }
 
-/// A product that is compiled before anybody looks at the clock.
+/// Product that was compiled before the clock is read.
 struct Multiply {
     gemm: Gemm,
     product: Product,

@@ -1,5 +1,4 @@
-//! Recordings of a pair's ways over time: memory, clocks and power, the timeline of a step. They are made at the size that charts show, after
-//! everything was timed.
+//! Recordings of a pair's ways over time: memory, clocks and power, the timeline of a step. They are made at the size that charts show, after all timing.
 
 pub(super) mod loading;
 pub(super) mod memory;
@@ -12,23 +11,23 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Problem, Run};
 
-/// Records what the pair is about.
+/// Function that records a pair's subject over time.
 pub(super) type OverTime = fn(&Shown<'_>) -> Result<Timelines>;
 
-/// The size that charts show of a pair, and what was measured there.
+/// Size of a pair that charts show, with its measurements.
 pub(super) struct Shown<'s> {
     pub lab: &'s Lab,
     pub device: &'s CudaDevice,
     pub pair: &'static Pair,
     pub problem: &'s Problem,
     pub work: Work,
-    /// True if it is to take little time.
+    /// True for a run that should take little time.
     pub quick: bool,
     pub measured: &'s Run,
 }
 
 impl Shown<'_> {
-    /// Records each of these rungs that gave a valid figure, with what tells it from the others. What goes wrong with one is a note.
+    /// Records each of these rungs that has a valid figure, with its own argument. An error of one becomes a note.
     fn each<T: Copy>(
         &self,
         rungs: &[(&'static str, T)],

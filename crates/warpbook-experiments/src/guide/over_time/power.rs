@@ -1,4 +1,4 @@
-//! Clock and power of a GPU while it does one thing for some seconds.
+//! Clock and power of a GPU under one load for some seconds.
 
 use super::Shown;
 use crate::guide::made::product::Load;
@@ -9,14 +9,14 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{PowerAt, Profiled};
 
-/// Between two readings of a GPU's clock and power.
+/// Time between two readings of a GPU's clock and power.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Idle time before a load, so that it does not begin with what the one before it has left of the power budget.
+/// Idle time before a load, so that it does not begin with a power budget that the load before it has used up.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// Time for which a GPU is watched, and the time in a quick run.
+/// Time for which a GPU is watched, in a full and in a quick run.
 const TIME: [Duration; 2] = [Duration::from_secs(3), Duration::from_millis(500)];
 
-/// Clock and power for each rung, whose products are of zeros or of Gaussian numbers.
+/// Records clock and power for each rung, whose products are of zeros or of Gaussian numbers.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     let Some(uuid) = shown.device.uuid().filter(|uuid| power_reading(uuid).is_some()) else {
         let why = "Clocks and watts were not recorded: NVML, which knows them, is not installed or does not know this GPU. It comes with NVIDIA's driver.";
@@ -28,12 +28,12 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
         std::thread::sleep(PAUSE);
         let power = watched(TIME[usize::from(shown.quick)], || load.run(), || power_reading(uuid))?;
         let source = format!("NVML, every {} ms", INTERVAL.as_millis());
-        let profiled = Profiled { power, ..Profiled::of(rung, shown.problem.clone(), source) };
+        let profiled = Profiled { power, ..Profiled::new(rung, shown.problem.clone(), source) };
         Ok(Timelines { profiled: vec![profiled], ..Timelines::default() })
     })
 }
 
-/// Reads the clock and the power while something is run again and again, each time giving its operations, for this time.
+/// Reads clock and power for `time` while a load is run again and again; each run returns its operations.
 fn watched(
     time: Duration,
     mut run: impl FnMut() -> Result<u64>,
@@ -58,7 +58,7 @@ fn watched(
                 done.push((us(begun.elapsed()), flops));
             });
         }
-        // The reader ends also where the load failed.
+        // The reader also ends if the load failed.
         is_over.store(true, Ordering::Relaxed);
         let readings = reader.join().unwrap_or_default();
         ran?;
@@ -79,7 +79,7 @@ fn us(time: Duration) -> f64 {
     time.as_micros() as f64
 }
 
-/// Operations until a time, where a run's are spread evenly over it.
+/// Returns the operations until a time; those of a run are spread evenly over it.
 fn by_then(done: &[(f64, u64)], at_us: f64) -> u64 {
     let next = done.partition_point(|(at, _)| *at <= at_us);
     let before = next.checked_sub(1).and_then(|i| done.get(i));
@@ -123,7 +123,7 @@ mod tests {
         );
         assert!(all.windows(2).all(|w| w[0].at_us < w[1].at_us && w[0].flops < w[1].flops), "{all:?}");
         assert!(all.last().unwrap().flops <= 1_000 * ran.get());
-        // What NVML does not tell is no reading; what the load says goes through.
+        // Without values from NVML there are no readings; an error of the load is returned.
         assert_eq!(watched(Duration::from_millis(10), || Ok(1), || None).unwrap(), []);
         let failed = watched(Duration::from_secs(60), || Err(Error::Setting("gone".into())), || Some(reading));
         assert_eq!(failed.unwrap_err().to_string(), "gone");

@@ -1,4 +1,4 @@
-//! Pairs about who allocates memory, and when: lesson 41.
+//! Pairs about allocation of memory: lesson 41.
 
 use super::{Pair, cpu, host, made, scattered};
 use crate::guide::halves::{Program, Work};
@@ -22,7 +22,7 @@ pub(super) static ALLOCATION: Pair = Pair {
     work: |size, _| Work {
         bytes: 160 * size,
         written_bytes: 80 * size,
-        // Of input, output and the one intermediate array that lives at a time.
+        // Input, output and the one intermediate array that lives at a time.
         array_bytes: 12 * size,
         ..Work::each(size, 20)
     },

@@ -38,18 +38,18 @@ pub const PAIRS: &[&Pair] = &[
     &compute::ACCUMULATION,
 ];
 
-/// A number between -1 and 1 of an element's place.
+/// Returns a number between -1 and 1 that follows from an element's index.
 fn scattered(i: u64) -> f32 {
     let word = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     word as f32 / (1 << 23) as f32 - 1.0
 }
 
-/// An input whose elements follow from their place.
+/// Returns an input whose elements follow from their index.
 fn made(work: &Work, of: fn(u64) -> f32) -> Vec<f32> {
     collect(work.inputs as usize, &|i| of(i as u64))
 }
 
-/// 0, 1, 2 or 3: sums of up to 2^22 of them are exact in f32.
+/// Returns 0, 1, 2 or 3: sums of up to 2^22 of them are exact in f32.
 fn small(i: u64) -> f32 {
     (scattered(i).abs() * 4.0).floor().min(3.0)
 }
@@ -92,7 +92,7 @@ const fn adding(mut half: Half) -> Half {
     half
 }
 
-/// Limits a half to sizes up to this one.
+/// Limits a half to sizes up to `most`.
 const fn up_to(most: u64, mut half: Half) -> Half {
     half.most = most;
     half

@@ -1,4 +1,4 @@
-//! Lines, banks and warps: lesson 43.
+//! Pairs about lines, banks and warps: lesson 43.
 
 use super::{Pair, adding, cpu, cpus, doubled, kernel, made, one_each, one_for_four, one_for_two, scattered, small};
 use crate::guide::halves::Work;
@@ -8,7 +8,7 @@ use warpbook_data::parallel::collect;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
 
-/// Words of a line of a CPU's cache.
+/// Words in a line of a CPU's cache.
 const LINE: usize = 16;
 
 pub(super) static COALESCING: Pair = Pair {
@@ -113,7 +113,7 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
     ],
 };
 
-/// The steps of an element of a kind, in f64.
+/// Computes the steps of an element of a kind, in f64.
 fn steps(x: f32, kind: u64) -> f64 {
     let (a, b) = (f64::from(0.99f32 - 0.001 * kind as f32), f64::from(0.01 * kind as f32));
     (0..64).fold(f64::from(x), |v, _| a * v + b)

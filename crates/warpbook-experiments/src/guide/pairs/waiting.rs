@@ -1,4 +1,4 @@
-//! Waiting for results and for memory, and what hides it: the rest of lesson 43.
+//! Pairs about waiting for results and for memory, and about hiding it: the rest of lesson 43.
 
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
 use crate::guide::halves::Work;
@@ -6,7 +6,7 @@ use warpbook_data::parallel::collect;
 use warpbook_kernels::guide::{self as kernels, Walk};
 use warpbook_record::Quantity;
 
-/// Eight chains of 64 steps, added up, in f64.
+/// Computes eight chains of 64 steps, added up, in f64.
 fn eight_chains(x: f32) -> f64 {
     let chain = |j| (0..64).fold(f64::from(x + j as f32), |v, _| f64::from(0.99f32) * v + f64::from(0.01f32));
     (0..8).map(chain).sum()
@@ -60,7 +60,7 @@ pub(super) static LATENCY: Pair = Pair {
     ],
 };
 
-/// The line after each: all lines of 32 words in one cycle, in a random order (Sattolo's algorithm, with the numbers of [`scattered`]).
+/// Returns for each line the next one: all lines of 32 words in one cycle, in a random order (Sattolo's algorithm, with the numbers of [`scattered`]).
 fn cycle(lines: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
     for i in (1..lines).rev() {
@@ -136,7 +136,7 @@ pub(super) static MEMORY_LATENCY: Pair = Pair {
     ],
 };
 
-/// The place of a random word, as in `guide/gather.cu`.
+/// Returns the index of a random word, as in `guide/gather.cu`.
 fn place(k: usize, words: usize) -> usize {
     let h = (k as u32).wrapping_mul(0x9e37_79b1);
     ((h ^ h >> 15).wrapping_mul(0x85eb_ca6b)) as usize & (words - 1)
@@ -186,21 +186,21 @@ fn eighth(n: u64, _: u64) -> u64 {
     n / 8
 }
 
-/// A thread for every 64 words.
+/// Returns the number of threads: one for every 64 words.
 fn threads(words: u64, _: u64) -> u64 {
     words / 64
 }
 
-/// Steps of a warp's walk.
+/// Number of steps of a warp's walk.
 const WALK: u32 = 128;
 
-/// A random line, as in `guide/walk.cu`.
+/// Returns a random line, as in `guide/walk.cu`.
 fn line(h: u32, lines: u32) -> u32 {
     let h = h.wrapping_mul(0x9e37_79b1);
     (h ^ h >> 15).wrapping_mul(0x85eb_ca6b) & (lines - 1)
 }
 
-/// A warp's walk, whose values go to `visit` with their step.
+/// Follows a warp's walk and passes each step and its values to `visit`.
 fn walk(x: &[f32], warp: usize, mut visit: impl FnMut(usize, &[f32])) {
     let (lines, seed) = ((x.len() / 32) as u32, warp as u32 * WALK);
     let mut at = line(seed, lines);

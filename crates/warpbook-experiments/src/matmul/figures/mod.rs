@@ -1,4 +1,4 @@
-//! Drawings of what the rungs of the matrix product do, made with the formulas of their kernels.
+//! Figures of the rungs of the matrix product, drawn with the formulas of their kernels.
 
 mod cuda_cores;
 mod hopper;
@@ -9,8 +9,8 @@ use warpbook_charts::diagram::Diagram;
 use warpbook_kernels::matmul::{Figure, Row, rows};
 use warpbook_record::{Rung, Tile};
 
-/// The figure that explains a rung of the matrix product, by its id: who reads and computes what, or what runs at the same time.
-/// `None` of a rung that is no kernel of the catalogue.
+/// Returns the figure that explains a rung of the matrix product, by its id: who reads and computes what, or what runs at the same time. `None` for a rung that
+/// is not a kernel of the catalogue.
 #[must_use]
 pub fn matmul_figure(rung: &str) -> Option<Chart> {
     rows().iter().find(|row| row.rung.id == rung).and_then(figure_of_row)
@@ -22,7 +22,7 @@ pub fn figure_of(rung: &Rung) -> Option<Chart> {
     matmul_figure(rung.variant_of.as_deref().unwrap_or(&rung.id))
 }
 
-/// The figure of a row, drawn for its default tile.
+/// Returns the figure of a row, drawn for its default tile.
 #[must_use]
 pub fn figure_of_row(row: &Row) -> Option<Chart> {
     let draw = match row.figure? {
@@ -54,19 +54,19 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// A figure that has the rung's number and title in its heading.
+    /// Creates a figure that has the rung's number and title in its heading.
     fn figure(&self, what: &str) -> Diagram {
         let number = self.rung.id.split('_').next().unwrap_or_default();
         Diagram::new(&format!("{number} {}: {what}", self.rung.title))
     }
 }
 
-/// A size of a tile that can be drawn; 1 where the tile leaves it out.
+/// Returns a size of a tile that can be drawn; 1 if the tile leaves it out.
 fn size(tile: &Tile, name: &str) -> usize {
     tile.get(name).and_then(|v| usize::try_from(v).ok()).unwrap_or(1).clamp(1, 512)
 }
 
-/// The tones of the operands, in all figures alike.
+/// Tones of the operands, alike in all figures.
 const A: usize = 0;
 const B: usize = 4;
 const C: usize = 2;
@@ -78,7 +78,7 @@ const LANES: usize = 32;
 mod tests {
     use super::*;
 
-    /// The default tile of a row.
+    /// Returns the default tile of a row.
     pub(super) fn first_tile(rung: &str) -> Tile {
         let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
         row.kernel().unwrap().tiles[0].clone()
@@ -128,13 +128,13 @@ mod tests {
         assert_eq!(row(&sums, "31")[1..], ["7, 15", "6, 7", "d[0], d[1], d[2], d[3]"]);
     }
 
-    /// An element's attribute.
+    /// Returns an element's attribute.
     fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
         let begin = tag.find(&format!(" {name}=\""))? + name.len() + 3;
         tag[begin..].split('"').next()
     }
 
-    /// Elements are closed in order, none of them is a script, and no coordinate is NaN.
+    /// Checks that elements are closed in order, that none is a script, and that no coordinate is NaN.
     fn check_elements(svg: &str) {
         let known = ["svg", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "path"];
         let mut open: Vec<&str> = Vec::new();
@@ -150,7 +150,7 @@ mod tests {
         assert!(open.is_empty(), "{open:?}");
     }
 
-    /// No text leaves the canvas, and none covers another. Widths are those of DejaVu Sans, roughly.
+    /// Checks that no text leaves the canvas or covers another. Widths are roughly those of DejaVu Sans.
     fn check_layout(chart: &Chart) {
         let svg = chart.svg.as_str();
         check_elements(svg);

@@ -1,10 +1,10 @@
-//! The rungs on tensor cores that a warp drives: fragments, and where pieces of tiles lie in shared memory.
+//! Figures of the rungs with tensor cores that a warp drives: fragments, and where pieces of tiles lie in shared memory.
 
 use super::{A, B, C, LANES, STOP, Subject, size};
 use warpbook_charts::diagram::{Diagram, Matrix, Sign};
 use warpbook_charts::words::counted;
 
-/// The edge of the blocks that wmma multiplies.
+/// Edge of the blocks that wmma multiplies.
 const BLOCK: usize = 16;
 
 pub(super) fn wmma(of: &Subject<'_>) -> Diagram {
@@ -47,11 +47,11 @@ pub(super) fn wmma(of: &Subject<'_>) -> Diagram {
         .figures(["sums a lane", &(blocks * BLOCK * BLOCK / LANES).to_string()])
 }
 
-/// Pieces of 16 bytes in the banks' line of 128.
+/// Number of pieces of 16 bytes in a line of banks, which is 128 bytes.
 pub(super) const PIECES: usize = 8;
 
-/// `swizzle` in `kernels/matmul/mma.cuh` for rows of 128 bytes, and what TMA's 128-byte swizzle does: where piece c of a row is
-/// kept, and likewise which piece is kept there.
+/// Returns the place of piece c of a row, or the piece at a place, which are the same: `swizzle` in `kernels/matmul/mma.cuh` for rows of 128 bytes, and TMA's
+/// 128-byte swizzle.
 pub(super) fn swizzled(row: usize, piece: usize) -> usize {
     piece ^ (row % PIECES)
 }
@@ -62,7 +62,7 @@ fn swizzled_by_two(line: usize, place: usize) -> (usize, usize) {
     (row, (place % 4) ^ (row / 2 % 4))
 }
 
-/// Lines of 128 bytes with the row and the number of the piece that each place keeps, and one piece of each row shaded.
+/// Draws lines of 128 bytes with the row and the number of the piece that each place keeps, and one piece of each row shaded.
 pub(super) fn lines_of_pieces(
     name: &str,
     lines: usize,
@@ -84,7 +84,7 @@ pub(super) fn lines_of_pieces(
         .at_column(6, "24–27")
 }
 
-/// Returns how many of the reads of one piece of each of eight rows meet in the same banks.
+/// Returns how many reads of one piece of each of eight rows fall into the same banks.
 fn conflict(lines: usize, kept: impl Fn(usize, usize) -> (usize, usize), read: usize) -> usize {
     (0..PIECES).map(|place| (0..lines).filter(|line| kept(*line, place).1 == read).count()).max().unwrap_or(0)
 }
@@ -94,7 +94,7 @@ fn wavefronts(count: usize) -> String {
     counted(count, "wavefront")
 }
 
-/// The lane of `mma.m16n8k16` that holds an element of A (16 x 16), and in which of its registers.
+/// Returns the lane and register of `mma.m16n8k16` that hold an element of A (16 x 16).
 fn holder_a(row: usize, k: usize) -> (usize, usize) {
     // a[i]: row g + 8 (i % 2), k = 2 t + 8 (i / 2) and the next.
     (row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2)
@@ -139,7 +139,7 @@ pub(super) fn mma_swizzled(of: &Subject<'_>) -> Diagram {
         .row("Row.piece at each place: what ldmatrix reads at once is one piece of each of eight rows")
         .put(lines_of_pieces("in order", 8, straight, read, STOP, "read at once, from the same four banks").caption(&wavefronts(before)))
         .put(lines_of_pieces("piece c of row r at c ^ r", 8, mixed, read, C, "read at once, from all 32 banks").caption(&wavefronts(after)));
-    // A's rows are BK elements of 16 bits.
+    // A row of A has BK elements of 16 bits.
     if size(of.tile, "BK") * 2 == 64 {
         let by_two_wavefronts = conflict(4, swizzled_by_two, read);
         let by_two = lines_of_pieces(
@@ -179,7 +179,7 @@ pub(super) fn mma_swizzled(of: &Subject<'_>) -> Diagram {
 mod tests {
     use super::*;
 
-    /// Every element has one place: as many registers a lane as there are, each with as many elements as it packs.
+    /// Checks that every element has one place: all registers of a lane are used, each for as many elements as it packs.
     fn check(rows: usize, columns: usize, holder: fn(usize, usize) -> (usize, usize), registers: usize, packed: usize) {
         let mut held = vec![0; LANES * registers];
         for row in 0..rows {
@@ -217,7 +217,7 @@ mod tests {
             assert_eq!(conflict(4, |line, place| (2 * line + place / 4, place % 4), piece), 4);
             assert_eq!(conflict(4, swizzled_by_two, piece), 1);
         }
-        // Which piece a place keeps, and where a piece is kept, are the same.
+        // The swizzle is its own inverse.
         assert!((0..8).all(|r| (0..PIECES).all(|c| swizzled(r, swizzled(r, c)) == c)));
     }
 }

@@ -16,44 +16,44 @@ use warpbook_lab::experiment::{Candidate, Checked};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, Inputs, KernelSpec, Tile};
 
-/// The matrices, and the sets of arrays that they are in.
+/// Returns the description of the matrices, and of the sets of arrays that they are in.
 pub(super) fn inputs() -> Inputs {
     let sets = "products that fit into L2 go through several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
     Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type").with("", sets)
 }
 
-/// Sets of arrays that a product goes through, at most.
+/// Maximum number of sets of arrays that a product goes through.
 const MOST_SETS: u64 = 16;
 /// Arrays begin at multiples of this many elements, which are 256 bytes.
 const ALIGNED_TO: usize = 128;
 
-/// Sets of arrays that together are twice as large as L2.
+/// Returns the number of sets of arrays that together are twice as large as L2.
 fn sets_of(drawn: &Drawn, l2_bytes: u64) -> usize {
     let elements: usize = drawn.product().elements().into_iter().sum();
     let bytes = (elements as u64 * drawn.dtype.bytes()).max(1);
     (2 * l2_bytes).div_ceil(bytes).clamp(1, MOST_SETS) as usize
 }
 
-/// Elements from one set of A, B or C to the next.
+/// Returns the elements from one set of A, B or C to the next.
 fn strides(product: &Product) -> [usize; 3] {
     product.elements().map(|n| n.next_multiple_of(ALIGNED_TO))
 }
 
-/// Elements of A, B and C that all of these products need.
+/// Returns the elements of A, B and C that all of these products need.
 fn needed(drawn: &[Drawn], dtype: Dtype, l2_bytes: u64) -> [usize; 3] {
     let of_type = drawn.iter().filter(|d| d.dtype == dtype);
     let each = of_type.map(|d| strides(&d.product()).map(|stride| stride * sets_of(d, l2_bytes)));
     each.fold([0; 3], |most, of| [0, 1, 2].map(|i| usize::max(most[i], of[i])))
 }
 
-/// The memory of a type's matrices; each product takes the beginning.
+/// Memory of a type's matrices; each product takes the beginning.
 struct Pool {
     dtype: Dtype,
     arrays: [DeviceArray; 3],
 }
 
 impl Pool {
-    /// `None` of a type that no product has.
+    /// Allocates the memory; `None` for a type that no product has.
     fn new(device: &CudaDevice, dtype: Dtype, [a, b, c]: [usize; 3], seed: u64) -> Result<Option<Self>> {
         if c == 0 {
             return Ok(None);
@@ -91,7 +91,7 @@ pub(super) struct Field<'l> {
 }
 
 impl<'l> Field<'l> {
-    /// Draws the matrices and compiles what will be chosen.
+    /// Draws the matrices and compiles the kernels that will be chosen.
     pub(super) fn new(
         lab: &'l Lab,
         device: &'l CudaDevice,
@@ -113,7 +113,7 @@ impl<'l> Field<'l> {
         let pools: Vec<Pool> = pools.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let (gemm, is_tuned) = (survey.gemm(device), survey.tuning != Tuning::Off);
         if !is_tuned {
-            lab.tell(&Event::Preparing("compiling what is chosen"));
+            lab.tell(&Event::Preparing("compiling the chosen kernels"));
             compile_all(device, &survey.gemm(device), drawn);
         }
         let workspace = Workspace::new(device, WORKSPACE_BYTES)?;
@@ -130,7 +130,7 @@ impl<'l> Field<'l> {
         let judge = Judge::new(self.device, &product, sets[0].a.clone(), sets[0].b.clone())?;
         let arena = Arena { field: self, sets, judge };
         let begun = Instant::now();
-        let chosen = Chosen::of(&self.gemm, &product)?;
+        let chosen = Chosen::new(&self.gemm, &product)?;
         let mut compared = Compared {
             drawn: *drawn,
             choice: Some(chosen.why),
@@ -147,7 +147,7 @@ impl<'l> Field<'l> {
         let mut right = Vec::new();
         for plan in self.library.plans(&product.library_call(), LT_ALGORITHMS, WORKSPACE_BYTES)? {
             let algorithm = arena.way(By::Library(plan));
-            // Some are suggested that the device then refuses.
+            // The device refuses some algorithms that cuBLASLt suggests.
             if is_right(&algorithm)? {
                 right.push(algorithm);
             }
@@ -168,15 +168,15 @@ impl<'l> Field<'l> {
         }
     }
 
-    /// Times the choice of `gemm()`, the library's first choice and its best in turn; the best is left out if it is the first.
+    /// Times in turn the choice of `gemm()`, the library's first choice and its best; the best is left out if it is the first.
     fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
         let medians = self.medians(ways)?;
         let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
-        // Of two that are as fast as each other, either may be the faster one now.
+        // If the first and the best are about as fast, either may win this time.
         Ok(Times { ours_us: median(0), first_us: median(1), best_us: median(1).min(median(2)) })
     }
 
-    /// Median microseconds of each, timed in turn.
+    /// Returns the median microseconds of each, timed in turn.
     fn medians(&self, ways: &[&Way<'_, '_>]) -> Result<Vec<f64>> {
         let regions: Vec<Box<dyn Fn() -> warpbook_device::Result<()> + '_>> =
             ways.iter().map(|way| Box::new(|| way.launch()) as _).collect();
@@ -186,7 +186,7 @@ impl<'l> Field<'l> {
     }
 }
 
-/// Compiles what is chosen for the products.
+/// Compiles the kernels that are chosen for the products.
 fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
@@ -206,7 +206,7 @@ struct Arena<'f, 'l> {
     judge: Judge,
 }
 
-/// Why a result is not taken.
+/// Reason why a result is refused.
 enum Refused {
     /// The result is wrong.
     Wrong(String),
@@ -231,7 +231,7 @@ impl<'f, 'l> Arena<'f, 'l> {
         Way { arena: self, by, next: Cell::new(0) }
     }
 
-    /// Runs a way once and holds it against the reference.
+    /// Runs a way once and compares its result with the reference.
     fn verdict(&self, way: &Way<'_, '_>) -> Result<(), Refused> {
         let ran = way.reset().and_then(|()| way.launch()).map_err(Error::from);
         let found = ran.and_then(|()| way.check()).map_err(Refused::Error)?;
@@ -248,7 +248,7 @@ enum By {
 struct Way<'a, 'l> {
     arena: &'a Arena<'a, 'l>,
     by: By,
-    /// The set of arrays that comes next.
+    /// Index of the set of arrays that comes next.
     next: Cell<usize>,
 }
 
@@ -257,7 +257,7 @@ impl Candidate for Way<'_, '_> {
         Some(&self.arena.field.stream)
     }
 
-    /// NaNs in C of the first set, which comes next.
+    /// Fills C of the first set with NaNs, and makes it the next one.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.arena.field.stream.synchronize()?;
         self.next.set(0);
@@ -278,7 +278,7 @@ impl Candidate for Way<'_, '_> {
         }
     }
 
-    /// The first set.
+    /// Checks the first set.
     fn check(&self) -> Result<Checked> {
         let verdict = self.arena.judge.judge(&self.arena.field.stream, self.arena.sets[0].c.clone())?;
         let error = (!verdict.passed()).then(|| {

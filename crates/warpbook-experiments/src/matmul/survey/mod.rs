@@ -1,4 +1,4 @@
-//! Comparison of the choices of `gemm()` with cuBLASLt at random shapes: how good a choice is between the published ones.
+//! Comparison of the choices of `gemm()` with cuBLASLt at random shapes: how good choices are between the published shapes.
 
 mod gpu;
 mod report;
@@ -11,10 +11,10 @@ use warpbook_device::{Bench, CublasLt};
 use warpbook_gemm::{Gemm, Tuning};
 use warpbook_lab::{Error, Lab, Result};
 
-/// The most products of a survey.
+/// Maximum number of products of a survey.
 const MOST: u32 = 100_000;
 
-/// Random products, each computed by what `gemm()` picks, by cuBLASLt's first choice and by the fastest of the algorithms that it suggests.
+/// A survey of random products, each computed by the choice of `gemm()`, by cuBLASLt's first choice and by the fastest of the algorithms that it suggests.
 ///
 /// Every product's sides are log-uniform from 16 to 16384, with at most 2^37 multiply-adds: a third multiples of 8, a third odd, the
 /// rest multiples of 64; in bf16 and fp16 and in the four transpositions. All ways are checked, then timed in turn.
@@ -29,9 +29,9 @@ pub struct Survey {
 /// Products that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// So many random products.
+    /// This many random products.
     Random(u32),
-    /// The products of [`published`].
+    /// Products of [`published`].
     Published,
 }
 
@@ -42,7 +42,7 @@ impl Survey {
         Self { of: Of::Random(count), seed, tuning: Tuning::Off, has_findings: true }
     }
 
-    /// The products that the published record has in 16-bit types, in place of random ones: a device's findings are made of them.
+    /// Takes the products that the published record has in 16-bit types, in place of random ones: a device's findings are made of them.
     #[must_use]
     pub fn published(self) -> Self {
         Self { of: Of::Published, ..self }
@@ -54,7 +54,7 @@ impl Survey {
         Self { tuning, ..self }
     }
 
-    /// Leaves out what is published for the device.
+    /// Ignores the findings that are published for the device.
     #[must_use]
     pub fn without_findings(self) -> Self {
         Self { has_findings: false, ..self }
@@ -66,13 +66,13 @@ impl Survey {
         if self.has_findings { gemm } else { gemm.without_published() }
     }
 
-    /// Samples that are few and of many repetitions: 200 products take a few minutes.
+    /// Returns a way of timing with few samples of many repetitions: 200 products take a few minutes.
     #[must_use]
     pub fn bench() -> Bench {
         Bench { warmup: 1, samples: 15, budget_s: 0.1, batch_below_us: 200.0, ..Bench::default() }
     }
 
-    /// Draws the products, checks and times each, and tells each as it is done. Asked to stop it gives what it has.
+    /// Draws the products, checks and times each, and passes each to `tell` as soon as it is done. If it is asked to stop, it returns the products so far.
     ///
     /// # Errors
     /// If the count is out of range ([`Error::Setting`]), there is no GPU or no cuBLASLt, or the device reports an error.

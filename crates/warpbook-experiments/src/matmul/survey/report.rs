@@ -1,18 +1,18 @@
-//! Results of a survey, and whether they keep its bounds.
+//! Results of a survey, compared with its bounds.
 
 use super::shapes::{Drawn, Sides};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use warpbook_record::{Dtype, Environment, Policy};
 
-/// The least geometric mean of the ratios to the library's best, in each third.
+/// Least geometric mean of the ratios to the library's best, in each third.
 const LEAST_MEAN: f64 = 1.0;
-/// The least geometric mean of the ratios to the library's first choice.
+/// Least geometric mean of the ratios to the library's first choice.
 const LEAST_MEAN_TO_FIRST: f64 = 1.05;
-/// The least ratio of most products, and the least share of these.
+/// Ratio that most products have to reach, and the least share of products that do.
 const MOST_REACH: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.95;
-/// The least ratio of any.
+/// Least ratio of any product.
 const LEAST_OF_ANY: f64 = 0.75;
 
 /// Median times of a product in microseconds, taken in turn.
@@ -43,9 +43,9 @@ impl Times {
 /// The rung and the tile that were picked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picked {
-    /// The rung's id.
+    /// Id of the rung.
     pub rung: String,
-    /// The tile's id.
+    /// Id of the tile.
     pub tile: String,
 }
 
@@ -55,54 +55,54 @@ pub struct Compared {
     /// The product.
     #[serde(flatten)]
     pub drawn: Drawn,
-    /// The rung and the tile that were picked, and why, in a sentence.
+    /// Chosen rung and tile with the reason, in a sentence.
     pub choice: Option<String>,
-    /// The rung and the tile that were picked; older reports have the sentence only.
+    /// Chosen rung and tile; `None` in older reports, which have the sentence only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picked: Option<Picked>,
-    /// Seconds of the product's first plan, where that times kernels.
+    /// Seconds of the product's first plan, if it times kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_s: Option<f64>,
     /// Number of the library's algorithms that gave the right result.
     pub algorithms: usize,
-    /// The times; `None` where something failed.
+    /// Times; `None` if something failed.
     pub times: Option<Times>,
     /// Error in a sentence, if something failed.
     pub error: Option<String>,
 }
 
-/// Summary of products that have something in common.
+/// Summary of a group of products.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the group.
     pub name: String,
     /// Number of products that were timed.
     pub count: usize,
-    /// The geometric mean of the ratios to the library's best.
+    /// Geometric mean of the ratios to the library's best.
     pub to_best: f64,
-    /// The geometric mean of the ratios to the library's first choice.
+    /// Geometric mean of the ratios to the library's first choice.
     pub to_first: f64,
-    /// The share whose ratio to the best is at least 0.9.
+    /// Share of products whose ratio to the best is at least 0.9.
     pub share_of_0_9: f64,
-    /// The smallest ratio to the best.
+    /// Smallest ratio to the best.
     pub least: f64,
-    /// The product that has it.
+    /// Product with the smallest ratio.
     pub least_at: String,
 }
 
-/// A bound, and what was found.
+/// Bound, and the value that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// Name of the bounded figure.
     pub what: String,
-    /// The least that it may be.
+    /// Least allowed value.
     pub least: f64,
     /// Measured value.
     pub found: f64,
 }
 
 impl Bound {
-    /// Returns true if it is kept; what is no number keeps none.
+    /// Returns true if the bound is kept; a NaN keeps none.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.found >= self.least
@@ -112,22 +112,22 @@ impl Bound {
 /// Report of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The seed that repeats it.
+    /// Seed that repeats the survey.
     pub seed: u64,
-    /// When it ended, as RFC 3339; empty in surveys from before this was kept.
+    /// Time of its end, as RFC 3339; empty in older surveys.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// Environment that the survey ran in.
+    /// Environment of the survey.
     pub environment: Environment,
     /// Policy of the timing.
     pub policy: Policy,
-    /// (major, minor, patch) of cuBLASLt.
+    /// Version of cuBLASLt: (major, minor, patch).
     pub cublaslt: (u32, u32, u32),
-    /// The products, in the order in which they were drawn.
+    /// Products, in the order in which they were drawn.
     pub products: Vec<Compared>,
 }
 
-/// The summary of some products; `None` where none of them was timed.
+/// Returns the summary of some products; `None` if none of them was timed.
 fn summary(name: &str, products: &[Compared], keep: impl Fn(&Drawn) -> bool) -> Option<Summary> {
     let timed: Vec<(&Drawn, Times)> =
         products.iter().filter(|c| keep(&c.drawn)).filter_map(|c| Some((&c.drawn, c.times?))).collect();
@@ -164,7 +164,7 @@ impl Report {
         all.into_iter().flatten().collect()
     }
 
-    /// The products that failed.
+    /// Returns the products that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Compared> {
         self.products.iter().filter(|c| c.error.is_some())
     }
@@ -193,7 +193,7 @@ impl Report {
             .collect()
     }
 
-    /// The 50th and the 95th percentile of the seconds of first plans; `None` where these timed nothing.
+    /// Returns the 50th and the 95th percentile of the seconds of first plans; `None` if these timed nothing.
     #[must_use]
     pub fn plan_s(&self) -> Option<[f64; 2]> {
         let mut all: Vec<f64> = self.products.iter().filter_map(|c| c.plan_s).collect();
@@ -202,7 +202,7 @@ impl Report {
         Some([50, 95].map(|percent| all[last * percent / 100]))
     }
 
-    /// The report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products: for readers that draw no conclusions.
+    /// Returns the report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products, for readers that do not compute them.
     ///
     /// # Errors
     /// If JSON cannot hold a number of the report.
@@ -218,7 +218,7 @@ impl Report {
         serde_json::to_string_pretty(&written).map(|text| text + "\n")
     }
 
-    /// Summaries, the slowest products and the bounds, as text.
+    /// Returns the summaries, the slowest products and the bounds, as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -252,7 +252,7 @@ pub(super) mod tests {
     use super::super::shapes::draw;
     use super::*;
 
-    /// A report whose products have these times of ours, the first choice and the best.
+    /// Returns a report whose products have these times: of `gemm()`, of the first choice and of the best.
     fn report(times: &[[f64; 3]]) -> Report {
         let drawn = draw(1, times.len() as u32);
         let compared = |(drawn, [ours_us, first_us, best_us]): (Drawn, &[f64; 3])| Compared {
@@ -281,7 +281,7 @@ pub(super) mod tests {
 
     #[test]
     fn means_are_geometric_and_the_smallest_is_named() {
-        // Of each kind of sides one product twice as fast as the best, and one half as fast.
+        // For each kind of sides, one product is twice as fast as the best, and one half as fast.
         let report = report(&[
             [1.0, 4.0, 2.0],
             [1.0, 4.0, 2.0],
@@ -316,7 +316,7 @@ pub(super) mod tests {
         let good = [1.0, 1.1, 1.05];
         let mut times = vec![good; 120];
         assert_eq!(missed(&report(&times)), Vec::<String>::new());
-        // 6 of 120 below 0.9 are 5 %, a seventh is too many.
+        // Six of 120 products below 0.9 are 5 %; a seventh is too many.
         (0..6).for_each(|i| times[i] = [1.0, 1.1, 0.8]);
         assert_eq!(missed(&report(&times)), Vec::<String>::new());
         times[6] = [1.0, 1.1, 0.8];
@@ -325,7 +325,7 @@ pub(super) mod tests {
         times[7] = [1.0, 1.1, 0.74];
         assert_eq!(missed(&report(&times)), ["smallest ratio to the best"]);
         assert_eq!(missed(&report(&vec![[1.0, 1.04, 1.02]; 120])), ["geometric mean against the first choice"]);
-        // One third behind, the others ahead.
+        // One third is behind, the others are ahead.
         let mut times = vec![[1.0, 1.2, 1.1]; 120];
         (0..120).filter(|i| i % 3 == 1).for_each(|i| times[i] = [1.0, 1.2, 0.99]);
         assert_eq!(missed(&report(&times)), ["geometric mean against the best, odd"]);

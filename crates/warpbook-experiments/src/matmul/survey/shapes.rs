@@ -1,4 +1,4 @@
-//! The products of a survey: random ones, or those that are published.
+//! Products of a survey: random ones, or those of the published record.
 
 use crate::Matmul;
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,20 @@ use warpbook_gemm::Product;
 use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
 
-/// The shortest and the longest side.
+/// Shortest and longest side.
 const SIDES: [u32; 2] = [16, 16384];
-/// The most multiply-adds of a product.
+/// Maximum number of multiply-adds of a product.
 pub const MOST_MULTIPLY_ADDS: u64 = 1 << 37;
 
 /// Kind of all three sides of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sides {
-    /// Multiples of 8: rows of 16 bytes, which a TMA can read.
+    /// Multiples of 8: rows are multiples of 16 bytes, which a TMA can read.
     MultiplesOf8,
-    /// Odd: rows that begin anywhere.
+    /// Odd numbers: rows begin anywhere.
     Odd,
-    /// Multiples of 64: rows of whole lines of L2.
+    /// Multiples of 64: rows are whole lines of L2.
     MultiplesOf64,
 }
 
@@ -29,7 +29,7 @@ impl Sides {
     /// All kinds. Each has a third of a survey's products.
     pub const ALL: [Self; 3] = [Self::MultiplesOf8, Self::Odd, Self::MultiplesOf64];
 
-    /// In words.
+    /// Returns the kind in words.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Sides {
     }
 
     /// Returns the kind of three sides.
-    fn of(sides: [u32; 3]) -> Self {
+    fn kind_of(sides: [u32; 3]) -> Self {
         let all = |of: u32| sides.iter().all(|side| side.is_multiple_of(of));
         match (all(64), all(8)) {
             (true, _) => Self::MultiplesOf64,
@@ -49,7 +49,7 @@ impl Sides {
         }
     }
 
-    /// A side of this kind from a number in (0, 1): the logarithm is uniform from the shortest side of the kind to the longest.
+    /// Returns a side of this kind from a number in (0, 1): the logarithm is uniform from the shortest side of the kind to the longest.
     fn side(self, u: f32) -> u32 {
         let [shortest, longest] = SIDES;
         let (least, most) = match self {
@@ -68,14 +68,14 @@ impl Sides {
     }
 }
 
-/// A product that was drawn.
+/// Product of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Rows of C.
     pub m: u32,
     /// Columns of C.
     pub n: u32,
-    /// Terms of a sum.
+    /// Number of terms of a sum.
     pub k: u32,
     /// Kind of its sides.
     pub sides: Sides,
@@ -88,7 +88,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Its m n k.
+    /// Returns m n k.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
         u64::from(self.m) * u64::from(self.n) * u64::from(self.k)
@@ -120,23 +120,23 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// Draws `count` products: a third of each kind of sides, and of each kind as many of each transposition and type. An equal seed gives equal
-/// products, and a longer list begins with the shorter one.
+/// Draws `count` products: a third of each kind of sides, and within each kind equally many of each transposition and type. An equal seed gives equal products,
+/// and a longer list begins with the shorter one.
 #[must_use]
 pub fn draw(seed: u64, count: u32) -> Vec<Drawn> {
     (0..count).map(|place| one(seed, place)).collect()
 }
 
-/// The products of 16-bit types that the published record has, those of the networks' linear layers among them, each once. Sides that have
-/// nothing in common count as odd.
+/// Returns the products of the published record in 16-bit types, including those of the networks' linear layers, each once. Sides that have nothing in common
+/// count as odd.
 #[must_use]
 pub fn published() -> Vec<Drawn> {
     let all = [Matmul::sweep(), Matmul::layers()].into_iter().flat_map(|experiment| experiment.products());
     let mut drawn: Vec<Drawn> = Vec::new();
     for ((m, n, k), dtype, (trans_a, trans_b)) in all.filter(|(_, dtype, _)| dtype.bytes() == 2) {
-        // They are at most 65536.
+        // Published sides are at most 65536.
         let sides @ [m, n, k] = [m, n, k].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
-        let one = Drawn { m, n, k, sides: Sides::of(sides), dtype, trans_a, trans_b };
+        let one = Drawn { m, n, k, sides: Sides::kind_of(sides), dtype, trans_a, trans_b };
         if !drawn.contains(&one) {
             drawn.push(one);
         }
@@ -144,7 +144,7 @@ pub fn published() -> Vec<Drawn> {
     drawn
 }
 
-/// Sides are drawn again until the product is small enough.
+/// Draws a product; sides are drawn again until it is small enough.
 fn one(seed: u64, place: u32) -> Drawn {
     let sides = Sides::ALL[place as usize % 3];
     let stored = place / 3 % 4;
@@ -221,7 +221,7 @@ mod tests {
         assert_ne!(draw(1, 50), draw(1 + (1 << 32), 50));
     }
 
-    /// A logarithm that is uniform over ten binary orders has a fifth in each two, apart from products that were too large.
+    /// A logarithm that is uniform over ten binary orders has a fifth of the sides in each two, apart from products that were too large.
     #[test]
     fn sides_are_log_uniform() {
         let sides: Vec<u32> = (0..20_000).map(|i| Sides::MultiplesOf8.side((i as f32 + 0.5) / 20_000.0)).collect();

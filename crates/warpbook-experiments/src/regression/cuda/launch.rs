@@ -1,5 +1,5 @@
-//! The launches of the regression's kernels: the only unsafe code of the experiment. Each function names the parameters of its
-//! kernel; what it is given owns the arrays and knows their sizes.
+//! The launches of the regression's kernels: the only unsafe code of the experiment. Each function names the parameters of its kernel; its arguments own the
+//! arrays and know their sizes.
 #![allow(unsafe_code)]
 
 use super::launches::Launches;
@@ -20,7 +20,7 @@ pub(super) fn draw(
     let (points, pitch) = (to.points as u64, to.pitch as u64);
     let (shape, (w, b)) = (kernel.shape(points), line.truth);
     if to.features == 1 {
-        let data::Spaced { low, step, below_high } = data::Spaced::of(line, points);
+        let data::Spaced { low, step, below_high } = data::Spaced::new(line, points);
         // SAFETY: points(x, y, n, low, step, below_high, w, b, sigma, seed); both arrays have at least n elements, and the caller waits for the stream.
         return unsafe {
             kernel.launch(stream, shape, &[&to.x, &to.y, &points, &low, &step, &below_high, &w, &b, &noise, &seed])
@@ -31,7 +31,7 @@ pub(super) fn draw(
     unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &w, &b, &noise, &seed]) }
 }
 
-/// A fused pass over `len` points from `begin` on, whose blocks write from column `first_block` of the partial sums on.
+/// Launches a fused pass over `len` points from `begin` on, whose blocks write from column `first_block` of the partial sums on.
 pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize, first_block: u32) -> Result<()> {
     let points = on.state.points;
     let len = len.min(points.train.saturating_sub(begin));
@@ -71,7 +71,7 @@ pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err:
     }
 }
 
-/// The update from the partial sums; the loss goes to element `log` of the logged losses, if that is asked for.
+/// Launches the update from the partial sums; the loss goes to element `log` of the logged losses, if there is one.
 pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) -> Result<()> {
     let Some(kernel) = on.kernels.last() else { return Ok(()) };
     let inverse_n = on.state.inverse_n();
@@ -88,14 +88,14 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
     }
 }
 
-/// Captures what `queue` queues on the stream of `on`, as a graph that must not outlive it.
+/// Captures the work that `queue` queues on the stream of `on`, as a graph that must not outlive it.
 pub(super) fn capture(on: &Launches<'_>, queue: impl FnOnce() -> Result<()>) -> Result<Graph> {
     // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one keeps it in the
     // same struct, whose arrays do not move on the device, the other within a function.
     unsafe { on.state.stream.capture(queue) }
 }
 
-/// Arguments that most kernels of whole descents begin with.
+/// Leading arguments of most kernels that run whole descents.
 struct Common {
     n: u64,
     epochs: u32,
@@ -124,7 +124,7 @@ impl Common {
 
 const COOPERATIVE: LaunchOptions = LaunchOptions { programmatic: false, cooperative: true, cluster: None };
 
-/// A grid whose blocks exchange their sums.
+/// Launches a descent over a grid whose blocks exchange their sums.
 pub(super) fn descend(
     state: &State<'_>,
     kernel: &Kernel,
@@ -150,7 +150,7 @@ pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Laun
     unsafe { kernel.launch_with(&state.stream, shape, options, &common.args(state)) }
 }
 
-/// A pass that leaves moments in `partial`, f64 `[5][blocks]`, and a descent on them.
+/// Launches a pass that leaves moments in `partial`, f64 `[5][blocks]`, and a descent on them.
 pub(super) fn descend_on_moments(
     state: &State<'_>,
     moments: &Kernel,
@@ -169,7 +169,7 @@ pub(super) fn descend_on_moments(
     unsafe { descend.launch(&state.stream, descend.shape(1), &args) }
 }
 
-/// Several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
+/// Launches a descent with several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
 pub(super) fn descend_multivariate(
     state: &State<'_>,
     kernel: &Kernel,

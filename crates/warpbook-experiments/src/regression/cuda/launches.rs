@@ -1,4 +1,4 @@
-//! The rungs that launch kernels for each epoch.
+//! Rungs that launch kernels for each epoch.
 
 use super::{DevicePoints, Settings, State, choose_tile, launch};
 use warpbook_device::{Bench, Buffer, CudaDevice, Event, Graph, Kernel, Samples, Stream};
@@ -7,9 +7,9 @@ use warpbook_kernels::regression::{self, LOG_EVERY, NO_POINTS, ONLY_READS, ablat
 use warpbook_lab::Result;
 use warpbook_record::{Grid, KernelStats, Rung, Schedule};
 
-/// Sums that a pass leaves behind for each block.
+/// Number of sums that a pass leaves for each block.
 const SUMS: usize = 3;
-/// Launches of one kernel in the graph that it is timed in alone.
+/// Number of launches of one kernel in the graph that times it alone.
 const REPEATS: u32 = 20;
 
 /// Launches of an epoch.
@@ -22,20 +22,20 @@ enum Plan {
     Streams { streams: Vec<Stream>, updated: Event, passed: Vec<Event> },
 }
 
-/// A rung ready to run: its kernels, its arrays, and what it does in an epoch.
+/// Rung that is ready to run: its kernels, its arrays, and the plan of an epoch.
 pub(in crate::regression) struct Launches<'a> {
     pub(super) state: State<'a>,
     pub(super) kernels: Vec<Kernel>,
     plan: Plan,
-    /// Blocks of a pass over all points, or of one slice of them.
+    /// Launch of a pass over all points, or of one slice of them.
     pub(super) pass: Launch,
-    /// The block of an update.
+    /// Launch of an update, one block.
     pub(super) step: Launch,
     /// Blocks of all slices.
     pub(super) columns: u32,
-    /// `[3][columns]`
+    /// Partial sums, `[3][columns]`.
     pub(super) partial: Buffer<f32>,
-    /// Kernels may begin before their predecessor has ended.
+    /// True if kernels may begin before their predecessor has ended.
     pub(super) programmatic: bool,
     /// Graph of all epochs, if they are replayed.
     graph: Option<Graph>,
@@ -121,7 +121,7 @@ impl<'a> Launches<'a> {
             .collect()
     }
 
-    /// The id of the tile of its pass.
+    /// Returns the id of the tile of its pass.
     pub(super) fn tile(&self) -> String {
         self.kernels[0].tile().id.to_string()
     }
@@ -156,7 +156,7 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// Times each kernel of an epoch alone, back to back in a graph; by name, in microseconds a launch.
+    /// Times each kernel of an epoch alone, back to back in a graph. Returns names with microseconds a launch.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         self.reset()?;
         // The sums have to be numbers, or the update would spoil the weights.
@@ -166,7 +166,7 @@ impl<'a> Launches<'a> {
         let mut timed = Vec::new();
         for (i, name) in names.enumerate() {
             let samples = self.time_launches(device, bench, || match (&self.plan, i == last) {
-                // With a rate of zero the weights stay what they are.
+                // A rate of zero leaves the weights unchanged.
                 (_, true) => launch::update(self, 0.0, None),
                 (Plan::Unfused { pred, err }, false) => launch::unfused(self, i, pred, err),
                 _ => self.queue_pass(),
@@ -176,8 +176,8 @@ impl<'a> Launches<'a> {
         Ok(timed)
     }
 
-    /// Times the fused pass with each of its parts left out, and without points, which is what its launch costs; by name, in
-    /// microseconds a pass. Nothing of a rung without that pass, whose kernels have other parameters.
+    /// Times the fused pass with each of its parts left out, and without points, which is the cost of its launch. Returns names with microseconds a pass;
+    /// nothing for a rung without that pass, whose kernels have other parameters.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         if !matches!(self.plan, Plan::Fused) {
             return Ok(Vec::new());

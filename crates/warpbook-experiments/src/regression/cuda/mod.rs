@@ -1,4 +1,4 @@
-//! The regression's rungs on a GPU.
+//! Rungs of the regression on a GPU.
 
 mod launch;
 mod launches;
@@ -13,11 +13,11 @@ use warpbook_lab::{Error, Result};
 use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
 use whole::Whole;
 
-/// The points on a device; the first `train` are trained on.
+/// Points on a device; the first `train` are trained on.
 pub(super) struct DevicePoints {
-    /// f32 `[features][pitch]`, each row at a multiple of 16 bytes.
+    /// Features, f32 `[features][pitch]`, each row at a multiple of 16 bytes.
     x: Buffer<f32>,
-    /// f32 `[pitch]`
+    /// Observed values, f32 `[pitch]`.
     y: Buffer<f32>,
     points: usize,
     pitch: usize,
@@ -26,7 +26,7 @@ pub(super) struct DevicePoints {
 }
 
 impl DevicePoints {
-    /// Draws them there, the same bits as [`data::DataSet::around`].
+    /// Draws the points on the device, with the same bits as [`data::DataSet::around`].
     pub(super) fn draw(
         device: &CudaDevice,
         (points, features): (u64, u64),
@@ -51,7 +51,7 @@ impl DevicePoints {
         Ok(drawn)
     }
 
-    /// Copies them to the host.
+    /// Copies the points to the host.
     pub(super) fn download(&self) -> Result<data::DataSet> {
         let (x, mut y) = (self.x.to_vec()?, self.y.to_vec()?);
         y.truncate(self.points);
@@ -63,9 +63,9 @@ impl DevicePoints {
 /// Settings of a descent.
 #[derive(Debug, Clone)]
 pub(super) struct Settings<'s> {
-    /// A tile by id, where a rung has it.
+    /// Id of a tile, for rungs that have it.
     pub(super) tile: Option<&'s str>,
-    /// A weight for each feature, then b.
+    /// Initial weights, one a feature, then b.
     pub(super) start: Vec<f32>,
     pub(super) epochs: u64,
     pub(super) learning_rate: f32,
@@ -76,9 +76,9 @@ struct State<'a> {
     points: &'a DevicePoints,
     stream: Stream,
     start: Vec<f32>,
-    /// A weight for each feature, then b.
+    /// Weights, one a feature, then b.
     weights: Buffer<f32>,
-    /// `[epochs / LOG_EVERY]`
+    /// Logged losses, `[epochs / LOG_EVERY]`.
     losses: Buffer<f32>,
     epochs: u64,
     learning_rate: f32,
@@ -103,7 +103,7 @@ impl<'a> State<'a> {
         self.weights.write(&self.start)
     }
 
-    /// Reads what the last descent wrote.
+    /// Reads the result of the last descent.
     fn result(&self) -> Result<Descent> {
         self.stream.synchronize()?;
         let mut losses = self.losses.to_vec()?;
@@ -116,7 +116,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// A rung ready to run.
+/// Rung that is ready to run.
 pub(super) enum Descender<'a> {
     /// Kernels for each epoch.
     Launches(Box<Launches<'a>>),
@@ -140,7 +140,7 @@ impl<'a> Descender<'a> {
         })
     }
 
-    /// The stream that it runs on.
+    /// Returns the stream that it runs on.
     pub(super) fn stream(&self) -> &Stream {
         match self {
             Self::Launches(l) => &l.state.stream,
@@ -148,7 +148,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Puts the initial weights back, and poisons what the descent writes.
+    /// Puts the initial weights back, and poisons the outputs of the descent.
     pub(super) fn reset(&self) -> warpbook_device::Result<()> {
         match self {
             Self::Launches(l) => l.reset(),
@@ -164,7 +164,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Reads what the last descent wrote.
+    /// Reads the result of the last descent.
     pub(super) fn result(&self) -> Result<Descent> {
         match self {
             Self::Launches(l) => l.state.result(),
@@ -180,7 +180,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// The id of the tile of its pass.
+    /// Returns the id of the tile of its pass.
     pub(super) fn tile(&self) -> String {
         match self {
             Self::Launches(l) => l.tile(),
@@ -204,7 +204,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Points that its threads have in registers at once, where it goes through them in alternating direction.
+    /// Returns the points that its threads have in registers at once, if it goes through them in alternating direction.
     pub(super) fn in_flight(&self) -> u64 {
         match self {
             Self::Launches(_) => 0,
@@ -212,7 +212,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Times each kernel of an epoch alone; nothing of a rung whose epochs are not kernels.
+    /// Times each kernel of an epoch alone; nothing for a rung whose epochs are not kernels.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {
             Self::Launches(l) => l.time_operations(device, bench),
@@ -220,7 +220,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Times the pass with each of its parts left out; nothing of a rung whose epochs are not kernels.
+    /// Times the pass with each of its parts left out; nothing for a rung whose epochs are not kernels.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {
             Self::Launches(l) => l.time_ablations(device, bench),
@@ -229,7 +229,7 @@ impl<'a> Descender<'a> {
     }
 }
 
-/// The tile of that id, or the default where none is asked for or the kernel has no such one.
+/// Returns the tile of an id, or the default if no id is given or the kernel lacks it.
 fn choose_tile<'k>(spec: &'k KernelSpec, id: Option<&str>) -> Result<&'k Tile> {
     let wanted = id.and_then(|id| spec.tile(id));
     wanted.or(spec.tiles.first()).ok_or_else(|| Error::Setting(format!("kernels/{} has no tile", spec.file)))

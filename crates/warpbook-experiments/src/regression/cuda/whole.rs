@@ -1,4 +1,4 @@
-//! The rungs that run all epochs in one launch, or two.
+//! Rungs that run all epochs in one launch, or two.
 
 use super::{Descent, DevicePoints, Settings, State, choose_tile, launch};
 use warpbook_device::{Buffer, CudaDevice, Kernel};
@@ -9,13 +9,13 @@ use warpbook_kernels::regression::{
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Define, KernelSpec, KernelStats, Rung, Tile};
 
-/// 64-bit words of a block's slot in `PairExchange`, and the two rounds that take turns.
+/// Number of 64-bit words in a block's slot of `PairExchange`, and of the rounds that alternate.
 const SLOT_WORDS: usize = 8;
 const ROUNDS: usize = 2;
-/// Time that a block waits for another before it gives up: far longer than any epoch of a size that fits.
+/// Seconds that a block waits for another before it gives up: far longer than any epoch of a size that fits.
 const LIMIT_S: f64 = 2.0;
 
-/// A rung ready to run.
+/// Rung that is ready to run.
 pub(in crate::regression) struct Whole<'a> {
     pub(super) state: State<'a>,
     rung: String,
@@ -27,21 +27,21 @@ pub(in crate::regression) struct Whole<'a> {
 
 #[allow(clippy::large_enum_variant, reason = "one a rung, in a box")]
 enum Plan {
-    /// Blocks that exchange their sums: `05_persistent`, and `06_on_chip` over the whole grid.
+    /// Blocks of a grid that exchange their sums: `05_persistent`, and `06_on_chip` over the whole grid.
     Grid { kernel: Kernel, shape: Launch, loss_partial: Buffer<f32>, barrier: Barrier },
     /// One cluster.
     Cluster { kernel: Kernel, shape: Launch },
-    /// A pass that leaves moments, and a descent on them; f64 `[5][blocks]`.
+    /// A pass that leaves moments, f64 `[5][blocks]`, and a descent on them.
     Statistics { moments: Kernel, descend: Kernel, partial: Buffer<f64> },
-    /// Several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
+    /// A descent with several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
     Multivariate { kernel: Kernel, shape: Launch, of_blocks: Buffer<u64>, of_all: Buffer<u64>, barrier: Barrier },
 }
 
 /// Memory shared by blocks that wait for each other.
 pub(super) struct Barrier {
-    /// Words that carry a value and the number of its round.
+    /// Words that hold a value and the number of its round.
     pub(super) words: Buffer<u64>,
-    /// Rounds of earlier launches, and the round that was waited for in vain.
+    /// Rounds of earlier launches, and the round that timed out.
     pub(super) control: Buffer<u32>,
     /// Blocks that are waited for.
     pub(super) blocks: u32,
@@ -55,7 +55,7 @@ impl Barrier {
     }
 }
 
-/// Makes a rung's plan.
+/// Builder of a rung's plan.
 struct Maker<'m> {
     device: &'m CudaDevice,
     state: &'m State<'m>,
@@ -92,12 +92,12 @@ impl Maker<'_> {
         Ok(Plan::Grid { kernel, shape, loss_partial, barrier })
     }
 
-    /// Asks the device for its room, lets the rule choose, and says what it chose.
+    /// Asks the device how many blocks fit, lets the rule choose, and describes the choice.
     fn on_chip(&self, [grid, cluster, persistent]: [&KernelSpec; 3]) -> Result<(Plan, Placement, String)> {
         let (device, settings) = (self.device, self.settings);
         let info = device.info();
         let train = self.state.points.train as u64;
-        // A tile that is asked for bounds the registers; the size decides below that.
+        // A tile that is asked for bounds the registers; the size decides within that bound.
         let most_groups = settings
             .tile
             .and_then(|t| grid.tile(t))
@@ -120,7 +120,7 @@ impl Maker<'_> {
             most_groups,
         };
         let has_clusters = info.compute_capability.is_some_and(|cc| cc >= (9, 0));
-        // Not every chip has clusters of 16, and not every place for one is free: what fits is asked for.
+        // Not every chip has clusters of 16, and other work may occupy their place: the device is asked what fits.
         let sizes = if has_clusters { vec![CLUSTER_BLOCKS, 8] } else { Vec::new() };
         for blocks in sizes {
             let (placement, sentence) = place(train, room(blocks));
@@ -215,7 +215,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Reads what the last descent wrote, or in which epoch it gave up.
+    /// Reads the result of the last descent, or the epoch in which it gave up.
     pub(super) fn result(&self) -> Result<Descent> {
         let result = self.state.result()?;
         if let Plan::Grid { barrier, .. } | Plan::Multivariate { barrier, .. } = &self.plan {
@@ -240,7 +240,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Points that its threads have in registers at once.
+    /// Returns the points that its threads have in registers at once.
     pub(super) fn in_flight(&self) -> u64 {
         match &self.plan {
             Plan::Grid { kernel, shape, .. } => {
@@ -275,7 +275,7 @@ mod tests {
         rows().into_iter().find(|r| r.rung.id == id).unwrap()
     }
 
-    /// A block that never comes: the others give up and say so, and the device goes on working.
+    /// A block never comes: the others give up and report it, and the device goes on working.
     #[test]
     fn who_waits_in_vain_gives_up() {
         let Some(device) = testing::gpu("who_waits_in_vain_gives_up") else { return };
@@ -292,7 +292,7 @@ mod tests {
             assert!(barrier.blocks > 1);
             barrier.limit_ns = 20_000_000;
             let blocks = barrier.blocks;
-            // One more than there are; the arrays stay large enough, as the last slot is a row's first of the other round.
+            // One block more than there are is waited for; the arrays stay large enough, as the last slot is a row's first of the other round.
             barrier.words = device.zeros(barrier.words.len() * 2).unwrap();
             barrier.blocks += 1;
             if let Plan::Multivariate { of_blocks, .. } = &mut whole.plan {
@@ -308,7 +308,7 @@ mod tests {
             assert!(matches!(&error, Error::GaveUp { epoch: 1, .. }), "{id} of {blocks}: {error}");
             assert!(error.to_string().contains("04_fused_graph"), "{error}");
             assert!(begun.elapsed().as_secs_f64() < 2.0, "{id}: {:?}", begun.elapsed());
-            // The next descent on the same device is as good as ever.
+            // The next descent on the same device works as usual.
             let again = Descender::new(&device, &points, &rung, plan, &settings).unwrap();
             again.reset().unwrap();
             again.queue().unwrap();
@@ -330,7 +330,7 @@ mod tests {
         let maker = Maker { device: &device, state: &whole.state, rung: "05_persistent", settings: &settings };
         let error = maker.ensure_room(&kernel, shape).unwrap_err().to_string();
         assert!(error.contains("blocks at once") && error.contains("04_fused_graph"), "{error}");
-        // And the driver refuses a cooperative launch of it, if it is asked all the same.
+        // The driver, too, refuses a cooperative launch of it.
         let error = whole.queue().unwrap_err().to_string();
         assert!(error.contains("COOPERATIVE"), "{error}");
     }

@@ -40,7 +40,7 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
     let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
         TrainError::Setting("Rank 0 sent no NCCL identifier: start the same version of Warpbook on every rank.".into())
     })?;
-    Ok(Communicator::new(device, NcclId::of(id), (ranks.rank(), ranks.world()), JOIN)?)
+    Ok(Communicator::new(device, NcclId::from_bytes(id), (ranks.rank(), ranks.world()), JOIN)?)
 }
 
 impl RankStep {

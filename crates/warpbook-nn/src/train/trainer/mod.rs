@@ -143,7 +143,7 @@ impl Trainer {
 
     /// Saves a checkpoint to this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error
     /// the file holds the last checkpoint. If it cannot be written later on, the checkpoint goes into the folder for temporary files: see
-    /// [`Trainer::kept_in`].
+    /// [`Trainer::checkpoint_file`].
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         (self.checkpoint, self.can_be_kept) = (Some(path.into()), false);
@@ -153,7 +153,7 @@ impl Trainer {
     /// File of the last checkpoint: another file than the one set by [`Trainer::checkpoint`] if that could not be written. `None` before
     /// the first.
     #[must_use]
-    pub fn kept_in(&self) -> Option<&Path> {
+    pub fn checkpoint_file(&self) -> Option<&Path> {
         self.kept.0.as_deref()
     }
 
@@ -169,7 +169,7 @@ impl Trainer {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn ensure_it_can_be_kept(&mut self) -> Result<(), TrainError> {
+    pub fn ensure_checkpoint_is_writable(&mut self) -> Result<(), TrainError> {
         let Some(path) = self.checkpoint.as_ref().filter(|_| !self.can_be_kept) else { return Ok(()) };
         let bytes = self.checkpoint_bytes();
         ensure_writable(path, bytes).map_err(|why| {
@@ -334,7 +334,7 @@ impl Trainer {
     ) -> Result<Ended, TrainError> {
         self.ensure_variances(train.len())?;
         if self.writes() {
-            self.ensure_it_can_be_kept()?;
+            self.ensure_checkpoint_is_writable()?;
         }
         self.remember_samples(train);
         let (size, log_every) = (self.recipe.batch, log_every.max(1));

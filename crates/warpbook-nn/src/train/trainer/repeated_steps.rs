@@ -55,7 +55,10 @@ impl Trainer {
     ///
     /// # Errors
     /// If `part` fails, or the device reports an error.
-    pub fn and_back<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, TrainError>) -> Result<T, TrainError> {
+    pub fn with_state_restored<T>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<T, TrainError>,
+    ) -> Result<T, TrainError> {
         let (state, step) = (self.state()?, self.step);
         let done = part(self);
         let back = self.go_on(&state, step);

@@ -17,12 +17,12 @@ pub struct AtOnce {
 }
 
 impl Trainer {
-    /// Brings the samples to the device, and prepares everything that steps and evaluation launch, so that [`Trainer::train_at_once`] does
+    /// Brings the samples to the device, and prepares everything that steps and evaluation launch, so that [`Trainer::run_whole_training`] does
     /// not have to.
     ///
     /// # Errors
     /// If the samples do not match the network, or do not fit into the device's memory.
-    pub fn prepare_at_once<'a>(
+    pub fn prepare_whole_training<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
         test: impl Into<Samples<'a>>,
@@ -51,7 +51,7 @@ impl Trainer {
     ///
     /// # Errors
     /// Like [`Trainer::train`]; if this is one of several ranks.
-    pub fn make_all_steps<'a>(
+    pub fn train_remaining_steps<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
         after: &mut dyn FnMut(&[StepOutcome]) -> Flow,
@@ -109,7 +109,7 @@ impl Trainer {
     ///
     /// # Errors
     /// Like [`Trainer::train`].
-    pub fn train_at_once<'a>(
+    pub fn run_whole_training<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
         test: impl Into<Samples<'a>>,
@@ -119,7 +119,7 @@ impl Trainer {
         let started = Instant::now();
         self.restart(train)?;
         let mut loss = f64::NAN;
-        self.make_all_steps(train, &mut |outcomes| {
+        self.train_remaining_steps(train, &mut |outcomes| {
             loss = outcomes.last().map_or(loss, |o| o.loss);
             Flow::Continue
         })?;

@@ -127,7 +127,7 @@ fn a_checkpoint_that_cannot_be_written_goes_elsewhere_and_comes_back() {
         assert!(matches!(ended, Ok(Ended::Finished)), "{ended:?}");
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].0.contains("c.st"), "{told:?}");
-        (trainer.kept_in().unwrap().to_owned(), told[0].1.clone().unwrap())
+        (trainer.checkpoint_file().unwrap().to_owned(), told[0].1.clone().unwrap())
     };
     let (at, elsewhere) = kept(true);
     assert!(at == path && path.is_file() && !elsewhere.exists());

@@ -23,7 +23,7 @@ pub fn ways() -> Vec<Way> {
 
 /// The rungs with a user-written kernel for linear layers, in fp32 and in fp16: variants like those with 32 x 32 tiles and with cuBLASLt.
 #[must_use]
-pub fn ways_with_product(by: ProductBy) -> [Way; 2] {
+pub fn rungs_with_product(by: ProductBy) -> [Way; 2] {
     let way = |id, title, base, precision: Precision| Way {
         // The options of the bases, which differ in the precision alone.
         id,

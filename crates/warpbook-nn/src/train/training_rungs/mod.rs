@@ -6,7 +6,7 @@ mod products;
 #[cfg(test)]
 mod tests;
 
-pub use ladder::{ways, ways_with_product};
+pub use ladder::{rungs_with_product, ways};
 
 use super::{CudaOptions, Recipe};
 use crate::network::Op;

@@ -1,4 +1,4 @@
-use super::{Way, ways, ways_with_product};
+use super::{Way, rungs_with_product, ways};
 use crate::network::{Network, conv2d, flatten, linear};
 use crate::ops::muon::Muon;
 use crate::ops::optimizer::groups::Group;
@@ -47,7 +47,7 @@ fn neighbours_differ_in_one_thing() {
     };
     let (variants, all): (Vec<Way>, Vec<Way>) = ways().into_iter().partition(|w| w.base.is_some());
     assert_eq!(variants.len(), 11);
-    let own = ways_with_product(ProductBy::Naive);
+    let own = rungs_with_product(ProductBy::Naive);
     for w in variants.iter().chain(&own) {
         let base = way(w.base.unwrap());
         assert_eq!(changes(&base.options, &w.options), 1, "{} and {}", base.id, w.id);

@@ -83,7 +83,7 @@ impl Poisoned {
     }
 
     pub fn workspace(&self) -> Workspace {
-        Workspace::of(self.0.range(..))
+        Workspace::from_slice(self.0.range(..))
     }
 }
 

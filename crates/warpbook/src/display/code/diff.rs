@@ -1,12 +1,12 @@
-//! The view of what changed from one kernel to the next.
+//! Differences between one kernel and the next.
 
 use crate::display::code::cuda_cpp::highlighted;
 use crate::display::html::{details, escape, line_number, printable};
 use crate::display::{Show, figures};
 
-/// Unchanged lines that are shown around changed ones.
+/// Number of unchanged lines that are shown around changed ones.
 const CONTEXT: usize = 2;
-/// A difference of more changed lines is folded away.
+/// Number of changed lines from which a difference is folded away.
 const FOLD_FROM: usize = 70;
 
 /// The difference between two sources, line by line.
@@ -30,7 +30,7 @@ pub struct KernelDiff {
     lines: Vec<Line>,
 }
 
-/// A line of the one, of the other, or of both; numbers are those of the newer.
+/// Line of the older file, of the newer file, or of both; numbers are those of the newer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line {
     Same(usize, String),
@@ -38,7 +38,7 @@ enum Line {
     Removed(String),
 }
 
-/// Lines of a file as they are compared.
+/// Lines of a file in the form in which they are compared.
 pub(crate) struct Side {
     pub caption: String,
     pub first: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// The lines without the comment that opens a file: those five lines are another text in every kernel.
+    /// Returns the lines without the comment that opens a file: its five lines are different in every kernel.
     fn body(&self) -> Vec<(usize, &str)> {
         let numbered = self.text.lines().zip(self.first..).map(|(l, n)| (n, l));
         let opens = self.first == 1;
@@ -82,13 +82,13 @@ impl KernelDiff {
         format!("{} against {}: {} new, {} gone", self.new, self.old, lines(added), lines(removed))
     }
 
-    /// Changed lines with a few around them; `None` where lines were left out.
+    /// Returns changed lines with a few around them; `None` stands for lines that are left out.
     fn shown(&self) -> Vec<Option<&Line>> {
         let changed = |i: usize| self.lines.get(i).is_some_and(|l| !matches!(l, Line::Same(..)));
         let near = |i: usize| (i.saturating_sub(CONTEXT)..=i + CONTEXT).any(changed);
         let mut out = Vec::new();
         for (i, line) in self.lines.iter().enumerate() {
-            // One line alone is as short as the dots in its place.
+            // A single line is as short as the dots that would replace it.
             if near(i) || (i > 0 && near(i - 1) && near(i + 1)) {
                 out.push(Some(line));
             } else if out.last().is_some_and(Option::is_some) {
@@ -102,9 +102,9 @@ impl KernelDiff {
     }
 }
 
-/// The two texts with as many lines in common as can be.
+/// Compares two texts, with as many lines in common as possible.
 fn compared(old: &[(usize, &str)], new: &[(usize, &str)]) -> Vec<Line> {
-    // common[i][j]: so many lines do old[i..] and new[j..] have in common.
+    // common[i][j] is the number of lines that old[i..] and new[j..] have in common.
     let mut common = vec![vec![0u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -128,7 +128,7 @@ fn compared(old: &[(usize, &str)], new: &[(usize, &str)]) -> Vec<Line> {
     out
 }
 
-/// One line of CUDA C++ without a line number.
+/// Colours one line of CUDA C++ without a line number.
 fn colours(line: &str) -> String {
     let html = highlighted(line, 0);
     html.strip_prefix(&line_number("0")).unwrap_or(&html).to_owned()

@@ -1,4 +1,4 @@
-//! The building blocks that kernels include, to be unfolded next to them.
+//! Headers that kernels include, folded next to them.
 
 use crate::display::Show;
 use crate::display::code::cuda_cpp::highlighted;
@@ -6,16 +6,16 @@ use crate::display::html::{details, escape, printable};
 use warpbook_kernels::{HEADERS, Include, includes};
 use warpbook_record::{Source, source_path};
 
-/// The headers that a kernel's source includes, and those that these include, each once and in the order of inclusion.
+/// Headers that a kernel's source includes, and those that these include, each once and in the order of inclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
     files: Vec<&'static Source>,
-    /// Headers that an earlier view has shown: only their names are.
+    /// Headers that an earlier view has shown, of which only the names are shown.
     known: Vec<&'static Source>,
 }
 
 impl Headers {
-    pub(crate) fn of<'a>(sources: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn included_by<'a>(sources: impl Iterator<Item = &'a str>) -> Self {
         let mut files: Vec<&'static Source> = Vec::new();
         for source in sources {
             include(source, &mut files);
@@ -23,7 +23,7 @@ impl Headers {
         Self { files, known: Vec::new() }
     }
 
-    /// Returns these headers, without the text of those that `older` has, too.
+    /// Returns these headers, without the text of headers that `older` has, too.
     pub(crate) fn besides(self, older: &Self) -> Self {
         let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
         let (known, files) = self.files.into_iter().partition(seen);
@@ -37,7 +37,7 @@ impl Headers {
     }
 }
 
-/// Adds what a source includes, and first what those files include themselves, in the order in which the compiler reads them.
+/// Adds the headers of a source, each after the headers that it includes itself, in the order in which the compiler reads them.
 fn include(source: &str, files: &mut Vec<&'static Source>) {
     for name in includes(source).into_iter().filter_map(Include::name) {
         if let Some(header) = HEADERS.iter().find(|h| h.path == name)
@@ -49,7 +49,7 @@ fn include(source: &str, files: &mut Vec<&'static Source>) {
     }
 }
 
-/// Its path, its length, and what its first line says of it.
+/// Describes a header: its path, its length, and its first line.
 fn summary(header: &Source) -> String {
     let says = header.text.lines().next().and_then(|l| l.strip_prefix("// ")).unwrap_or_default();
     format!("{}, {} lines: {says}", source_path(header.path), header.text.lines().count())
@@ -66,7 +66,7 @@ impl Show for Headers {
         }
     }
 
-    /// Their names only: a source has hundreds of lines.
+    /// Plain text has the names only: a source has hundreds of lines.
     fn text(&self) -> String {
         let lines: Vec<String> = self.files.iter().map(|h| summary(h)).chain(self.shown_before()).collect();
         if lines.is_empty() { "It includes no building blocks.".into() } else { printable(&lines.join("\n")) }

@@ -1,4 +1,4 @@
-//! The host's side of a launch: the Rust code that queues an experiment's kernels, as it runs.
+//! Code of a launch on the host: the Rust code that queues an experiment's kernels.
 
 use crate::display::Show;
 use crate::display::html::{escape, line_number, printable};
@@ -34,13 +34,13 @@ const FILES: [(&str, &str); 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCode {
     file: &'static str,
-    /// Counted from 1.
+    /// Number of the first line, counted from 1.
     first: usize,
     lines: Vec<String>,
 }
 
 impl HostCode {
-    /// A function of the file whose path ends so, with the comment above it.
+    /// Finds a function in the file whose path ends like `path`, with the comment above it.
     ///
     /// # Errors
     /// If no file of the lessons has such a path, or it has no such function.
@@ -71,7 +71,7 @@ impl HostCode {
     }
 }
 
-/// The name of the function that a line begins.
+/// Returns the name of the function that a line begins.
 fn defined(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let is_word = |w: &str| w.starts_with("pub") || matches!(w, "unsafe" | "const" | "in" | "super)" | "crate)");
@@ -80,7 +80,7 @@ fn defined(line: &str) -> Option<&str> {
     (is_head && end > 0).then(|| &after[..end])
 }
 
-/// The lines of the function that begins with the first one: to its closing brace.
+/// Returns the number of lines of the function that begins with the first one, up to its closing brace.
 fn length(lines: &[&str]) -> usize {
     let mut depth = 0i32;
     for (i, line) in lines.iter().enumerate() {

@@ -9,7 +9,7 @@ use warpbook_charts::highlight::without_comments;
 use warpbook_lab::{Error, LiveKernel, Result};
 use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, nearest, source_path};
 
-/// The source of kernels, or a part of it, with its real line numbers.
+/// Source of kernels, or a part of it, with the files' line numbers.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -32,7 +32,7 @@ pub struct KernelView {
 struct Part {
     file: String,
     source: String,
-    /// Counted from 1; both are shown.
+    /// First and last line, counted from 1.
     first: usize,
     last: usize,
 }
@@ -55,9 +55,9 @@ impl Part {
     }
 }
 
-/// A learner's kernel as lessons show it.
+/// A learner's kernel that lessons can show.
 pub trait Viewed {
-    /// Its source with line numbers, as the compiler counts them.
+    /// Returns its source with line numbers, as the compiler counts them.
     fn view(&self) -> KernelView;
 }
 
@@ -68,7 +68,7 @@ impl Viewed for LiveKernel {
 }
 
 impl KernelView {
-    /// A source by itself.
+    /// Creates a view of one source.
     pub(crate) fn whole(file: &str, source: &str) -> Self {
         Self { parts: vec![Part::whole(file, source)] }
     }
@@ -105,7 +105,7 @@ impl KernelView {
         Ok(if parts.is_empty() { Self::of(found) } else { Self { parts } })
     }
 
-    /// A file below `kernels/`, building blocks included, as "reduce.cuh".
+    /// Shows a file below `kernels/`, building blocks included, such as "reduce.cuh".
     ///
     /// # Errors
     /// If there is no such file.
@@ -120,7 +120,7 @@ impl KernelView {
         }
     }
 
-    /// Only this function, structure or kernel, with the comment above it.
+    /// Keeps only this function, structure or kernel, with the comment above it.
     ///
     /// # Errors
     /// If none of the files defines the function.
@@ -134,7 +134,7 @@ impl KernelView {
         Ok(Self { parts: vec![part] })
     }
 
-    /// Only the lines from the first that contains `from` to the next that contains `to`, both included.
+    /// Keeps only the lines from the first that contains `from` to the next that contains `to`, both included.
     ///
     /// # Errors
     /// If no file has such lines.
@@ -148,7 +148,7 @@ impl KernelView {
         Ok(Self { parts: vec![found.ok_or_else(|| Error::Setting(sentence()))?] })
     }
 
-    /// Only these lines of the first file, counted from 1.
+    /// Keeps only these lines of the first file, counted from 1.
     ///
     /// # Errors
     /// If the file has no such lines.
@@ -162,13 +162,13 @@ impl KernelView {
         }
     }
 
-    /// The building blocks that its files include, to be unfolded.
+    /// Returns the building blocks that its files include, folded.
     #[must_use]
     pub fn headers(&self) -> Headers {
-        Headers::of(self.parts.iter().map(|p| p.source.as_str()))
+        Headers::included_by(self.parts.iter().map(|p| p.source.as_str()))
     }
 
-    /// Like [`KernelView::headers`], but of those that `older` includes, too, only the names.
+    /// Returns the headers like [`KernelView::headers`], but only the names of those that `older` includes, too.
     #[must_use]
     pub fn headers_since(&self, older: &Self) -> Headers {
         self.headers().besides(&older.headers())
@@ -198,7 +198,7 @@ fn missing<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>)
     Error::Setting(format!("There is no {what} `{name}`.{hint}"))
 }
 
-/// First and last line of the definition of `name` at the outermost level, comment above included.
+/// Returns the first and the last line of the definition of `name` at the outermost level, comment above included.
 fn definition(source: &str, name: &str) -> Option<(usize, usize)> {
     outermost(source).into_iter().find(|d| d.name == name).map(|d| (d.first, d.last))
 }
@@ -213,13 +213,13 @@ struct Definition {
     last: usize,
 }
 
-/// Everything with a body between braces at the outermost level (`extern "C"` and `namespace` blocks are looked into).
+/// Returns everything with a body between braces at the outermost level, including the contents of `extern "C"` and `namespace` blocks.
 fn outermost(source: &str) -> Vec<Definition> {
     let code = without_comments(source);
     let lines: Vec<&str> = source.lines().collect();
     let mut found = Vec::new();
     let mut depth = 0usize;
-    // Where the statement that a brace belongs to begins: after the last `;`, brace or directive.
+    // The statement of a brace begins after the last `;`, brace or directive.
     let mut start = 0;
     let mut open: Option<(String, usize)> = None;
     let mut offset = 0;
@@ -265,13 +265,13 @@ fn outermost(source: &str) -> Vec<Definition> {
     found
 }
 
-/// The name that a head such as `struct Sum` or `template <int N> void add(float (&v)[N])` defines.
+/// Returns the name that a head such as `struct Sum` or `template <int N> void add(float (&v)[N])` defines.
 fn defined_name(head: &str) -> Option<String> {
     let is_name = |w: &&str| w.starts_with(|c: char| c.is_alphabetic() || c == '_');
     let words = |text: &str| -> Vec<String> {
         text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(is_name).map(str::to_owned).collect()
     };
-    // The parameters of a template are no name.
+    // The parameters of a template are not the name.
     let mut text = head.trim().to_owned();
     while let Some(rest) = text.strip_prefix("template") {
         let mut angle = 0i32;
@@ -327,7 +327,7 @@ impl Show for KernelView {
     }
 }
 
-/// Its file.
+/// A kernel's spec is displayed as its file.
 impl Show for KernelSpec {
     fn html(&self) -> String {
         KernelView { parts: vec![Part::whole(&self.file, &self.source)] }.html()

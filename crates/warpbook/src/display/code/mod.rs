@@ -1,4 +1,4 @@
-//! Sources of kernels and of the host, and what distinguishes two of them.
+//! Sources of kernels and of the host, and the differences between two of them.
 
 pub(crate) mod cuda_cpp;
 pub(crate) mod diff;

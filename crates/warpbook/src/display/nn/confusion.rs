@@ -17,7 +17,7 @@ use warpbook_nn::infer::Prediction;
 /// let trainer = Trainer::new(Recipe { steps: Some(1), ..Recipe::mnist() }, &digits.train, None)?;
 /// let frozen = Frozen::new(trainer.recipe(), &trainer.weights()?, digits.test.classes())?;
 /// let predictions = frozen.predict(digits.test.images())?;
-/// let matrix = ConfusionMatrix::of(&digits.test, &predictions)?;
+/// let matrix = ConfusionMatrix::from_predictions(&digits.test, &predictions)?;
 /// assert!(matrix.text().contains("of 8 samples are right"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -26,16 +26,16 @@ pub struct ConfusionMatrix {
     title: String,
     subtitle: String,
     classes: Vec<String>,
-    /// `[class][taken for]`.
+    /// Counts, `[class][predicted class]`.
     counts: Vec<u64>,
 }
 
 impl ConfusionMatrix {
-    /// The matrix of predictions for all images of a set, in its order.
+    /// Creates the matrix of predictions for all images of a set, in its order.
     ///
     /// # Errors
-    /// If there are not as many predictions as images, or one is of no class of the set.
-    pub fn of(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
+    /// If there are not as many predictions as images, or one is outside the classes of the set.
+    pub fn from_predictions(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
         check(set, predictions)?;
         let classes = set.classes().to_vec();
         let mut counts = vec![0; classes.len() * classes.len()];
@@ -46,14 +46,14 @@ impl ConfusionMatrix {
         Ok(Self { title, subtitle: format!("{} images; {}", set.len(), set.note()), classes, counts })
     }
 
-    /// Images of a class that were taken for another, both by number.
+    /// Returns the number of images of one class that were predicted as another, both by number.
     #[must_use]
     pub fn count(&self, class: usize, taken_for: usize) -> u64 {
         let n = self.classes.len();
         if class < n && taken_for < n { self.counts[class * n + taken_for] } else { 0 }
     }
 
-    /// The matrix as a chart.
+    /// Draws the matrix as a chart.
     ///
     /// # Errors
     /// If the set has no images.
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn counts_are_by_class_and_prediction() {
-        let matrix = ConfusionMatrix::of(&set(1), &predictions()).unwrap();
+        let matrix = ConfusionMatrix::from_predictions(&set(1), &predictions()).unwrap();
         assert_eq!(matrix.counts, [1, 1, 0, 2]);
         assert_eq!((matrix.count(0, 1), matrix.count(1, 1), matrix.count(2, 0)), (1, 2, 0));
         let text = matrix.text();
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn a_set_without_images_says_so() {
         let none = set(1).take(0);
-        let matrix = ConfusionMatrix::of(&none, &[]).unwrap();
+        let matrix = ConfusionMatrix::from_predictions(&none, &[]).unwrap();
         assert!(matrix.text().contains("Nothing was classified") && matrix.html().contains("wb-note"));
-        assert!(ConfusionMatrix::of(&none, &predictions()).is_err());
+        assert!(ConfusionMatrix::from_predictions(&none, &predictions()).is_err());
     }
 }

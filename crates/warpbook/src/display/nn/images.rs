@@ -1,4 +1,4 @@
-//! Images in rows, each with its caption.
+//! Rows of images with captions.
 
 use crate::display::Show;
 use crate::display::html::{escape, heading, printable};
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use warpbook_data::png;
 use warpbook_lab::{Error, Result};
 
-/// An image as a PNG file in base64, for a page's `data:` address.
+/// Encodes an image as a PNG file in base64, for a page's `data:` address.
 pub(crate) fn encoded(shape: [usize; 3], pixels: &[u8]) -> Result<String> {
     Ok(STANDARD.encode(png(shape, pixels).map_err(|e| Error::Setting(e.to_string()))?))
 }
@@ -30,10 +30,10 @@ pub struct ImageRows {
 }
 
 impl ImageRows {
-    /// Rows of (caption, pixels), pixels being u8 `[channels][height][width]` of `shape`.
+    /// Creates rows of (caption, pixels), pixels being u8 `[channels][height][width]` of `shape`.
     ///
     /// # Errors
-    /// If the images are neither grey nor colour, or one has not the pixels of its shape.
+    /// If the images are neither grey nor colour, or the pixels of one do not fit the shape.
     pub fn new<C: Into<String>>(
         heading: impl Into<String>,
         shape: [usize; 3],

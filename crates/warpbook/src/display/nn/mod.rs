@@ -1,4 +1,4 @@
-//! Networks, tensors, trainings and images.
+//! Display of networks, tensors, trainings and images.
 
 pub(crate) mod confusion;
 pub(crate) mod images;

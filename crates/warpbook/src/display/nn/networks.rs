@@ -1,11 +1,11 @@
-//! Networks as tables.
+//! Display of networks as tables.
 
 use crate::display::{Show, figures, html};
 use warpbook_charts::Table;
 use warpbook_nn::network::Network;
 use warpbook_nn::train::{Summary, SummaryRow};
 
-/// In place, or nothing.
+/// Returns the text, or nothing for a zero.
 fn unless_zero(n: u64, text: impl FnOnce() -> String) -> String {
     if n == 0 { String::new() } else { text() }
 }
@@ -45,8 +45,8 @@ fn segments(summary: &Summary) -> Option<String> {
         format!(
             "In {} segments: what lies inside of them is computed again in the backward pass, which is {} GFLOP more a step, {:.0} % of it.",
             summary.segments,
-            figures::number(summary.again_flops as f64 / 1e9),
-            100.0 * summary.again_flops as f64 / summary.step_flops.max(1) as f64
+            figures::number(summary.recomputed_flops as f64 / 1e9),
+            100.0 * summary.recomputed_flops as f64 / summary.step_flops.max(1) as f64
         )
     })
 }
@@ -88,7 +88,7 @@ impl Show for Summary {
     }
 }
 
-/// Displayed as its summary for one sample.
+/// A network is displayed as its summary for one sample.
 impl Show for Network {
     fn html(&self) -> String {
         self.summary(1).html()
@@ -125,9 +125,9 @@ mod tests {
         let network = Network::new([16, 32, 32], layers).unwrap();
         assert!(!Show::text(&network.summary(32)).contains("segments"));
         let summary = network.checkpointed(2).unwrap().summary(32);
-        // The four convolutions of the first segment.
+        // Forward FLOPs of the four convolutions of the first segment.
         let four: u64 = summary.rows[..8].iter().map(|r| r.flops).sum();
-        assert_eq!((summary.segments, summary.again_flops), (2, four));
+        assert_eq!((summary.segments, summary.recomputed_flops), (2, four));
         let text = Show::text(&summary);
         assert!(text.contains("In 2 segments: ") && text.contains("0.604 GFLOP more a step, 17 % of it"), "{text}");
         assert!(summary.html().contains("<p>In 2 segments: "));

@@ -25,7 +25,7 @@ impl Show for PrecisionTable {
     }
 }
 
-/// Displayed as its table.
+/// A precision is displayed as its table.
 impl Show for Precision {
     fn html(&self) -> String {
         self.table().html()

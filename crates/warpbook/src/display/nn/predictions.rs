@@ -7,10 +7,10 @@ use warpbook_data::Dataset;
 use warpbook_lab::{Error, Result};
 use warpbook_nn::infer::Prediction;
 
-/// The most images of a grid: more make a cell slow.
+/// Maximum number of images of a grid: more make a cell slow.
 const MOST: usize = 400;
 
-/// A grid of images, each with its prediction and confidence. One that is wrong has a cross, its true class and a dashed frame.
+/// A grid of images, each with its prediction and confidence. A wrong one has a cross, its true class and a dashed frame.
 ///
 /// ```
 /// use warpbook::prelude::nn::*;
@@ -34,9 +34,9 @@ pub struct PredictionGrid {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Cell {
-    /// The image's number in its set.
+    /// Number of the image in its set.
     image: usize,
-    /// Its PNG file in base64.
+    /// PNG file in base64.
     png: String,
     label: String,
     taken_for: String,
@@ -44,7 +44,7 @@ struct Cell {
     right: bool,
 }
 
-/// An error unless there is a prediction of one of its classes for each image of a set.
+/// Returns an error unless there is a prediction within the set's classes for each of its images.
 pub(crate) fn check(set: &Dataset, predictions: &[Prediction]) -> Result<()> {
     if set.len() != predictions.len() {
         return Err(Error::Setting(format!(
@@ -66,18 +66,18 @@ pub(crate) fn check(set: &Dataset, predictions: &[Prediction]) -> Result<()> {
 }
 
 impl PredictionGrid {
-    /// The first `n` images of a set, of predictions for all.
+    /// Shows the first `n` images of a set, given predictions for all.
     ///
     /// # Errors
-    /// If there are not as many predictions as images, one is of no class of the set, or the images are neither grey nor colour.
+    /// If there are not as many predictions as images, one is outside the classes of the set, or the images are neither grey nor colour.
     pub fn first(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let n = n.min(set.len()).min(MOST);
         let heading = format!("The first {n} of {} images: {}", set.len(), set.name());
-        Self::of(heading, set, predictions, (0..n).collect())
+        Self::new(heading, set, predictions, (0..n).collect())
     }
 
-    /// The `n` mistakes that the network was surest of, the surest first.
+    /// Shows the `n` mistakes with the highest confidence, the highest first.
     ///
     /// # Errors
     /// For the reasons of [`PredictionGrid::first`].
@@ -92,10 +92,10 @@ impl PredictionGrid {
             _ if all == 0 => format!("No mistakes among {images} images: {}", set.name()),
             n => format!("The {n} most confident of {all} mistakes among {images} images: {}", set.name()),
         };
-        Self::of(heading, set, predictions, wrong)
+        Self::new(heading, set, predictions, wrong)
     }
 
-    fn of(heading: String, set: &Dataset, predictions: &[Prediction], images: Vec<usize>) -> Result<Self> {
+    fn new(heading: String, set: &Dataset, predictions: &[Prediction], images: Vec<usize>) -> Result<Self> {
         let cell = |image: usize| {
             let (label, prediction) = (usize::from(set.label(image)), &predictions[image]);
             Ok(Cell {
@@ -163,7 +163,7 @@ pub(crate) mod tests {
         Dataset::from_arrays("two", [channels, 2, 2], images, vec![0, 0, 1, 1], ["<cat>", "dog"]).unwrap()
     }
 
-    /// The second is wrong.
+    /// Predictions for that set, of which the second is wrong.
     pub fn predictions() -> Vec<Prediction> {
         let predicted = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
         [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(predicted).to_vec()
@@ -182,7 +182,7 @@ pub(crate) mod tests {
                     && html.contains("✗ <strong>dog</strong>, is &lt;cat&gt;<br>90.0 %")
             );
             assert!(html.contains("alt=\"image 2, dog\""));
-            // The pixels are the set's.
+            // The picture's pixels are those of the set.
             let encoded = html.split("base64,").nth(2).unwrap().split('"').next().unwrap();
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();

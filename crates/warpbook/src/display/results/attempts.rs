@@ -40,7 +40,7 @@ fn remarks(attempt: &Attempt) -> &[String] {
     attempt.measurement().and_then(|m| m.emulated.as_ref()).map_or(&[], |e| &e.notes)
 }
 
-/// The verdict on an unchanged kernel: its being right is not the learner's success.
+/// Verdict on an unchanged kernel: that it is right is not the learner's success.
 const UNCHANGED: &str =
     "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
 
@@ -59,7 +59,7 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     }
 }
 
-/// What follows the verdict on a kernel that was right in the emulator.
+/// Sentence after the verdict on a kernel that was right in the emulator.
 const IN_EMULATOR: &str = "It ran in the emulator, which has no times: a GPU tells how fast it is.";
 
 /// Returns the verdict on a right kernel.
@@ -73,7 +73,7 @@ fn right(attempt: &Attempt, check: &Check) -> String {
     )
 }
 
-/// Returns a sentence on the speed, compared with what was timed with it.
+/// Returns a sentence on the speed, compared with the rungs that were timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others =
@@ -89,7 +89,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     Some(format!("{}{rate}{against}.", figures::time(us)))
 }
 
-/// Their times in one chart, best read with the ladder below.
+/// Draws the times of all in one chart, best read with the ladder below.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() && !attempt.is_unchanged() {
@@ -147,7 +147,7 @@ mod tests {
 
     use warpbook_experiments::Attempts;
 
-    /// Needs NVRTC and no GPU: it runs in the emulator.
+    /// Tries a kernel; this needs NVRTC and no GPU, as it runs in the emulator.
     fn attempted(live: &LiveKernel) -> Attempt {
         let attempt = Lab::open("cpu").unwrap().attempt(live).unwrap();
         assert!(!attempt.text().contains("NVRTC"), "{}", attempt.text());
@@ -178,7 +178,7 @@ mod tests {
         let stats = &attempt.measurement().unwrap().kernels[0];
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());
-        // With fewer registers than values it spills.
+        // The kernel spills, as it has fewer registers than values.
         let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
     }
@@ -233,7 +233,7 @@ mod tests {
         let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
         let attempt = attempted(&live);
         assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
-        // What a static_assert says comes from the kernel's own text.
+        // The message of a static_assert comes from the kernel's own text.
         let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
         assert!(attempted(&uneven).text().contains("one thread for each element of the tile"));
     }
@@ -246,7 +246,7 @@ mod tests {
         let both = attempt.merged_into(&ladder).unwrap();
         assert_eq!(both.rungs.len(), ladder.rungs.len() + 1);
         assert!(both.sources.contains_key("live/ours.cu"));
-        // Again: it takes the place of the first.
+        // The second merge replaces the first.
         assert_eq!(attempt.merged_into(&both).unwrap(), both);
     }
 

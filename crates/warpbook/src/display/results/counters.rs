@@ -1,4 +1,4 @@
-//! Hardware counters as tables.
+//! Display of hardware counters as tables.
 
 use crate::display::Show;
 use crate::display::html::{note, printable, scroll};
@@ -6,7 +6,7 @@ use warpbook_charts::{Table, counted_by, counters};
 use warpbook_lab::profile::HardwareCounters;
 use warpbook_record::{Profiled, Run};
 
-/// Kernels that are shown.
+/// Number of kernels that are shown.
 const ROWS: usize = 10;
 
 impl Show for HardwareCounters {
@@ -28,7 +28,7 @@ pub(crate) fn meaning(run: &Run) -> String {
     counted_by(counted_rungs(run).map(|p| &*p.source))
 }
 
-/// The counters of each rung that has some, under its name.
+/// Returns the counters of each rung that has some, under its name.
 pub(crate) fn of_rungs(run: &Run) -> Vec<(String, Table)> {
     let counted = counted_rungs(run);
     let heading = |rung: &str| run.rung(rung).map_or_else(|| rung.to_owned(), |r| r.title.to_string());

@@ -17,7 +17,7 @@ fn range((low, high): (u32, u32), unit: &str) -> String {
     if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") }
 }
 
-/// Clocks in a few words, as "1980 MHz, memory 3201 MHz, 512 W, 41 °C; held down by: power cap".
+/// Describes clocks in a few words: "1980 MHz, memory 3201 MHz, 512 W, 41 °C; held down by: power cap".
 fn clocks(c: &ClockReport) -> String {
     let mut parts = Vec::new();
     parts.extend(c.sm_mhz.map(|r| range(r, "MHz")));

@@ -1,4 +1,4 @@
-//! Records, attempts, profiles, X-rays and devices.
+//! Display of records, attempts, profiles, X-rays and devices.
 
 pub(crate) mod attempts;
 pub(crate) mod counters;

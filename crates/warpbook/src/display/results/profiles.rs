@@ -1,4 +1,4 @@
-//! Cycles and profiles in a notebook.
+//! Display of cycles and profiles.
 
 use crate::display::Show;
 use crate::display::html::{escape, note, printable, scroll};

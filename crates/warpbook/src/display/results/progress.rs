@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use warpbook_lab::Event;
 use warpbook_record::{Measurement, Outcome, Run};
 
-/// A finished measurement in a line, as "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
+/// Describes a finished measurement in a line: "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
 #[must_use]
 pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
     let title = run.rung(&measurement.rung).map_or(&*measurement.rung, |r| &*r.title);
@@ -16,7 +16,7 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
             let time = measurement.median_us().map_or_else(|| "no time".into(), figures::time);
             let ladder = run.ladder(&measurement.problem);
             let speed_up = ladder.iter().find(|r| r.measurement.rung == measurement.rung).and_then(|r| r.speed_up);
-            // The first of a ladder is what the others are compared with.
+            // The baseline itself has no ratio.
             match speed_up.filter(|s| *s != 1.0) {
                 Some(s) => {
                     let baseline = run.baseline(&measurement.problem).and_then(|b| run.rung(&b.rung));
@@ -33,7 +33,7 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
     printable(&format!("{title}, {}: {came_out}", measurement.problem.label).replace('\n', " "))
 }
 
-/// Up to so many measurements each have their line.
+/// Number of measurements up to which each has its line.
 const FEW: usize = 8;
 /// Least time between two lines if there are more measurements than that.
 const EVERY: Duration = Duration::from_secs(3);
@@ -51,7 +51,7 @@ impl Throttle {
         *self = Self { planned, done: 0, last: Some(now) };
     }
 
-    /// Counts a measurement; its number and how many there are, if it has a line.
+    /// Counts a measurement. Returns its number and the number of all, if it has a line.
     fn finished(&mut self, failed: bool, now: Instant) -> Option<(usize, usize)> {
         self.done += 1;
         let is_due = self.last.is_none_or(|last| now.duration_since(last) >= EVERY);
@@ -63,8 +63,8 @@ impl Throttle {
     }
 }
 
-/// A listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener) that prints a line for a finished measurement, of many measurements every
-/// few seconds, and the lines of a training: a cell cannot be written to twice.
+/// Returns a listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener) that prints a line for each finished measurement, or of many one every few
+/// seconds, and the lines of a training: a cell cannot overwrite its lines.
 ///
 /// ```no_run
 /// use warpbook::prelude::*;
@@ -107,7 +107,7 @@ mod tests {
         let shown = |planned: usize, failing: &[usize]| -> Vec<usize> {
             let mut throttle = Throttle::default();
             throttle.plan(planned, begin);
-            // One a second.
+            // Measurements finish one a second.
             let line = |i: usize| throttle.finished(failing.contains(&i), after(i as u64)).map(|(n, _)| n);
             (1..=planned).filter_map(line).collect()
         };

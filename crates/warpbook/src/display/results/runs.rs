@@ -13,7 +13,7 @@ fn outcome(m: &Measurement) -> String {
     }
 }
 
-/// The ladder's table as HTML: the best row is highlighted, and a row without a time says why across its columns.
+/// Returns the ladder's table as HTML: the best row is highlighted, and a row without a time gives the reason across its columns.
 fn ladder_html(run: &Run, problem: &Problem) -> String {
     let table = LadderTable::of(run, problem);
     let class = |numeric: bool| if numeric { " class=\"wb-num\"" } else { "" };
@@ -68,7 +68,7 @@ fn notices(run: &Run) -> Vec<String> {
     notices
 }
 
-/// The sizes, that of the ladder first.
+/// Returns the sizes, the ladder's first.
 fn problems(run: &Run) -> Vec<&Problem> {
     let Some(main) = run.main_problem().filter(|_| !run.measurements.is_empty()) else { return Vec::new() };
     std::iter::once(main).chain(run.problems().into_iter().filter(|p| *p != main)).collect()
@@ -120,15 +120,15 @@ impl Show for Run {
     }
 }
 
-/// More parameters than these are not shown one by one.
+/// Maximum number of parameters that are shown one by one.
 const MOST_PARAMETERS: usize = 4;
 
-/// Returns the loss that each descent on a problem ended with, and the losses that the fastest one logged; `None` if nothing was fitted.
+/// Returns the last loss of each descent on a problem, and the logged losses of the fastest one; `None` if nothing was fitted.
 fn fits(run: &Run, problem: &Problem) -> Option<String> {
     let logs: Vec<&TrainLog> =
         run.train_logs.iter().filter(|l| l.problem == *problem && !l.parameters.is_empty()).collect();
     let names: Vec<&str> = logs.first()?.parameters.keys().map(String::as_str).collect();
-    // As w, b: the constant comes last.
+    // Parameters are shown as w, b: the constant comes last.
     let (last, mut names): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|n| *n == "b");
     names.extend(last);
     names.truncate(if names.len() > MOST_PARAMETERS { 0 } else { MOST_PARAMETERS });
@@ -146,7 +146,7 @@ fn fits(run: &Run, problem: &Problem) -> Option<String> {
     Some(format!("Fitted:\n{}{}", table.text(), printable(&logged)))
 }
 
-/// Facts about the record other than its figures.
+/// Returns facts about the record other than its figures.
 fn environment(run: &Run) -> Facts {
     let e = &run.environment;
     Facts::new()
@@ -247,7 +247,7 @@ fn training_facts(l: &TrainLog) -> Facts {
         .add("work", l.problem.label.clone())
         .maybe("parameters", Some(parameters.join(", ")).filter(|p| !p.is_empty()))
         .add("loss on the training points", figures::number(l.train_loss))
-        // NaN where no points were left for testing.
+        // The loss is NaN if no points were left for testing.
         .maybe(
             "loss on the test points",
             Some(l.test_loss).filter(|t| !t.is_nan() || l.diverged()).map(figures::number),

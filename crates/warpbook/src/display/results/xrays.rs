@@ -1,4 +1,4 @@
-//! An X-ray in a notebook: its chart, the figures below it, and what was left out.
+//! Display of an X-ray: its chart, the figures below it, and notes on parts that were left out.
 
 use crate::display::Show;
 use crate::display::html::{note, picture, scroll};

@@ -9,18 +9,18 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::augment::{self, Augment, Draw};
 use warpbook_nn::train::{Augmentation, TrainError};
 
-/// A batch as several steps of a training see it.
+/// Batch as several steps of a training see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Augmented {
     shape: [usize; 3],
     padding: usize,
     mean: Vec<f32>,
     deviation: Vec<f32>,
-    /// u8 `[channels][height][width]`, with the class.
+    /// Original images, u8 `[channels][height][width]`, with the class.
     originals: Vec<(String, Vec<u8>)>,
-    /// For each step what was drawn for each image.
+    /// Random draws for each image, by step.
     draws: Vec<Vec<Draw>>,
-    /// For each step f32 `[image][height][width][channels]`, normalised.
+    /// Images by step, f32 `[image][height][width][channels]`, normalised.
     seen: Vec<Vec<f32>>,
 }
 
@@ -48,7 +48,7 @@ pub fn augmented(device: &Device, recipe: &Recipe, images: &Dataset, steps: u32)
     })
 }
 
-/// The recipe's augmentation in a step; where flips alternate, an epoch is one step.
+/// Returns the recipe's augmentation in a step; if flips alternate, an epoch is one step.
 pub(super) fn of_step<'a>(recipe: &'a Recipe, images: &Dataset, step: u32) -> Augment<'a> {
     let [channels, height, width] = images.shape();
     let a = recipe.augmentation.unwrap_or(Augmentation::new(0, false));
@@ -91,7 +91,7 @@ fn on_gpu(cuda: &CudaDevice, a: &Augment<'_>, images: &Dataset, indices: &[u32])
 }
 
 impl Augmented {
-    /// A row for each image: as it is, then as each step sees it, with what was drawn.
+    /// Returns a row for each image: the original, then the image in each step, with its draw.
     ///
     /// # Errors
     /// If the images are neither grey nor colour.
@@ -119,7 +119,7 @@ impl Augmented {
         if draw.flip { format!("{crop}; mirrored") } else { crop }
     }
 
-    /// An image of a step, without its normalisation, as u8 `[channels][height][width]`.
+    /// Returns an image of a step, without its normalisation, as u8 `[channels][height][width]`.
     fn pixels(&self, seen: &[f32], image: usize) -> Vec<u8> {
         let [channels, height, width] = self.shape;
         let image = &seen[image * channels * height * width..][..channels * height * width];
@@ -131,7 +131,7 @@ impl Augmented {
     }
 }
 
-/// Says whether the lab's GPU and the CPU make the same numbers of these images, bit by bit; without a GPU whether the CPU does so twice.
+/// Says whether the lab's GPU and the CPU augment these images to the same bits; without a GPU, whether the CPU gives the same bits twice.
 ///
 /// # Errors
 /// For the reasons of [`augmented`].
@@ -158,7 +158,7 @@ pub(super) mod tests {
     use super::*;
     use warpbook_nn::network::Network;
 
-    /// A recipe for images of 1 x 2 x 3.
+    /// Returns a recipe for images of 1 x 2 x 3.
     pub fn recipe(crop: usize, flip: bool) -> Recipe {
         Recipe {
             network: Network::new([1, 2, 3], [flatten(), linear(2)]).unwrap(),

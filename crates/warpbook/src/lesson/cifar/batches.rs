@@ -1,4 +1,4 @@
-//! Effects of the size of a batch on the rate and on the accuracy.
+//! Effects of the batch size on rate and accuracy.
 
 use super::super::table;
 use super::feeding::epoch_seconds;
@@ -13,24 +13,24 @@ use warpbook_experiments::Trains;
 /// A training of a sweep over batches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Swept {
-    /// Images of a batch.
+    /// Number of images of a batch.
     pub batch: usize,
     /// True if the learning rate was scaled with the batch.
     pub scaled: bool,
-    /// The learning rate.
+    /// Learning rate.
     pub rate: f64,
-    /// Steps of all epochs.
+    /// Number of steps of all epochs.
     pub steps: u64,
     /// Training images a second: the median over the epochs after the first.
     pub images_per_s: f64,
-    /// The share of the images it was judged on that is right after the last epoch; `None` where an error ended the training before.
+    /// Share of the test images that is right after the last epoch; `None` if an error ended the training earlier.
     pub accuracy: Option<f64>,
 }
 
-/// Trains a recipe with each batch, for the same epochs: at the recipe's learning rate, and at one that grows with the batch, so that it is the
-/// recipe's at the recipe's batch. Source of that rule: Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017.
+/// Trains a recipe with each batch, for the same epochs: at the recipe's learning rate, and at a rate proportional to the batch, which equals the recipe's at
+/// the recipe's batch. Source of that rule: Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017.
 ///
-/// A training whose loss is no finite number any more is a row without an accuracy.
+/// A training whose loss becomes infinite or NaN is a row without an accuracy.
 ///
 /// # Errors
 /// For the reasons of [`Session::run`](warpbook_experiments::Session::run).
@@ -64,18 +64,18 @@ pub fn sweep_batches<'a>(
     Ok(all)
 }
 
-/// The batches of a sweep, each once.
+/// Returns the batches of a sweep, each once.
 fn sizes(all: &[Swept]) -> Vec<usize> {
     let mut sizes: Vec<usize> = all.iter().map(|s| s.batch).collect();
     sizes.dedup();
     sizes
 }
 
-fn of(all: &[Swept], batch: usize, scaled: bool) -> Option<&Swept> {
+fn find_training(all: &[Swept], batch: usize, scaled: bool) -> Option<&Swept> {
     all.iter().find(|s| (s.batch, s.scaled) == (batch, scaled))
 }
 
-/// The faster of a batch's two trainings: the rate depends on neither.
+/// Returns the faster of a batch's two trainings: the rate depends on neither learning rate.
 fn rate_of(all: &[Swept], batch: usize) -> Option<f64> {
     let rates = all.iter().filter(|s| s.batch == batch).map(|s| s.images_per_s).filter(|r| r.is_finite());
     rates.max_by(f64::total_cmp)
@@ -90,7 +90,7 @@ pub fn batches(all: &[Swept]) -> Table {
         cells.push(longest.map(|s| s.to_string()).unwrap_or_default());
         cells.push(rate_of(all, batch).map(|r| figures::item_rate(r, "images")).unwrap_or_default());
         for scaled in [false, true] {
-            let trained = of(all, batch, scaled);
+            let trained = find_training(all, batch, scaled);
             cells.push(trained.map(|s| figures::short(s.rate)).unwrap_or_default());
             let right = trained.map(|s| s.accuracy.map_or_else(|| "diverged".to_owned(), share));
             cells.push(right.unwrap_or_default());
@@ -107,8 +107,8 @@ pub fn batches(all: &[Swept]) -> Table {
 /// If no training ended ([`ChartError::NothingToDraw`]).
 pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let line = |name: &str, scaled: bool| {
-        let of = all.iter().filter(|s| s.scaled == scaled);
-        Curve::new(name, of.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
+        let trained = all.iter().filter(|s| s.scaled == scaled);
+        Curve::new(name, trained.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
     };
     draw().curves(
         ["Accuracy by batch", "After the same number of epochs, on images that were held out"],
@@ -118,7 +118,7 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
     )
 }
 
-/// Training images a second, over the size of the batch.
+/// Draws the training images a second over the batch size.
 ///
 /// # Errors
 /// If nothing was measured ([`ChartError::NothingToDraw`]).
@@ -132,7 +132,7 @@ pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     )
 }
 
-/// Compares the largest batch with the smallest: what it gains in rate, and what it costs in accuracy.
+/// Compares the largest batch with the smallest: its gain in rate, and its cost in accuracy.
 #[must_use]
 pub fn what_batches_cost(all: &[Swept]) -> String {
     let all_sizes = sizes(all);
@@ -141,8 +141,8 @@ pub fn what_batches_cost(all: &[Swept]) -> String {
     };
     let faster = rate_of(all, *small).zip(rate_of(all, *large)).map(|(a, b)| b / a);
     let best = all.iter().filter_map(|s| Some((s.accuracy?, s))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let (Some(faster), Some((most, at))) = (faster, best) else { return "No training came to its end.".into() };
-    let cost = |scaled: bool| match of(all, *large, scaled).map(|s| s.accuracy) {
+    let (Some(faster), Some((most, at))) = (faster, best) else { return "No training reached its end.".into() };
+    let cost = |scaled: bool| match find_training(all, *large, scaled).map(|s| s.accuracy) {
         Some(Some(accuracy)) => format!("{:.1} points below that", 100.0 * (most - accuracy)),
         Some(None) => "diverged".into(),
         None => "not trained".into(),

@@ -1,4 +1,4 @@
-//! Timing of the ways in which batches get to a GPU.
+//! Timing of the ways to bring batches to a GPU.
 
 use super::super::{cell, recorded, table};
 use super::augmented::of_step;
@@ -12,7 +12,7 @@ use warpbook_nn::ops::augment;
 use warpbook_nn::train::{Loader, Residency, TrainError};
 use warpbook_record::stats;
 
-/// A way for batches to get to a GPU, and for losses to come back.
+/// Way to bring batches to a GPU and losses back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feeding {
     /// Name of the way.
@@ -29,7 +29,8 @@ impl Feeding {
     }
 }
 
-/// From the loop that a beginner writes to data that never leave the device, one change at a time; `workers` threads gather where several do.
+/// Returns the ways, from a beginner's loop to data that never leave the device, one change at a time; `workers` is the number of gathering threads if there
+/// are several.
 #[must_use]
 pub fn feedings(workers: usize) -> Vec<Feeding> {
     let copied = |workers, pinned| Loader { resident: Residency::Off, workers, pinned };
@@ -44,7 +45,7 @@ pub fn feedings(workers: usize) -> Vec<Feeding> {
     ]
 }
 
-/// Result of a training that was fed in one way.
+/// Result of a training with one way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fed {
     /// Name of the way.
@@ -53,20 +54,20 @@ pub struct Fed {
     pub images_per_s: f64,
     /// Microseconds of a step, from the same epochs.
     pub step_us: f64,
-    /// The loss of every step.
+    /// Losses of all steps.
     pub losses: Vec<f64>,
-    /// The most bytes that were allocated.
+    /// Peak of the allocated bytes.
     pub peak_bytes: Option<u64>,
 }
 
-/// The median of an epoch's seconds, the first left out where there are others: kernels are loaded and graphs are captured in it.
+/// Returns the median of an epoch's seconds; if there are several epochs, the first, which loads kernels and captures graphs, is left out.
 pub(super) fn epoch_seconds(training: &TrainingRun) -> f64 {
     let seconds: Vec<f64> = epochs(training).iter().map(|e| e.seconds).collect();
     let later = if seconds.len() > 1 { &seconds[1..] } else { &seconds[..] };
     stats::median(later).unwrap_or(f64::NAN)
 }
 
-/// Trains, fed so, and takes the time of the epochs. The CPU reads the images where they are, whatever the loader.
+/// Trains in one way, and times the epochs. The CPU reads the images in place, whatever the loader.
 ///
 /// # Errors
 /// For the reasons of [`Session::run`](warpbook_experiments::Session::run), or if an error ended the training.
@@ -120,7 +121,7 @@ pub fn same_losses(all: &[Fed]) -> String {
     }
 }
 
-/// Measures the cost to the CPU, on all its threads, of gathering batches of a recipe: as bytes, and as the augmented numbers that a network takes.
+/// Measures the cost to the CPU, on all its threads, of gathering batches of a recipe: as bytes, and as augmented numbers for a network.
 ///
 /// # Errors
 /// If the images are not of the recipe's shape.

@@ -1,4 +1,4 @@
-//! Results that are kept of a training: its files, and the frozen network at work.
+//! Results of a training that are kept: its files, and the frozen network at work.
 
 use super::super::table;
 use super::share;
@@ -10,7 +10,7 @@ use warpbook_charts::Table;
 use warpbook_device::Samples;
 use warpbook_nn::train::Score;
 
-/// Says whether two lists of numbers are the same, bit by bit.
+/// Says whether two lists of numbers have the same bits.
 #[must_use]
 pub fn same_bits(a: &[f32], b: &[f32]) -> String {
     if a.len() != b.len() {
@@ -26,7 +26,7 @@ pub fn same_bits(a: &[f32], b: &[f32]) -> String {
     }
 }
 
-/// Scores next to each other, each with its name.
+/// Returns a table of scores, each with its name.
 #[must_use]
 pub fn scores(all: &[(&str, Score)]) -> Table {
     let row = |(name, score): &(&str, Score)| {
@@ -40,7 +40,7 @@ pub fn scores(all: &[(&str, Score)]) -> Table {
     table(&["network", "loss", "right", "accuracy"], all.iter().map(row).collect())
 }
 
-/// Files with their bytes, and how many bytes that is for each of the network's weights.
+/// Returns a table of files with their bytes, in all and for each of the network's weights.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -55,7 +55,7 @@ pub fn files(all: &[(&str, &Path)], weights: usize) -> Result<Table> {
     Ok(table(&["file", "path", "size", "bytes for each weight"], rows?))
 }
 
-/// Measures how long frozen networks, each with its name, take for batches of a set's images, from pixels in host memory to outputs there.
+/// Measures the latency of frozen networks, each with its name, for batches of a set's images, from pixels in host memory to outputs in host memory.
 ///
 /// # Errors
 /// If the set has fewer images than a batch, or others than the network takes, or the device reports an error.
@@ -79,7 +79,7 @@ pub fn latencies(frozen: &[(&str, &Frozen)], images: &Dataset, batches: &[usize]
 fn row_of(name: &str, batch: usize, times: &Samples, bytes: u64) -> Vec<String> {
     let host = Samples { us: times.wall_us.clone(), ..Samples::default() }.median_us();
     let on_device = times.median_us();
-    // Work on the CPU has one clock only.
+    // Work on the CPU is timed by one clock only.
     let host = if host.is_finite() { host } else { on_device };
     vec![
         name.to_owned(),

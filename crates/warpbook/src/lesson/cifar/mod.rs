@@ -1,4 +1,4 @@
-//! Sentences and tables about a training on photographs: augmentation, how batches get to the GPU, the size of a batch, and the network that is kept.
+//! Sentences and tables about a training on photographs: augmentation, the loading of batches, the batch size, and the frozen network.
 
 mod augmented;
 mod batches;
@@ -19,11 +19,10 @@ use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_data::philox::philox4x32_4;
 use warpbook_record::EpochPoint;
 
-/// The side of a CIFAR-10 image in pixels.
+/// Side of a CIFAR-10 image in pixels.
 const SIDE: usize = 32;
 
-/// Loads CIFAR-10 if its files are found, else digits in colour that a program draws; at most these numbers for training and for the test. The
-/// sentence says which.
+/// Loads CIFAR-10 if its files are found, otherwise draws digits in colour; at most these numbers for training and for the test. The sentence says which.
 ///
 /// # Errors
 /// No error is known: the drawn images fit their shape.
@@ -31,7 +30,7 @@ pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
     super::training::images("cifar10", [train, test], |[train, test]| coloured_digits(train, test, 1))
 }
 
-/// Synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
+/// Draws synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
 fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
     let drawn = synthetic_digits(train, test, seed);
     let share_of = |set: &Dataset, which: u32| {
@@ -41,7 +40,7 @@ fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
         for (i, image) in pixels.chunks_exact_mut(3 * SIDE * SIDE).enumerate() {
             let words = philox4x32_4(seed, [i as u32, which, 0x636f_6c6f, 0]);
             for (c, plane) in image.chunks_exact_mut(SIDE * SIDE).enumerate() {
-                // Dark and light enough to be told apart.
+                // Dark and light differ enough to be told apart.
                 let [dark, light] = [words[0], words[1]].map(|w| (w >> (8 * c) & 0x7f) as f32);
                 let value = |ink: u8| (dark + (128.0 + light - dark) * f32::from(ink) / 255.0) as u8;
                 plane.fill(value(0));
@@ -64,17 +63,17 @@ fn share(accuracy: f64) -> String {
     format!("{:.2} %", 100.0 * accuracy)
 }
 
-/// Why a training that did not end as planned ended; empty of the others.
+/// Returns the reason why a training ended early; empty for the others.
 fn broken(training: &TrainingRun) -> String {
     training.error().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The points of all epochs of a training.
+/// Returns the points of all epochs of a training.
 fn epochs(training: &TrainingRun) -> &[EpochPoint] {
     training.log().course.as_ref().map_or(&[], |c| &c.epochs)
 }
 
-/// The accuracy of several trainings over their epochs, on the test images and on the training images as they were trained on.
+/// Draws the accuracy of several trainings over their epochs, on the test images and on the augmented training images.
 ///
 /// # Errors
 /// If none was evaluated ([`ChartError::NothingToDraw`]).

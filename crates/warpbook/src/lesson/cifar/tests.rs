@@ -109,7 +109,7 @@ fn a_training_that_diverged_is_named_and_not_drawn() {
     assert!(all.iter().all(|s| s.accuracy.is_none()), "{all:?}");
     assert_eq!(batches(&all).rows[0][4], "diverged");
     assert!(accuracy_by_batch(&all).is_err());
-    assert_eq!(what_batches_cost(&all), "No training came to its end.");
+    assert_eq!(what_batches_cost(&all), "No training reached its end.");
 }
 
 #[test]

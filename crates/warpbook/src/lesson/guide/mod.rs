@@ -1,4 +1,4 @@
-//! Shared parts of the lessons of the optimisation guide: a pair is measured here, shown, and compared with a guess.
+//! Shared parts of the optimisation guide's lessons: they measure a pair, show it, and compare it with a guess.
 
 mod published;
 
@@ -33,9 +33,8 @@ pub fn place(lab: &Lab) -> String {
     }
 }
 
-/// Measures a pair of the guide here: all of its sizes on a GPU, with hardware counters if the reason is inside a kernel, and small ones on a CPU. A
-/// pair of which a CPU can run fewer than two halves needs a GPU: without one this returns the published record, if there is one, and a note in it
-/// says so.
+/// Measures a pair of the guide here: all of its sizes on a GPU, with hardware counters if the reason is inside a kernel, and small ones on a CPU. If a CPU can
+/// run fewer than two of its halves, a pair needs a GPU: without one this returns the published record, if there is one, and a note in it says so.
 ///
 /// # Errors
 /// If there is no pair of that name, and for the reasons of [`Lab::run`].
@@ -53,11 +52,11 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// Shows a pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured
-/// ratio in a sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If
-/// that size was not measured, as on a CPU, the ladder shows the record's main problem.
+/// Shows a pair next to the guess of how many times as long one rung takes as another at a size, (slow, fast, size): the guess and the measured ratio in a
+/// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If that size was not
+/// measured, as on a CPU, the ladder shows the record's main problem.
 ///
-/// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with that one. Figures that were
+/// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with the published one. Figures that were
 /// not measured here say so.
 #[must_use]
 pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
@@ -78,7 +77,7 @@ fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel
         return Panel::column([&format!("{}: nothing was measured.", run.title)]);
     };
     let all: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
-    // What costs time to save something else comes after what it is compared with.
+    // A half that costs time to save something else comes after the half that it is compared with.
     let at = |id: &str| all.iter().position(|rung| *rung == id);
     let (mut panel, ladder) = match at(slow) > at(fast) {
         true => (
@@ -101,7 +100,7 @@ fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel
     panel.and(&draw().sweep(&[run]))
 }
 
-/// Returns the peak of the device memory that a rung held, over that of another at a size; `None` if it was not counted.
+/// Returns the ratio of the peak device memory of two rungs at a size; `None` if it was not counted.
 #[must_use]
 pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option<f64> {
     let problem = run.problems().into_iter().find(|p| p.size() == size)?;
@@ -124,13 +123,13 @@ pub fn judged(guess: f64, measured: Option<f64>) -> String {
 /// If there is no pair of that name.
 pub fn elsewhere(name: &str) -> Result<String> {
     let pair = Pair::named(name).map_err(Error::Setting)?;
-    // "Smaller: ...", "About the same: ..."
+    // The texts begin like "Smaller: ..." or "About the same: ...".
     let mut said = pair.on_a_smaller_gpu.chars();
     let first = said.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
     Ok(format!("On a smaller GPU (reasoned, not measured) the ratio would be {first}{}", said.as_str()))
 }
 
-/// Shows clocks and watts over time from the record of a pair; without a GPU from the published record, which the panel says.
+/// Shows clocks and watts over time from the record of a pair; without a GPU from the published record, as the panel says.
 #[must_use]
 pub fn power(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -142,8 +141,8 @@ pub fn power(run: &Run) -> Panel {
     })
 }
 
-/// Shows what host and GPU do in two steps of a training whose images come from the host: each waited for, and loaded ahead. The data are those in
-/// the record of the pair; without a GPU those of the published record, which the panel says.
+/// Shows the work of host and GPU in two steps of a training whose images come from the host: each waited for, and loaded ahead. The data come from the record
+/// of the pair; without a GPU from the published record, as the panel says.
 #[must_use]
 pub fn loading(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -153,8 +152,8 @@ pub fn loading(run: &Run) -> Panel {
     })
 }
 
-/// Shows the memory that arrays hold on the device over time, for each way that the record of a pair has it for; without a GPU from the published
-/// record, which the panel says.
+/// Shows the memory that arrays hold on the device over time, for each way that the record of a pair has it for; without a GPU from the published record, as
+/// the panel says.
 #[must_use]
 pub fn memory_over_time(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -168,7 +167,7 @@ pub fn memory_over_time(run: &Run) -> Panel {
     })
 }
 
-/// A part of the record that a GPU made, with where it comes from; where the record lacks it, its notes, which say why.
+/// Returns a part of the record that a GPU made, with its origin; if the record lacks it, its notes, which say why.
 fn recorded(run: &Run, part: impl Fn(&Run) -> Option<Panel>) -> Panel {
     let run = of_a_gpu(run);
     let shown = part(&run).unwrap_or_else(|| {
@@ -187,7 +186,7 @@ mod tests {
     use warpbook_device::Choice;
     use warpbook_record::{DeviceKind, MemoryAt, PowerAt, Span};
 
-    /// A pair's record as a GPU would have made it, with what its ways did over time.
+    /// Returns a pair's record as a GPU would have made it, with recordings over time.
     fn of_gpu(pair: &str) -> Run {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         let mut run = lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
@@ -195,11 +194,11 @@ mod tests {
         run
     }
 
-    /// A text that each chart of a page contains once.
+    /// Text that each chart of a page contains once.
     const SVG: &str = "data:image/svg+xml";
 
     fn profiled(run: &Run, rung: &str) -> Profiled {
-        Profiled::of(rung, run.main_problem().unwrap().clone(), "a test")
+        Profiled::new(rung, run.main_problem().unwrap().clone(), "a test")
     }
 
     #[test]
@@ -296,7 +295,7 @@ mod tests {
         let run = run_pair("allocation");
         let main = run.main_problem().unwrap();
         let held = |rung: &str| &run.profiled_of(rung, main).unwrap().memory;
-        // Ten arrays from the driver, each with a segment of its own; ten from the one segment of a pool.
+        // The driver gives each of ten arrays a segment of its own; a pool takes all from one segment.
         let segments =
             |rung: &str| held(rung).windows(2).filter(|w| w[0].pool_reserved_bytes < w[1].pool_reserved_bytes).count();
         let arrays = |rung: &str| {
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_is_held_against_the_record() {
+    fn a_guess_is_compared_with_the_record() {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         assert!(place(&lab).contains("no GPU in this lab"));
         let run = measured(&lab, "coalescing").unwrap();

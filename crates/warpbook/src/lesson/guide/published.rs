@@ -1,4 +1,4 @@
-//! The records of the pairs that this repository publishes, measured on a GPU: they stand in where a lab has none.
+//! Published records of the pairs, measured on a GPU: they stand in for a lab without one.
 
 use super::{judged, memory_ratio};
 use crate::lesson::counted::counted;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceKind;
 
-/// Beginning of the sentence by which a record says that it was not measured here.
+/// Beginning of the note that a record was not measured here.
 const PUBLISHED: &str = "There is no GPU in this lab. ";
 
-/// The published record of a pair, by the name of its records, with a note that says so: in a folder above the working directory, as a notebook's, or in
-/// the checkout that this was compiled from.
+/// Returns the published record of a pair, by the name of its records, with a note on its origin: from a folder above the working directory, such as a
+/// notebook's, or from the checkout that this was compiled from.
 pub(in crate::lesson) fn published(record: &str) -> Option<Run> {
     Pair::of_record(record)?;
     let file = format!("data/results/{record}-h200.json");
@@ -35,19 +35,18 @@ fn is_of_gpu(run: &Run) -> bool {
     run.environment.device.kind == DeviceKind::Cuda
 }
 
-/// The published record that belongs next to a CPU's.
+/// Returns the published record that is shown next to a CPU's.
 pub(super) fn beside(run: &Run) -> Option<Run> {
     if is_of_gpu(run) { None } else { published(&run.experiment) }
 }
 
-/// Returns the record of a pair that a GPU made: this one, or the published one of the same pair if this one is a CPU's. Without a published record
-/// it returns this one.
+/// Returns a record of the pair that a GPU made: this one, or the published one if this one is a CPU's. Without a published record it returns this one.
 #[must_use]
 pub fn of_a_gpu(run: &Run) -> Run {
     beside(run).unwrap_or_else(|| run.clone())
 }
 
-/// Shows a record at its main size and over all sizes, with its counters, and where it comes from.
+/// Shows a record at its main size and over all sizes, with its counters and its origin.
 pub(super) fn overview(run: &Run) -> Panel {
     let heading = label(run).cloned().unwrap_or_else(|| format!("Measured here, on {}:", run.environment.device.name));
     let mut panel = Panel::column([&heading]);
@@ -66,15 +65,16 @@ fn from(run: &Run) -> String {
         .map_or_else(String::new, |_| format!(" (The record is the published one of {}.)", run.environment.device.name))
 }
 
-/// Compares with the measurement a guess of how many times the device memory of another rung one rung holds at a size: [`memory_ratio`]. Without a
-/// GPU it uses the published record, and says so.
+/// Compares with the measurement a guess of the ratio of two rungs' device memory at a size: [`memory_ratio`]. Without a GPU it uses the published record, and
+/// says so.
 #[must_use]
 pub fn judged_memory(run: &Run, guess: f64, (larger, smaller, size): (&str, &str, u64)) -> String {
     let run = of_a_gpu(run);
     format!("{}{}", judged(guess, memory_ratio(&run, larger, smaller, size)), from(&run))
 }
 
-/// The warps of a rung's kernel that an SM holds at once at a size, as the driver says, and the registers of a thread; `None` where no device was asked.
+/// Returns the number of warps of a rung's kernel that an SM holds at once at a size, according to the driver, and the registers of a thread; `None` if no
+/// device was asked.
 fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
     let problem = run.problems().into_iter().find(|p| p.size() == size)?;
     let kernel = run.measurement(rung, problem)?.kernels.first()?;
@@ -82,8 +82,8 @@ fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
     Some((kernel.blocks_per_multiprocessor? * threads.div_ceil(32), kernel.registers))
 }
 
-/// A guess of how many warps of a rung's kernel an SM holds at once at a size, next to what the driver says. Without a GPU by the published record, and it
-/// says so.
+/// Compares with the driver's figure a guess of how many warps of a rung's kernel an SM holds at once at a size. Without a GPU it uses the published record,
+/// and says so.
 #[must_use]
 pub fn judged_warps(run: &Run, guess: u32, rung: &str, size: u64) -> String {
     let run = of_a_gpu(run);
@@ -96,14 +96,14 @@ pub fn judged_warps(run: &Run, guess: u32, rung: &str, size: u64) -> String {
     }
 }
 
-/// Compares with the check a guess of which of some rungs, by their titles, has the smallest error at the main size.
+/// Compares with the check a guess, by title, of the rung with the smallest error at the main size.
 #[must_use]
 pub fn judged_accuracy(run: &Run, guess: &str, rungs: &[&str]) -> String {
     let run = of_a_gpu(run);
     let titled = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
     let titles: Vec<String> = rungs.iter().map(|id| titled(id)).collect();
     if !titles.iter().any(|title| title == guess.trim()) {
-        return format!("{guess} is no guess: write one of {}.", titles.join(", "));
+        return format!("{guess} is not a guess: write one of {}.", titles.join(", "));
     }
     let error = |id: &&str| {
         let m = run.measurement(id, run.main_problem()?).filter(|m| m.is_valid())?;
@@ -154,7 +154,7 @@ mod tests {
         let cpu = run.environment.device.name.clone();
         let page = answered(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
         assert!(page.contains(&format!("Measured on {cpu}")) && page.contains("on NVIDIA H200"), "{page}");
-        // What only a GPU has is asked of the published record.
+        // A question about rungs of a GPU is answered from the published record.
         let page = answered(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
         assert!(page.contains("Measured on NVIDIA H200: ") && !page.contains("not both measured"), "{page}");
         assert!(page.contains(&format!("Measured here, on {cpu}:")), "{page}");
@@ -170,7 +170,7 @@ mod tests {
         }
         let run = published("guide-occupancy").unwrap();
         let (warps, registers) = resident_warps(&run, "01_held", 128).unwrap();
-        // As many blocks of four warps as the registers, given out in eights to a thread, are enough for.
+        // The registers, allocated in eights to a thread, suffice for this many blocks of four warps.
         assert_eq!(warps, 65_536 / (registers.next_multiple_of(8) * 128) * 4);
         assert!(
             judged_warps(&run, 16, "01_held", 128)

@@ -1,4 +1,4 @@
-//! Rungs next to each other and next to the libraries.
+//! Rungs compared with each other and with the libraries.
 
 use super::{LIBRARIES, device, in_type, own_kernel, plain, rate_of, table, title, valid, verdict};
 use crate::figures;
@@ -27,7 +27,7 @@ pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&["rung", "time", "rate", "against the last", "as fast as the first"], rows)
 }
 
-/// Describes the rate that rungs are compared with: that of the libraries, and how near it is to the measured ceiling.
+/// Describes the libraries' rate, with which rungs are compared, and how near it is to the measured ceiling.
 #[must_use]
 pub fn the_line(run: &Run, problem: &Problem) -> String {
     let each: Vec<String> = LIBRARIES
@@ -36,7 +36,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
         .map(|(name, us)| format!("{name} {}", rate_of(problem, us)))
         .collect();
     let Some((best, us)) = run.fastest_library(problem) else {
-        return format!("No library was measured at {}, so there is no line to hold rungs against.", problem.label);
+        return format!("No library was measured at {}, so there is no line to compare rungs with.", problem.label);
     };
     let share = run.arithmetic(problem).map(|p| problem.flops as f64 / us * 1e6 / p.flops_per_s());
     format!(
@@ -108,7 +108,7 @@ pub fn every_rung(run: &Run, problem: &Problem) -> Table {
     table(&headers, rows)
 }
 
-/// Every rung's error and its tolerance.
+/// Returns a table of every rung's error and its tolerance.
 #[must_use]
 pub fn checks(run: &Run, problem: &Problem) -> Table {
     let rows = run.ladder(problem).into_iter().filter_map(|row| {
@@ -123,7 +123,7 @@ pub fn checks(run: &Run, problem: &Problem) -> Table {
     table(&["rung", "largest relative error", "tolerance", "check"], rows.collect())
 }
 
-/// The problems of a record with these sizes, in the order of `dtypes`, nothing transposed.
+/// Returns the problems of a record with these sizes, in the order of `dtypes`, nothing transposed.
 fn in_types(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Vec<Problem> {
     let known = run.problems();
     dtypes.iter().map(|d| in_type(problem, *d)).filter(|p| known.contains(&p)).collect()
@@ -172,7 +172,7 @@ pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
     Table { headers, rows }
 }
 
-/// The last word on a way up the ladder.
+/// Returns the closing sentence on a way up the ladder.
 #[must_use]
 pub fn last_word(run: &Run, problem: &Problem, ids: &[&str]) -> String {
     let all: Vec<(String, f64)> =

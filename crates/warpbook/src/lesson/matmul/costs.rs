@@ -10,7 +10,7 @@ use warpbook_kernels::matmul::shape_of;
 use warpbook_lab::Compilation;
 use warpbook_record::{DeviceKind, Dim, Measurement, Part};
 
-/// Estimates the time of the product if no element were used twice.
+/// Estimates the time of the product if no element were reused.
 #[must_use]
 pub fn without_reuse(run: &Run, problem: &Problem) -> String {
     let (Some((m, n, _)), Some(memory)) = (shape_of(problem), run.peaks.level(MemoryLevel::Dram)) else {
@@ -63,7 +63,7 @@ pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{tiles} {} has {sms} SMs, with {room} at a time on each: {filled}.", device(run))
 }
 
-/// Says how long writing C takes, which a rung can hide behind the multiplications or not.
+/// Says how long writing C takes, and how much of it rungs can hide behind the multiplications.
 #[must_use]
 pub fn store_cost(run: &Run, problem: &Problem) -> String {
     let (Some((m, n, _)), Some(memory)) = (shape_of(problem), run.peaks.level(MemoryLevel::Dram)) else {
@@ -88,7 +88,7 @@ pub fn store_cost(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// The best and the worst tile of each of these rungs.
+/// Returns a sentence on the best and the worst tile of each of these rungs.
 #[must_use]
 pub fn tile_ranges(run: &Run, problem: &Problem, ids: &[&str]) -> Vec<String> {
     let said: Vec<String> = ids.iter().filter_map(|id| tile_range(run, problem, id)).collect();
@@ -111,7 +111,7 @@ fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
     ))
 }
 
-/// Says what it costs to have a result on the host, for the fastest rung whose copies both ways were timed.
+/// States the cost of a result on the host, for the fastest rung whose copies both ways were timed.
 #[must_use]
 pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     let copies: Vec<&Part> =
@@ -138,7 +138,7 @@ pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// A learner's kernels next to each other: what the compiler made of them, and what they take next to the rung that they are variants of.
+/// Returns a table of a learner's kernels: the compiler's figures, and their times next to those of their base rungs.
 #[must_use]
 pub fn attempts(tried: &[Attempt]) -> Table {
     let row = |a: &Attempt| {
@@ -159,7 +159,7 @@ pub fn attempts(tried: &[Attempt]) -> Table {
     super::table(&headers, tried.iter().map(row).collect())
 }
 
-/// Says what a rung's copy of B costs, if it has to transpose it first: by its bytes, and compared with B stored along k.
+/// States the cost of a rung's transposing copy of B: by its bytes, and compared with B stored along k.
 #[must_use]
 pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
     let (Some(m), Some((_, n, k))) = (valid(run, id, problem), shape_of(problem)) else {

@@ -8,18 +8,18 @@ use warpbook_kernels::matmul::Figure;
 use warpbook_record::MemoryLevel;
 use warpbook_record::Tile;
 
-/// Lanes of a warp, and the bytes that shared memory or L1 serves in one wavefront.
+/// Number of lanes of a warp, and of bytes that shared memory or L1 serves in one wavefront.
 const LANES: f64 = 32.0;
 const WAVEFRONT_BYTES: f64 = 128.0;
 
 /// Demand of a rung on a multiprocessor for each multiply-add of a warp, counted from its source for a tile; a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Instructions that are issued, the multiply-add among them; on tensor cores they do not count.
+    /// Issued instructions, the multiply-add among them; not counted on tensor cores.
     pub instructions: Option<f64>,
     /// Wavefronts of 128 bytes through shared memory, or through L1, which is the same memory.
     pub wavefronts: f64,
-    /// True if they are L1's.
+    /// True if the wavefronts are L1's.
     pub by_l1: bool,
 }
 
@@ -43,9 +43,9 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
         let bytes = dtype.bytes() as f64 * (1.0 / rows + 1.0 / columns);
         Demand { instructions: None, wavefronts: bytes * LANES / WAVEFRONT_BYTES, by_l1: false }
     };
-    // Numbers of A and of B that a block brings into shared memory for each multiply-add.
+    // Elements of A and of B that a block loads into shared memory for each multiply-add.
     let (of_a, of_b) = (1.0 / bn, 1.0 / bm);
-    // A read of fours is served half a warp at a time. The different fours that a half reads, in wavefronts: those that lie `across` side by
+    // A read of groups of four is served half a warp at a time. This counts the different groups that a half reads, in wavefronts: `across` of them lie side by
     // side, the others above.
     let fours = |across: f64| {
         let wavefront = |lanes: f64| (lanes * 4.0 / LANES).max(1.0);
@@ -53,13 +53,13 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
         2.0 * (tm / 4.0 * wavefront(LANES / 2.0 / across) + tn / 4.0 * wavefront(across))
     };
     Some(match figure {
-        // Each lane its own line of A, and all lanes the same number of B.
+        // Each lane reads its own line of A, and all lanes the same element of B.
         RowAccess => on_cuda_cores(2.0, bm.min(LANES) + 1.0, 0.0, 0.0),
         ColumnAccess => on_cuda_cores(2.0, 2.0, 0.0, 0.0),
         SharedTile | RegisterColumn | RegisterSquare => {
             on_cuda_cores(tm + tn, tm + tn, 2.0 * (of_a + of_b), of_a + of_b)
         }
-        // Of A, which is transposed on the way, only the loads are in fours.
+        // A is transposed on the way, so only its loads are in groups of four.
         VectorAccess | WarpTile => {
             let across = if figure == VectorAccess { bn / tn } else { size("WN") / tn };
             on_cuda_cores((tm + tn) / 4.0, fours(across), 1.25 * of_a + 0.5 * of_b, of_a + of_b)
@@ -69,15 +69,15 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
         WmmaFragments | Swizzle => on_tensor_cores(size("WM"), size("WN")),
         // wgmma reads 64 rows of A and all columns of B.
         Warpgroup | Specialisation | ClusterOrder | OverlappedStore | SplitK => on_tensor_cores(64.0, bn),
-        // The other way round: 64 columns of B through registers, and all rows of A.
+        // Operands are exchanged: 64 columns of B go through registers, and all rows of A.
         RegisterOperand => on_tensor_cores(bm, 64.0),
     })
 }
 
-/// The least time that what a rung asks of each part of the chip allows.
+/// Least time that a rung's demand on each part of the chip allows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// The id of the tile that it was counted for.
+    /// Id of the tile that the demand is counted for.
     pub tile: String,
     /// Counted demand.
     pub demand: Demand,
@@ -86,21 +86,21 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// The part that takes longest, which is the bound.
+    /// Returns the part that takes longest, which is the bound.
     #[must_use]
     pub fn bound(&self) -> (&'static str, f64) {
         self.parts.iter().copied().fold(("nothing", 0.0), |most, part| if part.1 > most.1 { part } else { most })
     }
 }
 
-/// Returns the forecast from the measured ceilings and a rung's counts; `None` if ceilings are missing, or the rung has nothing to count.
+/// Returns the forecast from the measured ceilings and a rung's counts; `None` if ceilings are missing, or the rung's demand cannot be counted.
 #[must_use]
 pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
     let tile = tile_of(run, problem, id)?;
     let dtype = problem.dtype;
     let demand = demand(id, &tile, dtype)?;
     let flops = problem.flops as f64;
-    // 16-bit numbers are multiplied in f32 there.
+    // On CUDA cores, 16-bit numbers are multiplied in f32.
     let units = if demand.instructions.is_some() { Dtype::F32 } else { dtype };
     let peak =
         |of: Dtype| run.peaks.compute.iter().find(|p| p.dtype == of).map(|p| p.flops_per_s()).filter(|f| *f > 0.0);
@@ -113,7 +113,7 @@ pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
     let wavefronts = flops / 2.0 / LANES * demand.wavefronts;
     let shared = if demand.by_l1 { "L1" } else { "shared memory" };
     parts.extend(bandwidth(MemoryLevel::Shared).map(|b| (shared, wavefronts * WAVEFRONT_BYTES / b * 1e6)));
-    // What stays in L2 from one product to the next need not come from memory.
+    // Data that stay in L2 from one product to the next need not come from memory.
     let kept = run.ceiling(problem).is_some_and(|c| c.level == MemoryLevel::L2);
     for t in ladder_row(id)?.traffic(&tile, problem).into_iter().filter(|t| t.level != MemoryLevel::Dram || !kept) {
         let name = t.level.label();
@@ -122,7 +122,7 @@ pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
     Some(Forecast { tile: tile.id.to_string(), demand, parts })
 }
 
-/// The forecast in words.
+/// Returns the forecast in words.
 #[must_use]
 pub fn prediction(run: &Run, problem: &Problem, id: &str) -> String {
     let counted = |tile: &str, d: &Demand| {
@@ -201,7 +201,7 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{measured}. {why}")
 }
 
-/// Says which demand a step of the ladder relieves most by the count, and whether its time follows.
+/// Names the demand that a step of the ladder lowers most by the count, and says whether its time follows.
 #[must_use]
 pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     let (Some(now), Some(before)) = (forecast(run, problem, new), forecast(run, problem, old)) else {
@@ -239,7 +239,7 @@ pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     format!("{counted}, and {time}: {so}.")
 }
 
-/// Returns a table of each rung's demand for every 32 multiply-adds, of what bounds it by that, and of how much of its time that explains.
+/// Returns a table of each rung's demand for every 32 multiply-adds, of the resulting bound, and of the share of its time that the bound explains.
 #[must_use]
 pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {

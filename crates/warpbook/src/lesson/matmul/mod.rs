@@ -1,4 +1,4 @@
-//! Sentences and tables about the matrix product: the counted demand of a rung on the chip, its time, and how it compares with the libraries.
+//! Sentences and tables about the matrix product: a rung's counted demand on the chip, its time, and the comparison with the libraries.
 
 mod compare;
 mod costs;
@@ -43,16 +43,16 @@ pub const TENSOR_CORES: [&str; 10] = [
     "15c_transposed_product",
     "15d_split_over_workspace",
 ];
-/// The rung that only tf32 has.
+/// Rung that only tf32 has.
 pub const TF32_RUNG: &str = "16_tf32_registers";
-/// The rungs for rows that begin anywhere, which one of the published shapes has.
+/// Rungs for rows that begin anywhere, which one of the published shapes has.
 pub const UNALIGNED_RUNGS: [&str; 2] = ["17_unaligned", "17b_unaligned_in_parts"];
-/// The rung that cuts the tiles of a wave that is not full along k; where waves are full it is the rung of overlapped stores.
+/// Rung that splits the tiles of a partial wave along k; with full waves it equals the rung of overlapped stores.
 pub const STREAM_K_RUNG: &str = "18_stream_k";
-/// The libraries on the GPU.
+/// Libraries on the GPU.
 pub const LIBRARIES: [&str; 2] = ["cublas", "cublaslt"];
 
-/// `story`, and with it what these rungs give at a size, timed in turn where they are close; without a GPU it stays as it is.
+/// Returns `story` with the results of these rungs at a size, measured here, in turn if they are close; without a GPU it stays unchanged.
 pub fn learn(lab: &Lab, story: &Run, problem: &Problem, ids: &[&str]) -> Result<Run> {
     match products(&[problem]) {
         Some(experiment) => learn_at(lab, story, &experiment.rungs(ids.iter().copied()).transfers(false)),
@@ -60,7 +60,7 @@ pub fn learn(lab: &Lab, story: &Run, problem: &Problem, ids: &[&str]) -> Result<
     }
 }
 
-/// The experiment of one or more problems that share their type and how they are stored.
+/// Returns the experiment of one or more problems that share their type and how they are stored.
 fn products(problems: &[&Problem]) -> Option<Matmul> {
     let first = problems.first()?;
     let ((trans_a, trans_b), seed) = (transposed(first), first.count("seed")?);
@@ -68,7 +68,7 @@ fn products(problems: &[&Problem]) -> Option<Matmul> {
     Some(Matmul::new().shapes(shapes).dtypes([first.dtype]).transposed(trans_a, trans_b).seed(seed))
 }
 
-/// The row of a rung of the matrix product.
+/// Returns the row of a rung of the matrix product.
 fn ladder_row(id: &str) -> Option<Row> {
     rows().into_iter().find(|r| r.rung.id == id)
 }
@@ -79,7 +79,7 @@ pub fn in_type(problem: &Problem, to: Dtype) -> Problem {
     again(problem, to, transposed(problem))
 }
 
-/// Returns the product in a type, with its factors stored in this way.
+/// Returns the product in a type, with its factors stored transposed or not.
 fn again(problem: &Problem, dtype: Dtype, stored: (bool, bool)) -> Problem {
     let shape = shape_of(problem).unwrap_or_default();
     catalogue::problem(shape, dtype, stored, problem.count("seed").unwrap_or(1))
@@ -91,12 +91,12 @@ pub fn along_k(problem: &Problem) -> Problem {
     again(problem, problem.dtype, (transposed(problem).0, true))
 }
 
-/// A rung as the ladder has it.
+/// Returns a rung from the ladder.
 fn ladder_rung(id: &str) -> Option<Rung> {
     rungs().into_iter().find(|r| r.id == id)
 }
 
-/// A rung's title, also where a record does not have it yet.
+/// Returns a rung's title, even if a record does not have the rung yet.
 fn title(run: &Run, id: &str) -> String {
     let known = run.rung(id).cloned().or_else(|| ladder_rung(id));
     known.map_or_else(|| id.to_owned(), |r| r.title.into_owned())
@@ -104,7 +104,7 @@ fn title(run: &Run, id: &str) -> String {
 
 /// Returns the tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
 fn tile_of(run: &Run, problem: &Problem, id: &str) -> Option<Tile> {
-    // Before it was measured a record does not know a rung.
+    // A record does not know a rung before it was measured.
     let rung = run.rung(id).cloned().or_else(|| ladder_rung(id))?;
     let spec = rung.kernels().first()?;
     let ran = run.measurement(id, problem).and_then(|m| m.tile.as_deref()).and_then(|t| spec.tile(t));
@@ -130,13 +130,13 @@ fn not_measured(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{} was not measured at {}{why}.", title(run, id), problem.label)
 }
 
-/// Says what a step of the ladder brought at a size, with regard to the noise.
+/// Says what a step of the ladder gains at a size, taking the noise into account.
 #[must_use]
 pub fn step(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     against(&at(run, problem), new, old)
 }
 
-/// In how many parts k was taken, each by blocks that put their sums into the workspace.
+/// Returns the number of parts of k, each summed by blocks that put their sums into the workspace.
 fn parts(m: &Measurement) -> u64 {
     let added = m.kernels.iter().any(|k| k.entry == SUM_PARTS_ENTRY);
     own_kernel(m).and_then(|k| k.grid).filter(|_| added).map_or(1, |grid| grid[1].into())

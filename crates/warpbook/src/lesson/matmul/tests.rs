@@ -5,7 +5,7 @@ use warpbook_record::DeviceKind;
 use warpbook_record::{Check, ComputePeak, KernelStats, Outcome};
 use warpbook_record::{Part, PartGroup, Runner};
 
-/// The ladder on an H200, with what was measured of it still to come.
+/// Returns the record of a ladder on an H200, without measurements.
 fn empty() -> Run {
     let here = testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
     let mut run = read_record(here.join("../../data/results/regression-h200.json")).unwrap();
@@ -47,8 +47,8 @@ fn a_rung_s_counts_follow_from_its_tile() {
     check("04_register_1d", Dtype::F32, Some(1.0 + 9.0 / 8.0 + 4.0 / 64.0), 9.0 / 8.0 + 2.0 / 64.0);
     check("05_register_2d", Dtype::F32, Some(1.25 + 4.0 / 128.0), 0.25 + 2.0 / 128.0);
     check(TF32_RUNG, Dtype::Tf32, None, 1.0 / 256.0 + 1.0 / 64.0);
-    // A quarter of the reads, each served by halves: a half of the warp reads one four of A, and sixteen of B, which are two wavefronts; in
-    // rung 07 four of either.
+    // A quarter of the reads remain, each served by halves: a half of the warp reads one group of four of A, and sixteen of B, which are two wavefronts; in
+    // rung 07, four of either.
     check("06_vectorised", Dtype::F32, Some(1.0625 + 1.75 / 128.0), 12.0 / 64.0 + 2.0 / 128.0);
     check("07_warp_tile", Dtype::F32, Some(1.0625 + 1.75 / 128.0), 8.0 / 64.0 + 2.0 / 128.0);
     check("10_mma_swizzled", Dtype::Bf16, None, 2.0 * (1.0 / 64.0 + 1.0 / 64.0) / 4.0);
@@ -72,7 +72,7 @@ fn every_rung_of_ours_has_a_forecast_by_its_own_bound() {
     for id in &CUDA_CORES[4..] {
         check(id, Dtype::F32, "instructions");
     }
-    // 128 x 128 asks L2 for more than it gives while tensor cores work; 128 x 256 in clusters does not.
+    // Tiles of 128 x 128 request more from L2 than it can deliver while tensor cores work; 128 x 256 in clusters do not.
     check("09_wmma", Dtype::Bf16, "L2");
     check("14_overlapped_store", Dtype::Bf16, "tensor cores");
     let others = [TF32_RUNG, STREAM_K_RUNG].into_iter().chain(UNALIGNED_RUNGS).chain(LIBRARIES);
@@ -80,10 +80,10 @@ fn every_rung_of_ours_has_a_forecast_by_its_own_bound() {
     let has_none = |r: &Rung| r.is_cpu() || matches!(r.runner, Runner::Chosen(_));
     assert!(rungs().iter().all(|r| has_none(r) || all.contains(&&*r.id)));
     assert!(prediction(&run, &cube(4096, Dtype::F32), "03_shared_tile").contains("the bound: shared memory, so "));
-    // Also before the record has it.
+    // The forecast needs no rung in the record.
     let early = Run { rungs: Vec::new(), ..run.clone() };
     assert!(prediction(&early, &cube(4096, Dtype::F32), "03_shared_tile").contains("Shared tiles with tile 32x32x32"));
-    // A small product is not read from memory.
+    // A small product stays in L2 and is not read from memory.
     let parts = |edge| forecast(&run, &cube(edge, Dtype::F32), "03_shared_tile").unwrap().parts;
     assert!(parts(4096).iter().any(|p| p.0 == "DRAM") && parts(512).iter().all(|p| p.0 != "DRAM"));
 }
@@ -112,7 +112,7 @@ fn an_outcome_says_how_much_of_it_was_foreseen() {
 }
 
 #[test]
-fn what_a_step_relieves_is_held_against_its_time() {
+fn the_relief_of_a_step_is_compared_with_its_time() {
     let (run, p) = (empty(), cube(4096, Dtype::Bf16));
     let said = |old: f64, new: f64| {
         let mut run = run.clone();
@@ -120,7 +120,7 @@ fn what_a_step_relieves_is_held_against_its_time() {
         put(&mut run, &p, "13_persistent_cluster", new);
         relieved(&run, &p, "13_persistent_cluster", "12_warp_specialised")
     };
-    // Clusters of two fetch B once for both: a third less of L2.
+    // Clusters of two fetch B once for both, which saves a third of L2's traffic.
     let nothing = said(200.0, 198.0);
     assert!(nothing.contains("33 % less of its L2") && nothing.contains("falls by 1.0 %: so L2 was not"), "{nothing}");
     assert!(said(200.0, 140.0).contains("falls by 30 %: as it would"), "{}", said(200.0, 140.0));
@@ -132,7 +132,7 @@ fn what_a_step_relieves_is_held_against_its_time() {
 }
 
 #[test]
-fn guesses_are_held_against_the_measurement_and_drawn() {
+fn guesses_are_compared_with_the_measurement_and_drawn() {
     let (mut run, p) = (empty(), cube(4096, Dtype::F32));
     put(&mut run, &p, "01_naive", 1000.0);
     put(&mut run, &p, "02_coalesced", 100.0);
@@ -145,7 +145,7 @@ fn guesses_are_held_against_the_measurement_and_drawn() {
     assert!(said(30.0).ends_with("your guess was 3.00× too high."), "{}", said(30.0));
     assert!(said(2.0).ends_with("5.00× what you guessed."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
-        assert!(said(nothing).contains("is no guess"), "{}", said(nothing));
+        assert!(said(nothing).contains("is not a guess"), "{}", said(nothing));
     }
     assert!(your_guess(&run, &p, "03_shared_tile", "01_naive", 2.0).contains("not both measured"));
     let drawn =
@@ -180,7 +180,7 @@ fn a_step_that_brings_nothing_says_so() {
     assert_eq!(t.rows[2][3], "no difference beyond the noise");
     assert_eq!(t.rows[3][1], "not measured");
     assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("beyond the noise."));
-    // Other sizes stay out of it.
+    // Other sizes do not count.
     put(&mut run, &cube(4096, Dtype::Bf16), "07_warp_tile", 1.0);
     assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("beyond the noise."));
 }
@@ -203,7 +203,7 @@ fn rungs_are_compared_with_the_faster_library() {
     assert_eq!(every_rung(&run, &p).rows[3][4], "1.06×");
     let t = by_type(&run, &p, &[Dtype::F32, Dtype::Bf16]);
     assert_eq!((t.rows.len(), t.rows[0][0].as_str(), t.rows[0][5].as_str()), (1, "bf16", "1.06×"));
-    // B stored otherwise is another product.
+    // With B stored differently it is another product.
     put(&mut run, &along_k(&p), "14_overlapped_store", 100.0);
     let t = ratios(&run, &[Dtype::F32, Dtype::Bf16]);
     assert_eq!(t.rows, [["4096³", "", "1.06× (Stores overlapped)"]]);
@@ -211,7 +211,7 @@ fn rungs_are_compared_with_the_faster_library() {
 }
 
 #[test]
-fn a_copy_is_held_against_b_along_k() {
+fn a_copy_is_compared_with_b_along_k() {
     let (mut run, p) = (empty(), cube(4096, Dtype::Tf32));
     put(&mut run, &p, "14_overlapped_store", 400.0);
     assert!(copy_cost(&run, &p, "14_overlapped_store").contains("copies nothing"));
@@ -230,7 +230,7 @@ fn tiles_fill_the_chip_or_do_not() {
     assert!(said.contains("32 tiles of 128 × 256") && said.contains("24 % of them have work"), "{said}");
     assert!(waves(&run, &thin, "15_split_k").contains("64 tiles of 128 × 128, each by 2 blocks"));
     assert!(waves(&run, &cube(4096, Dtype::Bf16), "12_warp_specialised").contains("4 rounds, filled to 97 %"));
-    // As many as fit onto an SM work at the same time.
+    // As many blocks as fit onto an SM work at the same time.
     put(&mut run, &cube(4096, Dtype::F32), "07_warp_tile", 1.0);
     run.measurements[0].kernels.push(KernelStats { blocks_per_multiprocessor: Some(2), ..Default::default() });
     assert!(
@@ -261,7 +261,7 @@ fn parts_become_sentences() {
     assert!(there_and_back(&run, &p).contains("The product is 25 % of that"));
 }
 
-/// In a lab without a GPU and without a record every cell still says something.
+/// Without a GPU and without a record every cell still has a sentence.
 #[test]
 fn nothing_measured_is_said_in_sentences() {
     let (mut bare, p) = (empty(), cube(512, Dtype::F32));
@@ -271,7 +271,7 @@ fn nothing_measured_is_said_in_sentences() {
         waves(&bare, &p, "05_register_2d")
             .ends_with("16 tiles of 128 × 128. How well they fill a GPU depends on how many SMs it has.")
     );
-    // What was counted from the source needs no GPU.
+    // Counts from the source need no GPU.
     assert!(
         prediction(&bare, &p, "05_register_2d").contains("1.28 instructions and 0.266 wavefronts of shared memory")
     );

@@ -1,4 +1,4 @@
-//! A training with its loader in the loop: the time of whole epochs, and how much AMP helps behind a slow loader.
+//! A training with its loader in the loop: the time of whole epochs, and the gain of AMP behind a slow loader.
 
 use super::super::recorded;
 use super::{cell, table};
@@ -18,12 +18,12 @@ use warpbook_experiments::training_loop::{Way, WholeLoop, place};
 use warpbook_nn::train::{Ended, Event as Told, Flow, Loader, Residency};
 use warpbook_record::{DeviceKind, Measurement};
 
-/// Threads that prepare batches, here and in the loop on the T4.
+/// Number of threads that prepare batches, here and in the loop on the T4.
 pub const T4_WORKERS: usize = 2;
-/// Batches that a worker may be ahead by, as PyTorch's loader prefetches.
+/// Number of batches that a worker may be ahead by, as PyTorch's loader prefetches.
 const PREFETCHED: usize = 2;
 
-/// Source of the figures of a T4, which were not measured on this code.
+/// Source of the T4's figures, which were not measured with this code.
 pub(super) const T4_SOURCE: &str = "a public comparison of 2022 on a T4, PyTorch 1.11";
 
 /// An MNIST CNN on a T4 with the loader in the loop, two workers, of [`T4_SOURCE`]: batch, precision, seconds of 20 epochs, peak megabytes.
@@ -34,7 +34,7 @@ const T4: [(u64, Precision, f64, f64); 3] = [
 ];
 const T4_IMAGES: f64 = 20.0 * 60_000.0;
 
-/// The loop on the T4, with its source.
+/// Returns a table of the loop on the T4, with its source.
 #[must_use]
 pub fn t4() -> Table {
     let row = |(batch, precision, seconds, megabytes): &(u64, Precision, f64, f64)| {
@@ -52,7 +52,7 @@ pub fn t4() -> Table {
     table(&headers, T4.iter().map(row).collect())
 }
 
-/// The time that a worker of the T4's loop takes for an image if the loop in fp32 waits for nothing but its workers.
+/// Returns the time that a worker of the T4's loop takes for an image if the loop in fp32 only waits for its workers.
 #[must_use]
 pub fn t4_image() -> Duration {
     Duration::from_secs_f64(T4[0].2 / T4_IMAGES * T4_WORKERS as f64)
@@ -66,27 +66,27 @@ fn words(feed: Feed) -> &'static str {
     }
 }
 
-/// The result of [`timed_loop`].
+/// Result of [`timed_loop`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loop {
     /// Samples of a batch.
     pub batch: usize,
-    /// The training's precision.
+    /// Precision of the training.
     pub precision: Precision,
     /// Feed of the loop.
     pub feed: Feed,
-    /// Steps of all epochs.
+    /// Number of steps of all epochs.
     pub steps: u64,
-    /// Seconds of all steps, evaluations not included.
+    /// Seconds of all steps, without evaluations.
     pub seconds: f64,
-    /// The most bytes that were allocated on a GPU.
+    /// Peak of the bytes that were allocated on a GPU.
     pub peak_bytes: Option<u64>,
-    /// The share of test images classified correctly at the end.
+    /// Share of test images classified correctly at the end.
     pub accuracy: Option<f64>,
 }
 
 impl Loop {
-    /// Microseconds of a step.
+    /// Returns the microseconds of a step.
     #[must_use]
     pub fn step_us(&self) -> f64 {
         self.seconds / self.steps as f64 * 1e6
@@ -121,7 +121,7 @@ pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precis
     })
 }
 
-/// The time, the memory and the test accuracy of each loop.
+/// Returns a table of the time, the memory and the test accuracy of each loop.
 #[must_use]
 pub fn loops(all: &[Loop]) -> Table {
     let row = |l: &Loop| {
@@ -152,24 +152,24 @@ pub fn loops(all: &[Loop]) -> Table {
     table(&headers, all.iter().map(row).collect())
 }
 
-/// The loops of a record of `warpbook run loop`, those with two workers: Warpbook's rungs, one feed after the other. The CPU's is among them if there
-/// was no GPU.
+/// Returns the loops in a record of `warpbook run loop` that have two workers: Warpbook's rungs, one feed after the other. The CPU's is among them if there was
+/// no GPU.
 #[must_use]
 pub fn recorded_loops(run: &Run) -> Vec<Loop> {
     let on_cpu = run.environment.device.kind == DeviceKind::Cpu;
     let way = |rung: &Rung| match rung.runner {
-        // Nothing is copied, and everything lies where it is read.
+        // On the CPU nothing is copied, and everything is read in place.
         Runner::Cpu(_) => on_cpu.then_some((Precision::Fp32, Feed::Resident)),
-        _ => Way::of(&rung.id).map(|way| (way.precision, way.feed)),
+        _ => Way::by_id(&rung.id).map(|way| (way.precision, way.feed)),
     };
     loops_by(run, way)
 }
 
-/// PyTorch's loops of such a record; `None` where none were merged into it.
+/// Returns PyTorch's loops of such a record; `None` if none were merged into it.
 #[must_use]
 pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
     let way = |rung: &Rung| match rung.runner {
-        Runner::External(_) => Way::of(rung.id.strip_prefix("torch_")?).map(|way| (way.precision, way.feed)),
+        Runner::External(_) => Way::by_id(rung.id.strip_prefix("torch_")?).map(|way| (way.precision, way.feed)),
         _ => None,
     };
     let loops = loops_by(run, way);
@@ -181,7 +181,7 @@ pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
     (!loops.is_empty()).then(|| PyTorchLoops { torch, device: run.environment.device.name.clone(), epochs, loops })
 }
 
-/// The sound rows of the rungs that `way` knows, one feed after the other.
+/// Returns the sound rows of the rungs that `way` knows, one feed after the other.
 fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<Loop> {
     let read_loop = |m: &Measurement| {
         let (precision, feed) = way(run.rung(&m.rung)?)?;
@@ -201,16 +201,16 @@ fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<
     Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
 }
 
-/// Training loops in PyTorch: those of a record, or of a file that was written before there was one.
+/// Training loops in PyTorch: those of a record, or of a file in an older format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
-    /// PyTorch's version.
+    /// Version of PyTorch.
     pub torch: String,
-    /// The device that it was measured on.
+    /// Device of the measurements.
     pub device: String,
-    /// Epochs of each training.
+    /// Number of epochs of each training.
     pub epochs: u64,
-    /// The loops.
+    /// Loops that were measured.
     pub loops: Vec<Loop>,
 }
 
@@ -275,7 +275,7 @@ pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
     Ok(PyTorchLoops { torch: file.torch, device: file.device, epochs: file.epochs, loops })
 }
 
-/// Our loops next to PyTorch's of the same batch, precision and feed, for the same number of steps.
+/// Returns a table of Warpbook's loops next to PyTorch's with the same batch, precision and feed, for the same number of steps.
 #[must_use]
 pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
     let row = |l: &Loop| {
@@ -299,7 +299,7 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
     table(&headers, ours.iter().filter_map(row).collect())
 }
 
-/// Says how many times as fast fp16 is as fp32 at the same batch, for each feed.
+/// States for each feed the ratio of the speed in fp16 to that in fp32, at the same batch.
 #[must_use]
 pub fn brought(all: &[Loop]) -> String {
     let ratio = |feed: Feed| {
@@ -315,7 +315,8 @@ pub fn brought(all: &[Loop]) -> String {
     format!("AMP makes the loop this many times as fast: {}.", super::super::listed(said))
 }
 
-/// Returns a table of how long each of two workers may take for an image before the loop waits for them, from its step with all images on the GPU.
+/// Returns a table of the longest time that each of two workers may take for an image before the loop waits for them, computed from a step with all images on
+/// the GPU.
 #[must_use]
 pub fn room_for_a_loader(all: &[Loop]) -> Table {
     let row = |l: &Loop| {
@@ -338,14 +339,14 @@ pub fn room_for_a_loader(all: &[Loop]) -> Table {
     table(&headers, all.iter().filter(|l| l.feed == Feed::Resident).map(row).collect())
 }
 
-/// The result of [`slow_loader`].
+/// Result of [`slow_loader`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slowed {
     /// Samples of a batch.
     pub batch: usize,
-    /// The training's precision.
+    /// Precision of the training.
     pub precision: Precision,
-    /// The time that a worker took for an image.
+    /// Time that a worker took for an image.
     pub image: Duration,
     /// Microseconds of a step, waiting included.
     pub step_us: f64,
@@ -353,9 +354,9 @@ pub struct Slowed {
     pub waited_us: f64,
 }
 
-/// Times `steps` steps that wait for their batches. Each batch comes from a worker that spends `image` on every image, as a loader does that
-/// decodes and converts images one by one. All images are on the GPU, so a step waits for nothing else. The workers prefetch as PyTorch's do;
-/// the first steps, which use up the prefetched batches, are not counted.
+/// Times `steps` steps that wait for their batches. Each batch comes from a worker that spends `image` on every image, like a loader that decodes and converts
+/// images one by one. All images are on the GPU, so a step waits for nothing else. The workers prefetch as PyTorch's do; the first steps, which use up the
+/// prefetched batches, are not counted.
 ///
 /// # Errors
 /// For the reasons of [`Session::start`](warpbook_experiments::Session::start), if an epoch has fewer steps, or if an error ended a training.
@@ -387,13 +388,13 @@ pub fn slow_loader(
                 loop {
                     thread::sleep(image * batch as u32);
                     if sender.send(()).is_err() {
-                        // Nobody takes batches any more.
+                        // The training no longer takes batches.
                         break;
                     }
                 }
             });
         }
-        // Moved here, so that it is dropped when the training has ended, before the workers are waited for.
+        // `batches` is moved here, so that it is dropped when the training has ended, before the workers are waited for.
         let batches = batches;
         let _ = batches.recv();
         underway.finish(&mut |event| {
@@ -414,7 +415,7 @@ pub fn slow_loader(
     Ok(Slowed { batch, precision, image, step_us: each(ended - began), waited_us: each(waited) })
 }
 
-/// Loops behind a slow loader, each compared with the first.
+/// Returns a table of loops behind a slow loader, each compared with the first.
 #[must_use]
 pub fn slowed(all: &[Slowed]) -> Table {
     let row = |s: &Slowed| {

@@ -8,7 +8,7 @@ use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_nn::train::{CudaOptions, PlannedMemory, Summary};
 
-/// The AMP recipe of [`T4_SOURCE`]: peak bytes in fp32, and with AMP.
+/// Peak bytes of the AMP recipe of [`T4_SOURCE`], in fp32 and with AMP.
 const T4_RECIPE: [u64; 2] = [1_350_681_600, 1_577_232_384];
 
 fn planned(recipe: &Recipe, precision: Precision, batch: usize) -> Summary {
@@ -35,7 +35,7 @@ pub fn parts(recipe: &Recipe) -> Table {
     table(&[&format!("{}, batch {}", recipe.name, recipe.batch), "fp32", "AMP, fp16", "difference"], rows)
 }
 
-/// The smallest batch from which on AMP takes less memory than fp32, if the gradients of weights are kept in fp32, as PyTorch keeps them.
+/// Returns the smallest batch from which on AMP takes less memory than fp32, if the gradients of weights are kept in fp32, as in PyTorch.
 ///
 /// AMP then adds a copy of the weights in half, whatever the batch, and saves half of the activations of each sample.
 #[must_use]
@@ -53,7 +53,7 @@ pub fn pays_from(recipe: &Recipe) -> Option<usize> {
     Some(enough)
 }
 
-/// Why AMP takes more memory or less: the copy of the weights against what the activations save, as a sentence.
+/// Explains in a sentence why AMP takes more memory or less: the copy of the weights against the savings in activations.
 #[must_use]
 pub fn as_planned(recipe: &Recipe) -> String {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
@@ -110,7 +110,7 @@ fn row(what: &str, who: &str, full: u64, half: u64) -> Vec<String> {
     ]
 }
 
-/// The largest batch whose training is planned to take at most this many bytes; `None` if not even one sample fits.
+/// Returns the largest batch whose training is planned to take at most this many bytes; `None` if not even one sample fits.
 #[must_use]
 pub fn largest_batch(recipe: &Recipe, precision: Precision, bytes: u64) -> Option<usize> {
     let fits = |batch: usize| planned(recipe, precision, batch).memory.total() <= bytes;
@@ -126,7 +126,7 @@ pub fn largest_batch(recipe: &Recipe, precision: Precision, bytes: u64) -> Optio
     Some(fitting)
 }
 
-/// The largest batch of each recipe in every precision that the plan fits into each number of bytes.
+/// Returns a table of the largest batch of each recipe in every precision that the plan fits into each number of bytes.
 #[must_use]
 pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
     let mut rows = Vec::new();

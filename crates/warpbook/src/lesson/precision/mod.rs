@@ -21,9 +21,9 @@ use warpbook_nn::network::Network;
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::train::{CpuEngine, CudaOptions, Mode, Target, Way};
 
-/// fp16 by the exponents of 2: half of the smallest subnormal number, 2^-24, is rounded to 0.
+/// Range of fp16 by the exponents of 2: half of the smallest subnormal number, 2^-24, is rounded to 0.
 const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -14, largest: 15 };
-/// Each precision's rung in the lesson, and its rung in the published ladder. The rungs differ from each other as little as possible.
+/// Rungs of each precision: in the lesson and in the published ladder. The rungs differ from each other as little as possible.
 const RUNGS: [(Precision, [&str; 2]); 4] = [
     (Precision::Fp32, ["fp32", "03_implicit_gemm"]),
     (Precision::Tf32, ["tf32", "05_nhwc"]),
@@ -31,20 +31,20 @@ const RUNGS: [(Precision, [&str; 2]); 4] = [
     (Precision::AmpBf16, ["amp_bf16", "06_amp_bf16"]),
 ];
 
-/// The gradients of one step, unscaled, in fp32.
+/// Gradients of one step, unscaled, in fp32.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gradients {
-    /// The mean loss of the batch.
+    /// Mean loss of the batch.
     pub loss: f64,
-    /// Images of the batch.
+    /// Number of images of the batch.
     pub batch: usize,
-    /// The gradient of each operation's output that a backward pass hands on, by the operation's name.
+    /// Gradients of the operations' outputs that the backward pass hands on, by the operation's name.
     pub outputs: Vec<(String, Vec<f32>)>,
-    /// The gradient of each parameter, by its name.
+    /// Gradients of the parameters, by name.
     pub weights: Vec<(String, Vec<f32>)>,
 }
 
-/// The gradients of a recipe's first step on the first images of a set, from its initial weights, on the CPU.
+/// Computes the gradients of a recipe's first step on the first images of a set, from its initial weights, on the CPU.
 ///
 /// # Errors
 /// If the images do not fit the network, or memory.
@@ -53,7 +53,7 @@ pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
     step_from(recipe, images, &recipe.initial_weights(images)?)
 }
 
-/// The gradients of a step from these weights, on the first images of a set and on the CPU.
+/// Computes the gradients of a step from these weights, on the first images of a set and on the CPU.
 ///
 /// # Errors
 /// For the reasons of [`first_step`], or if the weights are those of another network.
@@ -89,7 +89,7 @@ pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result
     Ok(Gradients { loss: loss.mean, batch: n, outputs, weights: weights.collect() })
 }
 
-/// Convolutions and linear layers by their names: the gradient of what they write is what a GPU keeps in half.
+/// Returns the names of convolutions and linear layers: a GPU keeps the gradients of their outputs in half.
 fn products(network: &Network) -> Vec<String> {
     let names = network.summary(1).rows.into_iter().filter(|r| r.flops > 0);
     names.map(|r| r.name).collect()
@@ -122,14 +122,14 @@ impl Gradients {
         self.outputs.iter().flat_map(|(_, g)| g.iter().copied())
     }
 
-    /// The gradients that the network hands back from layer to layer, as fp16 would hold them after the loss was multiplied by `scale`: still
-    /// times the scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) wants them.
+    /// Returns the gradients that the network hands back from layer to layer, as fp16 would hold them with the loss multiplied by `scale`. They still have the
+    /// scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) expects.
     #[must_use]
     pub fn in_fp16(&self, scale: f32) -> Vec<f32> {
         self.all_outputs().map(|g| f16::from_f32(g * scale).to_f32()).collect()
     }
 
-    /// The largest power of two that the loss may be multiplied by without an overflow in fp16.
+    /// Returns the largest power of two that the loss may be multiplied by without an overflow in fp16.
     #[must_use]
     pub fn largest_scale(&self) -> f32 {
         let largest = self.all_outputs().map(f32::abs).fold(0.0, f32::max);
@@ -144,7 +144,7 @@ pub fn power(scale: f32) -> String {
     figures::power_of_two(f64::from(scale))
 }
 
-/// The share of a step's gradients, those that are 0 left out, with this fate in fp16 once the loss is multiplied by `scale`.
+/// Returns the share of a step's gradients other than 0 that have this fate in fp16 with the loss multiplied by `scale`.
 fn share(step: &Gradients, scale: f32, wanted: Fate) -> String {
     let fates: Vec<Fate> = step.all_outputs().filter(|g| *g != 0.0).map(|g| fate(g * scale)).collect();
     figures::percent(fates.iter().filter(|f| **f == wanted).count() as f64 / fates.len().max(1) as f64)
@@ -166,7 +166,7 @@ fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::R
     draw().exponents(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.
+/// Draws the exponents of a step's gradients, unscaled and with the loss multiplied by `scale`, over the range of fp16.
 ///
 /// # Errors
 /// If all gradients are 0 ([`ChartError::NothingToDraw`]).
@@ -180,7 +180,7 @@ pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, Cha
     histograms(&title, &[("as they are".into(), step, 1.0), (times, step, scale)])
 }
 
-/// The exponents of two steps' gradients as they are, each with a name such as "the first step".
+/// Draws the exponents of two steps' unscaled gradients, each with a name such as "the first step".
 ///
 /// # Errors
 /// For the reasons of [`exponents`].
@@ -199,7 +199,7 @@ pub fn earlier_and_later(
     histograms(&title, &[(label(first, earlier), earlier, 1.0), (label(then, later), later, 1.0)])
 }
 
-/// Returns a table of how fp16 holds each gradient of a step, as it is and with the loss multiplied by `scale`.
+/// Returns a table of how fp16 holds each gradient of a step, unscaled and with the loss multiplied by `scale`.
 #[must_use]
 pub fn fates(step: &Gradients, scale: f32) -> Table {
     let mut rows = Vec::new();
@@ -245,7 +245,7 @@ pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     table(&["loss times", "vanish", "fewer digits", "overflow", "relative error"], scales.iter().map(row).collect())
 }
 
-/// A scaler's attempts at a step, with the same gradients each time: the scale, and whether the step is made. Computed on the CPU.
+/// Returns a table of a scaler's attempts at a step, with the same gradients each time: the scale, and whether the step is made. Computed on the CPU.
 #[must_use]
 pub fn attempts(step: &Gradients, scaler: &warpbook_nn::train::GradScaler, count: usize) -> Table {
     let (mut state, mut made, mut rows) = (scaler.start(), 0u64, Vec::new());
@@ -317,7 +317,7 @@ pub fn by_precision() -> Vec<Way> {
     RUNGS.map(way).to_vec()
 }
 
-/// The rungs of an experiment with each precision, and without a GPU the CPU.
+/// Selects the rungs of an experiment with each precision, or the CPU's without a GPU.
 #[must_use]
 pub fn in_every_precision(training: Training, on_gpu: bool) -> Training {
     if !on_gpu {
@@ -326,7 +326,7 @@ pub fn in_every_precision(training: Training, on_gpu: bool) -> Training {
     by_precision().into_iter().fold(training, Training::way).rungs(RUNGS.map(|(_, [id, _])| id))
 }
 
-/// The rung of a precision in a record.
+/// Returns the rung of a precision in a record.
 fn rung_of(run: &Run, precision: Precision) -> Option<&'static str> {
     let (_, ids) = RUNGS.into_iter().find(|(p, _)| *p == precision)?;
     ids.into_iter().find(|id| run.rung(id).is_some())
@@ -347,7 +347,7 @@ pub fn of_ladder(run: &Run, network: Workload) -> Option<Run> {
     Some(part)
 }
 
-/// Time and peak memory of `steps` steps in every precision and at every batch of a record, and how they compare with fp32.
+/// Returns a table of time and peak memory of `steps` steps in every precision and at every batch of a record, compared with fp32.
 #[must_use]
 pub fn time_and_memory(run: &Run, steps: u64) -> Table {
     let mut rows = Vec::new();

@@ -16,7 +16,7 @@ fn small() -> Recipe {
 #[test]
 fn half_rounds_as_the_chart_s_range_says() {
     let power = |e: i32| 2f64.powi(e) as f32;
-    // Everything below half of the smallest number is 0, and so is that half itself, by rounding to even.
+    // Numbers below half of the smallest number are rounded to 0, and so is that half itself, by rounding to even.
     assert_eq!(
         (fate(power(-26) * 1.99), fate(power(-25)), fate(power(-25) * 1.01)),
         (Fate::Vanishes, Fate::Vanishes, Fate::LosesDigits)
@@ -74,7 +74,7 @@ fn made() -> Gradients {
 #[test]
 fn what_is_lost_is_counted_before_and_after_scaling() {
     let chart = exponents(&made(), 65536.0).unwrap();
-    // 1 becomes 65536, which is more than fp16 has.
+    // 1 becomes 65536, which overflows in fp16.
     assert_eq!(chart.title, "fp16 has all digits of 33 % of the gradients as they are, and of 67 % times 2^16");
     assert_eq!(chart.table.rows[0][1..6], ["1", "1", "1", "1", "0"]);
     assert_eq!(chart.table.rows[1][1..6], ["1", "0", "0", "2", "1"]);
@@ -170,10 +170,12 @@ fn precisions_differ_in_little_else() {
         titles,
         ["fp32 (03_implicit_gemm)", "tf32 (05_nhwc)", "AMP, fp16 (06_amp_fp16)", "AMP, bf16 (06_amp_bf16)"]
     );
-    let of = ladder.main_problem().unwrap();
-    assert_eq!(of.text("network"), Some("amp-recipe"));
-    assert!(titles.len() == ladder.measurements.len() && ladder.measurements.iter().all(|m| m.problem.id == of.id));
-    let none = at(&published(), of);
+    let problem = ladder.main_problem().unwrap();
+    assert_eq!(problem.text("network"), Some("amp-recipe"));
+    assert!(
+        titles.len() == ladder.measurements.len() && ladder.measurements.iter().all(|m| m.problem.id == problem.id)
+    );
+    let none = at(&published(), problem);
     assert!(of_ladder(&none, Workload::Mnist).is_none(), "the record has no such network");
 }
 
@@ -189,7 +191,7 @@ fn time_and_memory_are_those_of_the_record() {
     assert_eq!(half[4], figures::times(us("03_implicit_gemm") / us("06_amp_fp16")));
     let bytes = |id: &str| run.measurement(id, &problem).unwrap().peak_bytes.unwrap();
     assert_eq!(half[6], difference(bytes("03_implicit_gemm"), bytes("06_amp_fp16")));
-    // Without a GPU there is the CPU.
+    // Without a GPU the table has the CPU.
     let cpu = only(&at(&run, &problem), &["cpu_all_threads"]);
     assert_eq!(time_and_memory(&cpu, 150).rows.len(), 1);
 }
@@ -198,7 +200,7 @@ fn time_and_memory_are_those_of_the_record() {
 fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     let (wide, cnn) = (Recipe::amp_recipe(), Recipe::mnist());
     let rows = parts(&wide).rows;
-    // Three matrices of 4096 x 4096, with biases; 2 bytes each.
+    // Three matrices of 4096 x 4096, with biases, take 2 bytes a number.
     assert_eq!(rows[1], ["their copy in half", "0 B", "96 MiB", "+96 MiB"]);
     assert_eq!(rows[3][3], "", "the state of SGD is nothing in both");
     let [few, many] = [pays_from(&cnn).unwrap(), pays_from(&wide).unwrap()];
@@ -218,7 +220,7 @@ fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     );
     assert!(said.ends_with(&format!("from a batch of {} on.", figures::plain(many as f64))), "{said}");
     let measured = peaks(&[&published(), &published()]).rows;
-    // Five trainings by each, once, and the T4's.
+    // Both frameworks have five trainings, each listed once, and the T4 has one.
     assert_eq!(measured.len(), 11, "{measured:?}");
     let row =
         |who: &str, what: &str| measured.iter().find(|r| r[1].starts_with(who) && r[0].starts_with(what)).unwrap();
@@ -307,10 +309,10 @@ fn a_slow_loader_sets_the_pace() {
     let digits = synthetic_digits(160, 16, 1);
     let run_loader = |image, steps| slow_loader(&lab, &small(), &digits, Precision::Fp32, (image, steps));
     let quick = run_loader(Duration::ZERO, 4).unwrap();
-    // Two workers that take 8 images one by one give a batch every 4 images: here in ten steps of this machine, busy as it is.
+    // Two workers that take 8 images one by one give a batch in the time of 4 images, which is ten of this machine's steps.
     let image = Duration::from_micros((2.5 * quick.step_us) as u64).max(Duration::from_millis(50));
     let slow = run_loader(image, 4).unwrap();
-    // Batches may have been waiting when counting began, and the machine may be busier now than it was: the bound allows for both.
+    // Batches may have been ready when counting began, and the machine may be busier now than before: the bound allows for both.
     assert!(slow.step_us > 2.0 * quick.step_us, "{quick:?} {slow:?}");
     assert!(slow.waited_us > 0.0 && slow.waited_us < slow.step_us, "{slow:?}");
     assert_eq!(slowed(&[slow, quick]).rows[0][6], figures::times(1.0));
@@ -321,7 +323,7 @@ fn a_slow_loader_sets_the_pace() {
 fn the_t4_s_loop_is_what_was_measured_elsewhere() {
     let rows = t4().rows;
     assert_eq!((rows.len(), rows[0][2].as_str(), rows[2][5].as_str()), (3, "107 s", &*figures::times(107.2 / 100.5)));
-    // 107.2 s for 1.2 million images, by two workers.
+    // The loop takes 107.2 s for 1.2 million images, with two workers.
     assert_eq!(t4_image().as_micros(), 178);
 }
 
@@ -342,7 +344,7 @@ fn a_gpu_s_loops_learn_the_same_however_they_are_fed() {
         );
     }
     let slow = slow_loader(&lab, &recipe, &digits, Precision::AmpFp16, (Duration::from_millis(1), 4)).unwrap();
-    // Two workers of 64 ms a batch give one every 32 ms, in pairs, of which the four steps may begin and end in the middle.
+    // Two workers that take 64 ms a batch give one every 32 ms, in pairs; the four steps may begin and end in the middle of one.
     assert!(slow.step_us > 0.5 * 32e3, "{slow:?}");
     let run = lab.run(&in_every_precision(Training::quick(), true)).unwrap();
     let (measured, _, failed) = run.counts();

@@ -1,4 +1,4 @@
-//! Our layers in PyTorch, as `notebooks/pytorch/warpbook_op.py` checks them.
+//! Warpbook's layers in PyTorch, as `notebooks/pytorch/warpbook_op.py` checks them.
 
 use super::super::{foreign, table};
 use crate::display::Panel;
@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::Stdio;
 use warpbook_lab::Lab;
 
-/// A check of a layer, as the script prints it with `--json`.
+/// Check of a layer, as the script prints it with `--json`.
 #[derive(Deserialize)]
 struct Checked {
     layer: String,
     dtype: String,
-    /// The kernel that was named for it.
+    /// Kernel that the script names for it.
     by: Option<String>,
     from_float64: String,
     from_differences: String,
@@ -32,11 +32,11 @@ impl Checked {
     }
 }
 
-/// Shows what the program printed, as a table and the rest of its output; if it checked nothing, what is missing.
+/// Shows the program's output, as a table and the remaining lines; if it checked nothing, shows what is missing.
 fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     let rows: Vec<Vec<String>> = said.lines().filter_map(Checked::of_line).map(Checked::row).collect();
     if rows.is_empty() {
-        let why = complained.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let why = complained.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         return Panel::column([
             &format!("{python} {} has checked nothing: {why}", script.display()),
             &"To get these figures: `pip install torch` for your GPU in any Python, name that Python in WARPBOOK_PYTHON before you start \
@@ -48,8 +48,8 @@ fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     Panel::column([&table(&headers, rows), &others.join("\n")])
 }
 
-/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of the project's layers in PyTorch, or what it needs.
-/// The Python is `WARPBOOK_PYTHON`, or `python3`.
+/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of Warpbook's layers in PyTorch, or what is missing. The Python
+/// is `WARPBOOK_PYTHON`, or `python3`.
 #[must_use]
 pub fn checked_in_pytorch(lab: &Lab, script: impl AsRef<Path>) -> Panel {
     if lab.device().cuda().is_none() {

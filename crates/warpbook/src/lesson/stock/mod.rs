@@ -21,7 +21,7 @@ fn title<'r>(run: &'r Run, m: &'r Measurement) -> &'r str {
     run.rung(&m.rung).map_or(&m.rung, |r| &r.title)
 }
 
-/// A problem's size and type.
+/// Returns a problem's size and type.
 fn name(problem: &Problem) -> String {
     format!("{}, {}", problem.short, problem.dtype.label())
 }
@@ -52,8 +52,7 @@ fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     all
 }
 
-/// Returns how many times as fast as the fastest library the project's fastest kernel is where the difference is largest; `None` if no library was
-/// measured.
+/// Returns the largest ratio of the fastest library's time to that of Warpbook's fastest kernel; `None` if no library was measured.
 #[must_use]
 pub fn largest_gain(run: &Run) -> Option<f64> {
     gains(run).last().map(|(gain, _)| *gain)
@@ -70,9 +69,9 @@ pub fn where_it_pays(run: &Run) -> String {
         );
     };
     let faster = ratios.iter().filter(|(ratio, _)| *ratio >= 1.0).count();
-    let of = ratios.len();
+    let count = ratios.len();
     format!(
-        "Our kernels are the faster ones in {faster} of {of}: from {} ({}) to {} ({}) the speed of the fastest library.",
+        "Our kernels are the faster ones in {faster} of {count}: from {} ({}) to {} ({}) the speed of the fastest library.",
         figures::times(*least),
         name(at_least),
         figures::times(*most),
@@ -80,7 +79,7 @@ pub fn where_it_pays(run: &Run) -> String {
     )
 }
 
-/// The problems at which `gemm()`'s own choice is slower than the fastest library, the slowest first: both times, and their ratio.
+/// Returns a table of the problems at which `gemm()`'s own choice is slower than the fastest library, the slowest first: both times, and their ratio.
 #[must_use]
 pub fn where_the_library_wins(run: &Run) -> Table {
     let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_));
@@ -90,14 +89,14 @@ pub fn where_the_library_wins(run: &Run) -> Table {
         Some((theirs / ours, ours, library, theirs))
     };
     let mut all: Vec<_> = run.problems().into_iter().filter_map(|p| Some((p, ratio(p)?))).collect();
-    let of = all.len();
+    let count = all.len();
     all.retain(|(_, r)| r.0 < 1.0);
     all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let row = |(problem, (ratio, ours, library, theirs)): &(&Problem, (f64, f64, &Measurement, f64))| {
         let [ours, theirs] = [*ours, *theirs].map(figures::time);
         vec![problem.label.clone(), ours, title(run, library).to_owned(), theirs, figures::times(*ratio)]
     };
-    let first = format!("{} of {of} problems", all.len());
+    let first = format!("{} of {count} problems", all.len());
     table(&[&first, "As chosen", "Fastest library", "Time", "Ours is"], all.iter().map(row).collect())
 }
 
@@ -126,7 +125,7 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
         let accuracy = run.last_epoch().and_then(|e| e.test).and_then(|right| right.accuracy());
         let ended = match (run.error(), accuracy) {
             (Some(error), _) => error.to_string(),
-            // Ways differ by tenths of a percent, if at all.
+            // The variants differ by tenths of a percent, if at all.
             (None, Some(share)) => format!("{:.2} %", 100.0 * share),
             (None, None) => String::new(),
         };
@@ -137,7 +136,7 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
     table(&["Variant", "Epochs", "Time a step", "Of the first", "Test accuracy"], rows.collect())
 }
 
-/// The time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
+/// Draws the time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
 ///
 /// # Errors
 /// If none of them was trained ([`ChartError::NothingToDraw`]).

@@ -1,4 +1,4 @@
-//! Sentences and tables about a training: what each rung of its ladder brings, where a step's time goes, and the results of a training.
+//! Sentences and tables about a training: the gain of each rung of its ladder, the parts of a step's time, and the results of a training.
 
 pub use super::{at, balance, only, table, with, without};
 use super::{cell, title, valid, verdict};
@@ -11,31 +11,30 @@ use warpbook_nn::train::ways;
 use warpbook_record::MemoryLevel;
 use warpbook_record::{Breakdown, Measurement, OperationTime, TrainLog};
 
-/// Operations of a table of those that changed most.
+/// Number of operations in a table of those that changed most.
 const MOST_CHANGED: usize = 8;
-/// Changes below this share of a step are not listed.
+/// Share of a step below which changes are not listed.
 const NOTABLE: f64 = 0.005;
-/// Operations that a sentence names.
+/// Number of operations that a sentence names.
 const NAMED: usize = 3;
 /// Kinds of operations by which a step's time is summed up, in this order.
 const KINDS: [&str; 6] =
     ["convolutions", "linear layers", "pools, ReLUs, dropout", "batch and images", "loss", "checks and update"];
 
-/// The rungs of the ladder by their ids, its fp16 column from 06 on.
+/// Returns the rungs of the ladder by their ids, with its fp16 column from 06 on.
 #[must_use]
 pub fn climb() -> Vec<&'static str> {
     ways().into_iter().filter(|w| w.base.is_none() && !w.id.ends_with("_bf16")).map(|w| w.id).collect()
 }
 
-/// The rung of the ladder before another.
+/// Returns the rung of the ladder before another.
 fn before(id: &str) -> Option<&'static str> {
     let all = climb();
     let at = all.iter().position(|r| *r == id)?;
     all[..at].last().copied()
 }
 
-/// Loads MNIST if its files are found, else digits that a program draws; at most these numbers for training and for the test. The sentence says
-/// which.
+/// Loads MNIST if its files are found, otherwise draws digits; at most these numbers for training and for the test. The sentence says which.
 #[must_use]
 pub fn digits(train: usize, test: usize) -> (Splits, String) {
     let drawn = |[train, test]: [usize; 2]| Ok::<_, Infallible>(synthetic_digits(train, test, 1));
@@ -43,8 +42,7 @@ pub fn digits(train: usize, test: usize) -> (Splits, String) {
     images
 }
 
-/// Loads a data set's images, at most these numbers for training and for the test; if its files are not found, those that `drawn` makes. The sentence
-/// says which.
+/// Loads a data set's images, at most these numbers for training and for the test; if its files are not found, `drawn` makes images. The sentence says which.
 pub(super) fn images<E>(
     name: &str,
     [train, test]: [usize; 2],
@@ -64,12 +62,12 @@ pub(super) fn images<E>(
     Ok((splits, said))
 }
 
-/// `story`, and with it what these rungs give for a batch; without a GPU it stays as it is.
+/// Returns `story` with the results of these rungs for a batch, measured here; without a GPU it stays unchanged.
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     super::learn_at(lab, story, &Training::new().rungs(ids.iter().copied()))
 }
 
-/// A rung's idea, as the ladder says it.
+/// Returns a rung's idea, as the ladder states it.
 #[must_use]
 pub fn idea(id: &str) -> String {
     ways()
@@ -78,7 +76,7 @@ pub fn idea(id: &str) -> String {
         .map_or_else(|| format!("There is no rung `{id}`."), |w| format!("{}: {}", w.title, w.idea))
 }
 
-/// The least time of a step by its arithmetic alone, in each type that was measured, and by the bytes that have to move.
+/// Returns a table of the least time of a step by its arithmetic alone, in each type that was measured, and by the bytes that have to move.
 #[must_use]
 pub fn least_times(run: &Run, problem: &Problem) -> Table {
     let types = [(Dtype::F32, "fp32"), (Dtype::Tf32, "tf32"), (Dtype::F16, "fp16")];
@@ -114,7 +112,7 @@ fn unmeasured(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{} was not measured at {}{why}.", title(run, id), problem.label)
 }
 
-/// Says how long a step takes on a rung, and how that compares with the rung before it, or with the last before that was measured.
+/// Says how long a step takes on a rung, compared with the last measured rung before it.
 #[must_use]
 pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
     let Some((m, us)) = valid(run, id, problem).and_then(|m| Some((m, m.median_us()?))) else {
@@ -140,7 +138,7 @@ pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{said}. {} takes {}: {}.{memory}", title(run, &old.rung), cell(old.median_us()), verdict(m, old))
 }
 
-/// Every rung of a way up: its time, images a second, what it brought over the last and over the first, and the memory that it held.
+/// Returns a table of every rung of a way up: its time, images a second, its gain over the last and over the first, and its memory.
 #[must_use]
 pub fn every_step(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let (mut first, mut last) = (None::<&Measurement>, None::<&Measurement>);
@@ -169,7 +167,7 @@ fn not_taken_apart(run: &Run, id: &str) -> String {
     )
 }
 
-/// The chart of one rung's step, operation by operation.
+/// Draws one rung's step, operation by operation.
 ///
 /// # Errors
 /// If none was recorded ([`ChartError::NothingToDraw`]).
@@ -179,7 +177,7 @@ pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Resul
     draw().breakdown(&part, problem)
 }
 
-/// Says which operations take most of a rung's step.
+/// Names the operations that take most of a rung's step.
 #[must_use]
 pub fn slowest(run: &Run, problem: &Problem, id: &str) -> String {
     let Some(b) = run.breakdown(id, problem) else { return not_taken_apart(run, id) };
@@ -205,7 +203,7 @@ fn times_of(b: &Breakdown) -> Vec<(&str, f64)> {
     b.operations.iter().filter_map(|o| Some((o.name.as_str(), o.median_us()?))).collect()
 }
 
-/// The operations whose time a rung changed most against the rung before it, with the sum of all, and the time in which nothing ran.
+/// Returns a table of the operations whose time a rung changed most against the rung before it, with the sum of all, and the time in which nothing ran.
 #[must_use]
 pub fn moved(run: &Run, problem: &Problem, id: &str) -> Table {
     moved_between(run, problem, id, before(id).unwrap_or_default())
@@ -262,7 +260,7 @@ fn kind(operation: &OperationTime) -> usize {
     }
 }
 
-/// Returns a table of where the time of a step goes on each rung, in groups of operations: times of kernels, and the time in which nothing ran.
+/// Returns a table of the time of a step on each rung, by groups of operations: times of kernels, and the time in which nothing ran.
 #[must_use]
 pub fn where_it_goes(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let mut headers = vec!["rung"];
@@ -289,7 +287,7 @@ pub fn where_it_goes(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&headers, ids.iter().map(row).collect())
 }
 
-/// Kernels and the time between them, rung by rung: a step as it was timed, its kernels added up, and what is left.
+/// Returns a table of kernels and the time between them, rung by rung: the timed step, the sum of its kernels, and the remainder.
 #[must_use]
 pub fn launches(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
@@ -375,7 +373,7 @@ pub(super) fn scaling_of(log: &TrainLog) -> String {
     )
 }
 
-/// Trainings side by side: steps, seconds, losses, and the accuracy on the test set.
+/// Returns a table of trainings side by side: steps, seconds, losses, and the accuracy on the test set.
 #[must_use]
 pub fn side_by_side(trainings: &[(&str, &TrainingRun)]) -> Table {
     let row = |(name, training): &(&str, &TrainingRun)| {

@@ -32,14 +32,14 @@ fn a_gain_is_the_ratio_of_two_medians() {
     let said = gain(&run, p, "05_nhwc");
     let ratio = figures::times(us(&run, p, "04_tf32") / us(&run, p, "05_nhwc"));
     assert!(said.contains(&format!("{ratio} as fast")) && said.contains("tf32 tensor cores takes"), "{said}");
-    // fp16 follows fp16, not the bf16 rung between them in the record.
+    // The fp16 rung is compared with the fp16 rung before it, not with the bf16 rung between them in the record.
     let said = gain(&run, p, "07_fused_fp16");
     assert!(said.contains("AMP, fp16 takes") && said.contains("Peak memory"), "{said}");
     for alone in ["01_direct", "cpu_all_threads"] {
         let said = gain(&run, p, alone);
         assert!(said.ends_with(" images/s.") && !said.contains("as fast"), "{said}");
     }
-    // A rung in between that was not measured is passed over.
+    // A rung in between that was not measured is skipped.
     let part = without(&run, &["04_tf32"]);
     assert!(gain(&part, p, "05_nhwc").contains("Implicit GEMM takes"));
     let said = gain(&without(&run, &["05_nhwc"]), p, "05_nhwc");
@@ -81,7 +81,7 @@ fn operations_that_moved_begin_with_the_largest_change() {
     assert_eq!(moved.rows[n][3], figures::time_difference(now.sum_us() - was.sum_us()));
     let launches = |b: &Breakdown| b.operations.iter().map(|o| o.launches).sum::<u64>().to_string();
     assert_eq!(moved.rows[n + 2][1..3], [launches(was), launches(now)]);
-    // What a product's epilogue computes is gone.
+    // Operations that a product's epilogue computes are gone.
     let fused = super::moved(&run, p, "07_fused_fp16");
     assert!(fused.rows.iter().any(|r| r[0] == "relu2 forward" && r[2] == "none"), "{:?}", fused.rows);
 }

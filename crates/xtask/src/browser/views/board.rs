@@ -1,4 +1,4 @@
-//! Thirty records at once, and a folder of them.
+//! Checks of thirty records at once, and of a folder of records.
 
 use crate::browser::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Drops thirty copies of a record: other people, other times, some of them without a check, one without a name.
+/// Script that drops thirty copies of a record: other people, other times, some of them without a check, one without a name.
 pub(crate) const DROP_A_CLASS: &str = "
     return fetch('test/softmax.json').then((r) => r.text()).then((text) => {
         const dataTransfer = new DataTransfer();
@@ -30,7 +30,7 @@ const ROWS: &str = "document.querySelectorAll('#ranking tbody tr').length";
 
 pub fn of_dropped_records(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
-    // Published records are nobody's.
+    // Published records have no author.
     open_ready(browser, &format!("{}?view=board", stage.page))?;
     let empty = browser.eval("return [document.querySelector('main').textContent.includes('--author NAME'), !!document.querySelector('#ranking')];")?;
     ensure!(empty == json!([true, false]), "without a class the board shows {empty}");
@@ -54,7 +54,7 @@ pub fn of_dropped_records(browser: &Browser, stage: &Stage) -> Result<()> {
         .eval("return [...document.querySelectorAll('#ranking tbody th')].some((e) => e.textContent === 'file-29');")?;
     ensure!(nameless == json!(true), "a record without an author is not called by its file");
     looks(browser, stage)?;
-    // By keyboard alone: to the chooser of tasks, and to a person's record.
+    // The keyboard alone reaches the chooser of tasks, and a person's record.
     browser.eval(
         "const select = document.getElementById('task'); select.focus(); select.selectedIndex = 1; \
          select.dispatchEvent(new Event('change', { bubbles: true }));",
@@ -83,7 +83,7 @@ pub fn of_dropped_records(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Both widths in both themes.
+/// Checks both widths in both themes.
 fn looks(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         for theme in ["light", "dark"] {
@@ -97,7 +97,7 @@ fn looks(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "light")
 }
 
-/// The board opens by the folder's address, by its index, and by its files one by one.
+/// Checks that the board opens by the folder's address, by its index, and by its files one by one.
 pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
     let each: Vec<String> = (0..10).map(|i| format!("src=test/class/{i}.json")).collect();
     for query in ["src=test/class/", "src=test/class/index.json", each.join("&").as_str()] {
@@ -109,7 +109,7 @@ pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Ten records of as many people in a folder with an index.
+/// Writes records of ten people into a folder with an index.
 pub fn class(w: &Workspace, folder: &Path) -> Result<()> {
     let record: Value = serde_json::from_slice(&fs::read(w.path("web/tests/softmax.json"))?)?;
     let mut files = Vec::new();

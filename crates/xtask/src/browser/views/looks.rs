@@ -1,11 +1,11 @@
-//! Checks how charts, tables and panels look to a reader: what is in sight, what touches what, and what the page says about it.
+//! Checks of the looks of charts, tables and panels: what is in sight, which parts touch, and what the page says about them.
 
-use crate::browser::{READY, SOON, Stage, media, no_errors, open_ready, scheme, window};
+use crate::browser::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-/// The records of the page, by file.
+/// Returns the files of the page's records.
 fn files(browser: &Browser) -> Result<Vec<String>> {
     let files = browser.eval(
         "return fetch('data/index.json').then((r) => r.json()).then((index) => index.records.map((r) => r.file));",
@@ -23,11 +23,11 @@ fn open_tab(browser: &Browser, stage: &Stage, file: &str, tab: &str) -> Result<(
     )
 }
 
-/// No part of any record makes the page wider than the window.
+/// Checks that no part of any record makes the page wider than the window.
 pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let files = files(browser)?;
-    // A page that is too wide for a desktop is too wide for a tablet.
+    // A page that is too wide for a desktop is also too wide for a tablet.
     for (width, height, is_phone) in [(320, 700, true), (768, 1000, false)] {
         window(browser, width, height, is_phone)?;
         for file in &files {
@@ -51,7 +51,7 @@ pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// If the system sets the colours, the chosen tab alone has a line below it.
+/// Checks that the chosen tab alone has a line below it if the system sets the colours.
 pub fn forced_colours(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "forced")?;
     open_ready(browser, &stage.record)?;
@@ -70,7 +70,7 @@ pub fn forced_colours(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Each kernel lies below a roof of the chart, and no two that are named have the same name.
+/// Checks that each kernel lies below a roof of the chart, and that no two names are equal.
 pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     for file in ["guide-precision-h200.json", "training-h200.json", "regression-h200.json"] {
@@ -113,7 +113,7 @@ pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result
     no_errors(browser)
 }
 
-/// Each rung is compared with the right one, and there are lines to compare.
+/// Checks that each rung is compared with the right one, and that there are lines to compare.
 pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     let rungs = [
@@ -132,7 +132,7 @@ pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(seen[0] == json!(format!("Since {before}")), "{rung} is compared: {seen}");
         ensure!(!has_lines || seen[1].as_u64().is_some_and(|n| n > 0), "{rung} has no lines that changed: {seen}");
     }
-    // The pages of the first screen are no wider than their columns.
+    // Code on the first screen is no wider than its columns.
     browser.open(&format!("{}?record=matmul-h200.json&tab=source", stage.page))?;
     browser.wait_until("the kernels", "document.querySelector('.kernel-figures')", READY)?;
     let cut = browser.eval(
@@ -143,7 +143,7 @@ pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Comments in lines that were added or removed have the contrast that WCAG asks for, in both themes.
+/// Checks that comments in lines that were added or removed have the contrast that WCAG asks for, in both themes.
 fn comments(browser: &Browser) -> Result<()> {
     for theme in ["light", "dark"] {
         scheme(browser, theme)?;
@@ -168,7 +168,7 @@ fn comments(browser: &Browser) -> Result<()> {
     scheme(browser, "light")
 }
 
-/// Figures of neighbouring cells do not touch.
+/// Checks that figures of neighbouring cells do not touch.
 pub fn heat_map(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -188,7 +188,7 @@ pub fn heat_map(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The axis of a ladder over decades has a tick for each, and L2 is told of only where kernels are timed.
+/// Checks that the axis of a ladder over decades has a tick for each, and that L2 is mentioned only where kernels are timed.
 pub fn ladders(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     let texts = "[...document.querySelectorAll('#panel figure svg text')].map((t) => t.textContent)";
@@ -207,7 +207,7 @@ pub fn ladders(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Long tables are folded and can be searched, and what warps wait for is in sight.
+/// Checks that long tables are folded and can be searched, and that stall reasons of warps are in sight.
 pub fn tables(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_tab(browser, stage, "training-h200.json", "table")?;
@@ -237,7 +237,7 @@ pub fn tables(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A timeline calls kernels by their names and streams by theirs, and squeezes neither.
+/// Checks that a timeline names kernels and streams, and squeezes no name.
 pub fn timelines(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.at_start(
         "const write = CanvasRenderingContext2D.prototype.fillText; window.__written = [];
@@ -275,7 +275,7 @@ pub fn timelines(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// An X-ray has ticks, headings that are whole on a phone, and says why its span is not the run's time.
+/// Checks that an X-ray has ticks, headings that are whole on a phone, and the reason why its span is not the run's time.
 pub fn xrays(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -300,23 +300,54 @@ pub fn xrays(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A card of the guide says the pair, its ratio and the reason.
+/// Checks that a row of the guide names the pair, its ratio and the reason.
 pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
-    let said = browser.eval("return [...document.querySelectorAll('.card .open[title^=guide-]')].map((e) => [e.title, e.querySelector('.said').textContent]);")?;
-    let said: Vec<(String, String)> = serde_json::from_value(said)?;
-    ensure!(said.len() > 20, "the guide has {} cards", said.len());
-    for (file, text) in &said {
-        let pair = text.starts_with("With ") && text.contains("” is ") && text.contains("× as fast as “");
-        let reason = text.split_once("”. ").is_some_and(|(_, reason)| reason.len() > 40);
-        ensure!(pair && reason, "{file} says: {text}");
+    let said = browser.eval("return [...document.querySelectorAll('.pairs .open[title^=guide-]')].map((e) => [e.title, [...e.closest('tr').querySelectorAll('td')].map((c) => c.textContent)]);")?;
+    let said: Vec<(String, Vec<String>)> = serde_json::from_value(said)?;
+    ensure!(said.len() > 20, "the guide has {} rows", said.len());
+    for (file, cells) in &said {
+        let is_whole = cells.len() == 4 && cells[2].ends_with('×') && cells[3].len() > 40;
+        ensure!(is_whole && cells[..2].iter().all(|c| c.contains(" · ")), "{file} says: {cells:?}");
     }
     let conflicts = said.iter().find(|(file, _)| file.starts_with("guide-bank-conflicts"));
-    ensure!(conflicts.is_some_and(|(_, t)| t.contains("2.32×")), "bank conflicts say {conflicts:?}");
+    ensure!(conflicts.is_some_and(|(_, t)| t[2] == "2.32×"), "bank conflicts say {conflicts:?}");
     no_errors(browser)
 }
 
-/// A printed report has its first chart on the page of its title, and no chart is larger than a page.
+/// The first screens: a record's chart begins high up with the rungs that tell its story, the overview is short, and neither scrolls sideways.
+pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
+    for (width, height, is_phone) in
+        [(320, 700, true), (390, 844, true), (768, 1000, false), (1440, 900, false), (1280, 900, false)]
+    {
+        window(browser, width, height, is_phone)?;
+        open_ready(browser, &stage.page)?;
+        fits(browser, "the overview", width)?;
+        if width == 1280 {
+            let tall = browser.eval("return document.documentElement.scrollHeight;")?;
+            ensure!(tall.as_f64().is_some_and(|px| px <= 1350.0), "the overview is {tall} px tall");
+        }
+        for file in ["regression-h200.json", "matmul-h200.json", "softmax-h200.json", "training-h200.json"] {
+            open_tab(browser, stage, file, "ladder")?;
+            browser.wait_until("the ladder", "document.querySelector('#panel [data-best]')", SOON)?;
+            fits(browser, file, width)?;
+            let top = browser.eval("return document.querySelector('#panel figure').getBoundingClientRect().top;")?;
+            let most = if is_phone { f64::from(height) } else { 350.0 };
+            ensure!(
+                [320, 768].contains(&width) || top.as_f64().is_some_and(|y| y <= most),
+                "the chart of {file} begins at {top} at {width} px"
+            );
+        }
+    }
+    open_tab(browser, stage, "regression-h200.json", "ladder")?;
+    let rows = "new Set([...document.querySelectorAll('#panel [data-rung]')].map((e) => e.dataset.rung)).size";
+    browser.wait_until("the rungs of the story", &format!("{rows} >= 6 && {rows} <= 10"), SOON)?;
+    browser.eval("document.getElementById('unfold-ladder').click();")?;
+    browser.wait_until("all rungs", &format!("{rows} > 15 && !document.getElementById('unfold-ladder')"), SOON)?;
+    no_errors(browser)
+}
+
+/// Checks that a printed report has its first chart on the page of its title, and that no chart is larger than a page.
 pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     for tab in ["ladder", "roofline", "sweep"] {
@@ -333,7 +364,7 @@ pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
         source.as_array().is_some_and(|all| all.len() == 3 && all.iter().all(has_source)),
         "the sources are {source}"
     );
-    // A sheet of A4 within margins of 1 cm, at 96 pixels an inch.
+    // The window is a sheet of A4 within margins of 1 cm, at 96 pixels an inch.
     window(browser, 718, 1047, false)?;
     media(browser, "print", "light")?;
     let seen = browser.eval(
@@ -354,7 +385,7 @@ pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// On a projector the board's table is whole and its type can be read from afar.
+/// Checks that on a projector the board's table is whole and its type can be read from afar.
 pub fn projected_board(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1920, 1080, false)?;
     open_ready(browser, &stage.page)?;

@@ -1,11 +1,11 @@
-//! The marks of charts: arrow keys, tooltip, Enter, Escape, the legend, touch.
+//! Checks of the marks of charts: arrow keys, tooltip, Enter, Escape, the legend, touch.
 
 use crate::browser::{SOON, Stage, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-/// The number of the mark that has the focus, as JavaScript; -1 where none has.
+/// Number of the mark that has the focus, as JavaScript; -1 if none has.
 const AT: &str = "[...document.querySelectorAll('#panel svg [data-value]')].indexOf(document.activeElement)";
 const TIP: &str = "document.querySelector('.tip')";
 
@@ -20,7 +20,7 @@ fn focus_first(browser: &Browser) -> Result<()> {
     browser.wait_until("the first mark", &format!("{AT} === 0"), SOON)
 }
 
-/// The whole path by keyboard: along the marks, back to the chart, and into a rung's panel.
+/// Checks the whole path by keyboard: along the marks, back to the chart, and into a rung's panel.
 pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     let unnamed = browser.eval(
@@ -48,7 +48,7 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Each other chart of the record is walked as well.
+/// Checks the marks of each other chart of the record.
 pub fn in_each_chart(browser: &Browser, stage: &Stage) -> Result<()> {
     for tab in ["sweep", "heatmap", "roofline"] {
         open_ready(browser, &format!("{}?tab={tab}", stage.page))?;
@@ -64,7 +64,7 @@ pub fn in_each_chart(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A press isolates a series, another shows all again.
+/// Checks that a press isolates a series, and that another shows all again.
 pub fn legend(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     let dimmed = "document.querySelectorAll('#panel svg [data-value][data-off]').length";
@@ -86,7 +86,7 @@ pub fn legend(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A tap shows the tooltip, whose button opens the rung; a tap elsewhere closes it.
+/// Checks that a tap shows the tooltip, whose button opens the rung, and that a tap elsewhere closes it.
 pub fn by_touch(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 360, 740, true)?;
     open_ready(browser, &stage.record)?;

@@ -106,6 +106,13 @@ fn draw_bars(
         let Some(bar) = row.bar() else { continue };
         let ends = layout.bar(row, bar, y);
         let middle = f64::midpoint(ends.0, ends.1);
+        if bar.data.is_best {
+            canvas.rect(
+                (2.0, layout.width - 2.0),
+                (y + 1.0, y + layout.height(row) - 1.0),
+                Paint::faded(bar.color, 0.14),
+            )?;
+        }
         let data = if bar.parts.is_empty() { bar.data.clone() } else { MarkData::default() };
         canvas.marked(&data, || {
             if dots {
@@ -314,9 +321,9 @@ fn draw_row(
     let room = layout.left - MARGIN - 10.0;
     let end = layout.left - 10.0;
     if row.id.is_empty() {
-        canvas.elided(&row.name, room, (end, middle), At::Right, Font::BODY)?;
+        canvas.elided(&row.name, room, (end, middle), At::Right, row.font())?;
     } else {
-        canvas.elided(&row.name, room, (end, middle - 7.0), At::Right, Font::BODY)?;
+        canvas.elided(&row.name, room, (end, middle - 7.0), At::Right, row.font())?;
         canvas.elided(&row.id, room, (end, middle + 8.5), At::Right, Font::SMALL)?;
     }
     match &row.content {
@@ -346,10 +353,10 @@ fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &Layout) -> Draw
         Content::Bar(bar) => {
             let mut line = y + 8.0;
             if layout.share_a_line(row, bar) {
-                canvas.text(&row.name, (MARGIN, line), At::Left, Font::BODY)?;
+                canvas.text(&row.name, (MARGIN, line), At::Left, row.font())?;
                 canvas.text(&bar.label, (layout.width - MARGIN, line), At::Right, Font::BODY)?;
             } else {
-                canvas.elided(&row.name, room, (MARGIN, line), At::Left, Font::BODY)?;
+                canvas.elided(&row.name, room, (MARGIN, line), At::Left, row.font())?;
                 line += 17.0;
                 canvas.elided(&bar.label, room, (MARGIN, line), At::Left, Font::BODY)?;
             }

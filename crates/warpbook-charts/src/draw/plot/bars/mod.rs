@@ -117,7 +117,7 @@ impl Layout {
 
     /// Returns true if name and value share a line of a narrow chart.
     fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
-        Font::BODY.width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
+        row.font().width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
     }
 
     /// Returns the height of a row without its remark.
@@ -252,10 +252,15 @@ impl Row {
         }
     }
 
+    /// Returns the font of the name: bold for the fastest.
+    fn font(&self) -> Font {
+        if self.bar().is_some_and(|b| b.data.is_best) { Font::HEADING } else { Font::BODY }
+    }
+
     fn name_width(&self) -> f64 {
         match &self.content {
             Content::Heading(_) => 0.0,
-            _ => Font::BODY.width(&self.name).max(Font::SMALL.width(&self.id)),
+            _ => self.font().width(&self.name).max(Font::SMALL.width(&self.id)),
         }
     }
 }

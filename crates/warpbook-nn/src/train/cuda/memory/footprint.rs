@@ -20,7 +20,7 @@ pub(in crate::train) struct Footprint {
     /// Bytes of the arena.
     pub activations: u64,
     /// FLOPs of the recomputation in the backward pass.
-    pub again_flops: u64,
+    pub recomputed_flops: u64,
 }
 
 /// Plans a network's training on an H200, with an optimiser of this many slots.
@@ -31,7 +31,10 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     let nodes = network.nodes().iter().enumerate();
     let recomputed = nodes.clone().filter(|(i, _)| fusion.recomputes(network.nodes(), *i));
     Footprint {
-        again_flops: recomputed.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
+        recomputed_flops: recomputed
+            .map(|(_, node)| network.node_flops(node))
+            .sum::<u64>()
+            .saturating_mul(batch as u64),
         params: ParamBytes::new(network, Some(slots), dtype),
         nodes: nodes.map(|(i, node)| super::node_bytes(&layout, &fusion, node, i)).collect(),
         input: super::input_bytes(&layout),

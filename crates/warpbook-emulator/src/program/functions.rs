@@ -1,0 +1,274 @@
+//! From an entry to one list of steps: device functions are put in place of their calls.
+//!
+//! A call's parameters are variables of the caller; the callee's parameters become the same places in the thread's frame, so nothing is copied. What is left of
+//! calls are those of the runtime: `vprintf` and `__assertfail`.
+
+use super::action::{Action, NONE, Row, Step};
+use super::rows::RowKind;
+use crate::Refusal;
+use crate::ptx::{Function, Instruction, Module, Operand, Space, Variable, VariableId};
+use std::collections::HashMap;
+
+/// Steps and rows of registers that a kernel may have with all its calls.
+const MOST: usize = 200_000;
+/// Bytes of a thread's frame: the limit of local memory on a GPU.
+const MOST_FRAME: u64 = 512 << 10;
+
+/// Where a variable is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// Among the launch's parameters.
+    Parameter(u64),
+    /// In the thread's frame.
+    Frame(u64),
+    Shared(u64),
+    /// Where the shared memory begins whose size the launch sets.
+    DynamicShared,
+    Memory(Space, u64),
+}
+
+/// A parameter of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The next multiple of an alignment.
+fn align(offset: u64, to: u64) -> u64 {
+    offset.next_multiple_of(to.max(1))
+}
+
+pub(super) fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(NONE)
+}
+
+/// What is known while an entry is decoded.
+pub(super) struct Decoder<'m> {
+    module: &'m Module,
+    /// Addresses of the module's variables outside shared memory.
+    addresses: &'m [u64],
+    pub(super) steps: Vec<Step>,
+    pub(super) rows: Vec<RowKind>,
+    /// Rows that never change, by what they hold.
+    fixed: HashMap<RowKind, Row>,
+    pub(super) frame_bytes: u64,
+    pub(super) shared_bytes: u64,
+    /// Alignment of the shared memory whose size the launch sets.
+    dynamic_align: u64,
+    /// Addresses of variables in shared memory, by function and name.
+    shared: HashMap<(&'m str, &'m str), u64>,
+    /// Functions that are being decoded, the innermost last.
+    callers: Vec<&'m str>,
+    /// The innermost function's first register, and where its variables are.
+    first_register: u32,
+    places: Vec<Place>,
+    /// The instruction that is being decoded.
+    pub(super) current: &'m Instruction,
+}
+
+impl<'m> Decoder<'m> {
+    /// Decodes an entry of a module; returns its parameters too.
+    pub(super) fn entry(
+        module: &'m Module,
+        addresses: &'m [u64],
+        entry: &'m Function,
+    ) -> Result<(Self, Vec<Parameter>), Refusal> {
+        let Some(current) = entry.instructions.first() else {
+            return Err(Refusal::new(entry.at, format!("`{}` has no instructions.", entry.name)));
+        };
+        let mut decoder = Self {
+            module,
+            addresses,
+            steps: Vec::new(),
+            rows: Vec::new(),
+            fixed: HashMap::new(),
+            frame_bytes: 0,
+            shared_bytes: 0,
+            dynamic_align: 1,
+            shared: HashMap::new(),
+            callers: Vec::new(),
+            first_register: 0,
+            places: Vec::new(),
+            current,
+        };
+        let mut parameters: Vec<Parameter> = Vec::new();
+        for variable in entry.parameters.iter().map(|index| &entry.variables[*index as usize]) {
+            let end = parameters.last().map_or(0, |last| last.offset + last.bytes);
+            parameters.push(Parameter { offset: align(end, variable.align), bytes: variable.bytes });
+        }
+        let places: Vec<Place> = parameters.iter().map(|p| Place::Parameter(p.offset)).collect();
+        decoder.function(entry, &places)?;
+        decoder.steps.push(Step {
+            guard: NONE,
+            guard_negated: false,
+            action: Action::Exit,
+            opcode: "".into(),
+            meet: NONE,
+            line: 0,
+            place: None,
+        });
+        decoder.shared_bytes = align(decoder.shared_bytes, decoder.dynamic_align);
+        Ok((decoder, parameters))
+    }
+
+    /// Appends a function; `given` are the places of its results and parameters.
+    fn function(&mut self, function: &'m Function, given: &[Place]) -> Result<(), Refusal> {
+        if self.callers.contains(&&*function.name) {
+            let message = format!("`{}` calls itself: recursion is not supported.", function.name);
+            return Err(Refusal::new(function.at, message));
+        }
+        self.callers.push(&function.name);
+        let outer_register = std::mem::replace(&mut self.first_register, count(self.rows.len()));
+        self.rows.extend(function.registers.iter().map(|ty| RowKind::Register(ty.bytes())));
+        let places = self.place_variables(function, given);
+        let outer_places = std::mem::replace(&mut self.places, places);
+        let (mut starts, mut own) = (Vec::with_capacity(function.instructions.len() + 1), Vec::new());
+        for instruction in &function.instructions {
+            starts.push(count(self.steps.len()));
+            if self.steps.len().max(self.rows.len()) > MOST || self.frame_bytes > MOST_FRAME {
+                let message = format!(
+                    "More than {MOST} instructions or registers, or {MOST_FRAME} bytes of arrays, are not supported."
+                );
+                return Err(Refusal::new(function.at, message));
+            }
+            self.current = instruction;
+            let decoded = match self.callee() {
+                Ok(Some((callee, places))) => self.function(callee, &places),
+                Ok(None) => {
+                    own.push(self.steps.len());
+                    self.step(count(function.instructions.len()))
+                }
+                Err(refusal) => Err(refusal),
+            };
+            decoded.map_err(|refusal| {
+                let place = refusal.place.or_else(|| instruction.place.as_deref().cloned());
+                Refusal { place, ..refusal }
+            })?;
+        }
+        starts.push(count(self.steps.len()));
+        // Labels count the function's instructions until here.
+        for step in own {
+            match &mut self.steps[step].action {
+                Action::Branch(target) => *target = starts[*target as usize],
+                Action::BranchTable { targets, .. } => targets.iter_mut().for_each(|t| *t = starts[*t as usize]),
+                _ => {}
+            }
+        }
+        self.callers.pop();
+        (self.first_register, self.places) = (outer_register, outer_places);
+        Ok(())
+    }
+
+    /// Decodes the instruction; `end` is the label at the function's end.
+    fn step(&mut self, end: u32) -> Result<(), Refusal> {
+        let instruction = self.current;
+        let (guard, guard_negated) = match instruction.guard {
+            Some((register, is_negated)) => (self.register(register), is_negated),
+            None => (NONE, false),
+        };
+        let is_return = self.callers.len() > 1 && instruction.opcode.split('.').next() == Some("ret");
+        let action = if is_return { Action::Branch(end) } else { self.action()? };
+        let (line, place, opcode) = (instruction.at.0, instruction.place.clone(), instruction.opcode.as_str().into());
+        self.steps.push(Step { guard, guard_negated, action, opcode, meet: NONE, line, place });
+        Ok(())
+    }
+
+    /// Gives a function's variables their places.
+    fn place_variables(&mut self, function: &'m Function, given: &[Place]) -> Vec<Place> {
+        let order: Vec<u32> = function.results.iter().chain(&function.parameters).copied().collect();
+        let mut places = Vec::new();
+        for (index, variable) in function.variables.iter().enumerate() {
+            let place = order.iter().position(|at| *at as usize == index).and_then(|at| given.get(at));
+            places.push(match (place, variable.space) {
+                (Some(place), _) => *place,
+                (None, Space::Shared) => self.shared_place(&function.name, variable),
+                (None, _) => {
+                    let start = align(self.frame_bytes, variable.align.max(8));
+                    self.frame_bytes = start + variable.bytes;
+                    Place::Frame(start)
+                }
+            });
+        }
+        places
+    }
+
+    /// The place of a variable in shared memory, which all uses share.
+    fn shared_place(&mut self, function: &'m str, variable: &'m Variable) -> Place {
+        if variable.bytes == 0 {
+            self.dynamic_align = self.dynamic_align.max(variable.align);
+            return Place::DynamicShared;
+        }
+        let start = *self.shared.entry((function, &variable.name)).or_insert_with(|| {
+            let start = align(self.shared_bytes, variable.align);
+            self.shared_bytes = start + variable.bytes;
+            start
+        });
+        Place::Shared(start)
+    }
+
+    /// Where a variable is.
+    pub(super) fn place(&mut self, id: VariableId) -> Place {
+        match id {
+            VariableId::Function(index) => self.places[index as usize],
+            VariableId::Module(index) => {
+                let variable = &self.module.variables[index as usize];
+                match variable.space {
+                    Space::Shared => self.shared_place("", variable),
+                    space => Place::Memory(space, self.addresses[index as usize]),
+                }
+            }
+        }
+    }
+
+    /// The row of something that never changes.
+    pub(super) fn fixed_row(&mut self, kind: RowKind) -> Row {
+        let rows = &mut self.rows;
+        *self.fixed.entry(kind).or_insert_with(|| {
+            rows.push(kind);
+            count(rows.len() - 1)
+        })
+    }
+
+    /// The row of a register of the innermost function.
+    pub(super) fn register(&self, register: crate::ptx::Register) -> Row {
+        self.first_register + register.0
+    }
+
+    /// The device function that the instruction calls, with the places of results and parameters; none if it is no call, or a call of the runtime.
+    fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
+        let call = self.current;
+        if call.opcode.split('.').next() != Some("call") {
+            return Ok(None);
+        }
+        let refuse = |message: String| Err(Refusal::new(call.at, message));
+        let name = call.operands.iter().find_map(|operand| match operand {
+            Operand::Function(name) => Some(name),
+            _ => None,
+        });
+        let Some(name) = name else { return refuse("A call through a pointer is not supported.".into()) };
+        let Some(function) = self.module.functions.iter().find(|f| f.name == *name) else {
+            return refuse(format!("`{name}` is not known."));
+        };
+        if !function.has_body {
+            return Ok(None);
+        }
+        if call.guard.is_some() {
+            return refuse("A call that depends on a predicate is not supported.".into());
+        }
+        let mut places = Vec::new();
+        for operand in &call.operands {
+            let Operand::List(list) = operand else { continue };
+            for value in list {
+                let Operand::Variable(id @ VariableId::Function(_), 0) = value else {
+                    return refuse("A call's parameters have to be variables.".into());
+                };
+                places.push(self.place(*id));
+            }
+        }
+        if places.len() != function.results.len() + function.parameters.len() {
+            return refuse(format!("`{name}` takes {} parameters.", function.parameters.len()));
+        }
+        Ok(Some((function, places)))
+    }
+}

@@ -1,0 +1,195 @@
+//! Hostile PTX: programs whose tokens were deleted, repeated, exchanged or replaced end with a result or a message, within stated memory and steps.
+//!
+//! Texts that once went wrong are kept in `corpus/` and tried first. `WARPBOOK_HOSTILE_SECONDS` sets the time, 20 s by default.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+use warpbook_emulator::{Argument, Gpu, Launch, Module};
+
+/// Instructions of warps that a mutated kernel may run.
+const STEPS: u64 = 20_000;
+/// The longest time of one attempt: a budget of steps bounds it, and this says that it does.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Programs that are mutated.
+const PROGRAMS: [&str; 4] = [
+    include_str!("programs/reduction.ptx"),
+    include_str!("programs/tiles.ptx"),
+    include_str!("programs/print.ptx"),
+    include_str!("programs/conversions.ptx"),
+];
+
+/// Steele, Lea and Flood's SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % limit.max(1) as u64).unwrap()
+    }
+}
+
+/// Words, numbers, single signs and spaces, which together are the text.
+fn tokens(text: &str) -> Vec<&str> {
+    let kind = |c: char| {
+        if c.is_alphanumeric() || "_.%$".contains(c) {
+            0
+        } else if c.is_whitespace() {
+            1
+        } else {
+            2
+        }
+    };
+    let mut all = Vec::new();
+    let mut start = 0;
+    let chars: Vec<(usize, char)> = text.char_indices().collect();
+    for pair in chars.windows(2) {
+        let ((_, a), (at, b)) = (pair[0], pair[1]);
+        if kind(a) != kind(b) || kind(a) == 2 {
+            all.push(&text[start..at]);
+            start = at;
+        }
+    }
+    all.push(&text[start..]);
+    all
+}
+
+/// The text with one to four tokens changed.
+fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
+    let mut all: Vec<String> = tokens(program).into_iter().map(str::to_owned).collect();
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(all.len());
+        match random.below(7) {
+            0 => {
+                all.remove(at);
+            }
+            1 => all.insert(at, all[at].clone()),
+            2 => {
+                let other = random.below(all.len());
+                all.swap(at, other);
+            }
+            3 => all[at] = others[random.below(others.len())].to_owned(),
+            4 => {
+                let numbers = [
+                    "0",
+                    "1",
+                    "-1",
+                    "31",
+                    "32",
+                    "255",
+                    "4294967295",
+                    "4294967296",
+                    "-2147483648",
+                    "9223372036854775807",
+                    "18446744073709551615",
+                    "0x7fffffffffffffff",
+                    "0f7F800000",
+                    "99999999999999999999",
+                ];
+                all[at] = numbers[random.below(numbers.len())].to_owned();
+            }
+            5 => {
+                // One letter of a word.
+                let letters = ['a', '0', '9', '.', '%', '{', '}', '[', ';', '"', '\\', '\u{0}', 'é'];
+                let mut word: Vec<char> = all[at].chars().collect();
+                let place = random.below(word.len());
+                word[place] = letters[random.below(letters.len())];
+                all[at] = word.into_iter().collect();
+            }
+            _ => {
+                let end = (at + random.below(40)).min(all.len());
+                all.drain(at..end);
+            }
+        }
+        if all.is_empty() {
+            return String::new();
+        }
+    }
+    all.concat()
+}
+
+/// Parses, decodes and runs a text; what is wrong is told with a line.
+fn run(text: &str) -> &'static str {
+    let lines = u32::try_from(text.lines().count()).unwrap() + 1;
+    let told = |line: u32, message: &str| {
+        assert!(line <= lines, "line {line} of {lines}: {message}");
+        assert!(message.len() > 5 && message.len() < 2000, "{message}");
+    };
+    let module = match Module::parse(text) {
+        Ok(module) => module,
+        Err(refusal) => {
+            told(refusal.line, &refusal.to_string());
+            return "refused by the parser";
+        }
+    };
+    let mut gpu = Gpu::new();
+    let Ok(loaded) = gpu.load(&module) else { return "too large" };
+    let kernel = match loaded.kernel("kernel") {
+        Ok(kernel) => kernel,
+        Err(refusal) => {
+            told(refusal.line, &refusal.to_string());
+            return "refused when decoded";
+        }
+    };
+    let buffers = [(); 3].map(|()| gpu.allocate(4096).unwrap());
+    buffers.iter().for_each(|buffer| gpu.write(*buffer, &[1; 4096]).unwrap());
+    let arguments: Vec<Argument> =
+        buffers.iter().map(|buffer| Argument::U64(*buffer)).chain([Argument::U32(64)]).collect();
+    let launch = Launch { budget: STEPS, ..Launch::new(2, 64) };
+    match gpu.launch(&kernel, &launch, &arguments) {
+        Ok(report) => {
+            assert!(report.steps <= STEPS);
+            "ran"
+        }
+        Err(fault) => {
+            told(fault.ptx_line, &fault.to_string());
+            "stopped"
+        }
+    }
+}
+
+#[test]
+fn programs_run_unchanged() {
+    for program in PROGRAMS {
+        assert_eq!(run(program), "ran");
+    }
+}
+
+#[test]
+fn what_went_wrong_once_is_refused_or_runs() {
+    let folder = warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("tests/hostile/corpus");
+    let mut tried = 0;
+    for entry in std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+        let text = String::from_utf8_lossy(&std::fs::read(entry.unwrap().path()).unwrap()).into_owned();
+        run(&text);
+        tried += 1;
+    }
+    assert!(tried > 0, "{}", folder.display());
+}
+
+#[test]
+fn mutated_programs_end_with_a_result_or_a_message() {
+    let seconds = std::env::var("WARPBOOK_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let (begun, mut random, mut outcomes) = (Instant::now(), Random(seconds), std::collections::BTreeMap::new());
+    let others: Vec<&str> = PROGRAMS.iter().flat_map(|program| tokens(program)).collect();
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        let text = mutated(PROGRAMS[random.below(PROGRAMS.len())], &others, &mut random);
+        let started = Instant::now();
+        let outcome = std::panic::catch_unwind(|| run(&text));
+        if outcome.is_err() || started.elapsed() > LONGEST {
+            let path = std::env::temp_dir().join("warpbook-hostile.ptx");
+            std::fs::write(&path, &text).unwrap();
+            panic!("{} after {:?}: put it into tests/hostile/corpus", path.display(), started.elapsed());
+        }
+        *outcomes.entry(outcome.unwrap()).or_insert(0u64) += 1;
+    }
+    println!("{outcomes:?}");
+    // Mutations reach every stage.
+    for stage in ["refused by the parser", "refused when decoded", "ran", "stopped"] {
+        assert!(outcomes.get(stage).is_some_and(|count| *count > 20), "{stage}: {outcomes:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Approximations: the emulator's are the nearest numbers to the true values, and a GPU's are within the bounds of the PTX ISA.
+
+use crate::forms::{self, Form, Kind};
+use crate::generate::{HEAD, Random};
+use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
+use warpbook_device::cudarc::nvrtc::Ptx;
+use warpbook_device::testing;
+use warpbook_emulator::{Argument, Gpu, Launch, Module};
+
+/// Numbers that a form is tried with.
+const COUNT: usize = 1 << 16;
+
+/// Function, interval of its operands, largest error, and the least magnitude that it is relative to.
+struct Bound {
+    name: &'static str,
+    operands: (f64, f64),
+    error: f64,
+    least: f64,
+}
+
+/// Bounds of the PTX ISA 9.0 by function, rounded up to a power of two.
+const BOUNDS: [Bound; 10] = [
+    Bound { name: "ex2", operands: (-100.0, 100.0), error: 2.4e-7, least: 0.0 },
+    Bound { name: "lg2", operands: (1e-30, 1e30), error: 2.4e-7, least: 1.0 },
+    Bound { name: "rcp", operands: (-1e30, 1e30), error: 1.2e-7, least: 0.0 },
+    Bound { name: "sqrt", operands: (0.0, 1e30), error: 1.2e-7, least: 0.0 },
+    Bound { name: "rsqrt", operands: (1e-30, 1e30), error: 2.4e-7, least: 0.0 },
+    Bound { name: "sin", operands: (-3.14, 3.14), error: 9.6e-7, least: 1.0 },
+    Bound { name: "cos", operands: (-3.14, 3.14), error: 9.6e-7, least: 1.0 },
+    Bound { name: "tanh", operands: (-10.0, 10.0), error: 9.8e-4, least: 0.0 },
+    Bound { name: "div", operands: (-1e15, 1e15), error: 2.4e-7, least: 0.0 },
+    // The upper half of the bits.
+    Bound { name: "f64", operands: (1e-30, 1e30), error: 2e-6, least: 0.0 },
+];
+
+impl Bound {
+    fn of_form(form: &Form) -> &'static Self {
+        let name = if form.into == Kind::Double { "f64" } else { form.opcode.split('.').next().unwrap() };
+        BOUNDS.iter().find(|bound| bound.name == name).unwrap_or_else(|| panic!("{} has no bound", form.opcode))
+    }
+
+    /// A number of the interval; one that has several magnitudes is spread over them.
+    fn draw(&self, random: &mut Random) -> f64 {
+        let share = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let (low, high) = self.operands;
+        if high < 1e6 {
+            return low + (high - low) * share;
+        }
+        let magnitude = 10f64.powf(high.log10() * (2.0 * share - 1.0));
+        if low < 0.0 && random.next() & 1 == 0 { -magnitude } else { magnitude }
+    }
+}
+
+/// A kernel that computes a form for each thread: operands and results take 8 bytes each.
+fn kernel(form: &Form) -> String {
+    let (ty, letter) = if form.into == Kind::Double { ("b64", 'd') } else { ("b32", 'w') };
+    let operands: Vec<String> = (0..form.from.len()).map(|i| format!("%{letter}{i}")).collect();
+    format!(
+        "{HEAD}.entry k(.param .u64 in, .param .u64 out) {{\n.reg .b32 %w<4>;\n.reg .b32 %t<4>;\n.reg .b64 %d<4>;\n.reg .b64 %a<3>;\n\
+         mov.u32 %t0, %tid.x;\nmov.u32 %t1, %ctaid.x;\nmov.u32 %t3, %ntid.x;\nmad.lo.u32 %t2, %t1, %t3, %t0;\nld.param.u64 %a0, [in];\n\
+         mad.wide.u32 %a0, %t2, 16, %a0;\nld.param.u64 %a1, [out];\nmad.wide.u32 %a1, %t2, 8, %a1;\n\
+         ld.global.{ty} %{letter}0, [%a0];\nld.global.{ty} %{letter}1, [%a0+8];\n{} %{letter}2, {};\nst.global.{ty} [%a1], %{letter}2;\nret;\n}}\n",
+        form.opcode,
+        operands.join(", ")
+    )
+}
+
+fn bits(form: &Form, value: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation)]
+    if form.into == Kind::Double { value.to_bits() } else { (value as f32).to_bits().into() }
+}
+
+fn value(form: &Form, bits: u64) -> f64 {
+    if form.into == Kind::Double {
+        f64::from_bits(bits)
+    } else {
+        f32::from_bits(u32::try_from(bits & 0xffff_ffff).unwrap()).into()
+    }
+}
+
+#[test]
+fn approximations_are_near_a_gpu_s() {
+    let Some(_device) = testing::gpu("approximations_are_near_a_gpu_s") else { return };
+    let context = CudaContext::new(0).unwrap();
+    let stream = context.default_stream();
+    let mut failures = Vec::new();
+    for form in forms::all().into_iter().filter(Form::is_approximate) {
+        let (bound, text, mut random) = (Bound::of_form(&form), kernel(&form), Random(7));
+        let operands: Vec<u64> = (0..2 * COUNT).map(|_| bits(&form, bound.draw(&mut random))).collect();
+        let function = context.load_module(Ptx::from_src(&text)).unwrap().load_function("k").unwrap();
+        let input = stream.clone_htod(&operands).unwrap();
+        let mut output = stream.alloc_zeros::<u64>(COUNT).unwrap();
+        let blocks = u32::try_from(COUNT / 256).unwrap();
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&input).arg(&mut output);
+        // SAFETY: the kernel reads 16 bytes and writes 8 bytes for each of these threads.
+        #[allow(unsafe_code)]
+        unsafe {
+            launch.launch(LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 })
+        }
+        .unwrap();
+        let theirs = stream.clone_dtoh(&output).unwrap();
+        let ours = emulated(&text, &operands, blocks);
+        let mut worst = (0.0, 0);
+        for i in 0..COUNT {
+            let (a, b) = (value(&form, ours[i]), value(&form, theirs[i]));
+            // What is as large as denormals may become zero under `.ftz`.
+            let is_tiny = a.abs().max(b.abs()) < 2f64.powi(-125);
+            let error =
+                if a.to_bits() == b.to_bits() || is_tiny { 0.0 } else { (a - b).abs() / b.abs().max(bound.least) };
+            if !(error <= worst.0) {
+                worst = (error, i);
+            }
+        }
+        println!("{:24} {:.2e} (at most {:.1e})", form.opcode, worst.0, bound.error);
+        if !(worst.0 <= bound.error) {
+            let i = worst.1;
+            let [x, y] = [0, 1].map(|j| value(&form, operands[2 * i + j]));
+            failures.push(format!(
+                "{} of {x:e}, {y:e}: {:e}, on the GPU {:e}",
+                form.opcode,
+                value(&form, ours[i]),
+                value(&form, theirs[i])
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn emulated(text: &str, operands: &[u64], blocks: u32) -> Vec<u64> {
+    let mut gpu = Gpu::new();
+    let kernel = gpu.load(&Module::parse(text).unwrap()).unwrap().kernel("k").unwrap();
+    let bytes: Vec<u8> = operands.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let input = gpu.allocate(bytes.len() as u64).unwrap();
+    gpu.write(input, &bytes).unwrap();
+    let mut results = vec![0; 8 * COUNT];
+    let output = gpu.allocate(results.len() as u64).unwrap();
+    gpu.write(output, &results).unwrap();
+    gpu.launch(&kernel, &Launch::new(blocks, 256), &[input, output].map(Argument::U64)).unwrap();
+    gpu.read(output, &mut results).unwrap();
+    results.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+/// Every approximate form has a bound and runs.
+#[test]
+fn approximations_have_bounds() {
+    let forms: Vec<Form> = forms::all().into_iter().filter(Form::is_approximate).collect();
+    assert!(forms.len() > 15, "{}", forms.len());
+    for form in forms {
+        let bound = Bound::of_form(&form);
+        let operands: Vec<u64> = (0..2 * COUNT).map(|i| bits(&form, bound.draw(&mut Random(i as u64)))).collect();
+        let results = emulated(&kernel(&form), &operands, 1);
+        assert!(results[..256].iter().all(|bits| !value(&form, *bits).is_nan()), "{}", form.opcode);
+    }
+}

@@ -1,0 +1,517 @@
+//! Random kernels: straight arithmetic, divergent branches, loops, shuffles and votes, shared and local memory, and atomics whose order does not matter.
+
+use super::forms::{Form, Kind};
+use std::fmt::Write;
+
+/// Blocks of a launch.
+pub const BLOCKS: u32 = 2;
+/// Threads of a block.
+pub const THREADS: u32 = 64;
+/// Registers of each kind that a kernel computes with.
+const REGISTERS: usize = 10;
+/// Bytes of a thread's inputs: its words and doublewords; halves and predicates are made of the words.
+pub const IN_BYTES: usize = REGISTERS * (4 + 8);
+/// Bytes of a thread's results: doublewords, words, halves, and predicates as bits of a word.
+pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 8;
+/// Bytes that all threads add to.
+pub const SUM_BYTES: usize = 256;
+
+/// Steele, Lea and Flood's SplitMix64.
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+/// Words in which arithmetic has its edges: NaN, infinities, denormals, -0, the largest and smallest integers, shifts of 32 and more, pairs of such halves.
+const WORDS: [u32; 30] = [
+    0,
+    1,
+    2,
+    31,
+    32,
+    33,
+    63,
+    64,
+    65,
+    255,
+    0x8000_0000,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0xffff_fffe,
+    0x7fc0_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x0000_0003,
+    0x807f_ffff,
+    0x0080_0000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x7f7f_ffff,
+    0x4b00_0000,
+    0x4f00_0000,
+    0x7e00_fc00,
+    0x0001_8001,
+    0x3c00_bc00,
+    0x7bff_8000,
+    0x3fc0_7f80,
+];
+
+const DOUBLES: [u64; 18] = [
+    0,
+    1,
+    63,
+    64,
+    1 << 63,
+    i64::MAX.cast_unsigned(),
+    u64::MAX,
+    0x7ff8_0000_0000_0000,
+    0x7ff0_0000_0000_0000,
+    0xfff0_0000_0000_0000,
+    0x8000_0000_0000_0001,
+    0x3ff0_0000_0000_0000,
+    0xbff0_0000_0000_0000,
+    0x7fef_ffff_ffff_ffff,
+    0x0010_0000_0000_0000,
+    0x43e0_0000_0000_0000,
+    0x41df_ffff_ffc0_0000,
+    0xffff_ffff,
+];
+
+/// The inputs of all threads, half of them from the edges.
+pub fn inputs(seed: u64) -> Vec<u8> {
+    let mut random = Random(seed ^ 0x5eed);
+    let mut bytes = Vec::new();
+    for _ in 0..BLOCKS * THREADS {
+        for _ in 0..REGISTERS {
+            let any = random.next();
+            let word = if any & 1 == 0 { random.pick(&WORDS) } else { u32::try_from(any >> 32).unwrap() };
+            bytes.extend(word.to_le_bytes());
+        }
+        for _ in 0..REGISTERS {
+            let any = random.next();
+            bytes.extend(if any & 1 == 0 { random.pick(&DOUBLES) } else { any }.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// A kernel's text, and the forms in it.
+pub struct Generated {
+    pub text: String,
+    pub forms: Vec<String>,
+}
+
+/// A module's first lines.
+pub const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
+
+/// A module with one instruction, by which a form is tried.
+pub fn one_instruction(form: &Form) -> String {
+    let mut writer = Writer::new(0, &[]);
+    writer.instruction(form);
+    let body = std::mem::take(&mut writer.body);
+    format!("{HEAD}.entry k() {{\n{}{body}ret;\n}}\n", registers())
+}
+
+/// The kernel of a seed.
+pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
+    let mut writer = Writer::new(seed, forms);
+    for _ in 0..24 {
+        writer.statement();
+    }
+    finished(name, writer)
+}
+
+/// A kernel of one form only, whose operands are inputs.
+pub fn kernel_of_form(name: &str, form: &Form) -> Generated {
+    let mut writer = Writer::new(1, &[]);
+    for _ in 0..8 {
+        writer.instruction(form);
+    }
+    finished(name, writer)
+}
+
+fn finished(name: &str, writer: Writer) -> Generated {
+    let text = format!(
+        ".entry {name}(.param .u64 {name}_in, .param .u64 {name}_out, .param .u64 {name}_sum) {{\n{}.shared .align 8 .b8 {name}_shared[{}];\n\
+         .local .align 8 .b8 {name}_local[64];\n{}{}{}}}\n",
+        registers(),
+        THREADS * 8,
+        prologue(name),
+        writer.body.replace("NAME", name),
+        epilogue(),
+    );
+    Generated { text, forms: writer.used }
+}
+
+fn registers() -> String {
+    format!(
+        ".reg .pred %p<{REGISTERS}>;\n.reg .b16 %h<{REGISTERS}>;\n.reg .b32 %w<{REGISTERS}>;\n.reg .b64 %d<{REGISTERS}>;\n\
+         .reg .pred %q<4>;\n.reg .b16 %s<4>;\n.reg .b32 %t<8>;\n.reg .b32 %n<4>;\n.reg .b64 %a<8>;\n"
+    )
+}
+
+/// Reads a thread's inputs. `%a0` to `%a4` are addresses: results, sums, the thread's place in shared memory and in local memory, a neighbour's in shared memory.
+fn prologue(name: &str) -> String {
+    let mut text = format!(
+        "mov.u32 %t0, %tid.x;\nmov.u32 %t1, %ctaid.x;\nmad.lo.u32 %t2, %t1, {THREADS}, %t0;\n\
+         ld.param.u64 %a5, [{name}_in];\nmad.wide.u32 %a5, %t2, {IN_BYTES}, %a5;\n\
+         ld.param.u64 %a0, [{name}_out];\nmad.wide.u32 %a0, %t2, {OUT_BYTES}, %a0;\n\
+         ld.param.u64 %a1, [{name}_sum];\n\
+         mov.u64 %a2, {name}_shared;\nmad.wide.u32 %a4, %t0, 8, %a2;\nadd.u32 %t3, %t0, 7;\nand.b32 %t3, %t3, {};\nmad.wide.u32 %a6, %t3, 8, %a2;\n\
+         mov.u64 %a2, %a4;\nmov.u64 %a4, %a6;\nmov.u64 %a3, {name}_local;\n",
+        THREADS - 1
+    );
+    for i in 0..REGISTERS {
+        let _ = writeln!(
+            text,
+            "ld.global.b32 %w{i}, [%a5+{}];\nld.global.b64 %d{i}, [%a5+{}];",
+            4 * i,
+            4 * REGISTERS + 8 * i
+        );
+    }
+    for i in 0..REGISTERS {
+        let _ = writeln!(
+            text,
+            "mov.b32 {{%h{i}, %s0}}, %w{i};\nand.b32 %t3, %w{i}, {};\nsetp.ne.u32 %p{i}, %t3, 0;",
+            1u32 << (i + 3)
+        );
+    }
+    text
+}
+
+/// Writes a thread's registers.
+fn epilogue() -> String {
+    let mut text = "mov.u32 %t3, 0;\n".to_owned();
+    for i in 0..REGISTERS {
+        let _ = writeln!(
+            text,
+            "st.global.b64 [%a0+{}], %d{i};\nst.global.b32 [%a0+{}], %w{i};\ncvt.u32.u16 %t4, %h{i};\nst.global.b32 [%a0+{}], %t4;\n\
+             selp.b32 %t4, {}, 0, %p{i};\nor.b32 %t3, %t3, %t4;",
+            8 * i,
+            8 * REGISTERS + 4 * i,
+            12 * REGISTERS + 4 * i,
+            1 << i,
+        );
+    }
+    let _ = writeln!(text, "st.global.b32 [%a0+{}], %t3;\nret;", 16 * REGISTERS);
+    text
+}
+
+struct Writer<'a> {
+    random: Random,
+    forms: &'a [Form],
+    body: String,
+    used: Vec<String>,
+    labels: usize,
+}
+
+impl<'a> Writer<'a> {
+    fn new(seed: u64, forms: &'a [Form]) -> Self {
+        Self { random: Random(seed), forms, body: String::new(), used: Vec::new(), labels: 0 }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.body += text;
+        self.body += "\n";
+    }
+
+    /// Writes an instruction of a family that [`super::forms`] does not list, and notes its form.
+    fn family(&mut self, form: &str, operands: &str) {
+        self.used.push(form.to_owned());
+        self.line(&format!("{form} {operands};"));
+    }
+
+    fn register(&mut self, kind: Kind) -> String {
+        let letter = match kind {
+            Kind::Predicate => 'p',
+            Kind::Half => 'h',
+            Kind::Word => 'w',
+            Kind::Double => 'd',
+        };
+        format!("%{letter}{}", self.random.below(REGISTERS))
+    }
+
+    fn label(&mut self) -> String {
+        self.labels += 1;
+        format!("NAME_L{}", self.labels)
+    }
+
+    /// Something that all threads of the block do together.
+    fn statement(&mut self) {
+        match self.random.below(16) {
+            0 => self.branch(),
+            1 => self.repeat(),
+            2 => self.shuffle(),
+            3 => self.vote(),
+            4 => self.shared(),
+            5 => self.local(),
+            6 => self.atomic(),
+            7 => self.barrier(),
+            8 => self.packed(),
+            _ => self.arithmetic(),
+        }
+    }
+
+    fn arithmetic(&mut self) {
+        let form = &self.forms[self.random.below(self.forms.len())];
+        self.instruction(form);
+    }
+
+    /// Writes an instruction. A result that is NaN becomes one NaN, as its payload may be any.
+    pub fn instruction(&mut self, form: &Form) {
+        self.used.push(form.opcode.clone());
+        let mut operands: Vec<String> = form.from.iter().map(|kind| self.register(*kind)).collect();
+        // PTX leaves a division by zero open.
+        if form.opcode.starts_with("div.") && !form.is_float() || form.opcode.starts_with("rem.") {
+            let (suffix, temporary) = match form.into {
+                Kind::Half => ("b16", "%s3"),
+                Kind::Word => ("b32", "%t7"),
+                _ => ("b64", "%a7"),
+            };
+            self.line(&format!("or.{suffix} {temporary}, {}, 1;", operands[1]));
+            operands[1] = temporary.to_owned();
+        }
+        // PTX leaves positions and lengths above 255 open.
+        if form.opcode.starts_with("bfe.") || form.opcode.starts_with("bfi.") {
+            let last = operands.len() - 2;
+            for (operand, temporary) in operands[last..].iter_mut().zip(["%t5", "%t7"]) {
+                self.body += &format!("and.b32 {temporary}, {operand}, 255;\n");
+                temporary.clone_into(operand);
+            }
+        }
+        if form.has_table {
+            operands.push(self.random.below(256).to_string());
+        }
+        let mut into = self.register(form.into);
+        if form.results == 2 && self.random.below(2) == 0 {
+            let other = (0..REGISTERS).map(|i| format!("%p{i}")).find(|other| *other != into);
+            into = format!("{into}|{}", other.unwrap_or_default());
+        }
+        self.line(&format!("{} {into}, {};", form.opcode, operands.join(", ")));
+        if let Some(ty) = form.float_type() {
+            self.one_nan(ty, &into);
+        }
+    }
+
+    /// Replaces any NaN by one.
+    fn one_nan(&mut self, ty: &str, register: &str) {
+        let half = |writer: &mut Self, infinity: u32, nan: u32, register: &str| {
+            writer.line(&format!("and.b16 %s1, {register}, 32767;\nsetp.gt.u16 %q0, %s1, {infinity};\nselp.b16 {register}, {nan}, {register}, %q0;"));
+        };
+        match ty {
+            "f32" => self
+                .line(&format!("and.b32 %t6, {register}, 0x7fffffff;\nsetp.gt.u32 %q0, %t6, 0x7f800000;\nselp.b32 {register}, 0x7fffffff, {register}, %q0;")),
+            "f64" => self.line(&format!(
+                "and.b64 %a7, {register}, 0x7fffffffffffffff;\nsetp.gt.u64 %q0, %a7, 0x7ff0000000000000;\n\
+                 selp.b64 {register}, 0x7fffffffffffffff, {register}, %q0;"
+            )),
+            "f16" => half(self, 0x7c00, 0x7fff, register),
+            "bf16" => half(self, 0x7f80, 0x7fff, register),
+            _ => {
+                let infinity = if ty == "f16x2" { 0x7c00 } else { 0x7f80 };
+                self.line(&format!("mov.b32 {{%s2, %s3}}, {register};"));
+                half(self, infinity, 0x7fff, "%s2");
+                half(self, infinity, 0x7fff, "%s3");
+                self.line(&format!("mov.b32 {register}, {{%s2, %s3}};"));
+            }
+        }
+    }
+
+    /// Lanes go two ways and meet again; or several by a table.
+    fn branch(&mut self) {
+        if self.random.below(4) == 0 {
+            return self.table();
+        }
+        let (other, end) = (self.label(), self.label());
+        let (predicate, not) = (self.register(Kind::Predicate), self.random.pick(&["", "!"]));
+        self.used.push("bra".to_owned());
+        // The branch's predicate may change behind it.
+        self.line(&format!("@{not}{predicate} bra {other};"));
+        (0..1 + self.random.below(4)).for_each(|_| self.arithmetic());
+        self.line(&format!("bra {end};\n{other}:"));
+        (0..self.random.below(4)).for_each(|_| self.arithmetic());
+        if self.random.below(3) == 0 {
+            self.branch();
+        }
+        self.line(&format!("{end}:"));
+    }
+
+    fn table(&mut self) {
+        let labels = [(); 3].map(|()| self.label());
+        let (end, list) = (self.label(), self.label());
+        let index = self.register(Kind::Word);
+        self.line(&format!("rem.u32 %t5, {index}, 3;\n{list}: .branchtargets {};", labels.join(", ")));
+        self.family("brx.idx", &format!("%t5, {list}"));
+        for label in &labels {
+            self.line(&format!("{label}:"));
+            (0..1 + self.random.below(3)).for_each(|_| self.arithmetic());
+            self.line(&format!("bra {end};"));
+        }
+        self.line(&format!("{end}:"));
+    }
+
+    /// A loop whose rounds differ by lane.
+    fn repeat(&mut self) {
+        let (begin, counter) = (self.label(), self.register(Kind::Word));
+        self.line(&format!("and.b32 %n0, {counter}, 3;\n{begin}:"));
+        (0..1 + self.random.below(4)).for_each(|_| self.arithmetic());
+        self.line(&format!("setp.ne.u32 %q1, %n0, 0;\nsub.u32 %n0, %n0, 1;\n@%q1 bra {begin};"));
+    }
+
+    fn shuffle(&mut self) {
+        let (mode, into, from) =
+            (self.random.pick(&["up", "down", "bfly", "idx"]), self.register(Kind::Word), self.register(Kind::Word));
+        let (predicate, clamp) = (self.register(Kind::Predicate), if mode == "up" { 0 } else { 31 });
+        let width = self.random.pick(&[0, 16, 24, 28]);
+        let lane =
+            if self.random.below(2) == 0 { self.random.below(32).to_string() } else { self.register(Kind::Word) };
+        self.family(
+            &format!("shfl.sync.{mode}.b32"),
+            &format!("{into}|{predicate}, {from}, {lane}, {}, 0xffffffff", clamp | width << 8),
+        );
+    }
+
+    fn vote(&mut self) {
+        let (word, predicate, other) =
+            (self.register(Kind::Word), self.register(Kind::Predicate), self.register(Kind::Predicate));
+        let (from, double) = (self.register(Kind::Word), self.register(Kind::Double));
+        match self.random.below(6) {
+            0 => self.family("vote.sync.ballot.b32", &format!("{word}, {other}, 0xffffffff")),
+            1 => {
+                let mode = self.random.pick(&["all", "any", "uni"]);
+                self.family(&format!("vote.sync.{mode}.pred"), &format!("{predicate}, {other}, 0xffffffff"));
+            }
+            2 => self.family("match.any.sync.b32", &format!("{word}, {from}, 0xffffffff")),
+            3 => self.family("match.all.sync.b64", &format!("{word}|{predicate}, {double}, 0xffffffff")),
+            4 => {
+                let form = self.random.pick(&[
+                    "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32", "xor.b32",
+                ]);
+                self.family(&format!("redux.sync.{form}"), &format!("{word}, {from}, 0xffffffff"));
+            }
+            _ => self.family("match.any.sync.b64", &format!("{word}, {double}, 0xffffffff")),
+        }
+    }
+
+    /// Each thread writes its place, and reads a neighbour's after a barrier.
+    fn shared(&mut self) {
+        let ty = self
+            .random
+            .pick(&["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"]);
+        let kind = match ty {
+            "b8" | "u8" | "s8" | "b16" | "u16" | "s16" => Kind::Half,
+            "b64" | "u64" | "s64" | "f64" => Kind::Double,
+            _ => Kind::Word,
+        };
+        let stored = self.register(kind);
+        let (words, all) = ([self.register(Kind::Word), self.register(Kind::Word)], self.register(Kind::Double));
+        self.line(&format!("st.shared.b64 [%a2], {all};"));
+        if self.random.below(3) == 0 {
+            self.family("st.shared.v2.b32", &format!("[%a2], {{{}, {}}}", words[0], words[1]));
+        } else {
+            self.family(&format!("st.shared.{ty}"), &format!("[%a2], {stored}"));
+        }
+        self.meet();
+        self.family("bar.sync", "0");
+        if self.random.below(3) == 0 {
+            self.line("mov.b32 %t5, 0;");
+            self.family("ld.shared.v2.b32", "{%t5, %t4}, [%a4]");
+            self.line(&format!("add.u32 {}, %t5, %t4;", words[0]));
+        } else {
+            let into = self.register(kind);
+            self.family(&format!("ld.shared.{ty}"), &format!("{into}, [%a4]"));
+        }
+        self.meet();
+        self.line("bar.sync 0;");
+    }
+
+    fn local(&mut self) {
+        let (index, from, into) = (self.register(Kind::Word), self.register(Kind::Word), self.register(Kind::Word));
+        self.line(&format!("and.b32 %t5, {index}, 15;\nmad.wide.u32 %a5, %t5, 4, %a3;\nst.local.b32 [%a3], {index};"));
+        self.family("st.local.b32", &format!("[%a5], {from}"));
+        self.family("ld.local.b32", &format!("{into}, [%a3]"));
+    }
+
+    /// Atomics whose order does not matter on places that all share, and any on a thread's own.
+    fn atomic(&mut self) {
+        let common = [
+            "add.u32", "add.u64", "min.u32", "max.u32", "min.s32", "max.s32", "min.u64", "max.u64", "min.s64",
+            "max.s64", "and.b32", "or.b32", "xor.b32", "and.b64", "or.b64", "xor.b64",
+        ];
+        let own = [
+            "exch.b32", "exch.b64", "cas.b32", "cas.b64", "inc.u32", "dec.u32", "add.f32", "add.s32", "add.f64",
+            "min.s32", "max.u64",
+        ];
+        let kind = |form: &str| if form.ends_with("64") { Kind::Double } else { Kind::Word };
+        if self.random.below(2) == 0 {
+            let form = self.random.pick(&common);
+            let place = (0..common.len()).find(|i| common[*i] == form).unwrap_or(0) * 8;
+            let value = self.register(kind(form));
+            self.family(&format!("red.global.{form}"), &format!("[%a1+{place}], {value}"));
+            return;
+        }
+        let form = self.random.pick(&own);
+        let (kind, third) = (kind(form), form.starts_with("cas"));
+        let (into, first, second, value) =
+            (self.register(kind), self.register(kind), self.register(kind), self.register(Kind::Double));
+        let (space, address) = self.random.pick(&[("shared", "%a2"), ("global", "%a0")]);
+        self.line(&format!("st.{space}.b64 [{address}], {value};"));
+        let last = if third { format!(", {second}") } else { String::new() };
+        self.family(&format!("atom.{space}.{form}"), &format!("{into}, [{address}], {first}{last}"));
+        let ty = if form == "add.f32" { Some("f32") } else { (form == "add.f64").then_some("f64") };
+        if let Some(ty) = ty {
+            self.one_nan(ty, &into);
+            // The place in memory may be NaN, too.
+            self.line(&format!("st.{space}.b64 [{address}], 0;"));
+        }
+        self.meet();
+        self.line("bar.sync 0;");
+    }
+
+    /// Lanes of a warp meet: barriers of a block are for whole warps.
+    fn meet(&mut self) {
+        self.family("bar.warp.sync", "0xffffffff");
+    }
+
+    fn barrier(&mut self) {
+        let (word, predicate, other) =
+            (self.register(Kind::Word), self.register(Kind::Predicate), self.register(Kind::Predicate));
+        self.meet();
+        match self.random.below(3) {
+            0 => self.family("bar.red.popc.u32", &format!("{word}, 0, {other}")),
+            1 => self.family("bar.red.and.pred", &format!("{predicate}, 0, {other}")),
+            _ => self.family("bar.red.or.pred", &format!("{predicate}, 0, {other}")),
+        }
+    }
+
+    fn packed(&mut self) {
+        let halves = [(); 2].map(|()| self.register(Kind::Half));
+        let words = [self.register(Kind::Word), "%t5".to_owned()];
+        let (word, double) = (self.register(Kind::Word), self.register(Kind::Double));
+        self.line(&format!("mov.b32 %t5, {word};"));
+        match self.random.below(3) {
+            0 => self.family("mov.b32", &format!("{word}, {{{}, {}}}", halves[0], halves[1])),
+            1 => self.family("mov.b64", &format!("{double}, {{{}, {}}}", words[0], words[1])),
+            _ => {
+                self.family("mov.b64", &format!("{{%t4, %t5}}, {double}"));
+                self.line(&format!("xor.b32 {word}, %t4, %t5;"));
+            }
+        }
+    }
+}
