@@ -256,12 +256,12 @@ impl Experiment for Guide {
     }
 
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
-        // The size may be a stride or the like, and then the largest shows most.
+        // Where the size is a stride or the like, the smallest shows nothing and the largest takes long.
         let pair = self.pair?;
         let bytes = |size: &u64| (pair.work)(*size, true).bytes;
         let least = pair.quick.iter().map(bytes).min()?;
-        let size = pair.quick.iter().copied().filter(|size| bytes(size) == least).max()?;
-        Some(Box::new(self.clone().quick().sizes([size])))
+        let sizes: Vec<u64> = pair.quick.iter().copied().filter(|size| bytes(size) == least).collect();
+        Some(Box::new(self.clone().quick().sizes([sizes[sizes.len() / 2]])))
     }
 
     fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
