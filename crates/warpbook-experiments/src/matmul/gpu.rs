@@ -278,7 +278,11 @@ impl Candidate for OnGpu<'_> {
         let at = verdict.first_wrong.map_or_else(String::new, |(r, c)| format!(", the first in row {r}, column {c}"));
         let error = (!verdict.passed())
             .then(|| format!("{} of {} elements are wrong{at}", verdict.wrong, self.matrices.problem.short));
-        Ok(Checked { check: as_check(&verdict), error, log: None })
+        let mut check = as_check(&verdict);
+        if self.matrices.device.is_emulated() {
+            check.reference = check.reference.replace("on the GPU", "in the emulator");
+        }
+        Ok(Checked { check, error, log: None })
     }
 
     fn details(&self) -> Details {
