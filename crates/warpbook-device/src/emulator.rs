@@ -1,12 +1,13 @@
 //! An emulated GPU in the place of a driver: its memory, and kernels that have ended when their launch returns.
 
-use crate::{Error, LaunchOptions, Result};
-use std::collections::HashMap;
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module};
+use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module, Note, Report, Verdict};
 use warpbook_kernels::Launch as Shape;
-use warpbook_record::{DeviceInfo, DeviceKind};
+use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts};
 
 /// The virtual architecture that kernels are compiled for.
 pub(crate) const VIRTUAL: &str = "compute_80";
@@ -17,6 +18,10 @@ const BUDGET: u64 = 1 << 25;
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     gpu: Mutex<Gpu>,
+    /// Kernels that have run in all orders.
+    tried: Mutex<HashSet<u64>>,
+    /// What checked launches have found so far, between `begin_checks` and `end_checks`.
+    found: Mutex<Option<Found>>,
     /// Modules by their PTX: kernels with the same code share its variables.
     modules: Mutex<HashMap<String, Loaded>>,
 }
@@ -41,9 +46,33 @@ pub(crate) fn info() -> DeviceInfo {
     }
 }
 
+/// A kernel of the emulator.
+pub(crate) struct EmulatedKernel {
+    kernel: Kernel,
+    /// A hash of its code.
+    code: u64,
+}
+
 impl Emulator {
     fn gpu(&self) -> MutexGuard<'_, Gpu> {
         self.gpu.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<Found>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks launches from now on.
+    pub(crate) fn begin_checks(&self) {
+        *self.found() = Some(Found::default());
+    }
+
+    /// Ends the checks, and returns what they found and counted.
+    pub(crate) fn end_checks(&self) -> Emulated {
+        let Found { notes, lines } = self.found().take().unwrap_or_default();
+        let orders = ORDERS.map(str::to_owned).to_vec();
+        let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
+        Emulated { orders, notes, lines, finding: None }
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -63,7 +92,7 @@ impl Emulator {
     }
 
     /// Loads PTX and decodes one of its entries; an error names `path`.
-    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str) -> Result<Kernel> {
+    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str) -> Result<EmulatedKernel> {
         let refused =
             |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,29 +101,86 @@ impl Emulator {
             let loaded = self.gpu().load(&module).map_err(|why| failed(&format!("Loading {path}"), &why))?;
             modules.insert(ptx.to_owned(), loaded);
         }
-        modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))
+        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?;
+        let mut code = DefaultHasher::new();
+        (ptx, entry).hash(&mut code);
+        Ok(EmulatedKernel { kernel, code: code.finish() })
     }
 
     /// Runs a kernel to its end, and prints what it prints.
     pub(crate) fn launch(
         &self,
-        kernel: &Kernel,
+        EmulatedKernel { kernel, code }: &EmulatedKernel,
         shape: Shape,
-        options: LaunchOptions,
+        is_cooperative: bool,
         arguments: &[Argument],
     ) -> Result<(), Fault> {
         let launch = Launch {
             grid: shape.grid,
             block: shape.block,
             dynamic_shared: shape.dynamic_shared_bytes.into(),
-            is_cooperative: options.cooperative,
+            is_cooperative,
             budget: BUDGET,
             ..Launch::new(1, 1)
         };
-        let report = self.gpu().launch(kernel, &launch, arguments)?;
+        let mut found = self.found();
+        let report = match &mut *found {
+            None => self.gpu().launch(kernel, &launch, arguments)?,
+            Some(found) => {
+                let is_new = self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(*code);
+                found.launch(&mut self.gpu(), is_new, (kernel, &launch, arguments))?
+            }
+        };
         // Like a kernel's `printf` on a GPU; a closed output is nobody's concern.
         let _ = std::io::stdout().write_all(report.printed.as_bytes());
         Ok(())
+    }
+}
+
+/// Findings and counts of launches.
+#[derive(Debug, Default)]
+struct Found {
+    notes: BTreeSet<String>,
+    /// By file and line.
+    lines: BTreeMap<(String, u32), LineCounts>,
+}
+
+/// Orders in which blocks and warps run in the first checked launch of a kernel; later ones run forwards only.
+const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
+
+impl Found {
+    /// Runs a kernel with all checks on and counts what it does.
+    fn launch(
+        &mut self,
+        gpu: &mut Gpu,
+        in_all_orders: bool,
+        (kernel, launch, arguments): (&Kernel, &Launch, &[Argument]),
+    ) -> Result<Report, Fault> {
+        let (report, counts, notes) = if in_all_orders {
+            let Verdict { report, counts, notes } = gpu.verdict(kernel, launch, arguments)?;
+            (report, counts, notes)
+        } else {
+            gpu.launch_checked(kernel, launch, arguments)?
+        };
+        let told = |note: &Note| {
+            note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
+        };
+        self.notes.extend(notes.iter().map(told));
+        for line in &counts.lines {
+            let sum = self.lines.entry((line.file.clone(), line.line)).or_default();
+            (sum.file, sum.line) = (line.file.clone(), line.line);
+            sum.instructions += line.instructions;
+            sum.active_lanes += line.lanes;
+            sum.divergent_branches += line.divergent_branches;
+            sum.requests += line.global_requests;
+            sum.sectors += line.global_sectors;
+            sum.ideal_sectors += line.global_ideal;
+            sum.wavefronts += line.shared_wavefronts;
+            sum.ideal_wavefronts += line.shared_ideal;
+            sum.atomics += line.atomics;
+            sum.bytes += line.global_bytes + line.shared_bytes + line.local_bytes;
+        }
+        Ok(report)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::xray::rings::Marking;
 use crate::{CudaDevice, Kernel, Result};
-use warpbook_record::{KernelSpec, Tile};
+use warpbook_record::{Emulated, KernelSpec, Tile};
 
 impl CudaDevice {
     /// Compiles and loads a kernel with one of its tiles, and with its marks while an [`Xray`](crate::Xray) of this device lives. Kernels with the same
@@ -22,6 +22,19 @@ impl CudaDevice {
         let compiled = self.compiler()?.compile(spec, tile, &architecture)?;
         let kernel = Kernel::load(self, spec, tile, &compiled)?;
         Ok(if marking.is_on() { kernel.watched(marking) } else { kernel })
+    }
+
+    /// Does work in which the emulator checks every launch for mistakes, a kernel's first one in three orders of blocks and warps, and counts what the
+    /// kernels do; a mistake is an [`Error::Fault`](crate::Error::Fault). On a GPU the work is done as it is.
+    ///
+    /// # Errors
+    /// The errors of the work.
+    pub fn checked<R, E>(&self, work: impl FnOnce() -> Result<R, E>) -> Result<(R, Emulated), E> {
+        let Some(emulator) = self.0.emulator() else { return work().map(|done| (done, Emulated::default())) };
+        emulator.begin_checks();
+        let done = work();
+        let found = emulator.end_checks();
+        Ok((done?, found))
     }
 
     /// Like [`CudaDevice::kernel`], but always compiles, and keeps nothing on the disk: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).

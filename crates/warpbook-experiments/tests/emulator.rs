@@ -6,7 +6,8 @@ use warpbook_experiments::{Attempts, Guide, Regression};
 use warpbook_lab::experiment::{Candidate, Details, Prepared, Trials, on_gpu};
 use warpbook_lab::{Attempt, Experiment, Lab, LiveKernel, Plan, Result};
 use warpbook_record::{
-    Check, DeviceKind, Dtype, Grid, KernelSpec, Measurement, Outcome, Problem, Run, Rung, Source, Tile, TimedBy, count,
+    Check, DeviceKind, Dtype, Grid, KernelSpec, LineCounts, Measurement, Outcome, Problem, Run, Rung, Source, Tile,
+    TimedBy, count,
 };
 
 /// A machine without a GPU, where attempts use the emulator by themselves.
@@ -74,6 +75,47 @@ fn descents_are_right_in_the_emulator() {
         assert_right(id, &attempt_at(&descent, &live));
         println!("{id}: {:.2} s", begun.elapsed().as_secs_f64());
     }
+}
+
+/// Sums of sectors and wavefronts, each with its ideal.
+fn counted(attempt: &Attempt) -> [u64; 4] {
+    let emulated = row(attempt).emulated.as_ref().expect("counts");
+    assert_eq!(emulated.orders, ["forwards", "backwards", "random"]);
+    let sum = |count: fn(&LineCounts) -> u64| emulated.lines.iter().map(count).sum();
+    [sum(|l| l.sectors), sum(|l| l.ideal_sectors), sum(|l| l.wavefronts), sum(|l| l.ideal_wavefronts)]
+}
+
+#[test]
+fn counts_show_why_a_way_of_the_guide_is_slow() {
+    let attempt = |pair: &str, id: &str| {
+        let guide = Guide::pair(pair).unwrap();
+        counted(&attempt_at(&guide, &tried(LiveKernel::variant(&rung(&guide, id)).unwrap())))
+    };
+    let ([strided, ideal, ..], [coalesced, least, ..]) =
+        (attempt("coalescing", "01_strided"), attempt("coalescing", "02_coalesced"));
+    assert!(strided > 3 * ideal / 2 && ideal > 0 && coalesced == least, "{strided} of {ideal}, {coalesced} of {least}");
+    let ([.., conflicts, ideal], [.., padded, least]) =
+        (attempt("bank-conflicts", "02_shared_tile"), attempt("bank-conflicts", "03_padded"));
+    assert!(conflicts > 4 * ideal && ideal > 0 && padded == least, "{conflicts} of {ideal}, {padded} of {least}");
+}
+
+#[test]
+fn a_race_is_told_with_its_line() {
+    let live = LiveKernel::of("03_shared_tile").unwrap();
+    let racing =
+        live.replacing("        __syncthreads();\n        MARK(multiply);", "        MARK(multiply);").unwrap();
+    let attempt = lab().attempt(&racing).unwrap();
+    let finding = row(&attempt).emulated.as_ref().and_then(|e| e.finding.clone());
+    let finding = finding.unwrap_or_else(|| panic!("{:?}", row(&attempt)));
+    assert_eq!(
+        (finding.cause.as_str(), finding.file.as_deref()),
+        ("race", Some("live/mine.cu")),
+        "{}",
+        finding.message
+    );
+    let line = racing.text().lines().nth(finding.line.unwrap() as usize - 1).unwrap();
+    assert!(line.contains("tile") || line.contains("shared"), "{line}: {}", finding.message);
+    assert!(attempt.error().is_some_and(|error| error.contains("live/mine.cu")), "{:?}", attempt.error());
 }
 
 #[test]
@@ -205,7 +247,11 @@ fn an_experiment_of_one_s_own_runs_as_on_a_gpu() {
     assert_eq!(m.tile.as_deref(), Some("t256"), "the first, as nothing tells which is faster");
     let wrong = LiveKernel::variant(&run.rungs[0]).unwrap().source(DOUBLE.text.replace("2 * x[i]", "x[i]"));
     let attempt = attempt_at(&Doubled, &wrong);
-    assert!(attempt.error().is_some_and(|error| error.contains("off the reference by 1.0e0")), "{:?}", attempt.error());
+    assert!(
+        attempt.error().is_some_and(|error| error.contains("off the reference by 5.0e-1")),
+        "{:?}",
+        attempt.error()
+    );
     let outside = LiveKernel::variant(&run.rungs[0]).unwrap().source(DOUBLE.text.replace("if (i < n) ", ""));
     let finding = attempt_at(&Doubled, &outside).measurement().unwrap().emulated.clone().unwrap().finding.unwrap();
     assert_eq!((finding.cause.as_str(), finding.line), ("out_of_bounds", Some(3)), "{}", finding.message);

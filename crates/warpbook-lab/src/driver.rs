@@ -5,12 +5,12 @@
 //! clocks: a GPU that is held down by its power limit runs faster for the candidate that comes first.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
-use crate::{Error, Event, Experiment, Lab, Result};
+use crate::{Error, Event, Experiment, Lab, Result, emulated};
 use std::cell::{OnceCell, RefCell};
-use warpbook_device::{Bench, Compiler, CudaDevice, Fault, Samples, Stream};
+use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
 use warpbook_kernels::{Include, includes};
 use warpbook_record::{
-    DeviceKind, Emulated, Finding, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung, TimedBy,
+    DeviceKind, Emulated, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung,
 };
 
 /// Candidates within this factor of the fastest time are timed in turn with it.
@@ -70,10 +70,7 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
 pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     let info = lab.device().info();
     let by_events = info.kind == DeviceKind::Cuda && !plan.times_the_host;
-    let mut policy = lab.bench().policy(by_events, plan.inputs.clone());
-    if lab.is_emulated() {
-        (policy.timed_by, policy.warmup, policy.samples, policy.budget_s) = (TimedBy::Nothing, 0, 0, 0.0);
-    }
+    let policy = emulated::policy(lab, lab.bench().policy(by_events, plan.inputs.clone()));
     Run {
         command: plan.command_on(&info.selector()),
         descriptor: plan.descriptor.clone(),
@@ -254,12 +251,12 @@ impl Ladder<'_> {
     fn why_not(&self, rung: &Rung, problem: &Problem) -> Option<String> {
         let lost = || self.lost.clone().filter(|_| !rung.is_cpu());
         let obstacle = || self.experiment.obstacle(self.lab, rung, problem, &self.run);
-        let untimed = || {
-            let is_pointless = self.lab.is_emulated() && rung.is_cpu();
-            is_pointless.then(|| "not run next to the emulator, which has no times: choose --device cpu".into())
-        };
         let interrupted = || self.cancelled().then(|| "interrupted before it began".into());
-        untimed().or_else(obstacle).or_else(|| self.lab.obstacle(rung)).or_else(interrupted).or_else(lost)
+        emulated::obstacle(self.lab, rung)
+            .or_else(obstacle)
+            .or_else(|| self.lab.obstacle(rung))
+            .or_else(interrupted)
+            .or_else(lost)
     }
 
     /// Makes a candidate of a rung and checks it; also times it if it is timed by itself.
@@ -282,11 +279,12 @@ impl Ladder<'_> {
         };
         let mut trials = Trials::new(self.lab, rung, problem);
         let limit_s = self.plan.limit_of(rung);
-        let rehearsed = limit_s.map_or(Ok(()), |limit_s| prepared.rehearse(rung, limit_s));
+        let rehearse = |limit_s| emulated::checked(self.lab, || prepared.rehearse(rung, limit_s));
+        let rehearsed = limit_s.map_or(Ok(()), rehearse);
         let made = rehearsed.and_then(|()| prepared.candidate(rung, &mut trials));
         self.run.parts.append(&mut trials.parts);
         let tried = made.and_then(|candidate| match (candidate.stream(), self.lab.device().cuda()) {
-            _ if self.lab.is_emulated() => self.try_in_emulator(rung, problem, &*candidate),
+            (_, Some(device)) if device.is_emulated() => self.try_in_emulator(device, rung, problem, &*candidate),
             (Some(_), Some(device)) => self.try_on_gpu(device, rung, problem, candidate, limit_s),
             (Some(_), None) => Err(warpbook_device::Error::NeedsCuda("This rung").into()),
             (None, _) => self.try_by_host(rung, problem, &*candidate),
@@ -314,19 +312,22 @@ impl Ladder<'_> {
         Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, samples)))
     }
 
-    /// Runs a rung once and checks it; its row has no times.
+    /// Runs a rung once, with all checks on; its row has no times.
     fn try_in_emulator<'p>(
         &mut self,
+        device: &CudaDevice,
         rung: &Rung,
         problem: &Problem,
         candidate: &dyn Candidate,
     ) -> Result<Attempted<'p>> {
-        let found = run_checked(candidate, None)?;
+        candidate.reset()?;
+        let ((), counted) = device.checked(|| candidate.launch())?;
+        let found = candidate.check()?;
         let mut row = self.row(rung, problem, candidate, found.clone(), found, Samples::default());
         if row.outcome == Outcome::Measured {
             row.outcome = Outcome::Skipped { why: Emulated::NO_TIME.into() };
         }
-        row.emulated = Some(Box::new(Emulated { orders: vec!["forwards".into()], ..Emulated::default() }));
+        row.emulated = Some(Box::new(counted));
         Ok(Attempted::row(row))
     }
 
@@ -423,8 +424,8 @@ impl Ladder<'_> {
     /// Returns the row of a rung that failed.
     fn failed(&mut self, rung: &Rung, problem: &Problem, error: &Error) -> Measurement {
         use warpbook_device::{Error as D, Library};
-        let emulated = match error {
-            Error::Device(D::Fault { fault, .. }) => Some(Box::new(emulated(fault))),
+        let found = match error {
+            Error::Device(D::Fault { fault, .. }) => Some(Box::new(emulated::of_fault(fault))),
             _ => None,
         };
         let outcome = match error {
@@ -439,7 +440,7 @@ impl Ladder<'_> {
                 Outcome::Failed { error: self.sentence(rung, error) }
             }
         };
-        Measurement { emulated, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
+        Measurement { emulated: found, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
     }
 
     /// Describes a rung's error for its row: a learner's kernel in a separate process leaves everything else intact.
@@ -469,27 +470,6 @@ impl Ladder<'_> {
             self.lost.get_or_insert_with(|| format!("not run: {who} had failed and ended the CUDA context"));
         }
     }
-}
-
-/// The finding of a run that a fault has ended.
-fn emulated(fault: &Fault) -> Emulated {
-    // Of a function that was inlined, the line that calls it.
-    let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
-    let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
-    let finding = Finding { cause: snake_case(&format!("{:?}", fault.cause)), message: fault.to_string(), file, line };
-    Emulated { orders: vec!["forwards".into()], finding: Some(finding), lines: Vec::new() }
-}
-
-/// Writes the name of a variant as a record's ids are written: "out_of_bounds" for "OutOfBounds".
-fn snake_case(name: &str) -> String {
-    let mut id = String::new();
-    for letter in name.chars() {
-        if letter.is_uppercase() && !id.is_empty() {
-            id.push('_');
-        }
-        id.extend(letter.to_lowercase());
-    }
-    id
 }
 
 /// Outcome of a rung's first run.

@@ -7,6 +7,7 @@
 pub mod activity;
 mod custom_layer;
 pub mod driver;
+mod emulated;
 mod error;
 pub mod experiment;
 mod export;

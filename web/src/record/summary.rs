@@ -75,6 +75,9 @@ fn notices(run: &Run) -> Vec<String> {
             "This record was made on a CPU: the GPU rungs were skipped, and none of its figures is a GPU's.".into(),
         );
     }
+    if e.device.kind == DeviceKind::Emulator {
+        out.push("This record was made in the emulator: results were checked, and nothing was timed.".into());
+    }
     if let Some(c) = e.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
         out.push(format!("Clocks were throttled ({}).", c.throttling.join(", ")));
     }

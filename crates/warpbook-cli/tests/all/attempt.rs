@@ -121,7 +121,9 @@ fn the_emulator_says_what_is_right_and_gives_no_time() {
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     assert!(run.measurements[0].is_right_in_emulator() && run.measurements[0].samples_us.is_empty());
     let wrong = changed("02_coalesced", "b[index_b(kk, column, ldb)]", "b[index_b(column, kk, ldb)]");
-    place.attempt(&wrong, &words, &[]).expect(1, &["In a product of", "B"]);
+    place.attempt(&wrong, &words, &[]).expect(1, &["The emulator stopped the kernel", "live/own.cu, line", "element"]);
+    let wrong = changed("02_coalesced", "float sum = 0.0f;", "float sum = 1.0f;");
+    place.attempt(&wrong, &words, &[]).expect(1, &["In a product of", "elements are wrong"]);
     let by_name = ["--like", "02_coalesced", "--device", "emulator"];
     place.attempt(&tried("02_coalesced"), &by_name, &[]).expect(0, &["It ran in the emulator"]);
 }

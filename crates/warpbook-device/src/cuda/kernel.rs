@@ -3,13 +3,14 @@
 use crate::cuda::context::{Inner, describe};
 use crate::cuda::module::Module;
 use crate::cuda::stream::Keep;
-use crate::emulator::{self, Emulator};
+use crate::emulator::{self, EmulatedKernel, Emulator};
 use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
+use warpbook_emulator::Cause;
 use warpbook_kernels::{Launch, over_items, over_tiles};
 use warpbook_record::{KernelSpec, KernelStats, Tile};
 
@@ -98,7 +99,7 @@ pub(crate) trait LaunchWatch: Any + Send + Sync {
 #[derive(Clone)]
 enum Code {
     Driver { module: Arc<Module>, function: sys::CUfunction },
-    Emulated(Arc<warpbook_emulator::Kernel>),
+    Emulated(Arc<EmulatedKernel>),
 }
 
 /// A compiled kernel on a device.
@@ -339,9 +340,15 @@ impl Kernel {
                     |a: &&dyn KernelArg| unsafe { std::slice::from_raw_parts(a.as_arg().cast::<u8>(), a.arg_bytes()) };
                 let arguments: Vec<_> = args.iter().map(|a| emulator::argument(bytes(a))).collect();
                 let emulator = device.emulator().ok_or(Error::NotEmulated("Kernels of another device"))?;
-                return emulator
-                    .launch(kernel, shape, options, &arguments)
-                    .map_err(|fault| Error::Fault { kernel: self.name.to_string(), fault: Box::new(fault) });
+                return emulator.launch(kernel, shape, options.cooperative, &arguments).map_err(|fault| {
+                    match fault.cause {
+                        Cause::Unsupported => Error::Unsupported {
+                            what: "The emulator".into(),
+                            why: format!("cannot run {}: {fault}", self.name),
+                        },
+                        _ => Error::Fault { kernel: self.name.to_string(), fault: Box::new(fault) },
+                    }
+                });
             }
         };
         device.bind()?;

@@ -256,8 +256,12 @@ impl Experiment for Guide {
     }
 
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
-        let smallest = self.pair?.quick.iter().copied().min()?;
-        Some(Box::new(self.clone().quick().sizes([smallest])))
+        // Where the size is a stride or the like, the smallest shows nothing and the largest takes long.
+        let pair = self.pair?;
+        let bytes = |size: &u64| (pair.work)(*size, true).bytes;
+        let least = pair.quick.iter().map(bytes).min()?;
+        let sizes: Vec<u64> = pair.quick.iter().copied().filter(|size| bytes(size) == least).collect();
+        Some(Box::new(self.clone().quick().sizes([sizes[sizes.len() / 2]])))
     }
 
     fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {

@@ -1,6 +1,6 @@
 //! Matrices of one problem on a GPU, and the rungs that multiply them.
 
-use super::{Matmul, cpu, is_standard, launch, product_of};
+use super::{EMULATED_WORKSPACE, Matmul, cpu, is_standard, launch, product_of};
 use std::sync::Arc;
 use warpbook_data::parallel::collect;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
@@ -64,7 +64,8 @@ impl<'a> Matrices<'a> {
         let (a, b) = (matrix(0, a)?, matrix(1, b)?);
         let c = Storage::zeros(device, c, product.form.out)?;
         let judge = Judge::new(device, &product, &a, &b)?;
-        let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
+        let workspace = if device.is_emulated() { EMULATED_WORKSPACE } else { WORKSPACE_BYTES };
+        let workspace = device.zeros(workspace as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
         let on_cpu = cpu::Matrices::new(experiment, &product);
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
@@ -277,7 +278,11 @@ impl Candidate for OnGpu<'_> {
         let at = verdict.first_wrong.map_or_else(String::new, |(r, c)| format!(", the first in row {r}, column {c}"));
         let error = (!verdict.passed())
             .then(|| format!("{} of {} elements are wrong{at}", verdict.wrong, self.matrices.problem.short));
-        Ok(Checked { check: as_check(&verdict), error, log: None })
+        let mut check = as_check(&verdict);
+        if self.matrices.device.is_emulated() {
+            check.reference = check.reference.replace("on the GPU", "in the emulator");
+        }
+        Ok(Checked { check, error, log: None })
     }
 
     fn details(&self) -> Details {

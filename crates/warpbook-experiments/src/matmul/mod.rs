@@ -25,8 +25,10 @@ use warpbook_record::{
 /// Largest edge: products and their references are counted in 32 bits a side.
 const MAX_EDGE: u64 = 1 << 20;
 /// The most multiplications of a product in the emulator, and the product where none of the settings has so few.
-const MOST_EMULATED: u64 = 1 << 20;
-const EMULATED_SHAPE: (u64, u64, u64) = (96, 80, 64);
+const MOST_EMULATED: u64 = 1 << 19;
+const EMULATED_SHAPE: (u64, u64, u64) = (64, 48, 32);
+/// Bytes of workspace there: its checks look at all memory.
+const EMULATED_WORKSPACE: u64 = 1 << 20;
 /// Seconds that a rung on a GPU may be expected to take for one product: a naive kernel at the largest sizes would take minutes with
 /// its warm-up, its checks and its samples.
 const LIMIT_S: f64 = 1.0;

@@ -77,6 +77,8 @@ fn rehearse_at(
     limit_s: f64,
 ) -> Result<Rehearsed> {
     let [m, n, k] = sizes;
+    // The emulator knows itself where an array ends, and names it.
+    let guard = if device.is_emulated() { 0 } else { GUARD };
     let side = |v: usize| u32::try_from(v).unwrap_or(u32::MAX);
     let product = Product::new(side(m), side(n), side(k), form);
     let plan = Plan::new(device, row, tile, &product, [true; 2])?;
@@ -85,13 +87,13 @@ fn rehearse_at(
     fill_gaussians(&mut a, 11, 0, 0);
     fill_gaussians(&mut b, 11, 1, 0);
     let guarded = |values: &[f32]| -> Result<Storage> {
-        let guard = [f32::NAN; GUARD];
-        Storage::from_f32(device, &[&guard[..], values, &guard].concat(), form.dtype)
+        let around = vec![f32::NAN; guard];
+        Storage::from_f32(device, &[&around[..], values, &around].concat(), form.dtype)
     };
     let (in_a, in_b) = (guarded(&a)?, guarded(&b)?);
-    let c = Storage::zeros(device, c_len + 2 * GUARD, form.out)?;
+    let c = Storage::zeros(device, c_len + 2 * guard, form.out)?;
     let workspace = Workspace::for_plans(device, [&plan])?;
-    let inside = |storage: &Storage, len| DeviceArray::from(storage).range(GUARD..GUARD + len);
+    let inside = |storage: &Storage, len| DeviceArray::from(storage).range(guard..guard + len);
     let arrays = DeviceArrays::new(inside(&in_a, a_len), inside(&in_b, b_len), inside(&c, c_len));
     let once = || -> Result<(Vec<f32>, Vec<bool>)> {
         c.fill_bytes(0xff)?;
@@ -102,11 +104,11 @@ fn rehearse_at(
     // The emulator gives the same result again.
     let again = if device.is_emulated() { got.clone() } else { once()?.0 };
     let written = |range: std::ops::Range<usize>| unwritten[range].iter().filter(|u| !**u).count();
-    let elements = (written(0..GUARD), written(GUARD + c_len..GUARD + c_len + GUARD));
+    let elements = (written(0..guard), written(guard + c_len..guard + c_len + guard));
     if elements != (0, 0) {
         return Ok(Rehearsed::Outside { sizes, elements });
     }
-    let inner = GUARD..GUARD + c_len;
+    let inner = guard..guard + c_len;
     let seen = |values: &[f32], transposed: bool, rows: usize, columns: usize| -> Vec<f32> {
         let at = |i: usize| if transposed { i % columns * rows + i / columns } else { i };
         (0..rows * columns).map(|i| rounded(values[at(i)], form.dtype)).collect()

@@ -3,7 +3,10 @@
 
 use crate::plan::copies::CopyArgs;
 use crate::plan::streamed::ExchangeArgs;
+use crate::{DeviceArrays, Workspace};
+use std::any::Any;
 use std::ffi::c_void;
+use std::sync::Arc;
 use warpbook_device::{DevicePtr, KernelArg};
 
 /// `Epilogue` of `kernels/matmul/gemm.cuh`.
@@ -34,5 +37,40 @@ unsafe impl KernelArg for CopyArgs {
 unsafe impl KernelArg for ExchangeArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. Otherwise the graph would not see them, in
+/// addresses and tensor maps.
+pub(super) struct Keeping<'a, T> {
+    pub(super) argument: T,
+    pub(super) kept: Option<&'a Kept>,
+}
+
+// SAFETY: the address is that of the argument.
+unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
+    fn as_arg(&self) -> *mut c_void {
+        self.argument.as_arg()
+    }
+
+    fn arg_bytes(&self) -> usize {
+        self.argument.arg_bytes()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(self.kept?.clone()))
+    }
+}
+
+/// The arrays of a product and its workspace.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    _arrays: DeviceArrays,
+    _workspace: Workspace,
+}
+
+impl Kept {
+    pub(super) fn new(arrays: &DeviceArrays, workspace: &Workspace) -> Self {
+        Self { _arrays: arrays.clone(), _workspace: workspace.clone() }
     }
 }

@@ -2,52 +2,15 @@
 #![allow(unsafe_code)]
 
 use crate::handle::refused;
-use crate::plan::args_launch::EpilogueArgs;
+use crate::plan::args_launch::{EpilogueArgs, Keeping, Kept};
 use crate::plan::copies::CopyArgs;
 use crate::plan::parts::COLUMNS;
 use crate::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
 use crate::product::ArraySpec;
 use crate::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
-use std::any::Any;
-use std::ffi::c_void;
 use std::sync::Arc;
 use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
-
-/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. Otherwise the graph would not see them, in
-/// addresses and tensor maps.
-struct Keeping<'a, T> {
-    argument: T,
-    kept: Option<&'a Kept>,
-}
-
-// SAFETY: the address is that of the argument.
-unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
-    fn as_arg(&self) -> *mut c_void {
-        self.argument.as_arg()
-    }
-
-    fn arg_bytes(&self) -> usize {
-        self.argument.arg_bytes()
-    }
-
-    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        Some(Arc::new(self.kept?.clone()))
-    }
-}
-
-/// The arrays of a product and its workspace.
-#[derive(Debug, Clone)]
-struct Kept {
-    _arrays: DeviceArrays,
-    _workspace: Workspace,
-}
-
-impl Kept {
-    fn new(arrays: &DeviceArrays, workspace: &Workspace) -> Self {
-        Self { _arrays: arrays.clone(), _workspace: workspace.clone() }
-    }
-}
 
 /// A plan with the arguments of all its launches for certain arrays, which it co-owns: launching it computes no addresses and
 /// encodes no tensor maps.

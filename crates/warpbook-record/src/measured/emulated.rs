@@ -10,6 +10,9 @@ pub struct Emulated {
     /// The first thing that the checks found; `None` if they found nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,
+    /// Remarks on what does no harm, such as that several threads write the same value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Counts of each line of the source that has any, in the order of files and lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineCounts>,

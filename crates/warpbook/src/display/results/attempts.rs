@@ -1,6 +1,7 @@
+use super::emulated::counts;
 use crate::display::html::{Facts, escape, heading, note, printable};
 use crate::display::{KernelView, Show, figures};
-use warpbook_charts::draw;
+use warpbook_charts::{Table, draw};
 use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{Check, KernelStats, Measurement, Outcome};
 
@@ -27,6 +28,16 @@ fn facts(attempt: &Attempt) -> Facts {
         .add("spills", spills(stats))
         .add("shared memory a block", figures::bytes(shared))
         .maybe("occupancy", resident)
+}
+
+/// Returns the emulator's counts by source line.
+fn counted(attempt: &Attempt) -> Option<Table> {
+    counts(attempt.measurement()?.emulated.as_ref()?, &attempt.run().sources)
+}
+
+/// Returns the emulator's remarks on what does no harm.
+fn remarks(attempt: &Attempt) -> &[String] {
+    attempt.measurement().and_then(|m| m.emulated.as_ref()).map_or(&[], |e| &e.notes)
 }
 
 /// Verdict on an unchanged kernel: that it is right is not the learner's success.
@@ -104,7 +115,9 @@ impl Show for Attempt {
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
         let chart = comparison(self).map_or_else(String::new, |c| c.html());
         let source = crate::display::html::details("Source", &KernelView::of(self.rung()).html());
-        format!("{title}{said}{speed}{}{chart}{source}", facts(self).html())
+        let remarks: String = remarks(self).iter().map(|remark| note(remark)).collect();
+        let counted = counted(self).map_or_else(String::new, |table| table.html());
+        format!("{title}{said}{speed}{remarks}{}{counted}{chart}{source}", facts(self).html())
     }
 
     fn text(&self) -> String {
@@ -113,8 +126,17 @@ impl Show for Attempt {
             return format!("{title}\n{}", error.text());
         }
         let Some(m) = self.measurement() else { return title };
-        let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m), Some(facts(self).text())];
-        parts.into_iter().flatten().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n")
+        let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m)];
+        let remarks = remarks(self).iter().map(|remark| printable(remark));
+        let tables = [Some(facts(self).text()), counted(self).map(|table| printable(&table.text()))];
+        parts
+            .into_iter()
+            .flatten()
+            .chain(remarks)
+            .chain(tables.into_iter().flatten())
+            .filter(|p| !p.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -150,9 +172,11 @@ mod tests {
         let attempt = attempted(&live);
         for form in [attempt.text(), attempt.html()] {
             assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
-            assert!(form.contains("Right: at 96") && form.contains("It ran in the emulator"), "{form}");
-            assert!(![" us", " ms", "FLOP/s", "as fast as"].iter().any(|time| form.contains(time)), "{form}");
+            assert!(form.contains("Right: at 64") && form.contains("It ran in the emulator"), "{form}");
         }
+        let text = attempt.text();
+        assert!([" us", " µs", " ms", "FLOP/s", "as fast as"].iter().all(|time| !text.contains(time)), "{text}");
+        assert!(text.contains("sectors, at least") && text.contains("big.cu:"), "{text}");
         let stats = &attempt.measurement().unwrap().kernels[0];
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());

@@ -55,6 +55,9 @@ fn notices(run: &Run) -> Vec<String> {
         let rungs = if run.measurements.is_empty() { "" } else { "; the GPU's rungs are listed as skipped" };
         notices.push(format!("This record was made on a CPU{rungs}."));
     }
+    if run.environment.device.kind == DeviceKind::Emulator {
+        notices.push("This record was made in the emulator: results were checked, and nothing was timed.".into());
+    }
     if run.environment.debug_assertions && run.measurements.iter().filter(ran).any(by_cpu) {
         notices.push(warpbook_charts::DEBUG_ASSERTIONS.into());
     }

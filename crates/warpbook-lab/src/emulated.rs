@@ -1,0 +1,60 @@
+//! Records of a lab in the emulator: findings, and no times.
+
+use crate::{Lab, Result};
+use warpbook_device::Fault;
+use warpbook_record::{Emulated, Finding, Policy, Rung, TimedBy};
+
+/// Returns the policy of a lab's records: nothing is timed in the emulator.
+pub(crate) fn policy(lab: &Lab, policy: Policy) -> Policy {
+    match lab.is_emulated() {
+        true => Policy { timed_by: TimedBy::Nothing, warmup: 0, samples: 0, budget_s: 0.0, ..policy },
+        false => policy,
+    }
+}
+
+/// Why a rung is not run in the emulator; `None` if it is, or the lab is another.
+pub(crate) fn obstacle(lab: &Lab, rung: &Rung) -> Option<String> {
+    let is_pointless = lab.is_emulated() && rung.is_cpu();
+    is_pointless.then(|| "not run next to the emulator, which has no times: choose --device cpu".into())
+}
+
+/// Does work with the emulator's checks on, if that is the lab's device.
+pub(crate) fn checked(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    match lab.device().cuda() {
+        Some(device) => device.checked(work).map(|((), _)| ()),
+        None => work(),
+    }
+}
+
+/// The finding of a run that a fault has ended.
+pub(crate) fn of_fault(fault: &Fault) -> Emulated {
+    // Of a function that was inlined, the line that calls it.
+    let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
+    let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
+    let finding = Finding { cause: snake_case(&format!("{:?}", fault.cause)), message: fault.to_string(), file, line };
+    Emulated { finding: Some(finding), ..Emulated::default() }
+}
+
+/// Writes the name of a variant as a record's ids are written: "out_of_bounds" for "OutOfBounds".
+fn snake_case(name: &str) -> String {
+    let mut id = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !id.is_empty() {
+            id.push('_');
+        }
+        id.extend(letter.to_lowercase());
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_written_as_ids() {
+        let check = |name, expect| assert_eq!(snake_case(name), expect);
+        check("OutOfBounds", "out_of_bounds");
+        check("Race", "race");
+    }
+}
