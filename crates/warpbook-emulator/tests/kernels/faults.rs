@@ -53,7 +53,8 @@ impl Planted {
 
     fn verdict(&self, is_mended: bool) -> Result<Verdict, Fault> {
         let tile = Tile::new("t", &[("MENDED", is_mended.into())]);
-        let mut spec = KernelSpec::new(Source { path: "planted.cu", text: "" }, "k", std::slice::from_ref(&tile), Grid::One);
+        let mut spec =
+            KernelSpec::new(Source { path: "planted.cu", text: "" }, "k", std::slice::from_ref(&tile), Grid::One);
         spec.source = self.source.clone().into();
         let text = COMPILER.compile_to_ptx(&spec, &tile, "compute_80").unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let module = Module::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", self.name));
