@@ -89,7 +89,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again.xrays, run.xrays, "{rung}: the record is read as it was written");
     let chart = taken.chart().unwrap();
-    assert!(warpbook::charts::draw().chart(&again, &x.problem, ChartKind::Xray).unwrap() == chart);
+    assert!(warpbook::charts::draw().lighter().chart(&again, &x.problem, ChartKind::Xray).unwrap() == chart);
     println!("{rung}: {}\n{}", chart.description, chart.table.text());
     x
 }

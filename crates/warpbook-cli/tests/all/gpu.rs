@@ -103,13 +103,14 @@ fn a_training_goes_on_with_the_kernels_of_its_checkpoint() {
         command.args(train).args(words).current_dir(folder).env("WARPBOOK_CACHE", &home).env("WARPBOOK_TUNE", tuning);
         expect(&command.output().unwrap(), 0, &[]);
     };
-    run("quick", &["--steps", "60", "--checkpoint", "whole.safetensors"]);
-    run("quick", &["--steps", "30", "--checkpoint", "part.safetensors"]);
+    // `quick` leaves products as short as these to the model.
+    run("full", &["--steps", "60", "--checkpoint", "whole.safetensors"]);
+    run("full", &["--steps", "30", "--checkpoint", "part.safetensors"]);
     let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let has = |name: &str, text: &str| bytes(name).windows(text.len()).any(|part| part == text.as_bytes());
     assert!(has("whole.safetensors", "\\\"kernels\\\""), "the checkpoint names no kernels");
     std::fs::remove_dir_all(home.join("products")).expect("something was found");
-    for tuning in ["off", "full"] {
+    for tuning in ["off", "quick"] {
         let on = format!("{tuning}.safetensors");
         run(tuning, &["--steps", "60", "--resume", "part.safetensors", "--checkpoint", &on]);
         assert!(bytes(&on) == bytes("whole.safetensors"), "{tuning}: other bits");

@@ -216,7 +216,7 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
     refused("--seeds 2 --checkpoint c", "leave out --seeds");
     // The training's process reports what is wrong with it.
     refused("--cold 2 --lr -1", "learning rate is -1");
-    refused("--cold 2 --lr -1", "The process that trains from seed 1 gave no result");
+    refused("--cold 2 --lr -1", "The process that trains from seed 1 left no result");
     let numbers = warpbook(place.folder(), &["train", "amp-recipe", "--cold", "2"]);
     expect(&numbers, 2, &["--cold is for images"]);
     let left: Vec<_> = std::fs::read_dir(place.folder()).unwrap().map(|f| f.unwrap().file_name()).collect();
