@@ -44,7 +44,7 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
 pub(crate) enum Backend {
     /// The driver, in this context.
     Driver(Arc<CudaContext>),
-    Emulator(Emulator),
+    Emulator(Box<Emulator>),
 }
 
 /// The state that all buffers, streams and kernels of a device share.
@@ -232,7 +232,7 @@ impl CudaDevice {
     /// as on a GPU; events, graphs, pools and libraries are refused with [`Error::NotEmulated`].
     #[must_use]
     pub fn emulated() -> Self {
-        Self::new(Backend::Emulator(Emulator::default()), emulator::info(), std::ptr::null_mut(), (0, 0), None)
+        Self::new(Backend::Emulator(Box::default()), emulator::info(), std::ptr::null_mut(), (0, 0), None)
     }
 
     fn new(
