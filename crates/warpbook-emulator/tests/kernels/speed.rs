@@ -10,13 +10,13 @@ fn rate(run: impl Fn() -> Machine) -> f64 {
 }
 
 #[test]
-#[ignore = "a measurement, which needs an idle core"]
 fn thread_instructions_a_second() {
     for mode in [Mode::Plain, Mode::Checked] {
         MODE.set(mode);
         let mean = measure();
         println!("{mode:?}: geometric mean {mean:.0} M instructions of threads a second");
-        assert!(mean > 30.0);
+        // A busy core has a third of this.
+        assert!(mean > 10.0, "{mode:?}: {mean}");
     }
 }
 
