@@ -20,7 +20,7 @@ pub(crate) struct Emulator {
     gpu: Mutex<Gpu>,
     /// Kernels that have run in all orders.
     tried: Mutex<HashSet<u64>>,
-    /// What checked launches have found so far, between `begin_checks` and `end_checks`.
+    /// Findings of the checked launches so far, between `begin_checks` and `end_checks`.
     found: Mutex<Option<Found>>,
     /// Modules by their PTX: kernels with the same code share its variables.
     modules: Mutex<HashMap<String, Loaded>>,
@@ -156,11 +156,9 @@ impl Found {
         in_all_orders: bool,
         (kernel, launch, arguments): (&Kernel, &Launch, &[Argument]),
     ) -> Result<Report, Fault> {
-        let (report, counts, notes) = if in_all_orders {
-            let Verdict { report, counts, notes } = gpu.verdict(kernel, launch, arguments)?;
-            (report, counts, notes)
-        } else {
-            gpu.launch_checked(kernel, launch, arguments)?
+        let Verdict { report, counts, notes } = match in_all_orders {
+            true => gpu.verdict(kernel, launch, arguments)?,
+            false => gpu.launch_checked(kernel, launch, arguments)?,
         };
         let told = |note: &Note| {
             note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
@@ -194,9 +192,7 @@ pub(crate) fn argument(bytes: &[u8]) -> Argument {
 
 /// Returns how many blocks of so many threads and bytes of shared memory are resident on a multiprocessor, and the share of its threads that they are.
 pub(crate) fn fit(threads: u32, shared_bytes: u32) -> (u32, f64) {
-    let by_threads = LIMITS.multiprocessor_threads / threads.next_multiple_of(32).max(32);
-    let by_shared = LIMITS.multiprocessor_shared_bytes / (u64::from(shared_bytes) + LIMITS.reserved_shared_bytes);
-    let blocks = by_threads.min(u32::try_from(by_shared).unwrap_or(u32::MAX)).min(LIMITS.multiprocessor_blocks);
+    let blocks = LIMITS.resident_blocks(threads, shared_bytes.into());
     (blocks, f64::from(blocks * threads) / f64::from(LIMITS.multiprocessor_threads))
 }
 

@@ -174,7 +174,7 @@ pub enum Error {
     Fault {
         /// Entry point of the kernel.
         kernel: String,
-        /// Its mistake, with place and thread.
+        /// The kernel's mistake, with place and thread.
         fault: Box<warpbook_emulator::Fault>,
     },
     /// The user asked to stop.

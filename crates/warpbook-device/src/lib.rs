@@ -72,5 +72,5 @@ pub use timing::peaks::{WgmmaRounds, cpu_peaks, cuda_peaks, mma_sync_peak};
 pub use timing::probes::{exchange, read_together, register_latency, shared_read_cycles};
 /// A kernel's mistake, as the emulator reports it.
 #[doc(no_inline)]
-pub use warpbook_emulator::Fault;
+pub use warpbook_emulator::{Cause, Fault};
 pub use xray::{Clocks, KernelMarks, Marks, UnmarkedKernel, WarpMarks, Xray};

@@ -1,4 +1,4 @@
-//! What goes wrong: PTX that is not supported, and faults of a running kernel.
+//! Errors: PTX that is not supported, and faults of a running kernel.
 
 use crate::program::Step;
 use crate::ptx::Place;
@@ -71,6 +71,24 @@ pub enum Cause {
     Trap,
     /// A request that the emulator cannot carry out.
     Unsupported,
+}
+
+impl Cause {
+    /// Returns the cause's name in records, such as `out_of_bounds`.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::OutOfBounds => "out_of_bounds",
+            Self::Misaligned => "misaligned",
+            Self::Unwritten => "unwritten",
+            Self::Race => "race",
+            Self::Barrier => "barrier",
+            Self::Endless => "endless",
+            Self::Trap => "trap",
+            Self::Unsupported => "unsupported",
+        }
+    }
 }
 
 /// The end of a launch by a fault of the kernel.

@@ -2,14 +2,15 @@
 
 use crate::checks::{Checks, Note};
 use crate::counts::{Counter, Counts};
+use crate::machine::Observer;
 use crate::{Argument, Cause, Fault, Gpu, Kernel, Launch, Order, Report};
 
 /// The outcome of a launch in which no check has found a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Of the order forwards, whose results are in memory.
+    /// Report of the launch whose results are in memory: of a verdict's three, the one forwards.
     pub report: Report,
-    /// Counts by source line, of the order forwards.
+    /// Counts of that launch by source line.
     pub counts: Counts,
     /// Findings that do no harm but are worth knowing.
     pub notes: Vec<Note>,
@@ -27,16 +28,14 @@ impl Gpu {
     pub fn verdict(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
         self.memory.spare_rows.clear();
         let before = self.memory.clone();
-        let mut counter = Counter::new(kernel);
-        let mut result =
-            self.checked(kernel, &Launch { order: Order::Forwards, ..*launch }, arguments, Some(&mut counter));
+        let mut result = self.launch_checked(kernel, &Launch { order: Order::Forwards, ..*launch }, arguments);
         let after = std::mem::replace(&mut self.memory, before.clone());
         for order in [Order::Backwards, Order::Random(SEED)] {
             // A race may hide that a loop reads a variable once only, which another order shows.
             if result.as_ref().is_err_and(|fault| fault.cause != Cause::Race || !kernel.waits_blindly()) {
                 break;
             }
-            let other = self.checked(kernel, &Launch { order, ..*launch }, arguments, None);
+            let other = self.checked(kernel, &Launch { order, ..*launch }, arguments, ());
             self.memory = before.clone();
             result = match (result, other) {
                 (Ok(first), Ok(_)) => Ok(first),
@@ -45,9 +44,9 @@ impl Gpu {
                 (first, _) => first,
             };
         }
-        let (report, notes) = result?;
+        let verdict = result?;
         self.memory = after;
-        Ok(Verdict { report, counts: counter.finish(), notes })
+        Ok(verdict)
     }
 
     /// Runs a kernel once with all checks on, in the order that the launch says.
@@ -59,31 +58,24 @@ impl Gpu {
         kernel: &Kernel,
         launch: &Launch,
         arguments: &[Argument],
-    ) -> Result<(Report, Counts, Vec<Note>), Fault> {
-        let mut counter = Counter::new(kernel);
-        let (report, notes) = self.checked(kernel, launch, arguments, Some(&mut counter))?;
-        Ok((report, counter.finish(), notes))
+    ) -> Result<Verdict, Fault> {
+        let (report, notes, counter) = self.checked(kernel, launch, arguments, Counter::new(kernel))?;
+        Ok(Verdict { report, counts: counter.finish(), notes })
     }
 
-    fn checked(
+    /// Runs a kernel once with all checks on, and with another observer, which is returned.
+    fn checked<O: Observer>(
         &mut self,
         kernel: &Kernel,
         launch: &Launch,
         arguments: &[Argument],
-        counter: Option<&mut Counter>,
-    ) -> Result<(Report, Vec<Note>), Fault> {
-        let mut checks = Checks::new(kernel, &self.memory, arguments);
-        let report = match counter {
-            Some(counter) => {
-                let mut both = (checks, std::mem::replace(counter, Counter::new(kernel)));
-                let report = self.launch_observed(kernel, launch, arguments, &mut both);
-                (checks, *counter) = both;
-                report
-            }
-            None => self.launch_observed(kernel, launch, arguments, &mut checks),
-        };
+        observer: O,
+    ) -> Result<(Report, Vec<Note>, O), Fault> {
+        let mut both = (Checks::new(kernel, &self.memory, arguments), observer);
+        let report = self.launch_observed(kernel, launch, arguments, &mut both);
+        let (checks, observer) = both;
         let report = report.map_err(|fault| checks.explain(fault))?;
         let notes = checks.finish(&mut self.memory)?;
-        Ok((report, notes))
+        Ok((report, notes, observer))
     }
 }

@@ -31,30 +31,18 @@ pub(crate) fn of_fault(fault: &Fault) -> Emulated {
     // Of a function that was inlined, the line that calls it.
     let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
-    let finding = Finding { cause: snake_case(&format!("{:?}", fault.cause)), message: fault.to_string(), file, line };
+    let finding = Finding { cause: fault.cause.id().to_owned(), message: fault.to_string(), file, line };
     Emulated { finding: Some(finding), ..Emulated::default() }
-}
-
-/// Writes the name of a variant as a record's ids are written: "out_of_bounds" for "OutOfBounds".
-fn snake_case(name: &str) -> String {
-    let mut id = String::new();
-    for letter in name.chars() {
-        if letter.is_uppercase() && !id.is_empty() {
-            id.push('_');
-        }
-        id.extend(letter.to_lowercase());
-    }
-    id
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use warpbook_device::Cause;
 
     #[test]
     fn causes_are_written_as_ids() {
-        let check = |name, expect| assert_eq!(snake_case(name), expect);
-        check("OutOfBounds", "out_of_bounds");
-        check("Race", "race");
+        let check = |cause: Cause, expect| assert_eq!(cause.id(), expect);
+        check(Cause::OutOfBounds, "out_of_bounds");
+        check(Cause::Race, "race");
     }
 }

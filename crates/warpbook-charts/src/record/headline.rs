@@ -26,7 +26,7 @@ pub struct Headline {
     pub rung: String,
     /// The result in a sentence or two; only the sentence of a pair names the problem.
     pub sentence: String,
-    /// Further sentences, which may be empty: the reason of a pair, or how near the result came to its bound and if it was right.
+    /// Further sentences, which may be empty: the reason of a pair, or the share of the bound that the result reaches and the outcome of its check.
     pub more: String,
     /// The headline in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,

@@ -96,7 +96,7 @@ impl Progress {
     }
 }
 
-/// Row of the table that grows during the run; its widths cannot wait for the last row. Its columns are those of the record's own table.
+/// Row of the table that grows during the run; its widths cannot wait for the last row. It has the columns of the record's own table.
 struct Row;
 
 /// Width of a figure with its unit, and of a problem.

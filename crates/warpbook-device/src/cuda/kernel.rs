@@ -162,7 +162,7 @@ impl Kernel {
         Ok(Self { device, code, name, stats, spec, tile, max_threads, watch: None })
     }
 
-    /// Compiles a kernel for the emulator. Its registers and shared memory are those of machine code for the emulated GPU's architecture.
+    /// Compiles a kernel for the emulator. Its registers and shared memory are counted in machine code for the emulated GPU's architecture.
     pub(crate) fn emulate(device: &CudaDevice, emulator: &Emulator, spec: &KernelSpec, tile: &Tile) -> Result<Self> {
         let compiler = device.compiler()?;
         let ptx = compiler.compile_to_ptx(spec, tile, emulator::VIRTUAL)?;
@@ -193,7 +193,7 @@ impl Kernel {
         Self { watch: Some(watch), ..self }
     }
 
-    /// Its module.
+    /// Returns its module.
     ///
     /// # Errors
     /// If it is emulated.

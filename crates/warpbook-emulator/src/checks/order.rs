@@ -1,4 +1,4 @@
-//! What orders the accesses of threads, by PTX's memory model: barriers, `__syncwarp`, and fences with strong accesses.
+//! The order of threads' accesses by PTX's memory model: barriers, `__syncwarp`, and fences with strong accesses.
 
 use super::clocks::{Clock, Who, join};
 use crate::machine::{Identity, lanes};

@@ -1,4 +1,4 @@
-//! What an instruction makes of its operands' bits, one lane at a time.
+//! Arithmetic of instructions on their operands' bits, one lane at a time.
 //!
 //! A register is 64 bits wide here: a narrower value is extended with zeros. [`all`] is the one table of what is supported.
 
@@ -22,7 +22,7 @@ pub(crate) type Lanes = [u64; LANES];
 /// A function of up to four operands of all lanes; the result comes first.
 pub(crate) type Apply = fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes);
 
-/// What an opcode computes.
+/// Function of an opcode: plain, with its number of operands, or a conversion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
     /// A function of so many operands.
@@ -138,7 +138,7 @@ fn all() -> &'static BTreeMap<&'static str, Compute> {
     })
 }
 
-/// What an opcode computes, if it is supported.
+/// Returns the function of an opcode; `None` if it is not supported.
 pub(crate) fn find(opcode: &str) -> Option<Compute> {
     all().get(opcode).copied().or_else(|| Conversion::parse(opcode).map(Compute::Convert))
 }

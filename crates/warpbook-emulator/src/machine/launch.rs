@@ -273,10 +273,8 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     if shared > LIMITS.block_shared_bytes {
         return refuse(format!("A block may have {} bytes of shared memory, not {shared}.", LIMITS.block_shared_bytes));
     }
-    let by_threads = u64::from(LIMITS.multiprocessor_threads) / threads.next_multiple_of(32);
-    let by_shared = LIMITS.multiprocessor_shared_bytes / (shared + LIMITS.reserved_shared_bytes);
-    let on_one = by_threads.min(by_shared).min(LIMITS.multiprocessor_blocks.into());
-    let at_once = on_one * u64::from(LIMITS.multiprocessors);
+    let on_one = LIMITS.resident_blocks(u32::try_from(threads).unwrap_or(u32::MAX), shared);
+    let at_once = u64::from(on_one) * u64::from(LIMITS.multiprocessors);
     if launch.is_cooperative && blocks > at_once {
         return refuse(format!(
             "Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."

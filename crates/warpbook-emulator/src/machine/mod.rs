@@ -52,6 +52,16 @@ pub struct Limits {
     pub global_bytes: u64,
 }
 
+impl Limits {
+    /// Returns how many blocks of so many threads and bytes of shared memory are resident on a multiprocessor at once.
+    #[must_use]
+    pub fn resident_blocks(&self, threads: u32, shared_bytes: u64) -> u32 {
+        let by_threads = self.multiprocessor_threads / threads.next_multiple_of(32).max(32);
+        let by_shared = self.multiprocessor_shared_bytes / (shared_bytes + self.reserved_shared_bytes);
+        by_threads.min(u32::try_from(by_shared).unwrap_or(u32::MAX)).min(self.multiprocessor_blocks)
+    }
+}
+
 /// The GPU that the emulator stands for: compute capability 8.0 with few multiprocessors.
 pub const LIMITS: Limits = Limits {
     capability: (8, 0),

@@ -78,7 +78,7 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// Lanes that came to a collective operation, by groups with the same instruction, are about to perform it.
+    /// Lanes that have reached a collective operation, in groups at the same instruction, are about to perform it.
     fn collective(
         &mut self,
         _resident: usize,

@@ -226,7 +226,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Generic addresses of global memory are those of global memory; shared and local memory have windows.
+    /// Decodes a conversion to or from generic addresses, which for global memory stay the same; shared and local memory have windows.
     fn convert_address(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (is_to_space, space) = match parts[1..] {
             ["to", space, "u64"] => (true, Space::parse(space)),

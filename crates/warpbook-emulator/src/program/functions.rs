@@ -1,7 +1,7 @@
 //! From an entry to one list of steps: device functions are put in place of their calls.
 //!
 //! A call's parameters are variables of the caller; the callee's parameters become the same places in the thread's frame, so nothing is copied. What is left of
-//! calls are those of the runtime: `vprintf` and `__assertfail`.
+//! calls are of the runtime: `vprintf` and `__assertfail`.
 
 use super::action::{Action, NONE, Row, Step};
 use super::rows::RowKind;

@@ -43,7 +43,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Decodes an entry; `addresses` are those of the module's variables.
+    /// Decodes an entry; `addresses` has the address of each of the module's variables.
     pub(crate) fn new(module: &Module, addresses: &[u64], name: &str) -> Result<Self, Refusal> {
         let Some(entry) = module.functions.iter().find(|f| f.is_entry && f.name == name) else {
             let known: Vec<&str> = module.entries().collect();

@@ -4,6 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/random.rs"]
+mod random;
+
+use random::Random;
 use std::time::{Duration, Instant};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 
@@ -19,19 +23,6 @@ const PROGRAMS: [&str; 4] = [
     include_str!("programs/print.ptx"),
     include_str!("programs/conversions.ptx"),
 ];
-
-/// Steele, Lea and Flood's SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % limit.max(1) as u64).unwrap()
-    }
-}
 
 /// Words, numbers, single signs and spaces, which together are the text.
 fn tokens(text: &str) -> Vec<&str> {
@@ -72,7 +63,7 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
                 let other = random.below(all.len());
                 all.swap(at, other);
             }
-            3 => all[at] = others[random.below(others.len())].to_owned(),
+            3 => all[at] = random.pick(others).to_owned(),
             4 => {
                 let numbers = [
                     "0",
@@ -90,14 +81,14 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
                     "0f7F800000",
                     "99999999999999999999",
                 ];
-                all[at] = numbers[random.below(numbers.len())].to_owned();
+                all[at] = random.pick(&numbers).to_owned();
             }
             5 => {
                 // One letter of a word.
                 let letters = ['a', '0', '9', '.', '%', '{', '}', '[', ';', '"', '\\', '\u{0}', 'é'];
                 let mut word: Vec<char> = all[at].chars().collect();
                 let place = random.below(word.len());
-                word[place] = letters[random.below(letters.len())];
+                word[place] = random.pick(&letters);
                 all[at] = word.into_iter().collect();
             }
             _ => {
@@ -181,7 +172,7 @@ fn mutated_programs_end_with_a_result_or_a_message() {
     let (begun, mut random, mut outcomes) = (Instant::now(), Random(seconds), std::collections::BTreeMap::new());
     let others: Vec<&str> = PROGRAMS.iter().flat_map(|program| tokens(program)).collect();
     while begun.elapsed() < Duration::from_secs(seconds) {
-        let text = mutated(PROGRAMS[random.below(PROGRAMS.len())], &others, &mut random);
+        let text = mutated(random.pick(&PROGRAMS), &others, &mut random);
         let started = Instant::now();
         let outcome = std::panic::catch_unwind(|| run(&text));
         if outcome.is_err() || started.elapsed() > LONGEST {

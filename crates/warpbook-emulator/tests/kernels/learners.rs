@@ -16,7 +16,7 @@ pub fn kernel(machine: &mut Machine, text: &str) -> Kernel {
 
 fn launch(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
     let kernel = kernel(machine, text);
-    machine.gpu.launch_checked(&kernel, launch, arguments).map(|(report, ..)| report)
+    machine.gpu.launch_checked(&kernel, launch, arguments).map(|verdict| verdict.report)
 }
 
 /// The results of a body of `k(const float* x, float* y, unsigned n)` with a thread for each element of x.

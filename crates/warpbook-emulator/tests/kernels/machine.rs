@@ -108,7 +108,7 @@ impl Machine {
         let start = std::time::Instant::now();
         let report = match MODE.get() {
             Mode::Verdict => self.gpu.verdict(kernel, &launch, arguments).map(|verdict| verdict.report),
-            Mode::Checked => self.gpu.launch_checked(kernel, &launch, arguments).map(|(report, ..)| report),
+            Mode::Checked => self.gpu.launch_checked(kernel, &launch, arguments).map(|verdict| verdict.report),
             Mode::Plain => self.gpu.launch(kernel, &launch, arguments),
         };
         let report = report.unwrap_or_else(|e| panic!("{}: {e}", kernel.name()));

@@ -1,6 +1,7 @@
 //! The operations of networks on CUDA cores, and a learner's own layer.
 
 use crate::machine::{Machine, assert_close, real};
+use warpbook_data::philox::uniform;
 use warpbook_emulator::Argument;
 use warpbook_kernels::nn::{self, Layout, OwnForm};
 use warpbook_kernels::{Launch, nn::conv2d};
@@ -386,37 +387,7 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
     }
 }
 
-/// The number of a sequence in (0, 1), as `philox.cuh` draws it: the first word of a block of Philox4x32-10.
-fn uniform(seed: u64, index: u64, stream: u32) -> f32 {
-    let (mut c, mut k) = ([index as u32, (index >> 32) as u32, stream, 0], [seed as u32, (seed >> 32) as u32]);
-    for _ in 0..10 {
-        let [a, b] = [u64::from(c[0]) * 0xd251_1f53, u64::from(c[2]) * 0xcd9e_8d57];
-        c = [(b >> 32) as u32 ^ c[1] ^ k[0], b as u32, (a >> 32) as u32 ^ c[3] ^ k[1], a as u32];
-        k = [k[0].wrapping_add(0x9e37_79b9), k[1].wrapping_add(0xbb67_ae85)];
-    }
-    (2 * (c[0] >> 9) + 1) as f32 * 2f32.powi(-24)
-}
-
-const SWISH: &str = r"
-__global__ void forward(const T* x, const float* beta, T* y, unsigned n) {
-    unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = v / (1 + expf(-*beta * v));
-}
-
-__global__ void backward(const T* x, const T* y, const T* dy, const float* beta, T* dx, float* dbeta, unsigned n) {
-    unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    float share = 0;
-    if (i < n) {
-        float v = x[i], g = dy[i], s = 1 / (1 + expf(-*beta * v));
-        dx[i] = g * s * (1 + *beta * v * (1 - s));
-        share = g * v * v * s * (1 - s);
-    }
-    share = block_sum(share);
-    if (threadIdx.x == 0) dbeta[blockIdx.x] = share;
-}
-";
+const SWISH: &str = include_str!("../../../warpbook-nn/tests/all/swish.cu");
 
 #[test]
 fn a_learner_s_layer_runs_in_each_type() {

@@ -1,7 +1,8 @@
 //! Approximations: the emulator's are the nearest numbers to the true values, and a GPU's are within the bounds of the PTX ISA.
 
 use crate::forms::{self, Form, Kind};
-use crate::generate::{HEAD, Random};
+use crate::generate::HEAD;
+use crate::random::Random;
 use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use warpbook_device::cudarc::nvrtc::Ptx;
 use warpbook_device::testing;

@@ -1,6 +1,7 @@
 //! Random kernels: straight arithmetic, divergent branches, loops, shuffles and votes, shared and local memory, and atomics whose order does not matter.
 
 use super::forms::{Form, Kind};
+use super::random::Random;
 use std::fmt::Write;
 
 /// Blocks of a launch.
@@ -17,28 +18,6 @@ pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 8;
 pub const SUM_BYTES: usize = 256;
 /// Place of bytes among these that stay zero.
 const ZEROS: usize = SUM_BYTES - 8;
-
-/// Steele, Lea and Flood's SplitMix64.
-#[derive(Debug, Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
 
 /// Words in which arithmetic has its edges: NaN, infinities, denormals, -0, the largest and smallest integers, shifts of 32 and more, pairs of such halves.
 const WORDS: [u32; 30] = [

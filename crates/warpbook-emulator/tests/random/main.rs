@@ -7,6 +7,8 @@
 mod approximate;
 mod forms;
 mod generate;
+#[path = "../common/random.rs"]
+mod random;
 
 use forms::Form;
 use generate::{BLOCKS, HEAD, OUT_BYTES, SUM_BYTES, THREADS, inputs, kernel};

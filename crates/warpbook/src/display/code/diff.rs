@@ -30,7 +30,7 @@ pub struct KernelDiff {
     lines: Vec<Line>,
 }
 
-/// Line of the older file, of the newer file, or of both; numbers are those of the newer.
+/// Line of the older file, of the newer file, or of both; its number is the line's number in the newer if it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line {
     Same(usize, String),
