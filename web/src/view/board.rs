@@ -31,9 +31,9 @@ pub fn board(app: &App, send: &Send) -> Html {
             <header class="heading">
                 { heading("Class board") }
                 <p class="policy">
-                    { "The best checked time of each person at a task. A person is the author of a record (" }<code>{ "--author" }</code>
-                    { " or " }<code>{ "WARPBOOK_AUTHOR" }</code>{ " when it is run), or else its file's name. Of a record a learner's own kernels \
-                       count where it has some, else all kernels." }
+                    { "The best checked time of each person at a task. A person is a record's author (" }<code>{ "--author" }</code>
+                    { " or " }<code>{ "WARPBOOK_AUTHOR" }</code>{ " at the run) or, without one, its file name. If a record has kernels of the \
+                       learner's own, only these count." }
                 </p>
             </header>
             <div class="toolbar">
@@ -48,8 +48,8 @@ pub fn board(app: &App, send: &Send) -> Html {
                 None => html! {
                     <div class="empty">
                         <p>
-                            { "Nobody's record is open yet. Drop the records of the class anywhere on this page, all at once: each person who ran \
-                               them gets a line. To have their names in them, each runs with " }<code>{ "--author NAME" }</code>{ "." }
+                            { "No record is open yet. Drop the records of the whole class anywhere on this page: each person gets a line. To put a \
+                               name into a record, run with " }<code>{ "--author NAME" }</code>{ "." }
                         </p>
                         <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
                     </div>
@@ -110,7 +110,7 @@ fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]
                 if unchecked.is_empty() {
                     <p>{ "Every result was checked and is correct." }</p>
                 } else {
-                    <p class="policy">{ "What was run and does not count, as its result was not checked or is wrong." }</p>
+                    <p class="policy">{ "These runs do not count: their results are wrong or were not checked." }</p>
                     <ul class="missing">
                         { for unchecked.iter().map(|e| html! {
                             <li><strong>{ &e.person }</strong>{ format!(": {}", e.missing.join("; ")) }</li>
