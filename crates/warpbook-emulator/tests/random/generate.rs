@@ -385,6 +385,7 @@ impl<'a> Writer<'a> {
             1 => {
                 let mode = self.random.pick(&["all", "any", "uni"]);
                 self.family(&format!("vote.sync.{mode}.pred"), &format!("{predicate}, {other}, 0xffffffff"));
+                self.pass_through_memory(&predicate);
             }
             2 => self.family("match.any.sync.b32", &format!("{word}, {from}, 0xffffffff")),
             3 => self.family("match.all.sync.b64", &format!("{word}|{predicate}, {double}, 0xffffffff")),
@@ -484,9 +485,21 @@ impl<'a> Writer<'a> {
         self.meet();
         match self.random.below(3) {
             0 => self.family("bar.red.popc.u32", &format!("{word}, 0, {other}")),
-            1 => self.family("bar.red.and.pred", &format!("{predicate}, 0, {other}")),
-            _ => self.family("bar.red.or.pred", &format!("{predicate}, 0, {other}")),
+            form => {
+                let operation = if form == 1 { "and" } else { "or" };
+                self.family(&format!("bar.red.{operation}.pred"), &format!("{predicate}, 0, {other}"));
+                self.pass_through_memory(&predicate);
+            }
         }
+    }
+
+    /// Stores a predicate that all lanes agreed on, and loads it again. Without this, `ptxas` 13.0 repeats the vote or the barrier's reduction in a later
+    /// branch that needs the predicate, where some of the lanes are missing.
+    fn pass_through_memory(&mut self, predicate: &str) {
+        self.line(&format!(
+            "selp.b32 %t5, 1, 0, {predicate};\nst.volatile.global.b32 [%a0], %t5;\nld.volatile.global.b32 %t5, [%a0];\n\
+             setp.ne.u32 {predicate}, %t5, 0;"
+        ));
     }
 
     fn packed(&mut self) {
