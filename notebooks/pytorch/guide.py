@@ -457,7 +457,7 @@ def one_graph(torch: Any, d: Any) -> Run:
     return run
 
 
-# ---- lesson 43: the layout of an image -------------------------------------------------------------------------------
+# ---- lesson 01: the layout of an image -------------------------------------------------------------------------------
 
 
 def channels_first(torch: Any, d: Any) -> Run:

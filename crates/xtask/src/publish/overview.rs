@@ -9,9 +9,9 @@ use warpbook_record::{Measurement, Problem};
 
 /// Lessons of an experiment, by the name in its records. Pairs of the optimisation guide are under [`OF_THE_GUIDE`].
 const LESSONS: [(&str, &[&str]); 8] = [
-    ("regression", &["10_fused_regression"]),
+    ("regression", &["10_fused_regression", "11_persistent_regression"]),
     ("matmul", &["20_matmul_ladder", "21_tensor_cores"]),
-    ("softmax", &["00_your_own_experiment"]),
+    ("softmax", &["60_your_own_experiment"]),
     ("training", &["30_mixed_precision", "31_mnist_cnn"]),
     ("loop", &["30_mixed_precision"]),
     ("convolution", &["33_custom_vs_stock"]),
@@ -147,7 +147,7 @@ mod tests {
         let text = table(&[record(|_| {})]).unwrap();
         let rows: Vec<&str> = text.lines().skip(2).collect();
         let expect = "| [Row softmax](data/README.md#softmax-h200) | 65536 × 1024 fp32 | One pass (`03_online`) | 131 µs | 4098 GB/s | \
-                      1.08× PyTorch | [00](notebooks/00_your_own_experiment.ipynb) | [NVIDIA H200, 2026-11-21](data/results/softmax-h200.json) |";
+                      1.08× PyTorch | [60](notebooks/60_your_own_experiment.ipynb) | [NVIDIA H200, 2026-11-21](data/results/softmax-h200.json) |";
         assert_eq!(rows, [expect]);
     }
 

@@ -16,7 +16,7 @@ const LINES: usize = 600;
 /// Crates whose files use one another without a circle.
 const WITHOUT_CIRCLES: [&str; 3] = ["crates/warpbook-charts", "crates/warpbook-device", "crates/warpbook-cli"];
 /// Crates as a stack: each may name those before it in its manifest.
-const STACK: [&str; 17] = [
+const STACK: [&str; 18] = [
     "warpbook-record",
     "warpbook-charts",
     "warpbook-kernels",
@@ -28,6 +28,7 @@ const STACK: [&str; 17] = [
     "warpbook-nn",
     "warpbook-lab",
     "warpbook-experiments",
+    "warpbook-exercises",
     "warpbook",
     "warpbook-op",
     "warpbook-site",

@@ -1,4 +1,4 @@
-//! Pairs about memory against arithmetic, and the cost of types, layouts and numbers: lesson 44, and the layout and the power of lesson 43.
+//! Pairs about memory against arithmetic, and the cost of types, layouts and numbers: lesson 44, the layout of lesson 01, and the power of lesson 43.
 
 use super::{Pair, its_own};
 use crate::guide::halves::{Place, Work};

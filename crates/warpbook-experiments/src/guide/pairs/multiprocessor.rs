@@ -1,4 +1,4 @@
-//! Pairs about lines, banks and warps: lesson 43.
+//! Pairs about lines, banks and warps: lessons 01 and 02.
 
 use super::{Pair, adding, cpu, cpus, doubled, kernel, made, one_each, one_for_four, one_for_two, scattered, small};
 use crate::guide::halves::Work;

@@ -1,4 +1,4 @@
-//! Pairs about waiting for results and for memory, and about hiding it: the rest of lesson 43.
+//! Pairs about waiting for results and for memory, and about hiding it: lesson 43.
 
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
 use crate::guide::halves::Work;

@@ -1,0 +1,1 @@
+//! Exercises of lesson 01: how the threads of a warp read memory.

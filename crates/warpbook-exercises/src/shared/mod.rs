@@ -1,0 +1,1 @@
+//! Exercises of lesson 02: threads that work together through shared memory.
