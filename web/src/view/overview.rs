@@ -163,16 +163,12 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
     }
 }
 
-<<<<<<< HEAD
 /// Returns true if a ladder has enough rungs for a picture.
 fn has_bars(heights: &[f64]) -> bool {
     heights.iter().filter(|h| h.is_finite()).count() >= 2
 }
 
-/// A bar a rung, the fastest in the accent's colour; what it says is in the headline.
-=======
 /// Shows one bar a rung, the fastest in the accent colour. The headline has the same content for screen readers.
->>>>>>> main
 fn sparkline(heights: &[f64]) -> Html {
     const HEIGHT: f64 = 36.0;
     const STEP: f64 = 7.0;
