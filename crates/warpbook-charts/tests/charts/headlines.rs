@@ -23,12 +23,12 @@ fn a_headline_names_the_fastest_and_its_baseline() {
     );
     assert!(short.ends_with(&found.more), "{short}");
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
-    // Another framework comes first, then libraries; each rung once.
+    // The other framework comes first, then libraries; each rung appears once.
     let run = sample::softmax();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert_eq!(labels(&found), ["Fastest", "Over frameworks", "Over the baseline", "Of its bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
-    // A library that is faster is called faster.
+    // The sentence says so if a library is faster.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
@@ -50,7 +50,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
-    // If one of them has no figure, the headline is that of any record.
+    // If one of the pair has no figure, the headline is the general one.
     run.measurements.retain(|m| m.rung != "01_unfused");
     assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest: "));
 }
