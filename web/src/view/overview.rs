@@ -59,15 +59,15 @@ fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
     if shown.is_empty() {
         return Html::default();
     }
-    let mut said = "";
+    let mut said: Vec<&str> = Vec::new();
     html! {
         <>
             <h2>{ title }</h2>
             <ul class="cards">
                 { for paired(shown).into_iter().map(|(entry, beside)| {
                     let verdict = entry.beside.as_ref().map_or("", |b| &b.verdict);
-                    let new = if verdict == said { "" } else { verdict };
-                    said = verdict;
+                    let new = if said.contains(&verdict) { "" } else { verdict };
+                    said.push(verdict);
                     item(app, send, entry, beside, new)
                 }) }
             </ul>
@@ -153,22 +153,29 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
                 { sparkline(&entry.ladder) }
         </>
     };
+    // The tick lies next to the bars, or below the text where there are none.
+    let class = if has_bars(&entry.ladder) { "open" } else { "open bare" };
     html! {
         <li key={entry.key.clone()} class="card">
-            { open(send, entry, "open", what) }
+            { open(send, entry, class, what) }
             <div class="row between">{ compare_tick(app, send, entry) }{ close(send, entry) }</div>
         </li>
     }
+}
+
+/// Returns true if a ladder has enough rungs for a picture.
+fn has_bars(heights: &[f64]) -> bool {
+    heights.iter().filter(|h| h.is_finite()).count() >= 2
 }
 
 /// Shows one bar a rung, the fastest in the accent colour. The headline has the same content for screen readers.
 fn sparkline(heights: &[f64]) -> Html {
     const HEIGHT: f64 = 36.0;
     const STEP: f64 = 7.0;
-    let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
-    if heights.len() < 2 {
+    if !has_bars(heights) {
         return html! {};
     }
+    let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
     let best = heights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(i, _)| i);
     let bar = |(i, height): (usize, &f64)| {
         let tall = 3.0 + height * (HEIGHT - 3.0);

@@ -38,6 +38,7 @@ impl Options {
         let left_out = all - rows.len();
         let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
         let folded = folded(run, &rows);
+        let is_alone = rows.iter().filter(|r| measure.verdict(run, r.measurement).is_ok()).count() < 2;
         Ladder {
             options: self,
             run,
@@ -48,6 +49,7 @@ impl Options {
             library: run.fastest_library(problem),
             folded,
             left_out,
+            is_alone,
         }
         .draw()
     }
@@ -67,6 +69,8 @@ struct Ladder<'a> {
     folded: Vec<(String, Vec<String>)>,
     /// Number of rungs that the story leaves out.
     left_out: usize,
+    /// True if no more than one rung has a valid figure, so that there is nothing to compare it with.
+    is_alone: bool,
 }
 
 /// Number of rungs above which a story leaves some out.
@@ -154,7 +158,7 @@ impl Ladder<'_> {
     fn figures(&self, m: &Measurement, us: f64) -> (String, Option<String>) {
         let shown = self.measure.text(self.value_of(m, us));
         let second = match self.measure.quantity {
-            Quantity::Time => self.baseline_us().map(|b| times(b / us)),
+            Quantity::Time => self.baseline_us().filter(|_| !self.is_alone).map(|b| times(b / us)),
             Quantity::SpeedUp => Some(time(us)),
             Quantity::PeakMemory => {
                 let baseline = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
@@ -358,6 +362,7 @@ impl Ladder<'_> {
         let (name, mut id) = names(self.run, &m.rung);
         let is_best = self.options.rungs != Rungs::All
             && self.measure.is_timed()
+            && !self.is_alone
             && self.run.fastest(self.problem).is_some_and(|f| f.rung == m.rung);
         if let Some(twin) = self.twin(m) {
             id = format!("{id} · {twin}");
@@ -481,6 +486,7 @@ impl Ladder<'_> {
         let best = if timed { run.fastest(self.problem) } else { least() };
         let best = match best.and_then(|m| Some((m, usable(m.median_us())?))) {
             Some((m, us)) if !timed => format!("the least is {} with {}", name(run, &m.rung), self.relative(m, us)),
+            Some((m, us)) if self.is_alone => format!("{} with {}", name(run, &m.rung), self.relative(m, us)),
             Some((m, us)) => format!("the fastest is {} with {}", name(run, &m.rung), self.relative(m, us)),
             None if drawn.is_empty() => "none has a valid figure".to_owned(),
             None => "none that does all of the work has a valid figure".to_owned(),

@@ -101,7 +101,8 @@ pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
         }
         _ => Vec::new(),
     };
-    let sentence = found.sentence.replacen(&format!("{FASTEST}:"), &format!("{FASTEST} at {}:", label(problem)), 1);
+    let verb = if found.sentence.contains(FASTEST) { FASTEST } else { "”" };
+    let sentence = found.sentence.replacen(&format!("{verb}:"), &format!("{verb} at {}:", label(problem)), 1);
     (format!("{sentence} {}", found.more).trim().to_owned(), heights, cells)
 }
 
@@ -177,8 +178,12 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         _ if measure.lacking(run, problem).is_some() => time(us),
         _ => measure.text(measure.value_of(fastest, us, None)),
     };
-    let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut sentence = format!("“{title}”{FASTEST}: {figure}");
+    // One that has no rival is not called the fastest.
+    let sound = run.ladder(problem).into_iter().filter(|row| run.is_sound(row.measurement));
+    let is_alone = sound.filter(|row| usable(row.measurement.median_us()).is_some()).count() < 2;
+    let (of_tile, verb) = if is_alone { ("Result", "") } else { ("Fastest", FASTEST) };
+    let mut tiles = vec![HeadlineTile::new(of_tile, figure.clone(), title.clone())];
+    let mut sentence = format!("“{title}”{verb}: {figure}");
     let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {

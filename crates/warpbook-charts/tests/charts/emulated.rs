@@ -96,7 +96,8 @@ fn comparisons_and_boards_list_an_emulated_row() {
     comparisons::check(&compared);
     let row = compared.rows.iter().find(|r| r.rung == "emulated+mine").expect("the row is listed");
     assert!(row.cells.iter().all(|c| c.us.is_none() && c.verdict.is_none()), "{row:?}");
-    comparisons::check(&Comparison::of(&[&one, &two]).unwrap());
+    let cube = sample::cube(4096, Dtype::Bf16);
+    comparisons::check(&Comparison::of(&[&one, &two]).unwrap().at(&cube));
     let mut alone = two.clone();
     alone.author = Some("Ada".into());
     alone.measurements.retain(|m| m.emulated.is_some());

@@ -2,7 +2,7 @@
 
 use crate::sample;
 use warpbook_charts::*;
-use warpbook_record::{Grid, KernelSpec, Outcome, Quantity, Runner, Schedule, Source};
+use warpbook_record::{Baseline, Grid, KernelSpec, Outcome, Quantity, Runner, Schedule, Source};
 
 fn labels(headline: &Headline) -> Vec<&str> {
     headline.tiles.iter().map(|t| t.label.as_str()).collect()
@@ -33,6 +33,24 @@ fn a_headline_names_the_fastest_and_its_baseline() {
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
     assert_eq!(found.tiles[1].label, "Over kernels");
+}
+
+#[test]
+fn a_rung_that_is_alone_is_not_called_the_fastest() {
+    let mut run = sample::h200();
+    let problem = run.main_problem().unwrap().clone();
+    let best = run.fastest(&problem).unwrap().rung.clone();
+    run.measurements.retain(|m| m.rung == best);
+    run.descriptor.baseline = Baseline::FirstValid;
+    let found = headline(&run, &problem).unwrap();
+    assert_eq!(found.sentence, "“Fused in a graph”: 2.31 ms.");
+    assert_eq!(found.tiles[0].label, "Result");
+    let short = record_summary(&run).0;
+    assert!(short.starts_with("“Fused in a graph” at 5 M points, 200 epochs: 2.31 ms."), "{short}");
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
+    assert_eq!(chart.title, "Fused in a graph: 2.31 ms");
+    let svg = chart.svg.as_str();
+    assert!(!svg.contains("fastest") && !svg.contains("1.00×"), "{svg}");
 }
 
 #[test]
