@@ -9,6 +9,7 @@ mod custom_layer;
 pub mod driver;
 mod emulated;
 mod error;
+pub mod exercise;
 pub mod experiment;
 mod export;
 mod lab;
