@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module, Note, Report, Verdict};
 use warpbook_kernels::Launch as Shape;
-use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts};
+use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers};
 
 /// The virtual architecture that kernels are compiled for.
 pub(crate) const VIRTUAL: &str = "compute_80";
@@ -69,10 +69,10 @@ impl Emulator {
 
     /// Ends the checks, and returns what they found and counted.
     pub(crate) fn end_checks(&self) -> Emulated {
-        let Found { notes, lines } = self.found().take().unwrap_or_default();
+        let Found { notes, lines, shuffles_of_a_warp, barriers_of_a_block } = self.found().take().unwrap_or_default();
         let orders = ORDERS.map(str::to_owned).to_vec();
         let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
-        Emulated { orders, notes, lines, finding: None }
+        Emulated { orders, notes, lines, shuffles_of_a_warp, barriers_of_a_block, finding: None }
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -143,6 +143,34 @@ struct Found {
     notes: BTreeSet<String>,
     /// By file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
+    /// The most of any launch.
+    shuffles_of_a_warp: u64,
+    barriers_of_a_block: u64,
+}
+
+/// Returns a line's counts as a record has them.
+fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
+    let transfers = |warpbook_emulator::Transfers { requests, sectors, bytes }| Transfers { requests, sectors, bytes };
+    LineCounts {
+        line: line.line,
+        instructions: line.instructions,
+        active_lanes: line.lanes,
+        divergent_branches: line.divergent_branches,
+        requests: line.global_requests,
+        sectors: line.global_sectors,
+        ideal_sectors: line.global_ideal,
+        wavefronts: line.shared_wavefronts,
+        ideal_wavefronts: line.shared_ideal,
+        atomics: line.atomics,
+        bytes: line.global_bytes + line.shared_bytes + line.local_bytes,
+        loads: transfers(line.global_loads),
+        stores: transfers(line.global_stores),
+        shared_words_loaded: line.shared_words_loaded,
+        multiply_adds: line.multiply_adds,
+        shuffles: line.shuffles,
+        barrier_arrivals: line.barrier_arrivals,
+        file: line.file,
+    }
 }
 
 /// Orders in which blocks and warps run in the first checked launch of a kernel; later ones run forwards only.
@@ -164,19 +192,12 @@ impl Found {
             note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
         };
         self.notes.extend(notes.iter().map(told));
-        for line in &counts.lines {
-            let sum = self.lines.entry((line.file.clone(), line.line)).or_default();
-            (sum.file, sum.line) = (line.file.clone(), line.line);
-            sum.instructions += line.instructions;
-            sum.active_lanes += line.lanes;
-            sum.divergent_branches += line.divergent_branches;
-            sum.requests += line.global_requests;
-            sum.sectors += line.global_sectors;
-            sum.ideal_sectors += line.global_ideal;
-            sum.wavefronts += line.shared_wavefronts;
-            sum.ideal_wavefronts += line.shared_ideal;
-            sum.atomics += line.atomics;
-            sum.bytes += line.global_bytes + line.shared_bytes + line.local_bytes;
+        self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);
+        self.barriers_of_a_block = self.barriers_of_a_block.max(counts.barriers_of_a_block);
+        for line in counts.lines {
+            let line = recorded(line);
+            let none = LineCounts { file: line.file.clone(), line: line.line, ..LineCounts::default() };
+            self.lines.entry((line.file.clone(), line.line)).or_insert(none).add(&line);
         }
         Ok(report)
     }

@@ -31,7 +31,7 @@ mod ptx;
 mod verdict;
 
 pub use checks::Note;
-pub use counts::{Counts, LineCounts};
+pub use counts::{Counts, LineCounts, Transfers};
 pub use error::{Cause, Fault, Refusal, Thread};
 pub use machine::{Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
 pub use program::{Kernel, supported};
