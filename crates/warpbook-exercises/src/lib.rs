@@ -8,3 +8,22 @@ mod first;
 mod memory;
 mod products;
 mod shared;
+
+use warpbook_lab::exercise::Definition;
+
+/// Returns all exercises, in the order of their ids, which are never given to another exercise.
+#[must_use]
+pub fn all() -> Vec<Definition> {
+    vec![
+        memory::STRUCT_OF_ARRAYS,
+        memory::SORTED_WORK,
+        shared::WARP_SUM,
+        shared::SUM,
+        shared::STENCIL,
+        shared::TRANSPOSE,
+        shared::SCAN,
+        products::PRODUCT,
+        products::TILES,
+        shared::SOFTMAX,
+    ]
+}

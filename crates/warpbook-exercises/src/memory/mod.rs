@@ -1,1 +1,10 @@
 //! Exercises of lesson 01: how the threads of a warp read memory.
+
+mod sorted_work;
+mod struct_of_arrays;
+
+pub(crate) use sorted_work::SORTED_WORK;
+pub(crate) use struct_of_arrays::STRUCT_OF_ARRAYS;
+
+/// The lesson.
+const LESSON: &str = "01_memory_access";
