@@ -199,7 +199,7 @@ fn a_record_of_nothing_but_markup_is_only_text() {
     }
     let mut record = sample();
     fill(&mut record, "");
-    // A label in the field of a number must be rejected.
+    // "loss" is a text here but a number elsewhere, so it is filled separately.
     fill(&mut record["descriptor"]["loss"], "label");
     show(&open(record.to_string().as_bytes()).unwrap());
 }
