@@ -6,7 +6,7 @@ use cudarc::driver::result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Alignment of every allocation, as CUDA guarantees it, and of every slice of an arena; in bytes.
+/// Alignment in bytes of every allocation, which CUDA guarantees, and of every slice of an arena.
 pub(crate) const ALIGNMENT: usize = 256;
 
 impl CudaDevice {
@@ -27,8 +27,8 @@ impl CudaDevice {
         self.0.memory.reset_peak();
     }
 
-    /// Records every allocation and every release of this device's arrays, and those within pools, until the watch is dropped. Its first point is the
-    /// current state.
+    /// Records every allocation and every release of this device's arrays, including those within pools, until the watch is dropped. Its first point
+    /// is the current state.
     #[must_use]
     pub fn watch_memory(&self) -> MemoryWatch {
         self.0.memory.watch()
@@ -45,11 +45,11 @@ pub(crate) struct Allocation {
 
 /// Owner of an allocation's memory.
 enum Owner {
-    /// Another library frees it, in its own time. It is not counted.
+    /// Another library, which frees the memory in its own time. The memory is not counted.
     Other,
     /// The driver, or the emulator.
     Driver,
-    /// A library's function frees it, by its address.
+    /// A library, whose memory this function frees by its address.
     Library(Box<dyn Fn(u64) + Send + Sync>),
 }
 
@@ -59,7 +59,7 @@ impl Allocation {
         Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Other })
     }
 
-    /// Wraps memory of zeros that a library has allocated and frees by this function.
+    /// Wraps zeroed memory that a library has allocated and that this function frees.
     pub(crate) fn zeros_of_library(
         device: &CudaDevice,
         address: u64,
