@@ -72,7 +72,7 @@ impl Allocation {
         Ok(memory)
     }
 
-    /// Allocates memory of zeros; an error names `what` if it does not fit.
+    /// Allocates zeroed memory; if it does not fit, the error names `what`.
     pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         let memory = Self::uninitialised(device, bytes, what)?;
         memory.fill(memory.address, bytes, 0)?;
@@ -88,7 +88,7 @@ impl Allocation {
             inner.memory.add(bytes as u64);
             return Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }));
         }
-        // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
+        // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so at least one is requested.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
         Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
@@ -99,7 +99,7 @@ impl Allocation {
         self.bytes
     }
 
-    /// Sets every byte of a range, and waits for it.
+    /// Sets every byte of a range, and waits until that is done.
     pub(crate) fn fill(&self, address: u64, bytes: usize, byte: u8) -> Result<()> {
         assert!(address >= self.address && address + bytes as u64 <= self.address + self.bytes as u64);
         if let Some(emulator) = self.device.emulator() {
@@ -128,7 +128,7 @@ impl Drop for Allocation {
         relaxed(|| match &self.owner {
             Owner::Other => {}
             Owner::Driver => {
-                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
+                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all running work.
                 let _ = unsafe { result::free_sync(self.address) };
             }
             Owner::Library(free) => free(self.address),
