@@ -15,6 +15,15 @@ use warpbook_lab::exercise::Definition;
 #[must_use]
 pub fn all() -> Vec<Definition> {
     vec![
+        first::FIRST_KERNEL,
+        first::GUARD,
+        first::MANY_BLOCKS,
+        first::TWO_DIMENSIONS,
+        first::SAXPY,
+        first::GRID_STRIDE,
+        first::HISTOGRAM,
+        first::BARRIER,
+        memory::COALESCED,
         memory::STRUCT_OF_ARRAYS,
         memory::SORTED_WORK,
         shared::WARP_SUM,

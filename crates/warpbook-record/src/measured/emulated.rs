@@ -53,9 +53,6 @@ pub struct Finding {
     pub line: Option<u32>,
 }
 
-<<<<<<< HEAD
-/// Counts for one line of a kernel's source, over all warps of a run.
-=======
 /// What requests of one kind moved between warps and global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -87,8 +84,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Counts of one line of a kernel's source, over all warps of a run.
->>>>>>> part-emu2
+/// Counts for one line of a kernel's source, over all warps of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
