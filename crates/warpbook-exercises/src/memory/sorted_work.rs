@@ -49,7 +49,7 @@ pub(crate) const SORTED_WORK: Definition = Definition {
                     wrong.looks_like(|i| plans.after(i % n, plans.years[i / n] + 1.0))
                 },
             ),
-            Mistake::new("copied_deposits", "The results are the deposits: no year has passed.", |wrong| {
+            Mistake::new("copy", "The results are the deposits: no year has passed.", |wrong| {
                 let (plans, n) = (Plans::new(wrong), wrong.got().len() / 4);
                 wrong.looks_like(|i| plans.deposit[i % n])
             }),
