@@ -35,25 +35,20 @@ pub(crate) const SOFTMAX: Definition = Definition {
             Mistake::new(
                 "maximum_from_zero",
                 "Rows without a positive number are NaN: their largest number was taken for 0, and all powers are 0. Begin with -3.4e38f.",
-                |wrong| {
-                    let rows = Rows::new(wrong);
-                    rows.some_nan(wrong) && rows.all_nan(wrong, |largest| largest < 0.0)
-                },
+                |wrong| Rows::new(wrong).are_nan(wrong, |largest| largest < 0.0),
             ),
             Mistake::new(
                 "no_maximum",
                 "Rows with large numbers are NaN: their powers are infinite. Subtract the largest number of the row first.",
-                |wrong| {
-                    let rows = Rows::new(wrong);
-                    rows.some_nan(wrong) && rows.all_nan(wrong, |largest| largest.abs() > 80.0)
-                },
+                |wrong| Rows::new(wrong).are_nan(wrong, |largest| largest.abs() > 80.0),
             ),
             Mistake::new(
                 "not_divided",
                 "The powers were not divided by their sum: the shares of a row should add up to 1.",
                 |wrong| {
                     let rows = Rows::new(wrong);
-                    wrong.looks_like(|i| rows.power(i, rows.largest(i, |_| true)))
+                    let powers = rows.powers(|_| 0);
+                    wrong.looks_like(|i| powers[i])
                 },
             ),
             Mistake::new(
@@ -61,7 +56,8 @@ pub(crate) const SOFTMAX: Definition = Definition {
                 "The numbers themselves were divided by their sum. Take `e` to their power first.",
                 |wrong| {
                     let rows = Rows::new(wrong);
-                    wrong.looks_like(|i| rows.x[i] / rows.row(i).iter().sum::<f64>())
+                    let sums = rows.sums(&rows.x, |_| 0);
+                    wrong.looks_like(|i| rows.x[i] / sums[i])
                 },
             ),
             Mistake::new(
@@ -69,11 +65,11 @@ pub(crate) const SOFTMAX: Definition = Definition {
                 "Sums were added that are relative to different largest numbers. All threads of the block need the same one before sums are added, and a sum that was relative to another shrinks by `exp(own - all)`.",
                 |wrong| {
                     let rows = Rows::new(wrong);
-                    let own = |a: usize, b: usize| a % THREADS == b % THREADS;
-                    let warp = |a: usize, b: usize| a % THREADS / 32 == b % THREADS / 32;
-                    rows.relative_to(wrong, own, own)
-                        || rows.relative_to(wrong, own, |_, _| true)
-                        || rows.relative_to(wrong, warp, warp)
+                    let is_relative_to = |summed: Group, shown: Group| {
+                        let (sums, powers) = (rows.sums(&rows.powers(summed), |_| 0), rows.powers(shown));
+                        wrong.looks_like(|i| powers[i] / sums[i])
+                    };
+                    is_relative_to(thread, thread) || is_relative_to(thread, |_| 0) || is_relative_to(warp, warp)
                 },
             ),
             Mistake::new(
@@ -81,21 +77,19 @@ pub(crate) const SOFTMAX: Definition = Definition {
                 "Each warp divided by its own sum. The sums of all warps of the block have to be added, through shared memory.",
                 |wrong| {
                     let rows = Rows::new(wrong);
-                    let warp = |i: usize| i % THREADS / 32;
-                    let share = |i: usize| rows.shares(i).nth(i % rows.cols).unwrap_or(f64::NAN);
-                    let all = |i: usize| rows.shares(i).enumerate();
-                    let sum = |i: usize| all(i).filter(|(j, _)| warp(*j) == warp(i % rows.cols)).map(|(_, v)| v).sum::<f64>();
-                    rows.cols <= 4096 && wrong.looks_like(|i| share(i) / sum(i))
+                    let powers = rows.powers(|_| 0);
+                    let sums = rows.sums(&powers, warp);
+                    wrong.looks_like(|i| powers[i] / sums[i])
                 },
             ),
             Mistake::new(
                 "by_columns",
                 "The matrix was read column by column. Row `b` begins at element `b * cols`.",
                 |wrong| {
-                    let rows = Rows::new(wrong);
-                    let turned = Rows { x: rows.turned(), cols: rows.cols };
-                    rows.cols <= 4096
-                        && wrong.looks_like(|i| turned.shares(i).nth(i % turned.cols).unwrap_or(f64::NAN))
+                    let rows = Rows::new(wrong).turned();
+                    let powers = rows.powers(|_| 0);
+                    let sums = rows.sums(&powers, |_| 0);
+                    wrong.looks_like(|i| powers[i] / sums[i])
                 },
             ),
         ],
@@ -115,6 +109,17 @@ pub(crate) const SOFTMAX: Definition = Definition {
     }),
 };
 
+/// The group of threads that works on a column.
+type Group = fn(usize) -> usize;
+
+fn thread(column: usize) -> usize {
+    column % THREADS
+}
+
+fn warp(column: usize) -> usize {
+    column % THREADS / 32
+}
+
 /// The input of a wrong result.
 struct Rows {
     x: Vec<f64>,
@@ -126,64 +131,38 @@ impl Rows {
         Self { x: wrong.input("x"), cols: wrong.number("cols") as usize }
     }
 
-    /// The row of an element.
-    fn row(&self, i: usize) -> &[f64] {
-        &self.x[i / self.cols * self.cols..][..self.cols]
-    }
-
-    /// The largest number in the row of element `i`, among columns for which `counts` holds.
-    fn largest(&self, i: usize, counts: impl Fn(usize) -> bool) -> f64 {
-        let among = self.row(i).iter().enumerate().filter(|(column, _)| counts(*column));
-        among.map(|(_, v)| *v).fold(f64::NEG_INFINITY, f64::max)
-    }
-
-    fn power(&self, i: usize, largest: f64) -> f64 {
-        (self.x[i] - largest).exp()
-    }
-
-    /// The right shares of the row of an element.
-    fn shares(&self, i: usize) -> impl Iterator<Item = f64> {
-        let (row, largest) = (self.row(i), self.largest(i, |_| true));
-        let sum: f64 = row.iter().map(|v| (v - largest).exp()).sum();
-        row.iter().map(move |v| (v - largest).exp() / sum)
-    }
-
-    /// The matrix read column by column.
-    fn turned(&self) -> Vec<f64> {
-        let rows = self.x.len() / self.cols;
-        (0..self.x.len()).map(|i| self.x[i % self.cols * rows + i / self.cols]).collect()
-    }
-
-    /// Returns true if some result is NaN.
-    fn some_nan(&self, wrong: &Wrong) -> bool {
-        wrong.got().iter().zip(0..).any(|(v, i)| v.is_nan() && wrong.is_written(i))
-    }
-
-    /// Returns true if results are NaN only in rows whose largest number fulfils a condition.
-    fn all_nan(&self, wrong: &Wrong, holds: fn(f64) -> bool) -> bool {
-        let first_of_rows = (0..self.x.len()).step_by(self.cols);
-        let mut nan = first_of_rows.filter(|first| wrong.got()[*first..][..self.cols].iter().any(|v| v.is_nan()));
-        nan.all(|first| holds(self.largest(first, |_| true)))
-    }
-
-    /// Returns true if results are powers relative to the largest number of a column's peers in `shown`, over a sum of powers that are relative to the
-    /// largest of its peers in `summed`.
-    fn relative_to(
-        &self,
-        wrong: &Wrong,
-        summed: impl Fn(usize, usize) -> bool,
-        shown: impl Fn(usize, usize) -> bool,
-    ) -> bool {
-        // Quadratic in the columns: rows of thousands are not worth it.
-        if self.cols > 1024 {
-            return false;
-        }
-        let sum_of_row = |first: usize| -> f64 {
-            let peers = |column: usize| self.largest(first, |other| summed(column, other));
-            (0..self.cols).map(|column| self.power(first + column, peers(column))).sum()
+    /// By element: what its row has over all columns of its group.
+    fn folded(&self, values: &[f64], group: Group, start: f64, fold: fn(f64, f64) -> f64) -> Vec<f64> {
+        let row = |row: &[f64]| -> Vec<f64> {
+            let mut all = [start; THREADS];
+            row.iter().enumerate().for_each(|(column, v)| all[group(column)] = fold(all[group(column)], *v));
+            (0..row.len()).map(|column| all[group(column)]).collect()
         };
-        let sums: Vec<f64> = (0..self.x.len()).step_by(self.cols).map(sum_of_row).collect();
-        wrong.looks_like(|i| self.power(i, self.largest(i, |other| shown(i % self.cols, other))) / sums[i / self.cols])
+        values.chunks(self.cols).flat_map(row).collect()
+    }
+
+    /// By element: `e` to its power, relative to the largest number of its group.
+    fn powers(&self, group: Group) -> Vec<f64> {
+        let largest = self.folded(&self.x, group, f64::NEG_INFINITY, f64::max);
+        self.x.iter().zip(largest).map(|(v, largest)| (v - largest).exp()).collect()
+    }
+
+    /// By element: the sum of values over its group.
+    fn sums(&self, values: &[f64], group: Group) -> Vec<f64> {
+        self.folded(values, group, 0.0, |a, b| a + b)
+    }
+
+    /// The matrix as it is if it is read column by column.
+    fn turned(&self) -> Self {
+        let (rows, cols) = (self.x.len() / self.cols, self.cols);
+        Self { x: (0..self.x.len()).map(|i| self.x[i % cols * rows + i / cols]).collect(), cols }
+    }
+
+    /// Returns true if some results are NaN, and only in rows whose largest number fulfils a condition.
+    fn are_nan(&self, wrong: &Wrong, holds: fn(f64) -> bool) -> bool {
+        let largest = self.folded(&self.x, |_| 0, f64::NEG_INFINITY, f64::max);
+        let mut nan = (0..self.x.len()).filter(|i| wrong.got()[*i].is_nan() && wrong.is_written(*i)).peekable();
+        nan.peek().is_some() && nan.all(|i| holds(largest[i]))
     }
 }
 
