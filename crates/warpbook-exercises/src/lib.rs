@@ -4,6 +4,7 @@
 //! compiles, runs and judges a learner's kernel.
 #![forbid(unsafe_code)]
 
+mod causes;
 mod first;
 mod memory;
 mod products;

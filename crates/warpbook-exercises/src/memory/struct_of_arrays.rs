@@ -1,5 +1,6 @@
 //! E10: an array of structs becomes a struct of arrays.
 
+use crate::causes::only_written;
 use super::LESSON;
 use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance};
 
@@ -44,7 +45,7 @@ pub(crate) const STRUCT_OF_ARRAYS: Definition = Definition {
                 "Only the numbers of the first block were written. Which block a thread is in says `blockIdx.x`.",
                 |wrong| {
                     let n = wrong.got().len() / 3;
-                    wrong.written_only(|i| 3 * (i % n) + i / n < 256)
+                    only_written(wrong, |i| 3 * (i % n) + i / n < 256)
                 },
             ),
         ],

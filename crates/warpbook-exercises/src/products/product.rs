@@ -1,5 +1,6 @@
 //! E17: a matrix product from an empty body.
 
+use crate::causes::only_written;
 use super::causes::{
     A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
     OTHER_COLUMN, OTHER_ROW, SCALED,
@@ -16,7 +17,7 @@ pub(crate) const PRODUCT: Definition = Definition {
         entry: "matmul",
         signature: SIGNATURE,
         // m, n and k. In a square product, a transposed matrix is told from other mistakes.
-        sizes: &[[16, 16, 16], [1, 1, 1], [33, 17, 9], [20, 37, 45]],
+        sizes: &[[32, 32, 32], [1, 1, 1], [33, 17, 9], [20, 37, 45]],
         case: product,
         targets: &[],
         time: None,
@@ -26,7 +27,15 @@ pub(crate) const PRODUCT: Definition = Definition {
                 "Only the first 16 rows and columns were written. Which block a thread is in say `blockIdx.x` and `blockIdx.y`.",
                 |wrong| {
                     let n = wrong.number("n") as usize;
-                    wrong.written_only(|i| i / n < 16 && i % n < 16)
+                    only_written(wrong, |i| i / n < 16 && i % n < 16)
+                },
+            ),
+            Mistake::new(
+                "axes_exchanged",
+                "Rows or columns at the end were not written: x runs over the columns of C, and y over its rows.",
+                |wrong| {
+                    let (n, [x, y, _]) = (wrong.number("n") as usize, wrong.case().grid());
+                    only_written(wrong, |i| i / n < 16 * x as usize && i % n < 16 * y as usize)
                 },
             ),
             C_TRANSPOSED,

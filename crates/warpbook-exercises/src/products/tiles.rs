@@ -1,5 +1,6 @@
 //! E18: a matrix product through tiles, with four sums a thread.
 
+use crate::causes::only_written;
 use super::causes::{
     A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
     OTHER_COLUMN, OTHER_ROW, SCALED,
@@ -16,7 +17,7 @@ pub(crate) const TILES: Definition = Definition {
         entry: "matmul",
         signature: SIGNATURE,
         // m, n and k. In a square product, a transposed matrix is told from other mistakes.
-        sizes: &[[32, 32, 32], [1, 1, 1], [8, 12, 37], [40, 32, 35]],
+        sizes: &[[32, 32, 32], [8, 12, 37], [1, 1, 1], [40, 32, 35]],
         case: product,
         targets: &[
             Target::at_most("reads of global memory for each multiply-add", 0.125, |costs| {
@@ -41,7 +42,7 @@ pub(crate) const TILES: Definition = Definition {
                 "Only the first 32 rows and columns were written. Which block a thread is in say `blockIdx.x` and `blockIdx.y`.",
                 |wrong| {
                     let n = wrong.number("n") as usize;
-                    wrong.written_only(|i| i / n < 32 && i % n < 32)
+                    only_written(wrong, |i| i / n < 32 && i % n < 32)
                 },
             ),
             C_TRANSPOSED,

@@ -1,5 +1,6 @@
 //! E16: running sums of a block.
 
+use crate::causes::only_written;
 use super::{LESSON, reads_per_element};
 use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
@@ -37,7 +38,7 @@ pub(crate) const SCAN: Definition = Definition {
                 "quadratic",
                 "Each thread adds up everything on its left. In eight steps, each of which adds one neighbour's sum, it reads 16 words.",
             ),
-            Target::at_least("active lanes of a warp", 8.0, Costs::active_lanes).because(
+            Target::at_least("active lanes of a warp", 16.0, Costs::active_lanes).because(
                 "one_thread",
                 "One thread does nearly all the work, and the others wait. In each of eight steps, all threads can add.",
             ),
@@ -74,7 +75,7 @@ pub(crate) const SCAN: Definition = Definition {
             Mistake::new(
                 "no_block_index",
                 "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
-                |wrong| wrong.written_only(|i| i < PART),
+                |wrong| only_written(wrong, |i| i < PART),
             ),
         ],
         faults: &[

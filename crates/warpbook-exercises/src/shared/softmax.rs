@@ -1,6 +1,7 @@
 //! E21: row softmax that reads each element twice.
 
 use super::reads_per_element;
+use crate::causes::only_written;
 use warpbook_lab::exercise::{
     Case, Ceiling, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget, Tolerance, Wrong,
 };
@@ -41,6 +42,14 @@ pub(crate) const SOFTMAX: Definition = Definition {
                 "no_maximum",
                 "Rows with large numbers are NaN: their powers are infinite. Subtract the largest number of the row first.",
                 |wrong| Rows::new(wrong).are_nan(wrong, |largest| largest.abs() > 80.0),
+            ),
+            Mistake::new(
+                "no_loop",
+                "Only the first 256 elements of each row were written, one for each thread. Each thread has to go on in a loop.",
+                |wrong| {
+                    let cols = wrong.number("cols") as usize;
+                    only_written(wrong, |i| i % cols < THREADS)
+                },
             ),
             Mistake::new(
                 "not_divided",

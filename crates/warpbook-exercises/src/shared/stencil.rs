@@ -1,5 +1,6 @@
 //! E14: a mean of seven neighbours that reads each element once.
 
+use crate::causes::only_written;
 use super::{LESSON, large_floats, reads_per_element};
 use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong};
 
@@ -77,7 +78,7 @@ pub(crate) const STENCIL: Definition = Definition {
             Mistake::new(
                 "no_block_index",
                 "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
-                |wrong| wrong.written_only(|i| i < PART),
+                |wrong| only_written(wrong, |i| i < PART),
             ),
         ],
         faults: &[

@@ -1,5 +1,6 @@
 //! E15: a transpose through a tile without bank conflicts.
 
+use crate::causes::only_written;
 use super::LESSON;
 use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
@@ -47,7 +48,7 @@ pub(crate) const TRANSPOSE: Definition = Definition {
                 "Only the first tile was written. Which block a thread is in say `blockIdx.x` and `blockIdx.y`.",
                 |wrong| {
                     let rows = wrong.number("rows") as usize;
-                    wrong.written_only(|i| i / rows < 32 && i % rows < 32)
+                    only_written(wrong, |i| i / rows < 32 && i % rows < 32)
                 },
             ),
         ],

@@ -1,5 +1,6 @@
 //! E12: the sum of a warp in five exchanges.
 
+use crate::causes::only_written;
 use super::{LESSON, large_floats, reads_per_element};
 use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance};
 
@@ -33,7 +34,7 @@ pub(crate) const WARP_SUM: Definition = Definition {
             Mistake::new(
                 "only_lane_0_written",
                 "Only lane 0 of each warp wrote its result. All lanes should.",
-                |wrong| wrong.written_only(|i| i % 32 == 0),
+                |wrong| only_written(wrong, |i| i % 32 == 0),
             ),
             Mistake::new(
                 "only_lane_0",
@@ -48,7 +49,7 @@ pub(crate) const WARP_SUM: Definition = Definition {
             Mistake::new(
                 "no_block_index",
                 "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
-                |wrong| wrong.written_only(|i| i < 128),
+                |wrong| only_written(wrong, |i| i < 128),
             ),
             Mistake::new(
                 "offset_missing",
