@@ -90,7 +90,9 @@ fn savings([n, ..]: Size, draw: &mut Draw) -> Case {
     let years: Vec<i32> = draw.permutation(4).iter().map(|plan| [4, 8, 16, 64][*plan as usize]).collect();
     let expected: Vec<f32> = years
         .iter()
-        .flat_map(|years| deposit.iter().zip(&rate).map(|(v, r)| (f64::from(*v) * (1.0 + f64::from(*r)).powi(*years)) as f32))
+        .flat_map(|years| {
+            deposit.iter().zip(&rate).map(|(v, r)| (f64::from(*v) * (1.0 + f64::from(*r)).powi(*years)) as f32)
+        })
         .collect();
     Case::new(format!("n = {n}"))
         .over(4 * n, 256)

@@ -1,7 +1,7 @@
 //! E10: an array of structs becomes a struct of arrays.
 
-use crate::causes::only_written;
 use super::LESSON;
+use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance};
 
 pub(crate) const STRUCT_OF_ARRAYS: Definition = Definition {

@@ -1,11 +1,11 @@
 //! E17: a matrix product from an empty body.
 
-use crate::causes::only_written;
 use super::causes::{
     A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
     OTHER_COLUMN, OTHER_ROW, SCALED,
 };
 use super::{LESSON, SIGNATURE};
+use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Task, Wrong};
 
 pub(crate) const PRODUCT: Definition = Definition {

@@ -1,11 +1,11 @@
 //! E18: a matrix product through tiles, with four sums a thread.
 
-use crate::causes::only_written;
 use super::causes::{
     A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
     OTHER_COLUMN, OTHER_ROW, SCALED,
 };
 use super::{LESSON, SIGNATURE};
+use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task};
 
 pub(crate) const TILES: Definition = Definition {

@@ -1,7 +1,7 @@
 //! E16: running sums of a block.
 
-use crate::causes::only_written;
 use super::{LESSON, reads_per_element};
+use crate::causes::only_written;
 use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
 };
@@ -114,9 +114,5 @@ fn scan([n, ..]: Size, draw: &mut Draw) -> Case {
         part.iter().scan(0, add).collect()
     };
     let expected: Vec<i32> = x.chunks(PART).flat_map(running).collect();
-    Case::new(format!("n = {n}"))
-        .over(n, 256)
-        .input("x", x)
-        .output("y", expected, Tolerance::Exact)
-        .int("n", n)
+    Case::new(format!("n = {n}")).over(n, 256).input("x", x).output("y", expected, Tolerance::Exact).int("n", n)
 }

@@ -1,7 +1,7 @@
 //! E14: a mean of seven neighbours that reads each element once.
 
-use crate::causes::only_written;
 use super::{LESSON, large_floats, reads_per_element};
+use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong};
 
 /// Elements of a block, and neighbours on each side.

@@ -123,6 +123,10 @@ fn partial_sums([n, blocks, threads]: Size, draw: &mut Draw) -> Case {
         .same_bits()
         .input("x", x)
         // Each thread adds its elements one after another, then come ten levels; a block's magnitudes add up to n / blocks at most.
-        .output("partial", expected, Tolerance::Within { relative: 2e-6, scale: (f64::from(n) / f64::from(blocks)).max(1.0) })
+        .output(
+            "partial",
+            expected,
+            Tolerance::Within { relative: 2e-6, scale: (f64::from(n) / f64::from(blocks)).max(1.0) },
+        )
         .int("n", n)
 }

@@ -1,7 +1,7 @@
 //! E15: a transpose through a tile without bank conflicts.
 
-use crate::causes::only_written;
 use super::LESSON;
+use crate::causes::only_written;
 use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
 };

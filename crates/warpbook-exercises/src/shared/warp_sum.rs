@@ -1,7 +1,7 @@
 //! E12: the sum of a warp in five exchanges.
 
-use crate::causes::only_written;
 use super::{LESSON, large_floats, reads_per_element};
+use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance};
 
 pub(crate) const WARP_SUM: Definition = Definition {

@@ -253,7 +253,8 @@ impl Evidence<'_> {
             *other != column && most((0..m).filter(|r| close(r * n + column, r * n + other)).count(), m)
         };
         if let Some(other) = (0..n).find(column_is) {
-            let text = format!("column {column} holds the values of column {other}: look at how the column is computed.");
+            let text =
+                format!("column {column} holds the values of column {other}: look at how the column is computed.");
             return Some((FlawKind::OtherColumn, text));
         }
         None
