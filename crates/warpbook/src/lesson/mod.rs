@@ -6,6 +6,7 @@
 pub mod cifar;
 mod counted;
 mod edits;
+pub mod first;
 mod guesses;
 pub mod guide;
 pub mod matmul;
