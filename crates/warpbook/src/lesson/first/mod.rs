@@ -11,6 +11,7 @@ pub use pictures::{layouts, turns, warp_reads};
 pub use pictures_shared::{banks, halo, scan_steps, through_a_tile};
 pub use tally::{Tally, tally};
 pub use times::{Point, Roof, pair, roof, time};
+pub use warpbook_kernels::Launch;
 
 use crate::figures;
 use std::fmt::Display;
@@ -32,6 +33,16 @@ fn guess_in_words(guess: Option<f64>, measured: Option<f64>) -> String {
             };
             format!("You guessed {}: {judged}.", figures::times(guess))
         }
+    }
+}
+
+/// Compares a guess of a count with what the emulator counted; without a guess it says how to make one.
+#[must_use]
+pub fn guessed_count(guess: Option<u64>, counted: u64, noun: &str) -> String {
+    match guess {
+        None => format!("No guess yet of the {noun}: write Some(4), say, and run both cells again."),
+        Some(guess) if guess == counted => format!("Right: {counted} {noun}."),
+        Some(guess) => format!("You guessed {guess}; counted: {counted} {noun}."),
     }
 }
 
@@ -59,6 +70,17 @@ pub fn judge<T: PartialEq + Display>(mine: Option<&[T]>, want: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn guesses_are_judged_only_if_they_were_made() {
+        assert!(guessed_count(None, 8, "sectors").starts_with("No guess yet"));
+        assert_eq!(guessed_count(Some(8), 8, "sectors"), "Right: 8 sectors.");
+        assert_eq!(guessed_count(Some(4), 8, "sectors"), "You guessed 4; counted: 8 sectors.");
+        assert!(guess_in_words(None, Some(2.0)).starts_with("No guess yet"));
+        assert_eq!(guess_in_words(Some(2.2), Some(2.0)), "You guessed 2.20×: a good guess.");
+        assert_eq!(guess_in_words(Some(1.0), Some(4.0)), "You guessed 1.00×: 4.00× too low.");
+        assert!(guess_in_words(Some(f64::NAN), Some(2.0)).contains("not a guess"));
+    }
 
     #[test]
     fn what_came_back_is_compared_element_by_element() {

@@ -165,7 +165,7 @@ impl Roof {
         }
     }
 
-    /// Draws the roof with a kernel's point, and says what share of its least time the kernel reaches. Where it was not timed, the point is that of the nearest
+    /// Draws the roof with a kernel's point, and says what share of its least time the kernel reaches. In the emulator, which has no times, the point is that of the nearest
     /// kernel with a published time, `y[i] = 2 * x[i]`, and the sentence says so.
     ///
     /// # Errors
@@ -177,6 +177,10 @@ impl Roof {
                 let share = self.least_us(flops, bytes) / point.us;
                 let (us, share) = (figures::time(point.us), figures::percent(share));
                 (vec![point], format!("{name} took {us} on {}: {share} of what the roof allows.", self.of))
+            }
+            None if self.is_here => {
+                let said = format!("{name} was not timed: a kernel is timed only once its result is right.");
+                return Ok(Panel::column([&said, &self.chart(&[])?]));
             }
             None => not_timed(name),
         };
