@@ -2,9 +2,8 @@ extern "C" __global__ void scale_rows(const float* in, const float* factor, floa
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < rows * cols) {
-        // TODO: this is right, but thread 1 is one row below thread 0. It should be one column to the right.
-        int row = i % rows;
-        int col = i / rows;
+        int row = 0; // TODO: compute row and column from i, so that thread 1 is one column to the right of thread 0.
+        int col = 0;
         out[row * cols + col] = factor[row] * in[row * cols + col];
     }
 }

@@ -1,4 +1,4 @@
-// cause: off target
+// cause: many_sectors
 // Right, but neighbouring threads take elements that are far apart: a sector for each.
 extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
 {

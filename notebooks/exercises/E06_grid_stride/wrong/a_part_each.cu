@@ -1,4 +1,4 @@
-// cause: off target
+// cause: many_sectors
 // Right, but each thread takes elements that follow each other, so neighbouring threads are far apart.
 extern "C" __global__ void scale(float* x, float a, int n)
 {

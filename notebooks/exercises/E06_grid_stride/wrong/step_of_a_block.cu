@@ -1,4 +1,4 @@
-// cause: step_of_a_block
+// cause: race
 // Steps over the threads of its own block and forgets the other blocks.
 extern "C" __global__ void scale(float* x, float a, int n)
 {

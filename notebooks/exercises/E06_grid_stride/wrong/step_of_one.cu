@@ -1,4 +1,4 @@
-// cause: step_of_one
+// cause: race
 // Goes on with the next element, which belongs to another thread.
 extern "C" __global__ void scale(float* x, float a, int n)
 {

@@ -1,4 +1,4 @@
-// cause: copy
+// cause: copied_kinds
 // Copies the first kinds.
 extern "C" __global__ void histogram(const int* kind, int* count, int n)
 {

@@ -1,5 +1,5 @@
-// cause: race
-// `volatile` makes three steps visible, and not one of them.
+// cause: lost_updates
+// `volatile` makes each read and each write happen in memory. They are still two steps.
 extern "C" __global__ void histogram(const int* kind, int* count, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

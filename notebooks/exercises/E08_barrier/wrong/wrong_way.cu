@@ -1,4 +1,4 @@
-// cause: right_neighbour
+// cause: wrong_sign
 // The neighbour minus the element.
 extern "C" __global__ void differences(const float* x, float* y, int n)
 {
