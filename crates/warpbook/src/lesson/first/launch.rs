@@ -69,8 +69,10 @@ fn entry(source: &str) -> Result<&str> {
     if !code[..at].trim_end().ends_with("extern \"C\"") {
         return Err(wrong("Write `extern \"C\"` before `__global__`: without it C++ gives the kernel another name."));
     }
-    let name = code[at..].split_once("void").and_then(|(_, rest)| rest.split_once('('));
-    let name = name.map(|(name, _)| name.trim()).and_then(|name| name.split_whitespace().last());
+    let rest = code[at..].split_once("void").map_or("", |(_, rest)| rest.trim_start());
+    let bounds = rest.strip_prefix("__launch_bounds__").and_then(|rest| rest.split_once(')'));
+    let rest = bounds.map_or(rest, |(_, rest)| rest);
+    let name = rest.split_once('(').map(|(name, _)| name.trim()).filter(|name| !name.is_empty());
     // The name is looked up in the text as it was given, whose life is the caller's.
     name.and_then(|name| source.find(name).map(|at| &source[at..at + name.len()]))
         .ok_or_else(|| wrong("The kernel has no name: after `__global__ void` come its name and `(`."))

@@ -106,7 +106,7 @@ mod tests {
         check(warp_reads("neighbours", |lane| lane), "4 sectors, 100");
         check(warp_reads("eight apart", |lane| 8 * lane), "32 sectors");
         check(layouts(), "lie together");
-        check(turns("by parity", |lane| lane % 2), "2 turns, 16 of 32 lanes");
-        check(turns("by half", |lane| lane / 32), "1 turn, 32 of 32 lanes");
+        check(turns("by parity", |lane| lane % 2), "2 turns, 16.0 of 32 lanes");
+        check(turns("by half", |lane| lane / 32), "1 turn, 32.0 of 32 lanes");
     }
 }
