@@ -10,7 +10,7 @@ pub use launch::{Given, compile, open, shape, shape_2d};
 pub use pictures::{layouts, turns, warp_reads};
 pub use pictures_shared::{banks, halo, scan_steps, through_a_tile};
 pub use tally::{Tally, tally};
-pub use times::{Point, Roof, pair, roof, time};
+pub use times::{Point, Roof, pair, roof_of, time};
 pub use warpbook_kernels::Launch;
 
 use crate::figures;

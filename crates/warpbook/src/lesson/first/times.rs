@@ -106,7 +106,7 @@ pub struct Roof {
 ///
 /// # Errors
 /// If the device reports an error, or the emulator's lab finds no published record.
-pub fn roof(lab: &Lab) -> Result<Roof> {
+pub fn roof_of(lab: &Lab) -> Result<Roof> {
     let (of, peaks) = match lab.device().gpu() {
         Some(device) => (device.info().name.clone(), lab.peaks()?),
         None => {
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_prediction_is_compared_with_bytes_over_bandwidth() {
         let lab = Lab::open("emulator").unwrap();
-        let roof = roof(&lab).unwrap();
+        let roof = roof_of(&lab).unwrap();
         assert!(roof.text().contains("published record of NVIDIA H200"), "{}", roof.text());
         let n = 1 << 26;
         let least = roof.least_us(2 * n, 12 * n);
