@@ -89,6 +89,7 @@ impl Tally {
     fn table_of(&self, is_shown: impl Fn(&LineCounts) -> bool) -> Table {
         let ratio = |count: u64, of: u64| match of {
             0 => String::new(),
+            of if count.is_multiple_of(of) => (count / of).to_string(),
             of => figures::significant(count as f64 / of as f64, 3),
         };
         let whole = |count: u64| if count == 0 { String::new() } else { count.to_string() };
