@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module, Note, Report, Verdict};
 use warpbook_kernels::Launch as Shape;
-use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers};
+use warpbook_record::{AccessKind, DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers, WarpRequest};
 
 /// The virtual architecture that kernels are compiled for.
 pub(crate) const VIRTUAL: &str = "compute_80";
@@ -69,10 +69,11 @@ impl Emulator {
 
     /// Ends the checks, and returns what they found and counted.
     pub(crate) fn end_checks(&self) -> Emulated {
-        let Found { notes, lines, shuffles_of_a_warp, barriers_of_a_block } = self.found().take().unwrap_or_default();
+        let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
+            self.found().take().unwrap_or_default();
         let orders = ORDERS.map(str::to_owned).to_vec();
         let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
-        Emulated { orders, notes, lines, shuffles_of_a_warp, barriers_of_a_block, finding: None }
+        Emulated { orders, notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block, finding: None }
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -143,9 +144,30 @@ struct Found {
     notes: BTreeSet<String>,
     /// By file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
+    /// Of the first launch that accesses memory in a line.
+    requests: Vec<WarpRequest>,
     /// The most of any launch.
     shuffles_of_a_warp: u64,
     barriers_of_a_block: u64,
+}
+
+/// Returns a warp's request as a record has it.
+fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
+    use warpbook_emulator::AccessKind as Kind;
+    WarpRequest {
+        file: request.file,
+        line: request.line,
+        kind: match request.kind {
+            Kind::Load => AccessKind::Load,
+            Kind::Store => AccessKind::Store,
+            Kind::Atomic => AccessKind::Atomic,
+        },
+        is_shared: request.is_shared,
+        place: request.place,
+        thread: request.thread.to_string(),
+        bytes: request.bytes,
+        offsets: request.offsets.to_vec(),
+    }
 }
 
 /// Returns a line's counts as a record has them.
@@ -194,6 +216,9 @@ impl Found {
         self.notes.extend(notes.iter().map(told));
         self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);
         self.barriers_of_a_block = self.barriers_of_a_block.max(counts.barriers_of_a_block);
+        let known: BTreeSet<(String, u32)> = self.requests.iter().map(|r| (r.file.clone(), r.line)).collect();
+        let new = counts.requests.into_iter().filter(|r| !known.contains(&(r.file.clone(), r.line)));
+        self.requests.extend(new.map(recorded_request));
         for line in counts.lines {
             let line = recorded(line);
             let none = LineCounts { file: line.file.clone(), line: line.line, ..LineCounts::default() };

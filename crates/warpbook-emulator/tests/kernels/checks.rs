@@ -3,7 +3,7 @@
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
 use crate::{products, regression};
-use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Transfers, Verdict};
+use warpbook_emulator::{AccessKind, Argument, Fault, Launch, LineCounts, Transfers, Verdict};
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
@@ -253,6 +253,27 @@ fn arithmetic_shuffles_and_barriers_are_counted() {
     assert_eq!((counts.shuffles_of_a_warp, counts.barriers_of_a_block), (6, 2));
     let line = |at| counts.lines.iter().find(|line| line.line == at).unwrap();
     assert_eq!((line(7).shuffles, line(4).multiply_adds, line(9).barrier_arrivals), (2 * 3 * 5, 2 * 96, 2 * 3));
+}
+
+#[test]
+fn the_first_request_of_each_access_is_kept_lane_by_lane() {
+    let verdict =
+        verdict_on("__shared__ unsigned s[64]; s[t] = x[t + 3]; __syncthreads(); if (t % 2) y[t] = s[63 - t];", 1, 64);
+    let requests = verdict.unwrap().counts.requests;
+    let told: Vec<_> = requests.iter().map(|r| (r.kind, r.is_shared, r.place.as_str(), r.line, r.bytes)).collect();
+    let (one, two) = ("argument 1", "argument 2");
+    assert_eq!(
+        told,
+        [
+            (AccessKind::Load, false, one, 3, 4),
+            (AccessKind::Store, true, "shared memory", 3, 4),
+            (AccessKind::Load, true, "shared memory", 3, 4),
+            (AccessKind::Store, false, two, 3, 4),
+        ]
+    );
+    assert!((0..32).all(|lane| requests[0].offsets[lane] == Some(4 * (lane as u64 + 3))), "{requests:?}");
+    assert_eq!((requests[3].offsets[0], requests[3].offsets[31], requests[2].offsets[1]), (None, Some(124), Some(248)));
+    assert_eq!(requests[3].thread.thread, [1, 0, 0]);
 }
 
 #[test]
