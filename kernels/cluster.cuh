@@ -13,7 +13,7 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-// All threads of the cluster; what was written before one's arrival is seen after the wait. Whole warps come here.
+// A barrier of all threads of the cluster: writes before an arrival are visible after the wait. Call both with whole warps.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_sync() { cluster_arrive(), cluster_wait(); }
@@ -23,14 +23,14 @@ __device__ __forceinline__ void cluster_sync() { cluster_arrive(), cluster_wait(
 __device__ __forceinline__ void barrier_init(unsigned long long* barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-// Makes the barriers known to the cluster, which has to meet before it uses them.
+// Makes the barriers visible to the cluster, whose blocks must synchronise before they use them.
 __device__ __forceinline__ void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_arrive_and_expect(unsigned long long* barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Waits for the end of the phase of this parity (the first phase has parity 0); what came with its bytes is seen after.
+// Waits for the end of the phase of this parity (the first phase has parity 0). The phase's bytes are visible afterwards.
 __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile(
         "{\n"
@@ -41,7 +41,7 @@ __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, unsign
         "}\n" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// The address in the block of that rank of what lies in this block's shared memory.
+// The address, in block `rank` of the cluster, that matches the address `ours` in this block's shared memory.
 __device__ __forceinline__ unsigned address_in(unsigned rank, unsigned ours) {
     unsigned theirs;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(theirs) : "r"(ours), "r"(rank));

@@ -1,16 +1,16 @@
 // Sums over all blocks of one launch, without ending it.
 //
 // A word is a value and the number of its round, stored as one: its arrival is its own signal, so there is no counter, no lock
-// and no fence. Every block writes its words, reads everybody's and adds them in the order of the blocks: one trip through
-// L2, and the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch
-// sees to that); the wait is bounded all the same, so that what goes wrong is an error and not a hang.
+// and no fence. Every block writes its words, reads everybody's and adds them in the order of the blocks: one trip through L2,
+// and the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch sees to that). The
+// wait is bounded, so that a failure ends in an error and not in a hang.
 #pragma once
 #include "reduce.cuh"
 
-// What the blocks share in addition to their words.
+// State that all blocks share, besides their words.
 struct Control {
-    unsigned round;   // Rounds of earlier launches: no word of theirs is taken for one of this launch.
-    unsigned failed;  // The first round that somebody waited for in vain, counted from 1; 0 of none.
+    unsigned round;   // Rounds of earlier launches. Rounds count on from here, so that an old word never matches.
+    unsigned failed;  // The first round whose wait timed out, counted from 1; 0 if none did.
 };
 
 __device__ __forceinline__ unsigned long long make_word(float value, unsigned round) {
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned long long make_word(float value, unsigned ro
 __device__ __forceinline__ float word_value(unsigned long long word) { return __uint_as_float((unsigned)word); }
 __device__ __forceinline__ unsigned word_round(unsigned long long word) { return (unsigned)(word >> 32); }
 
-// Relaxed and device-wide: they bypass L1, and nothing else is ordered by them.
+// Relaxed, device-wide accesses: they bypass L1 and order nothing else.
 __device__ __forceinline__ void store_word(unsigned long long* at, unsigned long long word) {
     asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
 }
@@ -34,7 +34,7 @@ __device__ __forceinline__ ulonglong2 load_two_words(const unsigned long long* a
     return words;
 }
 
-// Counts fruitless looks, and asks for the time only now and then.
+// Counts unsuccessful polls, and reads the clock only now and then.
 struct Patience {
     unsigned looks = 0;
     unsigned long long since_ns = 0;
@@ -48,12 +48,12 @@ struct Patience {
     }
 };
 
-// Two sums over all blocks. A round is: the block's sums are handed to publish() by its first warp, and collect() gives that warp
-// the sums of all blocks.
+// Two sums over all blocks. In each round the block's first warp passes the block's sums to publish(), and gets the sums of all
+// blocks from collect().
 struct PairExchange {
-    static constexpr int SLOT_WORDS = 8;  // Each slot in its own half line: the slots lie in different slices of L2.
+    static constexpr int SLOT_WORDS = 8;  // Half a line per slot, so that slots lie in different slices of L2.
 
-    // [2][blocks][SLOT_WORDS], two used: odd and even rounds take turns, as a block may be one round ahead of another.
+    // [2][blocks][SLOT_WORDS], of which two words are used. Odd and even rounds alternate, since a block may be one round ahead.
     unsigned long long* words;
     Control* control;
     unsigned blocks, base;
@@ -70,17 +70,17 @@ struct PairExchange {
         if (lane % (WARP / 2) == 0) store_word(mine + lane / (WARP / 2), make_word(v, base + round));
     }
 
-    // The first sum of all blocks in the lower half of the lanes, the second in the upper; false after waiting in vain.
+    // Sets `v` to the first sum of all blocks in the lower half of the lanes, to the second in the upper; false if the wait timed out.
     __device__ __forceinline__ bool collect(unsigned round, float& v) {
-        // Five loads on their way at once cover 160 blocks.
+        // Five loads in flight cover 160 blocks.
         constexpr int AT_ONCE = 5;
-        // The way to L2: what makes a round of 132 blocks shortest on an H200, by a tenth.
+        // About the latency of L2. This value shortens a round of 132 blocks on an H200 by a tenth.
         constexpr int FIRST_LOOK_CLOCKS = 500;
         const unsigned lane = threadIdx.x % WARP, wanted = base + round;
         const unsigned long long* from = words + (round & 1) * blocks * SLOT_WORDS;
         float first = 0.0f, second = 0.0f;
         bool all = true;
-        // Where many ask, questions that come too early are in the way of the answers.
+        // With many blocks, polls that come too early delay the answers.
         if (blocks > WARP) {
             for (const long long first_look = clock64() + FIRST_LOOK_CLOCKS; clock64() < first_look;) {}
         }
@@ -92,7 +92,7 @@ struct PairExchange {
             for (int k = 0; k < AT_ONCE; ++k) missing[k] = block + k * WARP < blocks, got[k] = make_ulonglong2(0, 0);
             do {
                 all = true;
-                // Only what has not come yet is asked for again: every question is in the way of an answer.
+                // Polls only for missing words, since each poll delays the answers.
 #pragma unroll
                 for (int k = 0; k < AT_ONCE; ++k) {
                     if (missing[k]) got[k] = load_two_words(from + (block + k * WARP) * SLOT_WORDS);

@@ -1,5 +1,5 @@
-// Sums over a warp and over a block, several values at once.
-// Every value is added in the same order on every run, so that results repeat to the bit.
+// Sums over a warp and over a block, several values at once. Every value is added in the same order on every run, so that results
+// repeat bit for bit.
 #pragma once
 
 constexpr int WARP = 32;
@@ -15,8 +15,8 @@ __device__ __forceinline__ void warp_sum(float (&v)[N]) {
     }
 }
 
-// Adds up v[0..N) over a block of BLOCK threads; the sums are in the first warp. Once a kernel: the scratch is not protected
-// against a second call.
+// Adds up v[0..N) over a block of BLOCK threads; the sums are in the first warp. Call it once per kernel: the scratch memory is
+// not protected against a second call.
 template <int BLOCK, int N>
 __device__ __forceinline__ void block_sum(float (&v)[N]) {
     static_assert(BLOCK % WARP == 0 && BLOCK <= WARP * WARP, "the second stage is one warp with a lane for each warp");
@@ -46,8 +46,8 @@ __device__ __forceinline__ float warp_sum_pair(float a, float b) {
     return v;
 }
 
-// Adds up each of v[0..N) over the warp, N a power of two up to 32, in about N shuffles instead of 5 N: each step hands half
-// of the values to the other half of the lanes. Lane l gets the sum of v[l * N / 32].
+// Adds up each of v[0..N) over the warp, N a power of two up to 32, in about N shuffles instead of 5 N: in each step every lane
+// hands half of its values to a lane of the other half. Lane l gets the sum of v[l * N / 32].
 template <int N, int OFFSET = WARP / 2>
 __device__ __forceinline__ float warp_sum_scattered(float (&v)[N]) {
     static_assert(N >= 1 && N <= WARP && (N & (N - 1)) == 0, "halved until one is left");

@@ -1,12 +1,12 @@
-// Marks for an X-ray: in which phase of its work each warp was, when, and on which SM.
+// Marks for an X-ray, which shows in which phase of its work each warp was, when, and on which SM.
 //
 // MARK_BEGIN(entry), with the name of the kernel, is the first mark of all its warps, and MARK(end) the last one of each. In between,
-// MARK(load) says that from here on the warp loads, until its next mark. A kernel names its phases as it likes. Lane 0 records the marks
-// that it passes; marks that it does not pass are not recorded. A read into registers is waited for where its value is first used, so
-// that wait counts to the phase in which it is used.
+// MARK(load) says that the warp loads from here on, until its next mark. A kernel chooses the names of its phases. Lane 0 records the
+// marks that it passes; marks that it does not pass are not recorded. A read into registers is waited for where its value is first used,
+// so the wait counts to that phase.
 //
-// Compiled without XRAY, marks are nothing: a test compares the machine code with that of the same source without its marks. With XRAY
-// the host numbers the names, -DXRAY_load=2, and writes to `xray_rings` where the records go, so that a kernel's parameters stay the same.
+// Compiled without XRAY, marks are nothing: a test compares the machine code with that of the same source without its marks. With XRAY the host numbers the
+// names (-DXRAY_load=2) and writes the address of the records to `xray_rings`, so that a kernel's parameters stay the same.
 #pragma once
 
 #ifndef XRAY
@@ -16,9 +16,9 @@
 #define MARK_BEGIN(entry) xray_begin(XRAY_ENTRY_##entry)
 #define MARK(phase) xray_mark<XRAY_##phase>()
 
-// The host's `Rings` in crates/warpbook-device/src/xray/rings.rs.
+// The layout is the host's `Rings` in crates/warpbook-device/src/xray/rings.rs.
 struct XrayRings {
-    uint2* records;     // [entries][warps][capacity], or null, where nothing is recorded
+    uint2* records;     // [entries][warps][capacity], or null if nothing is recorded
     unsigned warps;     // rings of an entry: warp w of block b has ring b * (warps of a block) + w
     unsigned capacity;  // records of a ring, a power of two: the first half stays, the second is a ring
 };
@@ -26,15 +26,15 @@ extern "C" {
 __constant__ XrayRings xray_rings;
 }
 
-// What a warp knows of its ring, in shared memory: its address (0: it is not recorded), its next record, half its capacity. Blocks have
-// one dimension.
+// A warp's view of its ring, in shared memory: its address (0 if the warp is not recorded), its next record, half its capacity. Blocks
+// have one dimension.
 __device__ __forceinline__ unsigned xray_warps() {
     __shared__ __align__(16) uint4 warps[(THREADS + 31) / 32];
     return (unsigned)__cvta_generic_to_shared(warps);
 }
 
-// A record is the lower half of the SM's clock, then the phase (8 bits) and the number of the mark in this launch (24 bits). Few registers
-// and no branch: a kernel that has none to spare would spill, and the compiler may wait for wgmmas in flight before it branches.
+// A record is the lower half of the SM's clock, then the phase (8 bits) and the number of the mark in this launch (24 bits). A mark takes few registers and no
+// branch: a kernel without spare registers would spill, and the compiler may wait for wgmmas in flight before it branches.
 template <unsigned PHASE>
 __device__ __forceinline__ void xray_mark() {
     asm volatile(

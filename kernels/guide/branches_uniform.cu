@@ -4,7 +4,7 @@
 // Needs: n a multiple of 32 x kinds, kinds from 1 to 32.
 // Expect: the time hardly depends on the kinds, until reading words that lie apart costs more than the arithmetic.
 
-// A group of 32 x kinds elements belongs to as many threads: lane l of its warp k takes element l x kinds + k.
+// 32 x kinds threads share as many elements: lane l of their warp k takes element l x kinds + k.
 extern "C" __global__ void __launch_bounds__(THREADS)
 branch(const float* __restrict__ x /* [n] */, float* __restrict__ y /* [n] */, unsigned n, unsigned kinds) {
     const unsigned t = blockIdx.x * THREADS + threadIdx.x;

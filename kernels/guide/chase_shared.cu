@@ -1,6 +1,6 @@
-// Idea: the same walks where the names of the next lines lie in shared memory.
+// Idea: the walks of chase.cu, with the indices of the next lines in shared memory.
 // Formula: y[j] = the line after 125,000 steps of p = next(p) from line j lines / 8, next(p) = x[32 p]; f32[8].
-// Since the last rung: the memory that is walked through.
+// Since the last rung: the walks read shared memory instead of global memory.
 // Needs: one block; at most 4096 lines.
 // Expect: a tenth of the latency of L2, whatever the number of lines.
 extern "C" __global__ void __launch_bounds__(THREADS)

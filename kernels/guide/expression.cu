@@ -1,7 +1,7 @@
-// Idea: a chain of operations is given as text, and compiled while the program runs to one kernel.
+// Idea: a chain of operations is given as text and compiled to one kernel while the program runs.
 // Formula: y[i] = EXPRESSION of v = x[i]; f32[n].
 // Since the last rung: nobody wrote the fused kernel; a compiler has to do it before the first call.
-// Needs: EXPRESSION, C++ of v, before the first line; v itself where there is none.
+// Needs: EXPRESSION, a C++ expression of v, defined before the first line; without it, y is v.
 // Expect: tens of milliseconds for the compiler, then the time of one trip through memory.
 #ifndef EXPRESSION
 #define EXPRESSION v

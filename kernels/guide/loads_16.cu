@@ -2,7 +2,7 @@
 // Formula: y[i] = 2 x[i]; f32[n].
 // Since the last rung: half as many threads, loads and stores again.
 // Needs: 16-byte aligned arrays, n a multiple of 4.
-// Expect: fastest in L2 and in DRAM: four times the bytes in flight of a thread with 4, by a quarter of the instructions.
+// Expect: fastest in L2 and in DRAM: four times the bytes in flight of 4-byte loads, with a quarter of the instructions.
 extern "C" __global__ void __launch_bounds__(THREADS)
 scale(const float4* __restrict__ x /* [n / 4] */, float4* __restrict__ y /* [n / 4] */, unsigned n, unsigned) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;

@@ -1,6 +1,6 @@
-// Idea: the device makes its data itself, from the place of each element.
+// Idea: the device generates its data itself, from the index of each element.
 // Formula: y[i] = (h(i) >> 40) / 2^23 - 1, h(i) = i 0x9e3779b97f4a7c15 mod 2^64; f32[n].
-// Since the last rung: nothing is made on the host, and nothing is copied.
+// Since the last rung: nothing is generated on the host, and nothing is copied.
 // Needs: nothing.
 // Expect: the time of writing y.
 extern "C" __global__ void __launch_bounds__(THREADS)

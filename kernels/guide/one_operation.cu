@@ -1,8 +1,8 @@
-// Idea: an operation on every element is a kernel, as a framework runs an expression that it has not compiled.
+// Idea: each operation on the array is one kernel, as a framework runs an expression that it has not compiled.
 // Formula: y[i] = x[i] 0.9 + 0.1, or max(x[i], 0), by the operation's number; f32[n].
 // Since the last rung: nothing, this is the slow half of a pair.
 // Needs: nothing; x may be y.
-// Expect: where n is small the launches are what it costs, where n is large the trips to memory and back.
+// Expect: launches dominate where n is small, trips to memory and back where n is large.
 extern "C" __global__ void __launch_bounds__(THREADS)
 operation(const float* x /* [n] */, float* y /* [n] */, unsigned n, unsigned number) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;

@@ -1,6 +1,6 @@
-// Idea: a block reads a tile by rows and writes it by rows, and turns it in shared memory, where any order should cost the same.
+// Idea: a block reads a tile by rows and writes it by rows; it transposes the tile in shared memory, where any order should cost the same.
 // Formula: y[c][r] = x[r][c]; f32[edge][edge].
-// Since the last rung: reads and writes of global memory are coalesced both.
+// Since the last rung: reads and writes of global memory are both coalesced.
 // Needs: an edge that is a multiple of 32.
 // Expect: reading a column of the tile hits one bank of 32 with all lanes, 32 wavefronts instead of one.
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,8 +1,8 @@
-// Idea: a warp walks from line to line, each of which names the next; of HELD values on the way all stay in registers before they are added.
+// Idea: a warp walks from line to line, each of which names the next, and keeps HELD values in registers before it adds them.
 // Formula: y[i] = sum of x[32 p_s + i mod 32] over 128 steps s, p_0 = h(w 128), p_s = h(p_(s-1) + x[32 p_(s-1)] xor w 128 + s), w = i / 32; f32.
-// Since the last rung: how many registers a thread takes, or may take by BLOCKS_PER_SM; loads, additions and result are the same.
+// Since the last rung: how many registers a thread uses, or may use under BLOCKS_PER_SM; loads, additions and result are the same.
 // Needs: n words in lines of 32, a power of two of them; small integers, so that every order of the additions gives the same bits.
-// Expect: each warp waits for one line at a time, so the time is inverse to the warps that fit on an SM, which registers decide.
+// Expect: each warp waits for one line at a time, so the time is inversely proportional to the warps that fit on an SM, which registers limit.
 __device__ unsigned place(unsigned h, unsigned lines) {
     h *= 0x9e3779b1u;
     h ^= h >> 15;
@@ -25,7 +25,7 @@ walk(const float* __restrict__ x /* [n] */, float* __restrict__ y /* [threads] *
             const unsigned named = (unsigned)__shfl_sync(0xffffffff, held[j], 0);
             at = place((at + named) ^ (seed + first + j + 1), n / 32);
         }
-        // From the last to the first: none can be added before all are there.
+        // Adds the last value first, so that no addition can start before all values are loaded.
 #pragma unroll
         for (unsigned j = HELD; j-- > 0;) sum += held[j];
     }

@@ -79,8 +79,8 @@ struct Feed {
     const In* from;           // the thread's position in the next tile
     unsigned offsets[LINES];  // offsets from there to its positions in all its lines
     size_t step;              // elements from one tile to the next
-    unsigned to;              // its position in the ring's first tile
-    int k;                    // its k within a pass
+    unsigned to;              // the thread's address in the ring's first tile
+    int k;                    // the thread's k within a pass
     Group<In, GROUP> held[ASYNC ? 1 : PASSES];
 
     // Slices take tiles round-robin; this slice's first is at `k_first`. Offsets are 32-bit to save 64-bit arithmetic. Past the end of
@@ -97,7 +97,7 @@ struct Feed {
         for (int i = 0; i < LINES; ++i) {
             const unsigned line = min(outer + i % PASSES_OUTER * PASS_OUTER, last);
             offsets[i] = ALONG_K ? line * ld : i / PASSES_OUTER * PASS_K * ld + (i % PASSES_OUTER ? line - first : 0);
-            // Hides how they were computed: the compiler would otherwise recompute them for each copy.
+            // Hides how the offsets were computed: the compiler would otherwise recompute them for each copy.
             if constexpr (LINES > 8) asm volatile("" : "+r"(offsets[i]));
         }
     }
@@ -116,7 +116,7 @@ struct Feed {
         if (part + 1 == parts) from += step;
     }
 
-    // Stores to the tile what was loaded into registers.
+    // Stores the loaded registers in the tile.
     __device__ __forceinline__ void end(unsigned stage) {
         if constexpr (!ASYNC) {
 #pragma unroll

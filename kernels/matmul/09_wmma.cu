@@ -74,8 +74,8 @@ constexpr int FRAGMENT = IN == TYPE_F16 ? 8 : 4;
 #define WMMA_LAYOUT_B "row"
 #endif
 
-// Blocks of 16 x 16 from and to shared memory, rows (or columns) `stride` elements apart. PTX ISA, "wmma", asks for 32-byte aligned
-// rows of f16; CUDA's mma.h is content with 16, which is what ldmatrix, the instruction that this compiles to, needs.
+// Loads and stores blocks of 16 x 16 in shared memory, rows (or columns) `stride` elements apart. PTX ISA, "wmma", asks for 32-byte
+// aligned rows of f16; CUDA's mma.h accepts 16, which is all that ldmatrix, the instruction that this compiles to, needs.
 __device__ __forceinline__ void wmma_load_a(unsigned (&r)[FRAGMENT], unsigned from, int stride) {
     asm volatile("wmma.load.a.sync.aligned." WMMA_LAYOUT_A ".m16n16k16.shared." WMMA_TYPE " " WMMA_LOADED ";"
                  : WMMA_OUTPUT(r) : "r"(from), "r"(stride) : "memory");

@@ -97,7 +97,7 @@ struct Product {
         for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
             for (int s = 0; s < WN / 8; ++s) {
-                // Every other row backwards: it starts with the operand of the previous instruction.
+                // Every other row runs backwards, so that it starts with the operand of the previous instruction.
                 const int j = i % 2 ? WN / 8 - 1 - s : s;
                 mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }

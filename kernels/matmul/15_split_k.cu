@@ -12,13 +12,13 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
-    // A cluster has CLUSTER adjacent tiles, which share what they load, and SPLIT blocks for each: those of one part of k follow each other.
+    // A cluster computes CLUSTER adjacent tiles, which share loads, with SPLIT blocks each. Blocks with the same part of k have consecutive ranks.
     const unsigned in_cluster = cluster_rank(), rank = in_cluster / CLUSTER, place = in_cluster % CLUSTER;
     const unsigned base = aligned_shared(), k_blocks = (k + BK - 1) / BK;
     unsigned row, column;
     const Tiles tiles = Tiles::at_once(m, n, k_blocks);
     tiles.at(blockIdx.x / (SPLIT * CLUSTER), place, row, column);
-    // The part of k that this block sums: the first parts have one more block of k where it does not divide evenly.
+    // This block's part of k. Where k does not divide evenly, the first parts have one more block of k.
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
     const unsigned begin = rank * share + min(rank, more), end = begin + share + (rank < more ? 1 : 0);
     const int group = warpgroup_index();
@@ -28,7 +28,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     }
     Barriers barriers(full_barriers, empty_barriers);
     barriers.first_rank = rank * CLUSTER;
-    // Where no tiles are shared, the other blocks' barriers must be ready only before the partial sums are sent.
+    // Where no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
     constexpr bool MEETS_LATER = CLUSTER == 1;
     if (MEETS_LATER) cluster_arrive();
     Ring ring;

@@ -196,7 +196,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
             for (int part = 0; part < BM / OUT_ROWS; ++part) {
                 const unsigned offset = part % 2 * 2 * OUT_BYTES, first = row + part * OUT_ROWS;
-                // The stores before the last used these boxes.
+                // The stores before the last one read from these boxes.
                 send_through<1>(
                     by_copy, 1 + group,
                     [&] {

@@ -2,7 +2,7 @@
 // Formula: C = f(alpha op(A) op(B) + beta C); f16 or bf16 in, f32 sums; row-major, one tile of BM x BN per cluster of SPLIT blocks.
 // Since the last rung: the mma.sync of 10 on tiles of 16-byte loads that are shifted in registers; SLICES x SPLIT groups share k.
 // Needs: sm_90 for its clusters; any m, n, k and leading dimensions, at any address.
-// Expect: odd sides gain what two copies cost where m, n or k is small; large ones lose, as loads pass through registers and mma.sync is slow.
+// Expect: odd sides save two copies, which pays where m, n or k is small; large products lose, as loads pass through registers and mma.sync is slow.
 #include "cluster.cuh"
 #include "launch.cuh"
 #include "matmul/mma.cuh"
@@ -16,10 +16,10 @@ constexpr int SUMS_STRIDE = BN + 8;  // Padded, so that the pairs of a quarter o
 constexpr int SUMS_BYTES = BM * SUMS_STRIDE * 4;
 // One group of one block has all sums of the tile, and converts them in its registers.
 constexpr bool ALONE = SLICES * SPLIT == 1;
-// A row of the tile as elements of C, and up to 7 before it: see store_staged.
+// A row of the tile's elements of C, after up to 7 unused ones (see store_staged).
 constexpr int STAGED_STRIDE = BN + 8, STAGED_BYTES = BM * STAGED_STRIDE * 2;
 constexpr int GROUPS_BYTES = ALONE ? 0 : SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
-// Memory behind the groups: sums from other blocks, or the staged tile, which takes the place of the ring where there are no sums.
+// Memory behind the groups: sums from other blocks, or the staged tile, which reuses the ring's memory if there are no sums.
 constexpr int BEHIND_BYTES = SPLIT > 1 ? BM * BN * 4 : ALONE && RING_BYTES > STAGED_BYTES ? RING_BYTES : STAGED_BYTES;
 constexpr int ROWS = BM / SPLIT;  // Rows of the tile that a block of the cluster adds up and stores.
 static_assert(sizeof(In) == 2, "the shifts are of 16-bit elements");
@@ -30,13 +30,13 @@ static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + BEHIND_BYTES, "room for the
 static_assert(BN % 8 == 0 && BN <= 128 && GROUPS_BYTES % 16 == 0, "at most 16 chunks of 16 bytes in a row");
 static_assert(THREADS % 128 == 0, "all rows that a thread stores lie as far from a multiple of 16 bytes");
 
-// A grid of several blocks in y splits k once more, and each y has a matrix of partial sums in f32 for itself. A tile that is multiplied by
-// one group has no registers left for that.
+// A grid with several blocks in y splits k once more, and each y writes its own f32 matrix of partial sums. A tile that a single group multiplies has
+// no registers left for this.
 constexpr bool CAN_BE_A_PART = sizeof(Out) == 4 && !ALONE;
 __device__ __forceinline__ int parts() { return CAN_BE_A_PART ? (int)gridDim.y : 1; }
 __device__ __forceinline__ unsigned part() { return CAN_BE_A_PART ? blockIdx.y : 0; }
 
-// The threads of a group.
+// A barrier for the threads of a group.
 __device__ __forceinline__ void meet(unsigned group) {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP_THREADS) : "memory");
 }
@@ -71,7 +71,7 @@ struct Shifted {
         to = To::offset(row, chunk);
     }
 
-    // Elements of piece i of block `block` that exist, from its first one on; none if negative.
+    // The number of elements of piece i of block `block` that exist, from its first one on; none if negative.
     __device__ __forceinline__ int left(int block, int i) const {
         if (ALONG_K) return rows > i * ROWS_AT_ONCE ? columns - block * BK : 0;
         return rows - block * BK > i * ROWS_AT_ONCE ? columns : 0;
@@ -90,7 +90,7 @@ struct Shifted {
                     loaded.second[i] = crosses ? __ldg(reinterpret_cast<const uint4*>(at) + 1) : make_uint4(0, 0, 0, 0);
                     continue;
                 }
-                // At the first and the last elements of the matrix the 16 bytes are not all its own.
+                // At both ends of the matrix, the 16 bytes reach beyond it.
 #pragma unroll
                 for (int e = 0; e < VECTOR; ++e) {
                     if (e < exist) words[e / 2] |= (unsigned)__ldg(reinterpret_cast<const unsigned short*>(at) + shift + e) << 16 * (e % 2);
@@ -119,7 +119,7 @@ struct Shifted {
             const unsigned select = shift & 1 ? 0x5432 : 0x3210;
 #pragma unroll
             for (int j = 0; j < 4; ++j) w[j] = __byte_perm(w[j], w[j + 1], select);
-            // Past the end of k there may be anything, NaN included; past the other edge it changes only what is not stored.
+            // Memory past the end of k may hold anything, NaN included. Past the other edge it only changes sums that are not stored.
             const int exist = left(block, i);
             if (ALONG_K && exist < VECTOR) {
 #pragma unroll
@@ -149,7 +149,7 @@ struct Staged {
     }
 };
 
-// Past the edge any bias may be read: it takes that of the last column.
+// Past the edge the bias of the last column is read; the result is not stored.
 __device__ __forceinline__ float plain(const Epilogue& epilogue, float sum, unsigned column, unsigned n) {
     return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(column, n - 1) : column);
 }
@@ -162,8 +162,8 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
-    // Every (SLICES * SPLIT * parts())-th block of k from `block` on. DEPTH blocks are on their way from memory while one is multiplied; the
-    // ring has two tiles, as a warp that has met the others has read the tile before.
+    // Multiplies every (SLICES * SPLIT * parts())-th block of k from `block` on. DEPTH blocks are in flight from memory while one is multiplied. Two
+    // tiles in the ring are enough: once all warps have met, all of them have read the tile before.
     __device__ __forceinline__ void multiply(const LoadA& load_a, const LoadB& load_b, unsigned ring, int block, int blocks,
                                              unsigned group) {
         const int stride = SLICES * SPLIT * parts();
@@ -239,12 +239,12 @@ struct Product {
     }
 };
 
-// Stores what was staged in chunks of 16 bytes, wherever its rows begin; only the ends of a row are stored element by element.
+// Stores the staged tile in chunks of 16 bytes, wherever its rows begin; only the ends of a row are stored element by element.
 __device__ __forceinline__ void store_staged(const Staged& staged, Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
                                              unsigned row, unsigned column) {
     constexpr int SLOTS = 16, ROWS_AT_ONCE = THREADS / SLOTS;
     const int slot = threadIdx.x % SLOTS, first = threadIdx.x / SLOTS;
-    // From the multiple of 16 bytes before the row on: where it begins and ends, the slot's whole chunk, and its element at one of the ends.
+    // All counted from the multiple of 16 bytes before the row: the row's begin and end, the slot's whole chunk, and its single element at one end.
     const int begin = staged.lead(first), end = begin + min(BN, (int)(n - column)), chunk = 8 * (slot + 1);
     const int single = slot < 8 ? slot : end / 8 * 8 + slot - 8;
     const bool is_whole = chunk + 8 <= end, is_single = single < end && single >= (slot < 8 ? begin : 8);
@@ -313,7 +313,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
                 }
             }
         } else {
-            // A block sends its sums to the one that stores their rows, to a slot per sender behind the groups' memory.
+            // A block sends its sums to the block that stores their rows; each sender has a slot behind the groups' memory.
             cluster_wait();
             const float* received = reinterpret_cast<const float*>(dynamic_shared + GROUPS_BYTES);  // [SPLIT][ROWS][BN]
 #pragma unroll 4
@@ -325,7 +325,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
             cluster_sync();
             for (unsigned i = threadIdx.x; i < ROWS * BN; i += THREADS) {
                 const unsigned r = row + rank * ROWS + i / BN, at = column + i % BN;
-                // In the order of the senders, so that results repeat to the bit.
+                // Adds in the order of the senders, so that results repeat bit for bit.
                 float sum = received[i];
 #pragma unroll
                 for (int s = 1; s < SPLIT; ++s) sum += received[s * ROWS * BN + i];

@@ -1,22 +1,22 @@
 // Idea: the last wave of tiles leaves SMs idle, so its tiles are cut along k and every SM gets the same number of k blocks of them.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, tiles of BM x BN.
-// Since the last rung: 14 with its last tiles cut; who has the first of a tile's k adds what others leave of it in the workspace.
+// Since the last rung: 14 with its last tiles cut; the block with a tile's first k adds the partial sums that others left in the workspace.
 // Needs: the same as 14_overlapped_store, and a workspace for the partial sums of one tile per block; all blocks resident at once.
-// Expect: as long as it takes to fill part of a wave, and an exchange through L2; nothing is gained where waves are full anyway.
+// Expect: the last wave takes only its share of the time, plus an exchange through L2; nothing is gained where waves are full anyway.
 //
 // Osama et al., Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU, 2023.
 #include "matmul/through_shared.cuh"
 
 constexpr int VECTORS = WIDTH / 8;  // The sums of a thread, in float4.
 
-// A piece of a cluster's work: a tile, and which of its k blocks. A piece with a tile's first k block is completed with what as many
-// other ranges leave of the tile. No blocks: there is no more work.
+// A piece of a cluster's work: a tile and a range of its k blocks. The piece with a tile's first k block adds the partial sums that `others`
+// other ranges left of the tile. A piece without blocks ends the list.
 struct Piece { unsigned tile, begin, blocks, others; };
-constexpr int MOST_PIECES = 3;  // Of a range, which is shorter than two tiles.
+constexpr int MOST_PIECES = 3;  // The most pieces of a range, which is shorter than two tiles.
 
-// The work of a cluster: whole tiles in turn with the others, then its range of the k blocks of the last tiles, which are cut, tile after
-// tile. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile, and is left to others
-// before anything is waited for. The waits are for ranges behind one's own: these belong to clusters before one's own, which are
+// The work of a cluster: whole tiles in turn with the other clusters, then its range of the k blocks of the last tiles, which are cut, tile
+// after tile. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile; its sums are left to
+// another cluster before this one waits for anything. A cluster waits only for later ranges. These belong to earlier clusters, which are
 // resident first.
 struct Pieces {
     unsigned table;  // The pieces of the range, in shared memory: consumers have no registers to spare.
@@ -40,7 +40,7 @@ struct Pieces {
     __device__ __forceinline__ static unsigned cluster() { return blockIdx.x / CLUSTER; }
     __device__ __forceinline__ static unsigned range() { return clusters() - 1 - cluster(); }
 
-    // The turn of a cluster's first piece; turns are clusters() apart. That of a whole tile is its index, and those behind them are
+    // The turn of a cluster's first piece; turns are clusters() apart. The turn of a whole tile is its index; the turns after the whole tiles are
     // the pieces of the range.
     __device__ __forceinline__ unsigned blocks(unsigned turn) const { return turn < first_cut ? k_blocks : cut_word<2>(turn); }
     __device__ __forceinline__ unsigned tile(unsigned turn) const { return turn < first_cut ? turn : cut_word<0>(turn); }
@@ -56,8 +56,8 @@ struct Pieces {
     }
 };
 
-// The workspace: the partial sums that each block leaves of the tile in which its range begins, and a flag for each warpgroup of it.
-// A flag is up while it is the ticket of the plan: other plans leave anything here. Who has read the sums takes it down again.
+// The workspace: the partial sums that each block leaves of the tile in which its range begins, and a flag for each of its warpgroups. A flag is
+// up while it equals the plan's ticket, since other plans may leave anything here. The reader takes it down again.
 struct Exchange {
     float4* sums;               // [ranges][CLUSTER][CONSUMERS][VECTORS][WARPGROUP]
     unsigned long long* flags;  // [ranges][CLUSTER][CONSUMERS]
@@ -95,8 +95,8 @@ struct Exchange {
         }
     }
 
-    // The sums of a piece become those of its tile: leaves them to another block, or adds what others leave of it, in the order of k.
-    // True if they are complete.
+    // Turns the sums of a piece into those of its tile: leaves them to another block, or adds what other blocks left, in the order of k. Returns
+    // true if the sums are complete.
     __device__ __forceinline__ bool complete(Sums& own, unsigned begin, unsigned others, unsigned rank, int group) const {
         const unsigned slot = (Pieces::range() * CLUSTER + rank) * CONSUMERS + group;
         if (begin > 0) leave(own, slot, 1 + group);

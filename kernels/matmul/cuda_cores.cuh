@@ -1,7 +1,7 @@
-// What the rungs on CUDA cores share: loading tiles of A and B into shared memory, multiplying fragments in registers, storing C.
+// Code that the rungs on CUDA cores share: loading tiles of A and B into shared memory, multiplying fragments in registers, storing C.
 //
-// An operand has an outer extent (m of A, n of B) and k. A is contiguous along k as it is, B where it is stored transposed. Either
-// way its tile in shared memory is [BK][outer], so that the elements multiplied in one step are in one row.
+// An operand has an outer extent (m of A, n of B) and k. A is contiguous along k unless it is stored transposed, B only if it is.
+// Either way its tile in shared memory is [BK][outer], so that the elements multiplied in one step are in one row.
 #pragma once
 #include "matmul/gemm.cuh"
 
@@ -9,7 +9,7 @@
 template <class T, int N>
 struct alignas(N * sizeof(T)) Group { T of[N]; };
 
-// Whether every row of an array can be read and written in vectors of four.
+// True if every row of an array can be read and written in vectors of four.
 template <class T>
 __device__ __forceinline__ bool allows_vec4(const T* array, unsigned ld) {
     return (size_t)array % (4 * sizeof(T)) == 0 && ld % 4 == 0;
@@ -25,7 +25,7 @@ struct Operand {
         return array + (ALONG_K ? (size_t)outer * ld + k : (size_t)k * ld + outer);
     }
 
-    // 0 outside the matrix. Past the end of k the elements of both A and B are 0, so none is multiplied with an infinity.
+    // Returns 0 outside the matrix. Past the end of k both A and B give 0, so that no 0 is multiplied with an infinity.
     __device__ __forceinline__ float operator()(unsigned outer, unsigned k) const {
         return outer < outers && k < ks ? to_float(*at(outer, k)) : 0.0f;
     }
@@ -42,7 +42,7 @@ struct Operand {
         }
     }
 
-    // The same in vectors of four, where all four elements exist.
+    // Loads the same tile in vectors of four where all four elements exist.
     template <int PITCH>
     __device__ __forceinline__ void load_vec4(float (&tile)[BK][PITCH], unsigned outer0, unsigned k0) const {
         static_assert(OUTER * BK % (4 * THREADS) == 0, "every thread loads the same number of vectors");

@@ -1,4 +1,4 @@
-// What every matrix product shares: element types, operands stored either way, and the epilogue of an element of C.
+// Code that all matrix products share: element types, operands stored either way, and the epilogue of an element of C.
 //
 //   C = f(alpha op(A) op(B) + beta C)      C is [m][ldc], op(A) [m][k], op(B) [k][n]; all row-major, sums in f32
 //
@@ -71,14 +71,14 @@ __device__ __forceinline__ unsigned pack(bf16, float low, float high) {
 #else
     const auto round = [](float v) {
         const unsigned bits = __float_as_uint(v);
-        // The upper half of a NaN's bits may be those of an infinity.
+        // The upper half of a NaN's bits may be an infinity, so NaN is a case of its own.
         return v != v ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
     };
     return round(low) | round(high) << 16;
 #endif
 }
 
-// Two f32 do not fit into a word. Only declared: the branches that call it are discarded in kernels for f32.
+// Two f32 do not fit into a word, so this is only declared: the branches that call it are discarded in kernels for f32.
 __device__ unsigned pack(float, float low, float high);
 
 template <class T> __device__ __forceinline__ T from_float(float v) { return T{(unsigned short)pack(T{}, v, 0.0f)}; }
@@ -92,7 +92,7 @@ __device__ __forceinline__ size_t index_b(unsigned k, unsigned column, unsigned 
     return TRANS_B ? (size_t)column * ldb + k : (size_t)k * ldb + column;
 }
 
-// The exact form, as torch.nn.GELU computes it by default.
+// The exact form of GELU, the default of torch.nn.GELU.
 __device__ __forceinline__ float gelu(float v) { return 0.5f * v * (1.0f + erff(0.70710678f * v)); }
 
 // Turns a sum into an element of C. C is read only where beta is not 0; otherwise it may hold anything, NaN included.
@@ -110,10 +110,10 @@ struct Epilogue {
         return v;
     }
 
-    // Whether it reads neither C nor the mask.
+    // True if the epilogue reads neither C nor the mask.
     __device__ __forceinline__ bool is_plain() const { return beta == 0.0f && EPILOGUE != EPILOGUE_RELU_MASK; }
 
-    // The epilogue where it is plain: only the column matters.
+    // Applies a plain epilogue, for which only the column matters.
     __device__ __forceinline__ float plain(float sum, unsigned column) const {
         float v = alpha * sum;
         if (HAS_BIAS) v += bias[column];
@@ -131,7 +131,7 @@ struct Epilogue {
         return v;
     }
 
-    // The same for an element that may lie outside C: its value does not matter, but nothing may be read for it.
+    // Applies the epilogue to an element that may lie outside C: its value does not matter, but nothing may be read for it.
     __device__ __forceinline__ float guarded(float sum, const Out* c /* [m][ldc] */, unsigned row, unsigned column, unsigned m,
                                              unsigned n, unsigned ldc) const {
         return row < m && column < n ? (*this)(sum, c, row, column, ldc) : 0.0f;
@@ -141,7 +141,7 @@ struct Epilogue {
         c[(size_t)row * ldc + column] = from_float<Out>((*this)(sum, c, row, column, ldc));
     }
 
-    // Whether two adjacent elements, the first in an even column, can be stored as one word in every row.
+    // True if two adjacent elements, the first in an even column, can be stored as one word in every row.
     __device__ __forceinline__ static bool in_pairs(const Out* c, unsigned n, unsigned ldc) {
         return n % 2 == 0 && ldc % 2 == 0 && (size_t)c % (2 * sizeof(Out)) == 0;
     }

@@ -17,11 +17,11 @@
 #ifndef B_IN_REGISTERS
 #define B_IN_REGISTERS 0
 #endif
-// 1: wgmma computes C^T = B^T A^T from both tiles in shared memory: its 64 rows are columns of C, and the tile's rows any multiple of 16.
+// 1: wgmma computes C^T = B^T A^T from both tiles in shared memory. Its 64 rows are columns of C, and the tile may have any multiple of 16 rows.
 #ifndef SWAPPED
 #define SWAPPED 0
 #endif
-// How many instructions a warpgroup multiplies a tile with, one below the other: 64 rows (swapped, columns) each.
+// The number of instructions that cover a warpgroup's tile, one below the other, with 64 rows each (columns if swapped).
 #ifndef HEIGHT
 #define HEIGHT 1
 #endif
@@ -30,8 +30,8 @@ static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
 
 constexpr int ROW_BYTES = 128;               // A row of a tile in shared memory, as wide as TMA's widest swizzle.
 constexpr int BK = ROW_BYTES / sizeof(In);   // The k of a stage.
-constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements of such a row where it is contiguous along m or n.
-// A tile that is contiguous along m or n is loaded in boxes of LANES: the last may reach beyond it.
+constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements in a row of a tile that is contiguous along m or n.
+// A tile that is contiguous along m or n is loaded in boxes of LANES; the last box may reach beyond it.
 constexpr int A_BOXES = (BM + LANES - 1) / LANES, B_BOXES = (BN + LANES - 1) / LANES, BOX_BYTES_MN = BK * ROW_BYTES;
 constexpr int A_BYTES = TRANS_A ? A_BOXES * BOX_BYTES_MN : BM * ROW_BYTES, B_BYTES = TRANS_B ? BN * ROW_BYTES : B_BOXES * BOX_BYTES_MN;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
@@ -107,10 +107,10 @@ __device__ __forceinline__ unsigned long long whole_descriptor(unsigned lower) {
     constexpr unsigned STRIDE = 8 * ROW_BYTES / 16, SWIZZLE_128 = 1;
     return (unsigned long long)(STRIDE | SWIZZLE_128 << 30) << 32 | lower;
 }
-// From one of the K_STEPS to the next: 32 bytes along a row, or as many rows as there are elements in 32 bytes.
+// The descriptor's step from one of the K_STEPS to the next: 32 bytes along a row, or as many rows as there are elements in 32 bytes.
 constexpr int A_STEP = TRANS_A ? 32 / sizeof(In) * ROW_BYTES / 16 : 2;
 constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
-// The operands of an instruction, the first one's rows being those of the sums, and whether they are contiguous along m or n.
+// The steps of an instruction's two operands, and whether each is contiguous along m or n. The first operand's rows are the rows of the sums.
 constexpr int FIRST_STEP = SWAPPED ? B_STEP : A_STEP, SECOND_STEP = SWAPPED ? A_STEP : B_STEP;
 constexpr int FIRST_ALONG_MN = SWAPPED ? !TRANS_B : TRANS_A, SECOND_ALONG_MN = SWAPPED ? TRANS_A : !TRANS_B;
 
@@ -124,7 +124,7 @@ constexpr int FIRST_ALONG_MN = SWAPPED ? !TRANS_B : TRANS_A, SECOND_ALONG_MN = S
             MULTIPLY(K16, "f32.bf16.bf16", MULTIPLY_SUMS, A, B, P, ", %" #TA ", %" #TB, MULTIPLY_BOUND, , "n"(FIRST_ALONG_MN), "n"(SECOND_ALONG_MN)); \
         } \
     }
-// The columns of an instruction: of the tile of C, or its rows.
+// The columns of an instruction: the columns of the tile of C, or its rows if swapped.
 #if SWAPPED
 #define WGMMA_N BM
 #else
@@ -190,13 +190,13 @@ MULTIPLY_N(256, "m64n256k16", "m64n256k8", 128, 129, 130, 131, 132)
 #error "a width of wgmma that is not defined here"
 #endif
 
-// The sums of a warpgroup, distributed over its threads: 64 x WIDTH for each of its HEIGHT instructions, whose rows are 64 of the tile
-// of C, or swapped 64 of its columns.
+// The sums of a warpgroup, distributed over its threads: 64 x WIDTH for each of its HEIGHT instructions. The 64 rows of an instruction are
+// rows of the tile of C, or its columns if swapped.
 struct Sums {
     static constexpr int EACH = WIDTH / 2, ALL = HEIGHT * EACH;
     float d[ALL];
 
-    // Sums of one instruction.
+    // The sums of instruction i.
     __device__ __forceinline__ float (&of(int i))[EACH] { return *reinterpret_cast<float (*)[EACH]>(d + i * EACH); }
 
     // Begins to multiply a stage's tiles, given the lower halves of the descriptors of the first and the second; add = 0 overwrites the sums.
@@ -224,7 +224,7 @@ struct Sums {
         for (int i = 0; i < ALL; ++i) asm volatile("" : "+f"(d[i])::"memory");
     }
 
-    // Writes those of the only instruction to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
+    // Writes the sums of the only instruction to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
     __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc, unsigned row,
                                           unsigned column, const Epilogue& epilogue) const {
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -266,9 +266,9 @@ __device__ __forceinline__ void exchange_among_four(unsigned (&w)[4]) {
     }
 }
 
-// Writes 64 rows of 16-bit elements, pairs[2 j + h] distributed like the sums: the four lanes of a row exchange pairs until each has
-// 16 contiguous bytes. C's rows and its edge are at multiples of 16 bytes. Of columns that are no multiple of 32, some of the last four
-// lanes have none.
+// Writes 64 rows of 16-bit elements, pairs[2 j + h] distributed like the sums: the four lanes of a row exchange pairs until each has 16
+// contiguous bytes. C's rows and its edge are at multiples of 16 bytes. If the number of columns is not a multiple of 32, some lanes have
+// nothing to write in the last step.
 template <int PAIRS>
 __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n,
                                            unsigned ldc, unsigned row, unsigned column) {

@@ -1,7 +1,7 @@
 // Idea: one kernel for the products that persistent blocks suit badly: few tiles, small tiles, thin matrices, a long k.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per SPLIT blocks.
 // Since the last rung: 15_split_k with a whole k (SPLIT = 1), taller tiles (HEIGHT), C^T = B^T A^T (SWAPPED), parts of k over gridDim.y.
-// Needs: the same as 15_split_k; SWAPPED: 16-bit types; parts over gridDim.y: a workspace, and sum_parts.cu, which adds what they leave there.
+// Needs: the same as 15_split_k; SWAPPED: 16-bit types; parts over gridDim.y: a workspace, and sum_parts.cu, which adds the parts.
 // Expect: small tiles give every SM work where 128 x 128 would leave some idle; where there are many, they read A and B from L2 more often.
 #include "matmul/split_k.cuh"
 
@@ -10,16 +10,16 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
-    // A cluster has CLUSTER adjacent tiles, which share what they load, and SPLIT blocks for each: those of one part of k follow each other.
+    // A cluster computes CLUSTER adjacent tiles, which share loads, with SPLIT blocks each. Blocks with the same part of k have consecutive ranks.
     const unsigned in_cluster = SPLIT * CLUSTER > 1 ? cluster_rank() : 0, rank = in_cluster / CLUSTER, place = in_cluster % CLUSTER;
     const unsigned base = aligned_shared(), k_blocks = (k + BK - 1) / BK;
     unsigned row, column;
     const Tiles tiles = Tiles::at_once(m, n, k_blocks);
     tiles.at(blockIdx.x / (SPLIT * CLUSTER), place, row, column);
-    // A grid of several blocks in y splits k once more, and each y has a matrix of partial sums for itself.
+    // A grid with several blocks in y splits k once more, and each y has its own matrix of partial sums.
     const unsigned parts = SPLIT * gridDim.y, part_of_k = blockIdx.y * SPLIT + rank;
     c += (size_t)blockIdx.y * m * ldc;
-    // The first parts have one more block of k where it does not divide evenly.
+    // Where k does not divide evenly, the first parts have one more block of k.
     const unsigned share = k_blocks / parts, more = k_blocks % parts;
     const unsigned begin = part_of_k * share + min(part_of_k, more), end = begin + share + (part_of_k < more ? 1 : 0);
     const int group = warpgroup_index();
@@ -29,7 +29,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     }
     Barriers barriers(full_barriers, empty_barriers);
     barriers.first_rank = rank * CLUSTER;
-    // Where no tiles are shared, the other blocks' barriers must be ready only before the partial sums are sent.
+    // Where no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
     constexpr bool MEETS_LATER = SPLIT > 1 && CLUSTER == 1;
     if (MEETS_LATER) cluster_arrive();
     Ring ring;

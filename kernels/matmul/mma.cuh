@@ -6,7 +6,7 @@
 #include "matmul/gemm.cuh"
 #include "reduce.cuh"
 
-// 1: with instructions of sm_75 only, for f16: no asynchronous copies, and an mma.sync takes half the k.
+// 1: only instructions of sm_75, and only f16: no asynchronous copies, and an mma.sync takes half the k.
 #ifndef TURING
 #define TURING 0
 #endif
@@ -16,7 +16,7 @@ constexpr int K_STEP = 32 / sizeof(In);  // The k of one tensor-core instruction
 
 __device__ __forceinline__ unsigned address_in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-// The chunk at `from`, of which `left` elements exist (none if negative); the others are zeros. Aligned chunks with one load.
+// Loads the chunk at `from`, of which `left` elements exist (none if negative); the others are zeros. An aligned chunk takes one load.
 __device__ __forceinline__ uint4 load_chunk(const In* __restrict__ from, int left, bool aligned) {
     if (aligned && left >= VECTOR) return *reinterpret_cast<const uint4*>(from);
     unsigned words[4] = {};
@@ -59,7 +59,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
-// The same for 8 x 8 16-bit elements, transposed: a lane receives those in column lane / 4 of row 2 (lane % 4) and the next.
+// Loads four 8 x 8 matrices of 16-bit elements transposed: a lane receives the elements in column lane / 4 of row 2 (lane % 4) and the next.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
@@ -131,7 +131,7 @@ struct Fetch {
     unsigned ld;        // elements from row to row
     int rows, columns;  // rows and columns of the operand from there on
     unsigned to;        // the chunk's offset in the tile
-    bool aligned;       // whether all chunks are
+    bool aligned;       // whether all chunks are aligned
 
     // `outer` and `k` are the extents of the whole operand; the tile starts at `first` along the outer one.
     __device__ __forceinline__ Fetch(const In* matrix, unsigned outer, unsigned k, unsigned ld, unsigned first) : ld(ld) {
@@ -144,7 +144,7 @@ struct Fetch {
         aligned = (size_t)matrix % 16 == 0 && ld % VECTOR == 0;
     }
 
-    // WHOLE: chunks are aligned, and either inside the operand or outside.
+    // WHOLE: every chunk is aligned, and entirely inside or entirely outside the operand.
     template <bool WHOLE>
     __device__ __forceinline__ void piece(unsigned tile, int i) const {
         const In* chunk = from + (size_t)(i * ROWS_AT_ONCE) * ld;
@@ -172,14 +172,14 @@ struct Fragments {
 
     __device__ __forceinline__ explicit Fragments(unsigned part) {
         const unsigned lane = threadIdx.x % WARP, first = part * PART;
-        // The half of the 16 and the half of K_STEP that register i holds; ldmatrix takes its rows from lanes i * 8 to i * 8 + 7.
+        // Register i holds one half of the 16 rows and one half of K_STEP; ldmatrix takes its rows from lanes i * 8 to i * 8 + 7.
         const unsigned i = lane / 8, outer = OF_A ? i % 2 : i / 2, k = OF_A ? i / 2 : i % 2;
         if constexpr (ALONG_K) from = From::offset(first + outer * 8 + lane % 8, k);
         else if constexpr (From::WORDWISE) from = From::offset(lane % 4, (first + lane / 4) / 4) + lane / 4 % 4 * 4;
         else from = From::offset(k * 8 + lane % 8, first / 8 + outer);
     }
 
-    // Tiles start at multiples of 128 bytes, so that moving by a step or a block is an XOR too, which commutes with the swizzle's.
+    // Tiles start at multiples of 128 bytes, so that moving by a step or a block is also an XOR, which commutes with the swizzle's.
     __device__ __forceinline__ void load(unsigned (&r)[BLOCKS][4], unsigned tile, int step) const {
         const unsigned base = tile + from;
 #pragma unroll

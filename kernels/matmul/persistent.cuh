@@ -1,5 +1,5 @@
-// What the persistent kernels share: the order in which resident blocks traverse the tiles of C, and the ring of stages that one
-// producer fills and CONSUMERS warpgroups empty, across all blocks of a cluster.
+// Code that the persistent kernels share: the order in which resident blocks traverse the tiles of C, and the ring of stages that one producer
+// fills and CONSUMERS warpgroups empty, across all blocks of a cluster.
 #pragma once
 #include "matmul/hopper.cuh"
 
@@ -9,8 +9,8 @@ static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64
 #define GROUP 1
 #endif
 
-// Tiles in groups of `group` rows, column by column within a group: the tiles in progress at one time cover a region about as tall as
-// wide, so that they share most of what they read and find it in L2. A cluster computes one tile per block.
+// Tiles in groups of `group` rows, column by column within a group. The tiles in progress at one time cover a region about as tall as wide, so
+// that they share most of what they read and find it in L2. A cluster computes one tile per block.
 struct Tiles {
     unsigned rows, columns;  // Counted in clusters.
     unsigned group;
@@ -18,8 +18,8 @@ struct Tiles {
     __device__ __forceinline__ Tiles(unsigned m, unsigned n, unsigned group = GROUP)
         : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)), group(group) {}
 
-    // The order for blocks that compute one tile each. The SMs of a GPC read lines from L2 once if they read them at the same time: where rows
-    // of tiles are long, those SMs compute the tiles of a few rows.
+    // The order for blocks that compute one tile each. The SMs of a GPC read a line from L2 only once if they read it at the same time. So
+    // where rows of tiles are long, the SMs of a GPC compute the tiles of a few rows.
     __device__ __forceinline__ static Tiles at_once(unsigned m, unsigned n, unsigned k_blocks) {
         Tiles tiles(m, n, 1);
         if (tiles.columns >= 16 && k_blocks >= 30) tiles.group = 4;
@@ -38,7 +38,7 @@ struct Tiles {
 
 struct Barriers {
     unsigned full, empty;     // Addresses of STAGES barriers each.
-    unsigned first_rank = 0;  // The first of the CLUSTER blocks that share tiles, where the cluster has others too.
+    unsigned first_rank = 0;  // The first of the CLUSTER blocks that share tiles, in a cluster that has more.
 
     // Called by all threads. Other blocks may use these barriers after `meet`.
     __device__ __forceinline__ Barriers(unsigned long long* full_barriers, unsigned long long* empty_barriers)
@@ -58,7 +58,7 @@ struct Barriers {
         if (CLUSTER > 1) cluster_wait();
     }
 
-    // The producer's last step: it stays until no other block can still signal that a stage is free.
+    // The producer's last step: it does not exit before every signal of other blocks that a stage is free has arrived.
     __device__ __forceinline__ void drain(Ring& ring) const {
         MARK(wait);
         for (int s = 0; s < STAGES && CLUSTER > 1; ++s) wait_phase(empty + ring.stage * 8, ring.parity ^ 1), ring.advance();
@@ -80,12 +80,12 @@ struct Barriers {
         }
     }
 
-    // A consumer's loop: the sums over `blocks` stages, at least one. `a` and `b` are descriptors of the ring's first stage.
+    // A consumer's loop: sums over `blocks` stages, at least one. `a` and `b` are descriptors of the ring's first stage.
     __device__ __forceinline__ void multiply(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums) const {
         multiply_and<0>(ring, a, b, blocks, sums, [](int) {});
     }
 
-    // The same, with calls of meanwhile(i), i from 0 to TIMES - 1, each while a stage is multiplied.
+    // A consumer's loop that calls meanwhile(i), for i from 0 to TIMES - 1, each time while a stage is multiplied.
     template <int TIMES, class Meanwhile>
     __device__ __forceinline__ void multiply_and(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums,
                                                  Meanwhile meanwhile) const {
@@ -97,7 +97,7 @@ struct Barriers {
             sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
         };
         const auto end = [&](unsigned block) {
-            // One stage stays in flight; the one before it has been read.
+            // One stage stays in flight; the stage before it has been read.
             sums.wait<1>();
             if (block > 0) release(last);
             last = ring.stage;
@@ -116,7 +116,7 @@ struct Barriers {
         sums.hold();
     }
 
-    // Every block that shares tiles with this one writes into the stage, so each is told that it is free.
+    // Every block that shares tiles with this one writes into the stage, so all of them must learn that it is free.
     __device__ __forceinline__ void release(unsigned stage) const {
         if (CLUSTER == 1) {
             if (threadIdx.x % WARPGROUP == 0) arrive(empty + stage * 8);
@@ -143,7 +143,7 @@ __device__ __forceinline__ void send_through(unsigned by_copy, int barrier, Fill
 
 __device__ __forceinline__ unsigned rank_in_cluster() { return CLUSTER > 1 ? cluster_rank() : 0; }
 
-// Four matrices of 8 x 8 16-bit elements go to shared memory: a lane passes the address of row l % 8 of matrix l / 8.
+// Writes four matrices of 8 x 8 16-bit elements to shared memory: a lane passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void write_pieces(unsigned at, unsigned a, unsigned b, unsigned c, unsigned d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }

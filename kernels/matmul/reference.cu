@@ -1,6 +1,6 @@
 // Idea: every result is checked against the same product in f64, computed by a simple tiled kernel.
 // Formula: want = op(A) op(B), sizes = |op(A)| |op(B)|, both f64 [m][n]; then every element of C is compared.
-// Since the last rung: not a rung; it checks them.
+// Since the last rung: not a rung; it checks the rungs.
 // Needs: any m, n, k; the arrays as the checked kernel gets them; TF32 = 1 truncates factors to the bits that tensor cores read.
 // Expect: tiles in shared memory and 4 x 4 sums per thread, bound by FP64 throughput.
 #include "matmul/gemm.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ double factor(In v) {
     return TF32 ? __uint_as_float(__float_as_uint(f) & ~0x1fffu) : f;
 }
 
-// alpha is applied by compare(), so that one reference serves several.
+// compare() applies alpha, so that one reference serves several values of it.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restrict__ b /* [k][ldb] or [n][ldb] */,
           double* __restrict__ want /* [m][n] */, double* __restrict__ sizes /* [m][n] */, unsigned m, unsigned n, unsigned k,
@@ -76,7 +76,7 @@ compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ wan
     for (unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x; i < all; i += stride) {
         const double got = to_float(c[i / n * ldc + i % n]), w = alpha * want[i];
         const double magnitude = fabs(alpha) * sizes[i], abs_error = fabs(got - w);
-        // Not fmax: it returns the other operand for NaN, and an element that is NaN would have no error.
+        // Not fmax, which returns the other operand for NaN: an element that is NaN would have no error.
         const double rounding = half_epsilon * fabs(w), beyond = abs_error <= rounding ? 0.0 : abs_error - rounding;
         const double error = beyond / fmax(magnitude, 1e-300);
         // Where the reference is not finite, C must be the same; elsewhere a NaN must fail.

@@ -19,14 +19,14 @@ struct Copy {
     unsigned rows, columns, ld_from, ld_to;
 };
 
-// Copies one matrix, or both operands in one launch: `second` has no rows where there is none. One tile of BM rows of BN elements per
-// block, 16 bytes per thread.
+// Copies one matrix, or both operands in one launch (`second` has no rows if there is only one). Each block copies one tile of BM
+// rows of BN elements, 16 bytes per thread.
 extern "C" __global__ void __launch_bounds__(THREADS)
 repack(const Copy first, const Copy second) {
     constexpr unsigned PIECES = BN / A_PIECE;
     static_assert(BM * PIECES == THREADS, "one piece per thread");
     wait_for_predecessor();
-    // A product's blocks find room next to these, and get ready meanwhile.
+    // The product's blocks may start next to these blocks and prepare themselves meanwhile.
     let_successor_start();
     const unsigned of_first = (first.rows + BM - 1) / BM * ((first.columns + BN - 1) / BN);
     const bool is_first = blockIdx.x < of_first;

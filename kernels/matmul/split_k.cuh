@@ -2,19 +2,19 @@
 #pragma once
 #include "matmul/stores.cuh"
 
-constexpr int PART = WIDTH / 2 / SPLIT;                  // Sums of a thread for which one block is responsible,
-constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and of all its threads: what a block sends to another.
+constexpr int PART = WIDTH / 2 / SPLIT;                  // Sums of a thread that one block completes,
+constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and these in all its threads: what a block sends to another.
 static_assert(WIDTH / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns, or swapped of eight rows");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
 static_assert(SPLIT == 1 || HEIGHT == 1, "each sum of a thread has one block that is responsible for it");
 static_assert(SPLIT * CLUSTER <= 8, "larger clusters are not on every chip");
 
-// Completes the part of a tile's sums for which this block is responsible: the block sends the other parts to the blocks that are responsible
-// for those, and adds what they send. `rank` is the block's part of k, `place` the tile's place in the cluster, and `base` the address of the
-// first stage. The barrier `received` expects the bytes that are sent to this block.
+// Completes the part of a tile's sums for which this block is responsible: the block sends each other part to the block responsible for it,
+// and adds what they send back. `rank` is the block's part of k, `place` the tile's place in the cluster, and `base` the address of the first
+// stage. The barrier `received` expects the bytes that are sent to this block.
 __device__ __forceinline__ void exchange_parts(const Sums& sums, float (&own)[PART], unsigned base, unsigned rank, unsigned place,
                                                unsigned long long* received) {
-    // A thread sends to the one that has its place in the other block, to a slot per sender behind the stages.
+    // A thread sends to the thread with its index in the other block. Each sender has a slot there, behind the stages.
     const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(received);
 #pragma unroll
     for (unsigned part = 0; part < SPLIT; ++part) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ void exchange_parts(const Sums& sums, float (&own)[PA
             }
         }
     }
-    // Every block waits for all that is sent to it, so that none sends to a block that has exited.
+    // Every block waits for all that is sent to it, so that no block sends to one that has exited.
     MARK(barrier);
     barrier_wait(received, 0);
     MARK(store);

@@ -1,4 +1,4 @@
-// What the persistent kernels that store C through shared memory share: sums go there in whole rows, and from there to C by TMA, or by
+// Code of the persistent kernels that store C through shared memory: sums go there in whole rows, and from there to C by TMA, or by
 // warps where C's rows or its edge are not at multiples of 16 bytes.
 #pragma once
 #include "matmul/persistent.cuh"
@@ -7,21 +7,21 @@ constexpr int CHUNK_COLUMNS = ROW_BYTES / sizeof(Out), CHUNKS = BN / CHUNK_COLUM
 static_assert(BN % CHUNK_COLUMNS == 0, "chunks are whole");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + CONSUMERS * 2 * CHUNK_BYTES + 1024, "two chunks for each consumer");
 
-// The epilogue of one of a warpgroup's sums: element i (0 or 1) of pair j in the upper (h = 0) or lower (h = 1) eight rows.
+// Applies the epilogue to one of a warpgroup's sums: element i (0 or 1) of pair j in the upper (h = 0) or lower (h = 1) eight rows.
 template <bool PLAIN>
 __device__ __forceinline__ float epilogue_of(const Sums& sums, int j, int h, int i, const Epilogue& epilogue, const Out* c, unsigned row,
                                           unsigned column, unsigned m, unsigned n, unsigned ldc) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const unsigned r = row + 16 * warp + lane / 4 + 8 * h, at = column + 8 * j + lane % 4 * 2 + i;
     const float sum = sums.d[4 * j + 2 * h + i];
-    // Past the edge any bias may be read: it takes that of the last column.
+    // Past the edge the bias of the last column is read; the result is not stored.
     if (PLAIN) return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(at, n - 1) : at);
     return epilogue.guarded(sum, c, r, at, m, n, ldc);
 }
 
 // The address that this lane passes to stmatrix, in a buffer at a multiple of 1024 bytes: row l % 8 of matrix l / 8. The matrices are
-// rows 0 to 7 and 8 to 15 of the warp's first 16-byte piece, and of the next one. Swizzled as TMA reads it; piece p of the row is at
-// `lane_in(buffer) ^ p * 16`.
+// rows 0 to 7 and 8 to 15 of the warp's first 16-byte piece, then of the next piece. The layout is TMA's swizzle; piece p of the row
+// is at `lane_in(buffer) ^ p * 16`.
 __device__ __forceinline__ unsigned lane_in(unsigned buffer) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, r = 16 * warp + (lane & 8) + lane % 8;
     return buffer + r * ROW_BYTES + ((lane / 16) ^ (lane % 8)) * 16;
@@ -54,14 +54,14 @@ __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, 
     }
 }
 
-// Like the function above, where only the launch knows whether the epilogue is plain.
+// Writes a chunk where only the launch knows whether the epilogue is plain.
 __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, bool plain, const Out* c, unsigned row,
                                       unsigned column, unsigned m, unsigned n, unsigned ldc) {
     if (plain) write<true>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
     else write<false>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
 }
 
-// The bits of one element of a chunk in shared memory.
+// Returns the bits of one element of a chunk in shared memory.
 __device__ __forceinline__ unsigned read_chunk(unsigned from, unsigned r, unsigned i) {
     const unsigned byte = i * sizeof(Out), at = from + r * ROW_BYTES + ((byte / 16 ^ r % 8) * 16) + byte % 16;
     unsigned bits;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
         if constexpr (sizeof(Out) == 4) {
             if (lane < columns) words[lane] = read_chunk(from, r, lane);
         } else {
-            // A row may start in the middle of a word: then its first and its last element are stored alone.
+            // If a row starts in the middle of a word, its first and its last element are stored alone.
             unsigned short* halves = reinterpret_cast<unsigned short*>(to);
             const unsigned odd = to / 2 % 2, first = 2 * lane + odd;
             if (first + 1 < columns) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
     }
 }
 
-// A tile of 16-bit elements that is to be stored: half the registers of its sums.
+// A tile of 16-bit elements that waits to be stored. It takes half the registers of its sums.
 struct Packed {
     unsigned words[BN / 4];  // [2 j + h]
 
@@ -123,12 +123,12 @@ struct Packed {
 constexpr unsigned NO_TILE = ~0u;
 __device__ __forceinline__ unsigned packed_position(unsigned row, unsigned column) { return row / 64 * 65536 + column / 64; }
 
-// Stores a chunk through one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes it there, and it is stored to C at
-// (row, column) by TMA, or by the warps where C's rows do not allow that.
+// Stores a chunk through one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes the chunk there, and TMA stores it to
+// C at (row, column), or the warps do where C's rows do not allow that.
 template <bool BY_COPY, class Fill>
 __device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int barrier, unsigned row, unsigned column, unsigned m,
                                      unsigned n, unsigned ldc, Fill fill) {
-    // The buffers take turns, except that the last chunk of a tile and the first of the next share one where their number is odd.
+    // The buffers alternate. If the number of chunks is odd, the last chunk of a tile and the first of the next share one.
     send_through<CHUNKS % 2 == 0 ? 1 : 0>(
         BY_COPY, barrier, [&] { fill(buffer); }, [&] { store_box(map, buffer, column, row); },
         [&] { copy_rows(c, buffer, row, column, m, n, ldc); });

@@ -1,4 +1,4 @@
-// Copies of boxes of arrays by TMA, barriers that count their bytes, and what warpgroups share. Compute capability 9.0.
+// Copies boxes of arrays by TMA, with barriers that count their bytes, and helpers for warpgroups. Compute capability 9.0.
 //
 // PTX ISA, section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 #pragma once
@@ -18,19 +18,19 @@ __device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsi
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
 }
-// The same of an array of images [n][h][w][c].
+// Copies a box of an array of images [n][h][w][c].
 __device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsigned c, int w, int h, unsigned n, unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
                  ::"r"(to), "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(barrier) : "memory");
 }
-// The same for data that is read only once: L2 evicts it first.
+// Copies a box of a matrix that is read only once: L2 evicts its data first.
 __device__ __forceinline__ void load_box_once(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
     unsigned long long policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "l"(policy) : "memory");
 }
-// The same into every block of the cluster whose bit is set, at the same address and with the same barrier in each.
+// Copies a box into every block of the cluster whose bit is set, at the same address and with the same barrier in each.
 __device__ __forceinline__ void load_box_to(unsigned short blocks, unsigned to, const TensorMap* map, unsigned x, unsigned y,
                                             unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
@@ -64,7 +64,7 @@ __device__ __forceinline__ void expect_bytes(unsigned barrier, unsigned bytes) {
 __device__ __forceinline__ void arrive(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// At the same barrier in the block of that rank. The default ordering is enough: it hands back space, not data.
+// Arrives at the same barrier in block `rank`. The default ordering is enough: the arrival hands back space, not data.
 __device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(rank, barrier)) : "memory");
 }
@@ -73,11 +73,11 @@ __device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
 template <int N> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
-// The index of this thread's warpgroup. The shuffle tells the compiler that it is uniform across the warp; otherwise it inserts a
-// dozen instructions between two wgmma to make it so.
+// The index of this thread's warpgroup. The shuffle tells the compiler that the index is uniform across the warp; otherwise it
+// inserts a dozen instructions between two wgmma to make it so.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); }
 
-// A named barrier for one warpgroup; id 0 is __syncthreads'.
+// A named barrier for one warpgroup. Id 0 belongs to __syncthreads.
 __device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
 // Dynamic shared memory has no guaranteed alignment; the swizzle needs multiples of 1024 bytes.

@@ -1,4 +1,4 @@
-// The instruction wgmma of Hopper (sm_90a), by which a warpgroup multiplies tiles in shared memory.
+// The instruction wgmma of Hopper (sm_90a): a warpgroup multiplies tiles in shared memory.
 //
 // PTX ISA, section "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
@@ -45,8 +45,8 @@
                  "wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" SUMS "}, %" #A ", %" #B ", p, 1, 1" TRANSPOSED ";\n}\n" \
                  : BOUND : "l"(a), "l"(b), "r"(add) __VA_ARGS__)
 
-// The matrix descriptor of a tile for wgmma whose rows, swizzled by BYTES, follow each other; along m or n, tiles follow after LEADING
-// bytes. Where rows begin at no multiple of eight, the swizzle still follows the address, so a tile may begin at any row.
+// The matrix descriptor of a tile for wgmma. Its rows, swizzled by BYTES, follow each other; along m or n, tiles follow each other
+// after LEADING bytes. The swizzle depends on the address alone, so a tile may begin at any row, not only at multiples of eight.
 template <int BYTES, int LEADING> __device__ __forceinline__ unsigned long long describe(unsigned address) {
     constexpr unsigned STRIDE = 8 * BYTES / 16, SWIZZLE = BYTES == 128 ? 1 : 2;
     static_assert(BYTES == 64 || BYTES == 128, "the swizzles that are used");

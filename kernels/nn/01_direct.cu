@@ -1,4 +1,4 @@
-// Idea: a thread computes one output from the definition; every pass reads what it needs from memory as often as the formula does.
+// Idea: a thread computes one output from the definition; every pass reads its inputs from memory as often as the formula names them.
 // Formula: y[n][p][q][o] = b[o] + sum over i, j, c of x[n][p sh + i - ph][q sw + j - pw][c] w[o][i][j][c]; dx, dw: the same terms; f32.
 // Since the last rung: none; this is the first.
 // Needs: fewer than 2^31 elements; images NHWC, or NCHW with CHANNELS_FIRST, weights [o][i][j][c] or [o][c][i][j].
@@ -47,7 +47,7 @@ direct_input_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow 
     dx[at] = mask && mask[at] <= 0.0f ? 0.0f : sum;
 }
 
-// A block a weight; its threads share the positions.
+// A block computes one weight; its threads share the positions.
 extern "C" __global__ void __launch_bounds__(THREADS)
 direct_weight_gradient(Conv g, const float* __restrict__ x /* images of h x w */, const float* __restrict__ dy /* images of oh x ow */,
                        float* __restrict__ dweight) {
@@ -68,7 +68,7 @@ direct_weight_gradient(Conv g, const float* __restrict__ x /* images of h x w */
     if (threadIdx.x == 0) dweight[blockIdx.x] = sum[0];
 }
 
-// A block a filter.
+// A block computes the bias of one filter.
 extern "C" __global__ void __launch_bounds__(THREADS)
 direct_bias_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow */, float* __restrict__ dbias /* [o] */) {
     wait_for_predecessor();

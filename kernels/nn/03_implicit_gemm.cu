@@ -2,7 +2,7 @@
 // Formula: y = f(x * w + b), dx, dw as kernels/nn/patches.cuh has them; f32, sums in f32; PASS says which.
 // Since the last rung: no columns in memory; the tile's elements are found by their pixel and tap while they are loaded.
 // Needs: fewer than 2^31 elements; images NHWC, or NCHW with CHANNELS_FIRST.
-// Expect: the rate of the product's register tiles, less what finding the elements takes.
+// Expect: the rate of the product's register tiles, minus the time to find the elements.
 #include "launch.cuh"
 #include "matmul/cuda_cores.cuh"
 #include "nn/patches.cuh"
@@ -15,7 +15,7 @@
 static_assert(THREADS == BM / TM * (BN / TN), "a thread computes TM x TN sums");
 static_assert(TM % 4 == 0 && TN % 4 == 0 && TM <= 8 && TN <= 8, "fragments are one or two vectors of four");
 
-// A thread's elements of an operand's tiles, one tile after the other along k.
+// Loads a thread's elements of an operand's tiles, one tile after the other along k.
 template <int OUTER, bool ALONG_K, class Map>
 struct Loads {
     static constexpr int PITCH = OUTER + 4;  // the elements along k of an outer index are then in different banks
@@ -61,7 +61,7 @@ struct Product {
     float sums[TM][TN] = {};
     unsigned row = threadIdx.x / (BN / TN) * 4, column = threadIdx.x % (BN / TN) * 4;  // of the first sum in the tile
 
-    // A stage is loaded into registers while the one before is multiplied.
+    // While one stage is multiplied, the next is loaded into registers.
     __device__ __forceinline__ void multiply(A a, B b, unsigned stages) {
         __shared__ __align__(16) float tile_a[2][BK][A::PITCH], tile_b[2][BK][B::PITCH];
         a.load(), b.load();
@@ -69,7 +69,7 @@ struct Product {
         __syncthreads();
 #pragma unroll 1
         for (unsigned stage = 0; stage < stages; ++stage) {
-            // Past the end of k these are zeros, which nothing reads.
+            // Past the end of k these loads give zeros, which are never used.
             a.load(), b.load();
             const unsigned now = stage % 2;
 #pragma unroll
@@ -79,7 +79,7 @@ struct Product {
                 read_fragment<BN / 2>(of_b, &tile_b[now][k][column]);
                 ::multiply(sums, of_a, of_b);
             }
-            // The other buffer was last read before the barrier of the stage before.
+            // The other buffer was last read before the previous stage's barrier.
             a.store(tile_a[1 - now]), b.store(tile_b[1 - now]);
             __syncthreads();
         }
@@ -149,7 +149,7 @@ input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, co
 
 #else
 
-// A block sums over `share` pixels, a multiple of BK, of which every block has at least one.
+// A block sums over `share` pixels, a multiple of BK. Every block has at least one pixel.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 weight_gradient(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
                 float* __restrict__ out /* [ceil(pixels / share)][filters][taps] */, unsigned filters, unsigned share) {

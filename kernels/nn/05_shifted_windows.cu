@@ -2,7 +2,7 @@
 // Formula: y = f(x * w + b), or dx of dy with the window mirrored; strides 1, f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: TMA copies boxes in place of gathered patches, wgmma in place of mma.sync; weights stay in shared memory.
 // Needs: sm_90a; channels a multiple of ROW_BYTES, columns of BN; all weights of BN columns and two tiles in shared memory.
-// Expect: DRAM or tensor cores: an image is read from L2 once and its edges twice, not once a tap; columns of padding are wasted sums.
+// Expect: bound by DRAM or tensor cores: an image is read from L2 once and its edges twice, not once a tap; sums of padding columns are wasted.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
@@ -12,8 +12,8 @@
 // The values of PASS.
 #define FORWARD 0
 #define INPUT_GRADIENT 1
-// BLOCKS: an instruction multiplies the windows of 8 x 8 pixels; otherwise of 64 positions, one after the other along rows with their
-// padding. POOL: the maxima of 2 x 2 sums are stored instead of them.
+// BLOCKS: an instruction multiplies the windows of 8 x 8 pixels; otherwise those of 64 consecutive positions along rows, padding included.
+// POOL: stores the maxima of 2 x 2 sums instead of the sums.
 static_assert(!POOL || (BLOCKS && PASS == FORWARD), "a thread has both rows of a window of blocks, its neighbour the other column");
 
 constexpr int PARTS = BM / 64, CONSUMERS = THREADS / WARPGROUP - 1, LANES = ROW_BYTES / 2, K_STEPS = ROW_BYTES / 32;
@@ -40,7 +40,7 @@ struct Windows {
     unsigned relu;
 };
 
-// The operands after the sums have numbers that follow from how many sums there are.
+// The numbers of the operands after the sums depend on how many sums there are.
 #if BN == 32
 #define WINDOW_SUMS SUMS_16
 #define WINDOW_BOUND D_16(0)
@@ -62,7 +62,7 @@ __device__ __forceinline__ void multiply(float (&d)[BN / 2], unsigned long long 
     else MULTIPLY_WINDOW("f32.bf16.bf16");
 }
 
-// The descriptor with so many bytes from eight rows to the next eight; the swizzle follows the address there, too.
+// The descriptor with a step of `bytes` from eight rows to the next eight. The swizzle follows the address there, too.
 __device__ __forceinline__ unsigned long long with_stride(unsigned long long descriptor, unsigned bytes) {
     return (descriptor & ~(0x3fffull << 32)) | (unsigned long long)(bytes / 16) << 32;
 }
@@ -73,7 +73,7 @@ struct Tile {
         const unsigned rest = index % g.tiles_of_image, down = BLOCKS ? rest / g.tiles_across : rest;
         row = down * g.rows, x = BLOCKS ? (rest - down * g.tiles_across) * g.across * 8 : 0;
     }
-    // Of `divisor` x `divisor` pixels, the first channel of its first pixel in the result.
+    // The index in the result of the tile's first channel, where the result has one pixel for `divisor` x `divisor` of the image's.
     __device__ __forceinline__ size_t first(const Windows& g, unsigned divisor) const {
         return ((size_t)image * (g.height / divisor) + row / divisor) * (g.width / divisor) * g.columns + x / divisor * g.columns;
     }
@@ -97,7 +97,7 @@ __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* 
     }
 }
 
-// The positions of a thread's sums in a tile, one after the other.
+// The positions of a thread's sums in a tile, visited one after the other.
 struct Position {
     unsigned row, x;
     __device__ __forceinline__ Position(unsigned position, unsigned pitch) : row(position / pitch), x(position % pitch) {}
@@ -107,7 +107,7 @@ struct Position {
     }
 };
 
-// The sums of BM positions of a tile. They count columns of padding and pixels past the image too, whose sums are not stored.
+// The sums of BM positions of a tile. Padding columns and pixels past the image have sums too, which are not stored.
 struct Sums {
     static constexpr int GROUPS = BN / 32, UNITS = PARTS * GROUPS;  // groups of 32 columns: eight adjacent ones in each of four lanes
     float d[PARTS][BN / 2];
@@ -130,7 +130,7 @@ struct Sums {
         }
     }
 
-    // Calls work(part, row, x) for the blocks of a tile, from its first pixel.
+    // Calls work(part, row, x) for each block of a tile, with its first pixel.
     template <class Work> __device__ __forceinline__ static void each_block(const Windows& g, Work work) {
         unsigned row = 0, x = 0;
 #pragma unroll
@@ -141,7 +141,7 @@ struct Sums {
         }
     }
 
-    // Calls work(i, inside, at) for the thread's positions: whether they are in tile and image, and where in the result.
+    // Calls work(i, inside, at) for each of the thread's positions: `inside` is true in tile and image, `at` is the index in the result.
     template <class Work> __device__ __forceinline__ void each_position(const Windows& g, const Tile& tile, Work work) const {
         const auto at = [&](int i, unsigned row, unsigned x) {
             const bool inside = row < g.rows && tile.row + row < g.height && tile.x + x < g.width;
@@ -163,7 +163,7 @@ struct Sums {
     }
 
     __device__ __forceinline__ void multiply_windows(const Windows& g, unsigned images, unsigned weights) {
-        // Where the windows of each part begin, as descriptors count bytes.
+        // Where the windows of each part begin, in the units of descriptors.
         unsigned starts[PARTS];
 #if BLOCKS
         each_block(g, [&](int p, unsigned row, unsigned x) { starts[p] = (row * g.pitch + x) * (ROW_BYTES / 16); });
@@ -176,7 +176,7 @@ struct Sums {
             for (unsigned j = 0; j < g.kw; ++j) {
                 for (unsigned block = 0; block < g.blocks; ++block, weights += WEIGHT_BYTES) {
                     auto a = describe<ROW_BYTES, 16>(images + block * g.block_bytes + (i * g.pitch + j) * ROW_BYTES);
-                    // Eight windows of a row, then those of the next.
+                    // Eight windows of a row, then eight of the next row.
                     if (BLOCKS) a = with_stride(a, g.pitch * ROW_BYTES);
                     const auto b = describe<WEIGHT_ROW_BYTES, PASS == FORWARD ? 16 : WEIGHT_BOX>(weights);
                     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -206,18 +206,18 @@ struct Sums {
 
     __device__ __forceinline__ void wait() {
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-        // Keeps the compiler from reading them before this point.
+        // Keeps the compiler from reading the sums before this point.
 #pragma unroll
         for (int i = 0; i < PARTS * BN / 2; ++i) asm volatile("" : "+f"(d[i / (BN / 2)][i % (BN / 2)])::"memory");
     }
 
-    // Of group `group` of position i, with bias and ReLU.
+    // Group `group` of position i as words, with bias and ReLU.
     __device__ __forceinline__ void words_of(unsigned (&words)[4], float least, int i, int group) const {
         const auto sum = [&](int j, int k) { return d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k]; };
         activated_words(words, add[PASS == FORWARD ? group : 0], least, In{}, sum);
     }
 
-    // The four lanes of a row exchange their pairs, so that each stores eight adjacent channels as 16 bytes.
+    // The four lanes of a row exchange their pairs, so that each lane stores eight adjacent channels as 16 bytes.
     __device__ __forceinline__ void store(const Windows& g, const Tile& tile, bool masked, In* to /* [rows][width][columns] */) const {
         const float least = least_of(g.relu);
         each_position(g, tile, [&](int i, bool inside, unsigned at) {
@@ -233,7 +233,7 @@ struct Sums {
     }
 
 #if POOL
-    // Two units at a time: lanes of left columns store the first, the others the second.
+    // Stores two units at a time: lanes of left columns store the first, the others the second.
     __device__ __forceinline__ void store_maxima(const Windows& g, const Tile& tile, In* to /* [rows / 2][width / 2][columns] */,
                                                  unsigned char* index /* as to, or null */) const {
         const float least = least_of(g.relu);
@@ -255,7 +255,7 @@ struct Sums {
             }
             unsigned best[4], taps[2];
             maxima.columns(best, taps);
-            constexpr int NEXT = GROUPS == 1;  // where the second unit is of the next part
+            constexpr int NEXT = GROUPS == 1;  // true if the second unit belongs to the next part
             const int p = u / GROUPS, next = p + NEXT < PARTS ? p + NEXT : p;
             const unsigned row = right ? rows[next] : rows[p], x = right ? columns[next] : columns[p];
             const bool is_there = u + 1 < UNITS || !right;
@@ -318,7 +318,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
     }
     if (group >= g.consumers) return;
     take_registers<CONSUMER_REGISTERS>();
-    // The warpgroups take tiles in turn, so that one stores while another multiplies.
+    // The warpgroups take tiles in turn, so that one stores its tile while another multiplies.
     MARK(wait);
     wait_phase(there, 0);
     Sums sums(g, bias, column);
@@ -327,8 +327,8 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         const unsigned stage = count % g.stages, parity = count / g.stages & 1;
         const Tile tile(g, at);
         const size_t from = tile.first(g, POOL ? 2 : 1) + column + threadIdx.x % 4 * 8;
-        // The tile before in this stage may be another warpgroup's. Its phase has the other parity, and must be over: until then a wait
-        // for this tile's would return at once.
+        // The previous tile in this stage may belong to another warpgroup. Its phase has the other parity and must be over: until then a
+        // wait for this tile's phase would return at once.
         MARK(wait);
         wait_phase(empty + stage * 8, parity ^ 1);
         wait_phase(full + stage * 8, parity);

@@ -1,4 +1,4 @@
-// Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, each a pixel further.
+// Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, shifted by one more pixel each time.
 // Formula: dw[o][i][j][c] = sum over n, y, x of dy[n][y][x][o] x[n][y + i + top][x + j + left][c]; f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: sums of ten taps stay in registers over all images; an instruction multiplies a row of taps, a pixel apart along n.
 // Needs: sm_90a; strides of 1; channels a multiple of 32 CONSUMERS_N, filters of 8.
@@ -45,7 +45,7 @@ __device__ __forceinline__ void multiply(float (&d)[N / 2], unsigned long long a
     else MULTIPLY_TAPS("f32.bf16.bf16");
 }
 
-// The sums of dy are those of a tap whose x is always 1.
+// The bias gradient is the gradient of a tap whose x is always 1.
 #define BIAS_BOUND "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
 #define MULTIPLY_ONES(TYPES) MULTIPLY("m64n8k16", TYPES, "%0, %1, %2, %3", 4, 5, 6, ", %7, %8", BIAS_BOUND, , "n"(1), "n"(0))
 constexpr int ONES = 8 * 16;
@@ -54,12 +54,12 @@ __device__ __forceinline__ void multiply_ones(float (&d)[4], unsigned long long 
     if constexpr (IN == TYPE_F16) MULTIPLY_ONES("f32.f16.f16");
     else MULTIPLY_ONES("f32.bf16.bf16");
 }
-// The descriptor of a tile without a swizzle, of 8 x 16 elements: two matrices of 128 bytes.
+// The descriptor of an unswizzled tile of 8 x 16 elements: two matrices of 128 bytes.
 __device__ __forceinline__ unsigned long long describe_ones(unsigned address) {
     return (unsigned long long)(128 / 16) << 32 | (128 / 16) << 16 | (address & 0x3ffff) >> 4;
 }
 
-// A block's filters, channels and taps, the first of each, and its share of the tiles.
+// A block's first filter, channel and tap, and its share of the tiles.
 struct Place {
     unsigned filter, channel, i, j, split, splits;
     __device__ __forceinline__ Place(const Gradient& g) {
@@ -95,9 +95,9 @@ struct Taps {
     // Waits until all but the last LEFT steps have been multiplied.
     template <int LEFT> __device__ __forceinline__ void wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
 
-    // Into [filters][kh][kw][channels] and then [filters], from the first filter and channel of the warpgroup on.
+    // Stores the sums into [filters][kh][kw][channels] and then [filters], from the warpgroup's first filter and channel on.
     __device__ __forceinline__ void store(const Gradient& g, const Place& place, unsigned filter, unsigned channel, float* to) {
-        // Keeps the compiler from reading them before this point.
+        // Keeps the compiler from reading the sums before this point.
 #pragma unroll
         for (int i = 0; i < TAPS_I * N / 2; ++i) asm volatile("" : "+f"(d[i / (N / 2)][i % (N / 2)])::"memory");
 #pragma unroll
@@ -134,7 +134,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
     const unsigned tiles_x = CONSUMERS_M * g.y_room, stage_bytes = tiles_x + CONSUMERS_N * g.x_room;
     const Place place(g);
     const unsigned end = g.images * g.tiles_of_image;
-    // Boxes end before the last step's positions do, which are multiplied too.
+    // Boxes end before the positions of the last step do. These positions are multiplied, too, so they are set to zero.
     for (unsigned s = 0; s < g.stages; ++s) {
         const unsigned y = ring + s * stage_bytes, x = y + tiles_x;
         for (int m = 0; m < CONSUMERS_M; ++m) fill_zeros(y + m * g.y_room + g.y_box, y + (m + 1) * g.y_room);
@@ -188,7 +188,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
         wait_phase(full + stage * 8, parity);
         MARK(multiply);
         taps.multiply_step(a, b, down, of_bias);
-        // The tile before has been multiplied when only this step is left, and tensor cores have work meanwhile.
+        // Once only this step is left, the previous tile has been multiplied; the tensor cores have work meanwhile.
         taps.wait<1>();
         if (arrives && at != place.split) arrive(empty + last * 8);
         last = stage;

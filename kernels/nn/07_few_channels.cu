@@ -1,8 +1,8 @@
-// Idea: with few channels a window is one or two steps of k: its elements are put together in registers from an image in shared memory.
+// Idea: with few channels a window is one or two steps of k, so its elements are gathered into registers from an image in shared memory.
 // Formula: y = f(x * w + b); dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q), db[o] of dy; f16 or bf16 [n][h][w][c], f32 sums.
-// Since the last rung: no tiles of patches in shared memory; a bias gradient is that of one more tap, always 1; dy of a pool is expanded here.
+// Since the last rung: no tiles of patches in shared memory; the bias is one more tap, always 1; dy of a pool is expanded here.
 // Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
-// Expect: bound by DRAM or L2: y is written, or dy read, once; with POOL a quarter of it, with one byte per window for the maximum's place, and a mask.
+// Expect: bound by DRAM or L2: y is written, or dy read, once; with POOL a quarter of that, plus a byte per window for the maximum's place, and a mask.
 #include "launch.cuh"
 #include "matmul/mma.cuh"
 #include "nn/patches.cuh"
@@ -29,7 +29,7 @@ struct Few {
 constexpr unsigned FILTERS = 32;  // of a block
 extern __shared__ __align__(16) unsigned short part[];  // [height][pitch], of an image with its zeros
 
-// A part of an image: its pixels of y, from the first of all on.
+// A part of an image, given by its pixels of y from the image's first on.
 struct Unit {
     unsigned image, row, pixels;
     size_t first;
@@ -42,7 +42,7 @@ struct Unit {
 __device__ __forceinline__ void load_part(const Few& g, const Unit& unit, const unsigned short* x) {
     x += (size_t)unit.image * g.h * g.w_row;
     for (unsigned r = threadIdx.x / WARP; r < g.height; r += WARPS) {
-        // Above the image, and left of it, the subtraction wraps around to a large number.
+        // Above the image and left of it, the subtraction wraps around to a large number.
         const unsigned row = unit.row * g.sh + r - g.ph;
         for (unsigned e = threadIdx.x % WARP; e < g.pitch; e += WARP) {
             const unsigned from = e - g.before;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_part(const Few& g, const Unit& unit, const 
     }
 }
 
-// Where a pixel's window begins in shared memory, and a tap in it.
+// The offset in shared memory of a pixel's window, and of a tap in the window.
 __device__ __forceinline__ unsigned window_at(const Few& g, unsigned pixel) {
     const unsigned row = g.columns.of(pixel);
     return row * g.sh * g.pitch + (pixel - row * g.ow) * g.step;
@@ -70,7 +70,7 @@ struct FewSums {
     }
 };
 
-// A block computes a unit's pixels for 32 filters, 16 pixels a warp at a time; POOL: their maxima, in rows of even numbers of pixels.
+// A block computes a unit's pixels for 32 filters, 16 pixels per warp at a time. POOL: it computes their maxima; rows have even numbers of pixels.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsigned short* __restrict__ weight /* [filters][taps] */,
             const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images; POOL: maxima */
@@ -108,7 +108,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
     }
     const float least = least_of(relu);
     const bool is_filter = column + t * 8 < g.filters;
-    // Where a row's window begins in shared memory.
+    // Multiplies, given where the windows of both rows begin in shared memory.
     const auto multiply = [&](FewSums& sums, const unsigned (&windows)[2]) {
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
@@ -123,7 +123,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
     __syncthreads();
 
 #if POOL
-    // Of a pair of rows each lane has both, every other lane the right column; lanes of left columns store the first four windows of eight.
+    // Each lane has both rows of a pair, every other lane the right column. Lanes of left columns store the first four windows of eight.
     const unsigned right = row % 2, width = g.columns.value, height = g.oh / 2;
     const unsigned maxima = unit.row < g.oh ? min(g.rows, g.oh - unit.row) / 2 * width : 0;
     const size_t first_of_unit = ((size_t)unit.image * height + unit.row / 2) * width * g.filters + column + t * 8;
@@ -177,16 +177,16 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
 
 constexpr unsigned ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
 
-// Where 8 filters of one of a warp's 16 pixels are in shared memory.
+// The offset in shared memory of 8 filters of one of a warp's 16 pixels.
 __device__ __forceinline__ unsigned place(unsigned pixel, unsigned chunk) { return pixel * ROW + (chunk ^ pixel / 2 % CHUNKS) * 16; }
 
-// dy of a warp's 16 pixels on its way to shared memory: 8 filters of two pixels a lane, and zeros past the last pixel.
+// Brings dy of a warp's 16 pixels to shared memory: 8 filters of two pixels per lane, and zeros past the last pixel.
 #if POOL
-// Of images of even width both pixels have the same window. Every other pair of pixels is stored in reverse: 8 lanes write to all banks.
+// In images of even width both pixels have the same window. Every other pair of pixels is stored in reverse, so that 8 lanes write to all banks.
 struct Gradient {
     const Few& g;
     const PooledGradient<In> dy;
-    const unsigned column, pixel, to;  // the first filter of the lane; of the 16 pixels the one that it stores first, and where
+    const unsigned column, pixel, to;  // the lane's first filter; of the 16 pixels, the one it stores first, and its address
     Unpooled<In> next;
 
     __device__ __forceinline__ Gradient(const Few& g, const PooledGradient<In>& dy, unsigned column, unsigned lane, unsigned buffer)
@@ -198,7 +198,7 @@ struct Gradient {
         const bool is_inside = column < g.filters && at < unit.pixels && down < height && across < width;
         next.fetch(dy, ((unit.image * height + down) * width + across) * g.filters + column, is_inside);
     }
-    // The value for a pixel, or the next one in its row, of the same window.
+    // The value for a pixel, or for the next pixel in its row, which has the same window.
     __device__ __forceinline__ uint4 of_pixel(const Unit& unit, const unsigned (&words)[4], unsigned at, unsigned right) const {
         const unsigned row = g.columns.of(at);
         return next.at(words, unit.row + row, (at - row * g.ow) ^ right);
@@ -222,7 +222,7 @@ struct Gradient {
     const In* const dy;
     const unsigned pixel, to;
     const bool is_filter;
-    uint4 next[2];  // the second 8 pixels further
+    uint4 next[2];  // the second is 8 pixels further
 
     __device__ __forceinline__ Gradient(const Few& g, const In* dy, unsigned column, unsigned lane, unsigned buffer)
         : g(g), dy(dy + column + lane % CHUNKS * 8), pixel(lane / CHUNKS), to(buffer + place(pixel, lane % CHUNKS)),
@@ -240,7 +240,7 @@ struct Gradient {
 };
 #endif
 
-// A block sums over every so-manieth unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
+// A block sums over every n-th unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images; POOL: of maxima */,
              float* __restrict__ out /* [blocks of a filter]: [filters][taps] of dw, then [filters] of db */
@@ -271,9 +271,9 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
         const unsigned tap = i * 8 + row;
         at[i / 2][i % 2] = tap_at(g, tap), is_one[i / 2][i % 2] = tap == g.taps;
     }
-    constexpr unsigned one = IN == TYPE_BF16 ? 0x3f803f80u : 0x3c003c00u;  // two of them
+    constexpr unsigned one = IN == TYPE_BF16 ? 0x3f803f80u : 0x3c003c00u;  // two ones
     float sums[STEPS][4][4] = {};
-    // The grid is a multiple of the groups.
+    // The grid is a multiple of the number of groups, so a block keeps its filters.
     unsigned u = blockIdx.x;
     for (; u < g.units * groups; u += gridDim.x) {
         const Unit unit(g, u / groups);
@@ -311,7 +311,7 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
         }
     }
     MARK(reduce);
-    // Each warp adds what one of the other half has, until one has all: always in the same order.
+    // In each round a warp adds the sums of a warp of the other half, until one warp has all, always in the same order.
     float* const others = reinterpret_cast<float*>(part);  // [WARPS / 2][SUMS], lanes next to each other
 #pragma unroll
     for (unsigned half = WARPS / 2; half > 0; half /= 2) {

@@ -1,8 +1,8 @@
-// What follows a sum in an epilogue: a bias, and a ReLU.
+// The part of an epilogue after the sum: a bias, and a ReLU.
 #pragma once
 #include "matmul/gemm.cuh"
 
-// What no result is below.
+// The lower bound of all results.
 __device__ __forceinline__ float least_of(unsigned relu) { return relu ? 0.0f : __int_as_float(0xff800000); }
 
 // Not fmaxf, which would turn a NaN into 0.

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 relu_backward(const In* y /* [n] */, const In* dy /* [n] */, In* dx /* [n] */, unsigned long long n) {
     wait_for_predecessor();
     let_successor_start();
-    // As PyTorch: dy passes where y is NaN.
+    // PyTorch passes dy where y is NaN, and so does this.
     map(y, dy, dx, n, [](float y, float dy) { return y <= 0.0f ? 0.0f : dy; });
 }
 

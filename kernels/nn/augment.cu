@@ -2,17 +2,17 @@
 // Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step], or as ops/augment says.
 // Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
 // Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.
-// Expect: the writes of the batch at DRAM bandwidth; an index that is not that of an image gives NaN.
+// Expect: the writes of the batch at DRAM bandwidth; an index without an image gives NaN.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
 
-// How images are mirrored. As in crates/warpbook-nn/src/ops/augment/cuda.rs.
+// How images are mirrored, with the values of crates/warpbook-nn/src/ops/augment/cuda.rs.
 #define FLIP_RANDOM 1
 #define FLIP_ALL 2
 #define FLIP_ALTERNATING 3
 
-// The pixel of a padded line that is `at` pixels from its image's start, where the border mirrors the image.
+// The pixel that appears `at` pixels from the start of an image's line when the border mirrors the image.
 __device__ __forceinline__ unsigned reflected(int at, int size) {
     return (unsigned)(at < 0 ? -at : at >= size ? 2 * size - 2 - at : at);
 }
@@ -34,7 +34,7 @@ gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, u
     if (flip == FLIP_ALTERNATING)
         mirrored = (philox(seed, Words{{index, 1u, 0x61756772u, 0u}}).w[0] >> 31 ^ *step / steps_per_epoch) & 1;
     const unsigned char* image = images + (size_t)index * len;
-    // Blocks of an image take turns; a thread has several bytes under way.
+    // Blocks of an image take turns; a thread has several bytes in flight.
 #pragma unroll 4
     for (unsigned i = blockIdx.y * THREADS + threadIdx.x; i < len; i += gridDim.y * THREADS) {
 #if CHANNELS_FIRST

@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned channel_of(unsigned i, const Shape& s) {
 #endif
 }
 
-// Adds up two values of each row of a chunk, for each channel: pair(i, channel, a, b) sets them for element i of the array.
+// For each channel, adds up two values of each row of a chunk; pair(i, channel, a, b) sets them for element i of the array.
 template <class Pair>
 __device__ __forceinline__ void sum_chunk(const Shape& s, double* __restrict__ partial /* [chunks][2][channels] */, Pair pair) {
     double sums[2] = {};
@@ -66,7 +66,7 @@ __device__ __forceinline__ void sum_chunk(const Shape& s, double* __restrict__ p
 #endif
 }
 
-// The sums of a channel over all chunks, in their order.
+// Sums a channel over all chunks, in their order.
 __device__ __forceinline__ void sum_of_chunks(const double* __restrict__ partial /* [chunks][2][channels] */, const Shape& s,
                                               unsigned channel, double& a, double& b) {
     const unsigned chunks = (s.rows + s.chunk - 1) / s.chunk;
@@ -85,7 +85,7 @@ sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* _
     sum_chunk(s, partial, [&](unsigned i, unsigned, float& a, float& b) { a = b = to_float(x[i]); });
 }
 
-// For statistics of the rows of several ranks, which add these up; `counts` is 0 where a rank's rows only stand in for none.
+// For statistics over the rows of several ranks, which add these totals up. `counts` is 0 where a rank has only stand-in rows.
 extern "C" __global__ void __launch_bounds__(THREADS)
 totals(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, unsigned counts,
        double* __restrict__ total /* [2][channels] */) {
@@ -110,7 +110,7 @@ statistics(Shape s, const double* __restrict__ partial /* [chunks][2][channels] 
     double sum, squares;
     sum_of_chunks(partial, s, c, sum, squares);
     const double n = s.rows, middle = sum / n, deviations = squares - sum * middle;
-    // Rounding can make it negative; a NaN stays one.
+    // Rounding can make the variance negative; a NaN stays NaN.
     const double around = deviations < 0.0 ? 0.0 : deviations, share = momentum;
     running_mean[c] = (float)((1.0 - share) * running_mean[c] + share * middle);
     running_variance[c] = (float)((1.0 - share) * running_variance[c] + share * (around / (n - 1.0)));

@@ -1,4 +1,4 @@
-// The shapes of a convolution, and its taps as the definition has them.
+// The shapes of a convolution, and its taps by definition.
 #pragma once
 #include "nn/images.cuh"
 
@@ -9,7 +9,7 @@ struct Conv {
     unsigned positions;  // of y, in all images: batch oh ow
 };
 
-// The place of a weight: [o][i][j][c], or [o][c][i][j] with CHANNELS_FIRST.
+// The index of a weight: [o][i][j][c], or [o][c][i][j] with CHANNELS_FIRST.
 __device__ __forceinline__ unsigned weight_at(const Conv& g, unsigned o, unsigned i, unsigned j, unsigned c) {
 #if CHANNELS_FIRST
     return ((o * g.channels + c) * g.kh + i) * g.kw + j;
@@ -31,7 +31,7 @@ template <class Work> __device__ __forceinline__ void each_tap(const Conv& g, un
     }
 }
 
-// Calls work(i, j, oy, ox) for the outputs that an element of x is multiplied for, and the taps it is multiplied by.
+// Calls work(i, j, oy, ox) for each output that an element of x contributes to, with the tap that multiplies it.
 template <class Work> __device__ __forceinline__ void each_use(const Conv& g, unsigned row, unsigned column, Work work) {
     for (unsigned i = 0; i < g.kh; ++i) {
         // oy sh = row + ph - i, where that is a multiple of sh and not negative.

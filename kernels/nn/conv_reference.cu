@@ -1,6 +1,6 @@
-// Idea: every result of a convolution is checked against the same in f64, straight from the definition.
+// Idea: every result of a convolution is checked against an f64 result straight from the definition.
 // Formula: want = y, dx or dw, sizes = the same sums of magnitudes, f64, in the order of the checked array; images NHWC, weights [o][i][j][c].
-// Since the last rung: not a rung; it checks them.
+// Since the last rung: not a rung; it checks the rungs.
 // Needs: fewer than 2^31 elements; the arrays as the checked kernel gets them; TF32 = 1 truncates factors to the bits that tensor cores read.
 // Expect: FP64 throughput, or L1: a thread an element of y or dx, a block an element of dw.
 #include "launch.cuh"
@@ -50,7 +50,7 @@ reference_input_gradient(Conv g, const In* __restrict__ dy /* [n][oh][ow][o] */,
     want[at] = sum.value, sizes[at] = sum.size;
 }
 
-// A block an element, whose threads share the positions.
+// A block computes one element; its threads share the positions.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reference_weight_gradient(Conv g, const In* __restrict__ x /* [n][h][w][c] */, const In* __restrict__ dy /* [n][oh][ow][o] */,
                           double* __restrict__ want /* [o][kh][kw][c] */, double* __restrict__ sizes /* as want */, unsigned) {

@@ -1,11 +1,11 @@
-// The first level of a cross entropy's sums, and its gradient: a warp a row.
+// The first level of a cross entropy's sums, and its gradient: one warp per row.
 #pragma once
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
 constexpr int WARPS = THREADS / WARP;
 
-// True if the logit of a class goes before another: NaN is the largest, and of equal logits the first.
+// True if one class's logit ranks before another's: NaN is the largest, and of equal logits the first class wins.
 __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsigned class_b) {
     const bool a_nan = a != a, b_nan = b != b;
     if (a_nan != b_nan) return a_nan;
@@ -13,8 +13,8 @@ __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsig
     return a > b;
 }
 
-// Rows blockIdx.x WARPS .. of the batch, with the gradient of a mean over `rows` rows, those of all ranks; as the kernels of cross_entropy.cu
-// and cross_entropy_last_block.cu have it.
+// Computes the rows from blockIdx.x WARPS on, for cross_entropy.cu and cross_entropy_last_block.cu. The gradient is that of a mean over
+// `rows` rows, which include those of all ranks.
 __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classes] */, const unsigned char* labels /* [batch] */,
                                               unsigned batch, unsigned classes, float smoothing, float rows,
                                               const float* loss_scale /* [1] or null */, In* dlogits /* [batch][classes] or null */,
@@ -26,7 +26,7 @@ __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classe
     unsigned hit = 0;
     if (row < batch) {
         const In* from = logits + (size_t)row * classes;
-        float largest = __int_as_float(0xff800000);  // -infinity, after every class
+        float largest = __int_as_float(0xff800000);  // -infinity, so that every class ranks before it
         unsigned predicted = 0xffffffffu;
         for (unsigned c = lane; c < classes; c += WARP) {
             const float logit = to_float(from[c]);

@@ -1,8 +1,8 @@
 // Idea: the block that arrives last adds up the losses of all, so that the mean needs no launch; it may decide the step at once.
-// Formula: as cross_entropy.cu and loss.cu have it, in the same order; then step.cuh's, where the verdict has an address.
-// Since the last rung: cross_entropy, mean_loss and, of a step without a norm, judge_step and prepare are one kernel.
+// Formula: cross_entropy.cu, then loss.cu, in the same order; then step.cuh, if the verdict has an address.
+// Since the last rung: cross_entropy, mean_loss and, in a step without a norm, judge_step and prepare are one kernel.
 // Needs: as cross_entropy.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
-// Expect: the time of cross_entropy, plus one trip to L2 by the last block, for what the others have written.
+// Expect: the time of cross_entropy, plus one trip to L2 for the last block, which reads the others' sums.
 #include "launch.cuh"
 #include "nn/cross_entropy.cuh"
 #include "nn/last_block.cuh"

@@ -27,11 +27,11 @@ dropout(const In* in /* [n] */, In* out /* [n] */, unsigned long long n, unsigne
 #pragma unroll
         for (int b = 0; b < GROUP / 4; ++b) {
             Words next = words;
-            // The condition is the same for all threads; the last block of a group is drawn only where an element reaches into it.
+            // The condition is the same for all threads; a group's last block is drawn only if an element reaches into it.
             if (b + 1 < GROUP / 4 || odd) next = words_of(block + b + 1);
             unsigned w[8] = {words.w[0], words.w[1], words.w[2], words.w[3], next.w[0], next.w[1], next.w[2], next.w[3]};
             if (odd) {
-                // In two steps of fixed indices, so that the words stay in registers.
+                // Shifts in two steps with fixed indices, so that the words stay in registers.
 #pragma unroll
                 for (int k = 0; k < 7; ++k) w[k] = odd & 1 ? w[k + 1] : w[k];
 #pragma unroll

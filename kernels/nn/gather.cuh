@@ -1,4 +1,4 @@
-// Loads the tiles of an operand from wherever its elements are, for kernels on tensor cores.
+// Loads the tiles of an operand whose elements may be anywhere, for kernels on tensor cores.
 #pragma once
 #include "matmul/mma.cuh"
 #include "nn/patches.cuh"
@@ -6,13 +6,13 @@
 #if __CUDA_ARCH__ >= 750
 
 #if !TURING
-// Like cp_async16, of all bytes or none, through L1: neighbouring taps read the same elements again.
+// Like cp_async16, but for all bytes or none, and through L1: neighbouring taps read the same elements again.
 __device__ __forceinline__ void cp_async16_cached(unsigned to, const void* from, bool inside) {
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
 #endif
 
-// Which chunks of an operand's tile a thread loads: PIECES of 16 bytes, in rows of the same swizzle.
+// The chunks of an operand's tile that a thread loads: PIECES of 16 bytes, in rows with the same swizzle.
 template <int OUTER, bool ALONG_K>
 struct Chunks {
     using To = Tile<OUTER, ALONG_K>;
@@ -29,7 +29,7 @@ struct Chunks {
 };
 
 // Loads tiles of an operand, one after the other along k. VECTORS: a chunk's elements are adjacent in memory, at a multiple of 16 bytes,
-// and all inside or all outside. Rows' or columns' places are found once.
+// and all inside or all outside. The places of rows or columns are found only once.
 template <int OUTER, bool ALONG_K, bool VECTORS, class Map>
 struct Gather : Chunks<OUTER, ALONG_K> {
     using Base = Chunks<OUTER, ALONG_K>;
@@ -47,7 +47,7 @@ struct Gather : Chunks<OUTER, ALONG_K> {
         for (int i = 0; i < OUTERS; ++i) outers[i] = map.outer(outer + (ALONG_K ? this->row + i * Base::ROWS_AT_ONCE : this->column));
     }
 
-    // The thread's chunk i, and whether it is inside.
+    // The address of the thread's chunk i; sets `inside` if the chunk is inside.
     __device__ __forceinline__ const In* chunk(int i, bool& inside) const {
         unsigned from;
         const auto inner = map.inner(ALONG_K ? k : k + i * Base::ROWS_AT_ONCE);
@@ -81,7 +81,7 @@ struct Gather : Chunks<OUTER, ALONG_K> {
     __device__ __forceinline__ void advance() { k += BK; }
 };
 
-// Otherwise each element is found and loaded by itself, and nothing is kept: registers are for the sums.
+// Without VECTORS each element is found and loaded by itself. Nothing is kept, since registers are for the sums.
 template <int OUTER, bool ALONG_K, class Map>
 struct Gather<OUTER, ALONG_K, false, Map> : Chunks<OUTER, ALONG_K> {
     using Base = Chunks<OUTER, ALONG_K>;

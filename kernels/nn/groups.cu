@@ -8,7 +8,7 @@
 
 #define NO_GROUP 255  // frozen, or updated by another kernel
 
-// As in kernels/nn/muon.cu.
+// The numbers of a group, laid out as in kernels/nn/muon.cu.
 struct Numbers {
     float momentum, decay, nesterov, unused;
 };

@@ -1,11 +1,11 @@
-// Where an element of an array of images is: [image][row][column][channel], or [image][channel][row][column] with CHANNELS_FIRST.
+// The position of an element in an array of images: [image][row][column][channel], or [image][channel][row][column] with CHANNELS_FIRST.
 #pragma once
 
 struct Place {
     unsigned image, channel, row, column;
 };
 
-// Where element i of an array of images of h x w is.
+// The position of element i in an array of images of h x w.
 __device__ __forceinline__ Place place(unsigned i, unsigned channels, unsigned h, unsigned w) {
     Place p;
 #if CHANNELS_FIRST
@@ -20,7 +20,7 @@ __device__ __forceinline__ Place place(unsigned i, unsigned channels, unsigned h
     return p;
 }
 
-// The element of an array of images of h x w that is there.
+// The index of the element at a position in an array of images of h x w.
 __device__ __forceinline__ unsigned element(Place p, unsigned channels, unsigned h, unsigned w) {
 #if CHANNELS_FIRST
     return ((p.image * channels + p.channel) * h + p.row) * w + p.column;

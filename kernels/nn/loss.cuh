@@ -1,4 +1,4 @@
-// The second level of a loss's sums, by one block.
+// The second level of a loss's sums, added by one block.
 #pragma once
 #include "nn/sums.cuh"
 
@@ -8,7 +8,7 @@ __device__ __forceinline__ void mean_of_blocks(const double* partial /* [m] */, 
                                                double count, const unsigned* slot /* [1] */, double* losses /* [slots] */,
                                                unsigned* correct /* [slots] or null */, unsigned slots) {
     double sum = 0.0, right = 0.0;
-    // Added in their order, though several are on their way at once.
+    // The additions keep their order, though several loads are in flight at once.
 #pragma unroll 4
     for (unsigned i = threadIdx.x; i < m; i += THREADS) {
         sum += __ldcg(partial + i);

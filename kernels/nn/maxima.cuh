@@ -1,10 +1,10 @@
-// Maxima over windows of 2 x 2 of the sums of tensor cores: a thread has both rows of a column, the lane 4 further those of the next one.
+// Maxima over windows of 2 x 2 of sums of tensor cores: a thread has both rows of a column, and the lane 4 further has those of the next column.
 //
-// As pool.cu's maximum: NaN is the maximum where there is one, and the last of them gives the tap; otherwise the first of equal ones does.
+// The rules of pool.cu: if there is a NaN, the maximum is NaN and the last NaN gives the tap; otherwise the first of equal maxima does.
 #pragma once
 #include "nn/words.cuh"
 
-// Half by half: the maximum of two words, NaN where one is; and all ones where a is larger than b, or NaN.
+// For each half of two words: the maximum, or NaN if either is NaN; and all ones if a is larger than b, or NaN.
 #if __CUDA_ARCH__ >= 900
 #define HALVES(T, TYPE) \
     __device__ __forceinline__ unsigned largest(unsigned a, unsigned b, T) { \
@@ -37,14 +37,14 @@ template <class T> __device__ __forceinline__ unsigned largest(unsigned a, unsig
 }
 #endif
 
-// The halves of word j in a word of bits.
+// The bits that stand for the halves of word j.
 __device__ __forceinline__ constexpr unsigned halves_of(int j) { return 0x00010001u << j; }
 
-// Of two units of four words: the lanes of left columns get the maxima of the first unit, those of right columns the second's.
+// Maxima of two units of four words: the lanes of left columns get those of the first unit, lanes of right columns the second's.
 template <class T>
 struct Maxima {
     unsigned words[2][4];  // the larger of both rows
-    unsigned below = 0;    // whether that is the lower one: halves_of(4 unit + j)
+    unsigned below = 0;    // a bit for each half whose maximum is in the lower row: halves_of(4 unit + j)
 
     __device__ __forceinline__ void rows(int unit, const unsigned (&upper)[4], const unsigned (&lower)[4]) {
 #pragma unroll
@@ -70,7 +70,7 @@ struct Maxima {
         const unsigned here = below >> (is_right ? 4 : 0), there = below_there >> (is_right ? 4 : 0);
         const unsigned left = is_right ? there : here, right = is_right ? here : there;
         const unsigned left_larger = is_right ? there_larger : here_larger, right_larger = is_right ? here_larger : there_larger;
-        // Where both are equal, or both NaN, rows decide.
+        // Where both columns are equal, or both NaN, rows decide.
         const unsigned is_first = left & ~right;
         const unsigned column = (right_larger & ~left_larger) | (~(left_larger ^ right_larger) & (right_larger ^ is_first));
         const unsigned row = (column & right) | (~column & left);
@@ -83,7 +83,7 @@ struct Maxima {
     }
 };
 
-// Eight taps as one store.
+// Stores eight taps at once.
 __device__ __forceinline__ void store_taps(unsigned char* to /* [8], at a multiple of 8 bytes */, const unsigned (&taps)[2]) {
     asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(taps[0]), "r"(taps[1]) : "memory");
 }

@@ -1,9 +1,9 @@
-// The first level of a mean squared error's sums, and its gradient: THREADS ITEMS elements a block.
+// The first level of a mean squared error's sums, and its gradient: THREADS ITEMS elements per block.
 #pragma once
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
-// Part blockIdx.x of the elements; as the kernels of mse.cu and mse_last_block.cu have it.
+// Computes part blockIdx.x of the elements, for mse.cu and mse_last_block.cu.
 __device__ __forceinline__ void errors_of_block(const In* output /* [n] */, const float* target /* [n] */, size_t n, float factor,
                                                 const float* loss_scale /* [1] or null */, In* doutput /* [n] or null */,
                                                 double* partial /* [gridDim.x] */) {

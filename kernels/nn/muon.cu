@@ -13,7 +13,7 @@ constexpr int STAGES = 4;
 constexpr int PITCH = 40;  // elements from a row to the next in shared memory: no two rows of a fragment share a bank
 static_assert(THREADS == 256, "eight warps: two halves of k, four quadrants of the tile");
 
-// A filter: all offsets in elements. As FILTER_WORDS in crates/warpbook-nn/src/ops/muon/cuda.rs.
+// A filter; all offsets are in elements. The layout is FILTER_WORDS in crates/warpbook-nn/src/ops/muon/cuda.rs.
 struct Filter {
     unsigned weights;                // its place in the weights, the gradients and the momentum
     unsigned direction;              // in the f32 workspace
@@ -23,7 +23,7 @@ struct Filter {
     unsigned even, even_transposed;  // X in the bf16 workspace, of even iterations
     unsigned odd, odd_transposed;    // of odd ones
     unsigned a, b;                   // [rows][rows] each
-    unsigned group;                  // whose numbers it takes
+    unsigned group;                  // the group whose numbers the filter uses
     unsigned first_chunk, chunks;    // of the element-wise launches
 };
 static_assert(sizeof(Filter) == 64, "16 words");
@@ -31,20 +31,20 @@ static_assert(sizeof(Filter) == 64, "16 words");
 __device__ __forceinline__ unsigned x_of(const Filter& f, unsigned iteration) { return iteration & 1 ? f.odd : f.even; }
 __device__ __forceinline__ unsigned transposed_of(const Filter& f, unsigned iteration) { return iteration & 1 ? f.odd_transposed : f.even_transposed; }
 
-// A group's numbers, which do not change. As GROUP_NUMBERS in crates/warpbook-nn/src/ops/optimizer/groups.rs.
+// A group's numbers, which do not change. The layout is GROUP_NUMBERS in crates/warpbook-nn/src/ops/optimizer/groups.rs.
 struct Numbers {
     float momentum, decay, nesterov, unused;
 };
 
 __device__ __forceinline__ float wide(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 __device__ __forceinline__ unsigned short narrow(float v) {
-    // Rounds to nearest, ties to even; a NaN stays one.
+    // Rounds to nearest, ties to even; a NaN stays NaN.
     const unsigned bits = __float_as_uint(v);
     if (v != v) return 0x7fff;
     return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// The filter of a block, and the block's number among those of the filter; count(f) is how many f has.
+// Returns the filter of a block, and the block's number among the filter's blocks; count(f) is the number of blocks of filter f.
 template <class Count> __device__ __forceinline__ const Filter* filter_of(const Filter* filters /* [n] */, unsigned& block, Count count) {
     const Filter* f = filters;
     while (block >= count(*f)) block -= count(*f++);
@@ -62,7 +62,7 @@ __device__ __forceinline__ double block_sum(double v, double* shared /* [THREADS
     return shared[0];
 }
 
-// Momentum and direction, and the sums of squares of direction and weights of THREADS ITEMS elements of a filter.
+// Updates momentum and direction, and sums the squares of direction and weights, for THREADS ITEMS elements of a filter.
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_direction(const Filter* __restrict__ filters, const Numbers* __restrict__ numbers /* [groups] */, const Step* __restrict__ step /* [1] */,
                const float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ momentum,
@@ -94,7 +94,7 @@ muon_direction(const Filter* __restrict__ filters, const Numbers* __restrict__ n
     }
 }
 
-// X and its transpose, a tile a block; the first tile of a filter leaves what its weights are multiplied by.
+// Writes X and its transpose, one tile per block. The block of a filter's first tile also writes the factor of the filter's weights.
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_start(const Filter* __restrict__ filters, const Step* __restrict__ step /* [1] */, const float* __restrict__ directions,
            const double* __restrict__ partial /* [chunks][2] */, float epsilon, unsigned normalises, unsigned short* __restrict__ work,
@@ -151,7 +151,7 @@ template <int PENDING> __device__ __forceinline__ void wait_for_stage() {
 
 __device__ __forceinline__ unsigned two(const unsigned short* from) { return *reinterpret_cast<const unsigned*>(from); }
 
-// sums += P Q^T of 16 of k; P is [32][PITCH], Q is [32][PITCH] of this warp's quadrant.
+// sums += P Q^T over 16 of k; P is [32][PITCH], Q is [32][PITCH] of this warp's quadrant.
 __device__ __forceinline__ void multiply(const unsigned short* p, const unsigned short* q, float (&sums)[2][4][4]) {
     const unsigned lane = threadIdx.x % 32, row = lane / 4, k = lane % 4 * 2;
 #if __CUDA_ARCH__ >= 800
@@ -202,7 +202,7 @@ muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /
     const Filter f = *filter_of(filters, block, [what](const Filter& f) { return f.rows / TILE * ((what == APPLY ? f.across : f.rows) / TILE); });
     const unsigned across = what == APPLY ? f.across : f.rows, depth = what == GRAM ? f.across : f.rows;
     const unsigned tiles = across / TILE, row0 = block / tiles * TILE, column0 = block % tiles * TILE;
-    // The rows of both factors follow each other by `depth`; A and B are symmetric.
+    // The rows of both factors are `depth` elements apart; A and B are symmetric.
     const unsigned left = what == GRAM ? x_of(f, iteration) : what == POLYNOMIAL ? f.a : f.b;
     const unsigned right = what == GRAM ? x_of(f, iteration) : what == POLYNOMIAL ? f.a : transposed_of(f, iteration);
     const unsigned loads = threadIdx.x / 4, part = threadIdx.x % 4 * 8;
@@ -225,12 +225,12 @@ muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /
         const unsigned short* p = stages[slice % STAGES][0];
         const unsigned short* q = stages[slice % STAGES][1];
         multiply(p + down * PITCH + 16 * half, q + over * PITCH + 16 * half, sums);
-        // Into the stage that all warps have read before the barrier.
+        // Loads into the stage that all warps have read before the barrier.
         load(slice + STAGES - 1);
     }
     wait_for_stage<0>();
     __syncthreads();
-    // Both halves of k are added in shared memory.
+    // Shared memory adds the sums of both halves of k.
     constexpr int LINE = TILE + 1;
     float* tile = reinterpret_cast<float*>(stages);
     static_assert(sizeof(stages) >= TILE * LINE * sizeof(float), "the tile takes the place of the stages");
@@ -269,7 +269,7 @@ muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /
     }
 }
 
-// w = factor w - rate X, and its copy.
+// w = factor w - rate X, and the rounded copy of w.
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_update(const Filter* __restrict__ filters, const Step* __restrict__ step /* [1] */, const unsigned* __restrict__ counters /* [4] */,
             const float* __restrict__ rates /* [slots][groups] */, unsigned groups, const float* __restrict__ factors /* [filters] */,

@@ -3,7 +3,7 @@
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
-// Blocks that n elements are summed by: they follow from n alone, and a block goes on with further elements where n is large.
+// The number of blocks that sum n elements. It follows from n alone; where n is large, a block continues with further elements.
 __device__ __forceinline__ unsigned parts(size_t n) {
     const size_t chunks = (n + THREADS * ITEMS - 1) / (THREADS * ITEMS);
     return chunks < MOST_PARTS ? (unsigned)chunks : MOST_PARTS;
@@ -32,13 +32,13 @@ __device__ __forceinline__ void squares_of_part(const T* gradients /* [n] */, si
     if (threadIdx.x == 0) *to = sum;
 }
 
-// The norm of the gradients, the factor that clips them to `most`, and whether the norm is not finite, by one block. Other blocks of
-// this launch may have written the sums, so they are read past L1.
+// Computes the norm of the gradients, the factor that clips them to `most`, and whether the norm is not finite, in one block. Other
+// blocks of this launch may have written the sums, so they are read past L1.
 __device__ __forceinline__ void norm_of_blocks(const double* partial /* [m] */, unsigned m, double most,
                                                const float* loss_scale /* [1] or null */, double* norm /* [1] */, float* clip /* [1] */,
                                                unsigned* found /* [1] */) {
     double sum = 0.0;
-    // Added in their order, though several are on their way at once.
+    // The additions keep their order, though several loads are in flight at once.
 #pragma unroll 8
     for (unsigned i = threadIdx.x; i < m; i += THREADS) sum += __ldcg(partial + i);
     sum = block_sum<THREADS>(sum);

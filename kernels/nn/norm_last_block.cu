@@ -1,8 +1,8 @@
 // Idea: one launch squares the gradients of both types, and the block that arrives last computes the scalars of the update.
-// Formula: as norm.cu and step.cuh have it, in the same order: the sums of the blocks of `gradients`, then of those of `rounded`.
+// Formula: norm.cu, then step.cuh, in the same order: the sums of the blocks of `gradients`, then of the blocks of `rounded`.
 // Since the last rung: both sum_squares, global_norm, judge_step and prepare are one kernel.
-// Needs: as norm.cu; partial f64 [m]: a block for each of the parts of both arrays, then sums that sum_squares has written; arrived u32 [1], first 0.
-// Expect: the time of sum_squares over both arrays, plus one trip to L2 by the last block, and what one thread computes.
+// Needs: as norm.cu; partial f64 [m]: a block for each part of both arrays, then sums written by sum_squares; arrived u32 [1], 0 at first.
+// Expect: the time of sum_squares over both arrays, plus one trip to L2 by the last block and the work of one thread.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
 #include "nn/norm.cuh"

@@ -1,9 +1,9 @@
-// One step of all parameters, a rule a function, as the kernels of optimizer.cu and optimizer_last_block.cu have it.
+// One step of all parameters, one function per rule, for the kernels of optimizer.cu and optimizer_last_block.cu.
 #pragma once
 #include "nn/elements.cuh"
 #include "nn/step.cuh"
 
-// Says that an array is of type IN, which may be float too.
+// Marks an array as one of type IN, which may be float, too.
 struct Rounded {};
 
 __device__ __forceinline__ void load_four(const float* from, float* v /* [4] */) {
@@ -18,7 +18,7 @@ template <class T> __device__ __forceinline__ void load_four(const T* from, floa
     v[3] = to_float(T{(unsigned short)(word.y >> 16)});
 }
 
-// Four consecutive elements of an f32 array, and of one of type IN; none past the end.
+// Four consecutive elements of an f32 array or of one of type IN; elements past the end are not touched.
 struct Four {
     float v[4];
 
@@ -67,7 +67,7 @@ struct Four {
     }
 };
 
-// The gradients of all parameters: in f32 up to `split`, then rounded as their products gave them.
+// The gradients of all parameters: f32 up to `split`, then in the type to which their products rounded them.
 struct Gradients {
     const float* exact /* [split] */;
     const In* rounded /* [n - split] or null */;
@@ -83,8 +83,8 @@ struct Gradients {
     }
 };
 
-// Calls work(at) for this thread's groups of four elements, of THREADS ITEMS elements of the block. Blocks are many and short: of as many as
-// fit at once, some end long before the others, as not every SM has the same share of the bandwidth.
+// Calls work(at) for this thread's groups of four elements, among the block's THREADS ITEMS elements. Blocks are many and short: if only as
+// many ran as fit at once, some would end long before others, as not every SM gets the same share of the bandwidth.
 template <class Work> __device__ __forceinline__ void each_four(size_t n, Work work) {
     static_assert(ITEMS % 4 == 0, "whole groups");
 #pragma unroll

@@ -1,5 +1,5 @@
-// Idea: the block that arrives last ends the step: rings, gradient scaler and counters, so that this needs no launch.
-// Formula: as optimizer.cu and step.cuh have it; the end reads nothing that other blocks write, and changes nothing that they read.
+// Idea: the block that arrives last also ends the step: it updates rings, gradient scaler and counters, so that this needs no launch.
+// Formula: optimizer.cu, then step.cuh; the end reads nothing that other blocks write, and changes nothing that they read.
 // Since the last rung: the update and finish_step are one kernel.
 // Needs: as optimizer.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
 // Expect: the time of the update, plus one trip to L2 by the last block; a skipped step ends the same way.

@@ -1,14 +1,14 @@
-// What a learner's own layer is compiled with, before its first line: the element type T, the sizes of a sample, where an element lies,
-// and sums over a block. Compiled with IN (the type of activations), CHANNELS_FIRST, THREADS and the sizes SIZE_C, SIZE_H, SIZE_W of the
-// input and OUT_C, OUT_H, OUT_W of the output; a vector of features is an image of so many channels and one pixel.
+// Code that is compiled before the first line of a learner's own layer: the element type T, the sizes of a sample, the index of an
+// element, and sums over a block. Compiled with IN (the type of activations), CHANNELS_FIRST, THREADS and the sizes SIZE_C, SIZE_H,
+// SIZE_W of the input and OUT_C, OUT_H, OUT_W of the output; a vector of features is an image of one pixel with as many channels.
 #pragma once
 
-// In a namespace, so that the learner's own functions may have these names.
+// A namespace keeps these names free for the learner's own functions.
 namespace warpbook {
 #include "matmul/gemm.cuh"
 }
 
-// Headers of the host define these, and NVRTC has none.
+// The host's headers define these, and NVRTC has none.
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif
@@ -16,7 +16,7 @@ namespace warpbook {
 #define NAN __int_as_float(0x7fffffff)
 #endif
 
-// An element of x, y and their gradients. Read it into a float, compute in f32, and store the float: it is rounded to the type.
+// An element of x, y and their gradients. Read it into a float, compute in f32, and store the float, which is rounded to T.
 #if IN == TYPE_F32
 using T = float;
 #else
@@ -28,12 +28,12 @@ struct T {
 };
 #endif
 
-// A sample of x and dx, and its elements.
+// The sizes of a sample of x and dx.
 constexpr unsigned CHANNELS = SIZE_C, HEIGHT = SIZE_H, WIDTH = SIZE_W, SAMPLE = CHANNELS * HEIGHT * WIDTH;
-// A sample of y and dy.
+// The sizes of a sample of y and dy.
 constexpr unsigned OUT_CHANNELS = OUT_C, OUT_HEIGHT = OUT_H, OUT_WIDTH = OUT_W, OUT_SAMPLE = OUT_CHANNELS * OUT_HEIGHT * OUT_WIDTH;
 
-// Sample, channel, row and column.
+// The position of an element: sample, channel, row and column.
 struct Place {
     unsigned n, c, y, x;
 };
@@ -56,14 +56,14 @@ template <unsigned C, unsigned H, unsigned W> __device__ __forceinline__ Place p
 }
 }  // namespace warpbook
 
-// The element of x and dx that is there, and where element i is. The layout may be either: images are
+// The index of an element of x and dx, and the position of element i. The layout may be either: images are
 // [sample][row][column][channel] or [sample][channel][row][column].
 __device__ __forceinline__ unsigned index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
     return warpbook::index_of<CHANNELS, HEIGHT, WIDTH>(n, c, y, x);
 }
 __device__ __forceinline__ Place place(unsigned i) { return warpbook::place_of<CHANNELS, HEIGHT, WIDTH>(i); }
 
-// Index and place in y and dy.
+// The index and the position of an element of y and dy.
 __device__ __forceinline__ unsigned out_index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
     return warpbook::index_of<OUT_CHANNELS, OUT_HEIGHT, OUT_WIDTH>(n, c, y, x);
 }
@@ -74,7 +74,7 @@ template <class Join> __device__ __forceinline__ float over_block(float v, Join 
     __shared__ float of_warps[THREADS / 32];
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, offset));
-    __syncthreads();  // Everybody has read what the call before left.
+    __syncthreads();  // All threads have read the results of the call before.
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = v;
     __syncthreads();
     v = of_warps[0];
@@ -83,7 +83,7 @@ template <class Join> __device__ __forceinline__ float over_block(float v, Join 
 }
 }  // namespace warpbook
 
-// The sum, and the largest, of what the threads of a block have, for each of them; added in the same order on every run. All threads of
+// The sum, and the maximum, over the threads of a block, returned to each of them; added in the same order on every run. All threads of
 // the block have to call it.
 __device__ __forceinline__ float block_sum(float v) {
     return warpbook::over_block(v, [](float a, float b) { return a + b; });
@@ -92,7 +92,7 @@ __device__ __forceinline__ float block_max(float v) {
     return warpbook::over_block(v, [](float a, float b) { return a > b || a != a ? a : b; });
 }
 
-// Short names that the learner's source may want.
+// Short names that the learner's source may use itself.
 #undef IN
 #undef OUT
 #undef TRANS_A

@@ -1,4 +1,4 @@
-// A convolution as a matrix product: what its operands' elements are, without the matrix of patches in memory.
+// A convolution as a matrix product: the elements of its operands, without a matrix of patches in memory.
 //
 // A pixel of a grid and a tap of the window name an element of an image, or a zero outside of it:
 //
@@ -14,12 +14,12 @@
 #ifndef DILATED
 #define DILATED 0
 #endif
-// The pixels of a grid lie along m window by window of 2 x 2, as maxima.cuh takes them, and the grid is that of the windows.
+// The grid's pixels are ordered along m by windows of 2 x 2, as maxima.cuh takes them, and the grid is one of windows.
 #ifndef POOL
 #define POOL 0
 #endif
 
-// Division by a number that is known before the launch, of numbers below 2^31: the upper half of a product (Granlund and Montgomery,
+// Division of numbers below 2^31 by a number that is known before the launch: the upper half of a product (Granlund and Montgomery,
 // "Division by invariant integers using multiplication", PLDI 1994).
 struct Divisor {
     unsigned value, multiplier, shift;
@@ -27,7 +27,7 @@ struct Divisor {
     __device__ __forceinline__ unsigned of(unsigned n) const { return value == 1 ? n : __umulhi(n, multiplier) >> shift; }
 };
 
-// A pixel's part in the place of an element, and a tap's. Rows and columns wrap around below 0 to large numbers, offsets too.
+// The parts that a pixel and a tap add to an element's position. Rows, columns and offsets wrap around below 0 to large numbers.
 struct Pixel {
     unsigned offset, row, column;
 };
@@ -36,18 +36,18 @@ struct Tap {
 };
 
 struct Patches {
-    unsigned pixels, taps;                 // how many there are of each; POOL: windows, not pixels
-    unsigned h, w;                         // of the image, with the zeros between its pixels
+    unsigned pixels, taps;                 // the number of each; POOL: windows, not pixels
+    unsigned h, w;                         // sizes of the image, with the zeros between its pixels
     unsigned image, row, column, channel;  // elements from one to the next
     unsigned sh, sw, ph, pw;               // from a pixel of the grid to the next; zeros before the image
     Divisor grid, grid_row;                // pixels of the grid in an image, and in a row
-    Divisor inner;                         // taps in one (i, j), the channels; with CHANNELS_FIRST those in one channel
+    Divisor inner;                         // taps in one (i, j): the channels; with CHANNELS_FIRST the taps in one channel
     Divisor kw;
     Divisor dh, dw;  // DILATED: from a pixel of the image to the next
 
-    // Pixels from `end` on are outside of the image.
+    // Pixels from `end` on count as outside of the image.
     __device__ __forceinline__ Pixel pixel(unsigned p, unsigned end) const {
-        // Of sixteen, the first eight are upper rows, and every other one is a right column.
+        // Of sixteen pixels the first eight are upper rows, and every other one is a right column.
         const unsigned lower = p / 8 % 2, right = p % 2;
         if (POOL) p = p / 16 * 4 + p % 8 / 2;
         const unsigned of_image = grid.of(p), in_image = p - of_image * grid.value;
@@ -65,12 +65,12 @@ struct Patches {
         const unsigned i = kw.of(place);
         Tap at = {of_channel * channel, i, place - i * kw.value};
         if (!DILATED) at.offset += at.row * row + at.column * column;
-        // Sides are below 2^24, so no pixel's row brings it back into the image.
+        // Sides are below 2^24, so no pixel's row brings this tap back into the image.
         if (q >= taps) at.row = 1u << 30;
         return at;
     }
 
-    // True if the element is inside the image, with its place.
+    // Returns true if the element is inside the image, and sets `at` to its index.
     __device__ __forceinline__ bool find(const Pixel& pixel, const Tap& tap, unsigned& at) const {
         const unsigned r = pixel.row + tap.row, c = pixel.column + tap.column;
         at = pixel.offset + tap.offset;
@@ -84,16 +84,16 @@ struct Patches {
     }
 };
 
-// An operand of a product says what an index along m or n (outer) and one along k (inner) are, which element the two name, and how many
-// indices there are: those past them are outside.
+// An operand of a product defines its indices along m or n (outer) and along k (inner), the element that a pair of indices names, and
+// how many indices there are: larger ones are outside.
 
-// Patches with pixels along m: forwards and dx.
+// Patches with pixels along m: for the forward pass and dx.
 struct PixelsByTaps {
     using Outer = Pixel;
     using Inner = Tap;
     const In* array;
     const Patches& g;
-    // POOL: those past the last window are found outside of the image.
+    // POOL: pixels past the last window are found outside of the image.
     __device__ __forceinline__ unsigned outers() const { return POOL ? ~0u : g.pixels; }
     __device__ __forceinline__ unsigned inners() const { return g.taps; }
     __device__ __forceinline__ Pixel outer(unsigned pixel) const { return g.pixel(pixel, g.pixels); }
@@ -101,7 +101,7 @@ struct PixelsByTaps {
     __device__ __forceinline__ bool find(const Pixel& pixel, const Tap& tap, unsigned& at) const { return g.find(pixel, tap, at); }
 };
 
-// Patches with taps along n and pixels up to `end` along k: dw.
+// Patches with taps along n and pixels up to `end` along k: for dw.
 struct TapsByPixels {
     using Outer = Tap;
     using Inner = Pixel;
@@ -115,7 +115,7 @@ struct TapsByPixels {
     __device__ __forceinline__ bool find(const Tap& tap, const Pixel& pixel, unsigned& at) const { return g.find(pixel, tap, at); }
 };
 
-// The part of an index in a place, where it is inside of its array.
+// The part of an index in an element's offset, and whether the index is inside its array.
 struct Part {
     unsigned offset;
     bool inside;
@@ -130,7 +130,7 @@ struct Separable {
     }
 };
 
-// Weights [o][taps]: forwards.
+// Weights [o][taps]: for the forward pass.
 struct Weights : Separable {
     const In* array;
     unsigned filters, taps;
@@ -141,7 +141,7 @@ struct Weights : Separable {
     __device__ __forceinline__ Part inner(unsigned tap) const { return {tap, tap < taps}; }
 };
 
-// Weights with channels along n, and along k the taps of a window on dy, mirrored: dx.
+// Weights with channels along n, and along k the taps of a window on dy, mirrored: for dx.
 struct MirroredWeights : Separable {
     const In* array;
     const Patches& g;  // of dy
@@ -158,7 +158,7 @@ struct MirroredWeights : Separable {
     }
 };
 
-// dy with filters along m and pixels up to `end` along k: dw.
+// dy with filters along m and pixels up to `end` along k: for dw.
 struct FiltersByPixels : Separable {
     const In* array;
     const Patches& g;  // of x
@@ -175,7 +175,7 @@ struct FiltersByPixels : Separable {
     }
 };
 
-// C of a product, [m][n]; IMAGES: in images of `pixels` with n channels, m being their pixels. One of bias, ReLU and mask may follow.
+// C of a product, [m][n]. IMAGES: C is an array of images of `pixels` with n channels, and m counts their pixels. One of bias, ReLU and mask may follow.
 template <class T, bool IMAGES>
 struct Result {
     static constexpr bool BY_CHANNEL = IMAGES && CHANNELS_FIRST;
@@ -186,7 +186,7 @@ struct Result {
     unsigned relu;
     const T* mask;  // as the array, or null
 
-    // Where a row begins, and how far its elements are from each other.
+    // The index of a row's first element, and the distance between its elements.
     __device__ __forceinline__ unsigned row(unsigned i) const {
         return BY_CHANNEL ? pixels.of(i) * (n - 1) * pixels.value + i : i * n;
     }
@@ -194,7 +194,7 @@ struct Result {
 
     __device__ __forceinline__ float activated(float v, float add) const { return activate(v, add, least_of(relu)); }
     __device__ __forceinline__ float bias_of(unsigned column) const { return bias && column < n ? bias[column] : 0.0f; }
-    // As relu_backward: v passes where the mask is NaN.
+    // Like relu_backward, this passes v where the mask is NaN.
     __device__ __forceinline__ float masked(float v, unsigned at) const {
         return mask && to_float(mask[at]) <= 0.0f ? 0.0f : v;
     }

@@ -89,7 +89,7 @@ __device__ __forceinline__ float gaussian(unsigned long long seed, unsigned long
     return __fmul_rn(radius, cos_2pi(unit_interval(r.w[1])));
 }
 
-// The place of index i in a permutation of 0..n; n at least 1 and at most 2^62.
+// The position of index i in a permutation of 0..n; n at least 1 and at most 2^62.
 __device__ __forceinline__ unsigned long long permute(unsigned long long seed, unsigned long long i,
                                                       unsigned long long n) {
     constexpr unsigned STREAM = 0x7065726du, ROUNDS = 12;

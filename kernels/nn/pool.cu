@@ -14,7 +14,7 @@ struct Pool {
     unsigned kh, kw, sh, sw, ph, pw;
 };
 
-// Calls work(i, x) for each element of the window of an output that lies in the image: its place in the window, its place in x.
+// Calls work(i, x) for each element of an output's window that lies in the image: i is its place in the window, x its index.
 template <class Work> __device__ __forceinline__ void each_tap(const Pool& g, Place out, Work work) {
     for (unsigned i = 0; i < g.kh; ++i) {
         // Above the image the subtraction wraps around to a large number.
@@ -27,7 +27,7 @@ template <class Work> __device__ __forceinline__ void each_tap(const Pool& g, Pl
     }
 }
 
-// Calls work(i, y) for each output whose window an element of x lies in, in order: its place in that window, the output's place in y.
+// Calls work(i, y) for each output whose window contains an element of x, in order: i is the element's place in that window, y the output's index.
 template <class Work> __device__ __forceinline__ void each_window(const Pool& g, Place in, Work work) {
     const unsigned row = in.row + g.ph, column = in.column + g.pw;  // in the padded image
     const unsigned first_row = row < g.kh ? 0 : (row - g.kh) / g.sh + 1, last_row = min(row / g.sh, g.oh - 1);
@@ -53,7 +53,7 @@ max_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __rest
     bool first = true;
     each_tap(g, place(i, g.channels, g.oh, g.ow), [&](unsigned tap, unsigned from) {
         const float v = to_float(x[from]);
-        // NaN is the maximum where there is one, and the last of them gives the index.
+        // If there is a NaN, it is the maximum, and the last NaN gives the index.
         if (first || v > best || v != v) best = v, chosen = tap;
         first = false;
     });

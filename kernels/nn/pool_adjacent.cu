@@ -1,6 +1,6 @@
 // Idea: windows that touch but do not overlap: a thread has a window of 16 bytes of channels, and reads and writes all of it once.
-// Formula: as pool.cu's maximum, strides as large as windows, no padding; images [batch][h][w][c] of type IN, index u8 as y.
-// Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx through a ReLU before and a dropout after it too.
+// Formula: pool.cu's maximum, strides as large as windows, no padding; images [batch][h][w][c] of type IN, index u8 as y.
+// Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx also goes through a ReLU before and a dropout after it.
 // Needs: channels a multiple of 16 bytes, arrays at multiples of 16 bytes, index at one of 8; fewer than 2^32 elements.
 // Expect: DRAM bandwidth: forwards x once, y and index; backwards dy, index and mask once, dx.
 #include "launch.cuh"
@@ -14,12 +14,12 @@ struct Pool {
     unsigned kh, kw, sh, sw, ph, pw;
 };
 
-// Where a thread's window is.
+// The position of a thread's window.
 struct Window {
     unsigned channel, column, row, image;
 };
 
-// Window i of a grid of h x w in each image, a group of channels each.
+// Returns window i of a grid of h x w in each image, for one group of channels.
 __device__ __forceinline__ Window window(unsigned i, unsigned channels, unsigned h, unsigned w) {
     const unsigned groups = channels / GROUP;
     Window at;
@@ -29,7 +29,7 @@ __device__ __forceinline__ Window window(unsigned i, unsigned channels, unsigned
     return at;
 }
 
-// The indices of a group, a byte each.
+// The indices of a group, one byte each.
 union Indices {
     unsigned words[GROUP / 4];
     unsigned char of[GROUP];
@@ -55,7 +55,7 @@ max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In*
             const unsigned tap = r * g.kw + c;
 #pragma unroll
             for (int k = 0; k < GROUP; ++k) {
-                // NaN is the maximum where there is one, and the last of them gives the index.
+                // If there is a NaN, it is the maximum, and the last NaN gives the index.
                 if (tap == 0 || v[k] > best[k] || v[k] != v[k]) best[k] = v[k], chosen.of[k] = (unsigned char)tap;
             }
         }
@@ -91,7 +91,7 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
         if (mask) {
             float y[GROUP];
             unpack(*reinterpret_cast<const uint4*>(mask + from), y, In{});
-            // As relu_backward: the gradient passes where y is NaN.
+            // Like relu_backward, this passes the gradient where y is NaN.
 #pragma unroll
             for (int k = 0; k < GROUP; ++k) gradient[k] = y[k] <= 0.0f ? 0.0f : gradient[k] * scale;
         }

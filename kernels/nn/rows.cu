@@ -1,7 +1,7 @@
 // Idea: one block per row of the batch; its threads copy the row and round it.
 // Formula: out[b][j] = rows[indices[b]][j]; rows f32 [count][width], out [gridDim.x][width] of type IN.
 // Since the last rung: not a rung; it gathers batches of samples that are vectors of numbers.
-// Needs: any width; an index that is not that of a row gives NaN.
+// Needs: any width; an index without a row gives NaN.
 // Expect: DRAM bandwidth from a few KiB a row on.
 #include "launch.cuh"
 #include "nn/elements.cuh"

@@ -1,7 +1,7 @@
 // Idea: everything that changes from one training step to the next is in device memory, so the host only launches the same graph again.
 // Formula: indices = order[position..], found |= halted or no finite loss, PyTorch's GradScaler update, then the counters move on.
 // Since the last rung: not a rung; the control of a captured training step. Counters u32 [4] are position, step, slot, halted.
-// Needs: n at most count; position and slot go around their rings; an index that is no sample's gets label 255: the loss is then NaN.
+// Needs: n at most count; position and slot go around their rings; an index without a sample gets label 255, which makes the loss NaN.
 // Expect: launches of one block, bound by latency; the host reads the rings once in many steps.
 #include "launch.cuh"
 #include "nn/step.cuh"
@@ -17,18 +17,18 @@ start_step(const unsigned* __restrict__ counters /* [4] */, const double* __rest
     let_successor_start();
     const unsigned i = blockIdx.x * THREADS + threadIdx.x, slot = counters[SLOT];
     if (i == 0 && control) control[0] = rates[slot];
-    // The forward pass changes running statistics before the loss is known: those before the first broken step are kept.
+    // The forward pass changes running statistics before the loss is known, so the statistics before the first broken step are kept.
     if (running && !counters[HALTED]) {
         for (unsigned k = i; k < statistics; k += gridDim.x * THREADS) before[k] = running[k];
     }
     if (i >= n) return;
-    // A part of a batch begins `first` samples after it.
+    // A part of a batch begins `first` samples after the batch.
     const unsigned at = counters[POSITION] + first + i, index = order[at < count ? at : at - count];
     indices[i] = index;
     if (labels) batch_labels[i] = index < samples ? labels[index] : 255;
 }
 
-// The loss of a batch that was made in parts: their mean, by their samples. Part i has those from n i / parts on, as the host splits them.
+// The loss of a batch that was computed in parts: their mean, weighted by samples. Part i has the samples from n i / parts on, as the host splits them.
 extern "C" __global__ void __launch_bounds__(THREADS)
 loss_of_parts(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ part_losses /* [parts] */,
               const unsigned* __restrict__ part_correct /* [parts] */, unsigned parts, unsigned n, double* __restrict__ losses /* [slots] */,

@@ -1,4 +1,4 @@
-// The end of a training step: what one thread decides, counts and keeps of it, all in device memory.
+// The end of a training step: one thread decides, counts and records, all in device memory.
 #pragma once
 
 // Words of the counters, u32 [4].
@@ -10,7 +10,7 @@
 #define METHOD_SGD 0
 #define METHOD_ADAM 1
 
-// Settings of an optimiser, which never change.
+// The constant settings of an optimiser.
 struct Settings {
     double momentum_or_beta1, beta2, epsilon, decay;
     unsigned method, nesterov, decoupled, unused;
@@ -18,19 +18,19 @@ struct Settings {
 
 // The numbers of one step, f32 as PyTorch multiplies by them; written by prepare_update.
 struct Step {
-    float gradient;  // what a gradient is multiplied by first: clipping and the inverse of the loss scale
+    float gradient;  // the first factor of a gradient: clipping and the inverse of the loss scale
     float rate, momentum, decay;
     float size, root, first, keep_second, second, epsilon, shrink;
     unsigned is_first, skip;
 };
 
-// As torch.amp.GradScaler: a step with an overflow makes the scale smaller, `interval` steps without one make it larger.
+// The rule of torch.amp.GradScaler: a step with an overflow makes the scale smaller, `interval` steps without one make it larger.
 struct Scaler {
     float growth, backoff;
     unsigned interval, unused;
 };
 
-// Arguments that judge_and_prepare reads and writes, one element each unless it says otherwise.
+// Arguments that judge_and_prepare reads and writes. Each is one element unless its comment says otherwise.
 struct Verdict {
     Settings settings;
     unsigned* counters /* [4] */;
@@ -58,18 +58,18 @@ struct End {
     double* norms /* [slots] */;
 };
 
-// As the host's structs.
+// The sizes must match the host's structs.
 static_assert(sizeof(Settings) == 48 && sizeof(Step) == 52 && sizeof(Verdict) == 120 && sizeof(End) == 96, "no padding");
 
-// found is set where the step must not change the weights: a loss that is no finite number, now or in an earlier step, or a gradient
-// that is not, which the norm has found.
+// Sets `found` if the step must not change the weights: if the loss of this or an earlier step is not finite, or if the norm has found a
+// gradient that is not.
 __device__ __forceinline__ void judge(unsigned* counters /* [4] */, const double* losses /* [slots] */,
                                       const unsigned* overflow /* [1] or null */, unsigned* found /* [1] */) {
     if (!isfinite(losses[counters[SLOT]])) counters[HALTED] = 1;
     *found = counters[HALTED] || (overflow && *overflow);
 }
 
-// The numbers of the step; a step that is skipped does not count.
+// Computes the numbers of the step; a skipped step does not count.
 __device__ __forceinline__ void prepare_update(const Settings& s, double* control /* [2] */, const unsigned* found /* [1] or null */,
                                                const float* loss_scale /* [1] or null */, const float* clip /* [1] or null */,
                                                Step* step /* [1] */) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void prepare_update(const Settings& s, double* contro
     *step = to;
 }
 
-// A step that was prepared before all of its gradients were known is skipped after all, and does not count.
+// Takes back a step that was prepared before all of its gradients were known: it is skipped after all, and does not count.
 __device__ __forceinline__ void withdraw_update(double* control /* [2] */, const unsigned* found /* [1] */, Step* step /* [1] */) {
     if (!*found || step->skip) return;
     step->skip = 1;
@@ -114,7 +114,7 @@ __device__ __forceinline__ void judge_and_prepare(const Verdict& v) {
     }
 }
 
-// The rings, the gradient scaler and the counters.
+// Updates the rings, the gradient scaler and the counters.
 __device__ __forceinline__ void finish(const End& e) {
     const unsigned slot = e.counters[SLOT];
     const bool overflow = e.found && *e.found;

@@ -1,18 +1,18 @@
 // The gradient of maxima over windows of 2 x 2 next to each other, expanded to the windows' pixels in registers.
 //
-// The same bits as max_backward_adjacent of pool_adjacent.cu stores, which need no memory then.
+// The bits are those that max_backward_adjacent of pool_adjacent.cu stores, but they take no memory.
 #pragma once
 #include "nn/maxima.cuh"
 
-// Arrays of one element for each maximum.
+// Arrays with one element for each maximum.
 template <class T>
 struct PooledGradient {
     const T *dy, *mask;  // the mask may be null: no ReLU was before the pool, and the scale is 1
     const unsigned char* index;
-    float scale;  // of dy, before it is rounded: that of a dropout, whose zeros the mask has
+    float scale;  // scale of dy before it is rounded: that of a dropout, whose zeros are in the mask
 };
 
-// All ones in the halves whose bytes have their highest bit set: of the first two bytes, or of the others.
+// All ones in the halves whose bytes have their highest bit set, for the first two bytes or for the last two.
 __device__ __forceinline__ unsigned first_signs(unsigned bytes) {
     unsigned halves;
     asm("prmt.b32 %0, %1, %1, 0x9988;" : "=r"(halves) : "r"(bytes));
@@ -24,22 +24,22 @@ __device__ __forceinline__ unsigned last_signs(unsigned bytes) {
     return halves;
 }
 
-// Eight adjacent elements of a window's gradient, for a pixel of the window and its neighbour in the same row.
+// Eight adjacent elements of a window's gradient, for one of its pixels and that pixel's neighbour in the same row.
 template <class T>
 struct Unpooled {
     uint4 dy, mask;
     uint2 index;
 
-    // From element `from`, a multiple of 8, of arrays at multiples of 16 bytes, index at one of 8; zeros where the pixel is in no window.
+    // Loads from element `from`, a multiple of 8; arrays lie at multiples of 16 bytes, index at one of 8. Zeros where the pixel is in no window.
     __device__ __forceinline__ void fetch(const PooledGradient<T>& of, unsigned from, bool is_inside) {
         dy = make_uint4(0, 0, 0, 0), index = make_uint2(0, 0);
-        mask = make_uint4(~0u, ~0u, ~0u, ~0u);  // NaN, where the gradient passes
+        mask = make_uint4(~0u, ~0u, ~0u, ~0u);  // NaN: the gradient passes
         if (!is_inside) return;
         dy = *reinterpret_cast<const uint4*>(of.dy + from), index = *reinterpret_cast<const uint2*>(of.index + from);
         if (of.mask) mask = *reinterpret_cast<const uint4*>(of.mask + from);
     }
 
-    // The gradient of the maxima, scaled, and 0 where the mask is 0 or less.
+    // The gradient of the maxima, scaled, and 0 where the mask is at most 0.
     __device__ __forceinline__ void words(unsigned (&words)[4], float scale) const {
         const unsigned d[4] = {dy.x, dy.y, dy.z, dy.w}, m[4] = {mask.x, mask.y, mask.z, mask.w};
 #pragma unroll
@@ -53,9 +53,9 @@ struct Unpooled {
         }
     }
 
-    // Of these what a pixel of the window gets, in its row and column modulo 2.
+    // The part of these words that belongs to one pixel of the window, given by its row and column modulo 2.
     __device__ __forceinline__ uint4 at(const unsigned (&words)[4], unsigned row, unsigned column) const {
-        // The bits of each place become highest bits, set where they are the pixel's.
+        // Moves the bits of each place to the highest bit, which is then set where the place is the pixel's.
         row = row % 2 ? 0 : 0x80808080u, column = column % 2 ? 0 : 0x80808080u;
         const unsigned first = (index.x << 6 ^ row) & (index.x << 7 ^ column), last = (index.y << 6 ^ row) & (index.y << 7 ^ column);
         return make_uint4(words[0] & first_signs(first), words[1] & last_signs(first), words[2] & first_signs(last),

@@ -1,4 +1,4 @@
-// Eight adjacent 16-bit elements of a row as four words, put together by the four lanes that hold a row's sums.
+// Eight adjacent 16-bit elements of a row as four words, assembled by the four lanes that hold the row's sums.
 #pragma once
 #include "nn/activate.cuh"
 
@@ -36,12 +36,12 @@ __device__ __forceinline__ void transpose_halves_in_four(unsigned (&words)[2], u
     words[0] = __byte_perm(even_lanes, odd_lanes, 0x5410), words[1] = __byte_perm(even_lanes, odd_lanes, 0x7632);
 }
 
-// As one store: at a high pressure of registers the compiler would make four of it.
+// Stores with one instruction: under high register pressure the compiler would split it into four.
 template <class T> __device__ __forceinline__ void store_words(T* to /* [8], at a multiple of 16 bytes */, const unsigned (&words)[4]) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
 }
 
-// Which of eight elements are 0 or less, a bit each. The array begins at a multiple of 16 bytes.
+// One bit for each of eight elements, set if the element is 0 or less. The array begins at a multiple of 16 bytes.
 template <class T> __device__ __forceinline__ unsigned zeros_of(const T* array /* [8] */) {
     const uint4 word = *reinterpret_cast<const uint4*>(array);
     const unsigned of[4] = {word.x, word.y, word.z, word.w};
@@ -53,7 +53,7 @@ template <class T> __device__ __forceinline__ unsigned zeros_of(const T* array /
     return zeros;
 }
 
-// Sets the elements to 0 whose bit is set.
+// Sets an element to 0 where its bit is set.
 __device__ __forceinline__ void clear_words(unsigned (&words)[4], unsigned zeros) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void clear_words(unsigned (&words)[4], unsigned zeros
     }
 }
 
-// Sets the elements to 0 whose mask is 0 or less: the gradient through a ReLU.
+// Sets an element to 0 where its mask is 0 or less: the gradient through a ReLU.
 template <class T> __device__ __forceinline__ void mask_words(unsigned (&words)[4], const T* mask /* [8] */) {
     clear_words(words, zeros_of(mask));
 }

@@ -1,4 +1,4 @@
-// Idea: the fastest that a GPU copies an array is the ceiling for every kernel that writes as much as it reads.
+// Idea: the fastest copy of an array is the ceiling for every kernel that writes as much as it reads.
 // Formula: to[i] = from[i], f32[n].
 // Since the last rung: none; this measures a ceiling.
 // Needs: both arrays 16-byte aligned, n a multiple of 4 below 2^34.

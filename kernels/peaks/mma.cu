@@ -1,7 +1,7 @@
-// Idea: the ceiling of tensor-core arithmetic for warps: fragments that are in registers already, multiplied over and over.
+// Idea: the ceiling of tensor-core arithmetic for warps: fragments already in registers are multiplied over and over.
 // Formula: out[thread] = sums of [16][k] times [k][8]; f16, bf16 (k = 16) or tf32 (k = 8) in, f32 sums; ITEMS chains a warp.
 // Since the last rung: not a rung; products are compared with it.
-// Needs: compute capability 8.0; values[THREADS * 6]: random, since numbers that are all the same would take less power.
+// Needs: compute capability 8.0; values[THREADS * 6]: random, since equal numbers would take less power.
 // Expect: enough independent chains that the tensor cores never wait; on Hopper warpgroups reach more, see wgmma.cu.
 #include "matmul/gemm.cuh"
 

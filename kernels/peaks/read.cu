@@ -1,4 +1,4 @@
-// Idea: the fastest that a GPU reads an array is the ceiling for every kernel that has to read one.
+// Idea: the fastest read of an array is the ceiling for every kernel that has to read one.
 // Formula: out[block] = sum of what the block read of data, f32[n], over `rounds` rounds of the whole array.
 // Since the last rung: none; this measures a ceiling.
 // Needs: data 16-byte aligned, n a multiple of 4 below 2^33; L1 is bypassed, so a small array measures L2.

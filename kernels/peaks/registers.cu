@@ -1,7 +1,7 @@
-// Idea: the latency of an instruction whose inputs are in registers: one warp makes a chain of multiply-adds, each of which needs the one before.
+// Idea: the latency of an instruction whose inputs are in registers: one warp runs a chain of multiply-adds, each of which needs the one before.
 // Formula: clocks = {cycles, nanoseconds} of `rounds` x ITEMS multiply-adds in a row; out[lane] = their result.
 // Since the last rung: not a rung; the lowest bar of a lesson's chart of latencies.
-// Needs: one block of one warp; rounds large enough that a microsecond does not count, as some chips' nanosecond clocks are that coarse.
+// Needs: one block of one warp; rounds large enough that a microsecond does not matter: some chips' nanosecond clocks are that coarse.
 // Expect: about four cycles an instruction.
 static_assert(THREADS == 32, "one warp, so that no other fills the gaps");
 
@@ -16,7 +16,7 @@ registers(float* __restrict__ out /* [32] */, unsigned long long* __restrict__ c
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) v = fmaf(0.99f, v, 0.01f);
     }
-    // The sum is an input of the clock's reading, which otherwise could come before it.
+    // Makes the clock's reading depend on the sum; otherwise it could come before the sum.
     asm volatile("" : "+f"(v)::"memory");
     const long long ended = clock64();
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ended_ns)::"memory");

@@ -1,4 +1,4 @@
-// Idea: what shared memory delivers when every lane reads its own 16 bytes is the ceiling for data that is kept there.
+// Idea: the rate at which every lane reads its own 16 bytes of shared memory is the ceiling for data that is kept there.
 // Formula: out[thread] = sum of what the thread read of a tile of ITEMS x THREADS x 16 bytes, over `rounds` rounds; f32.
 // Since the last rung: none; this measures a ceiling.
 // Needs: ITEMS x THREADS x 16 bytes of static shared memory, at most 48 KiB.
@@ -13,7 +13,7 @@ shared_sum(float* __restrict__ out /* [threads] */, unsigned rounds) {
     __syncthreads();
     float4 sum = make_float4(0, 0, 0, 0);
     for (unsigned round = 0; round < rounds; ++round) {
-        // Another thread's column in every round, so that nothing can be kept from the last one.
+        // Takes another thread's column in every round, so that nothing can be kept from the last round.
         const unsigned column = (threadIdx.x + round) % THREADS;
 #pragma unroll
         for (int k = 0; k < ITEMS; ++k) {

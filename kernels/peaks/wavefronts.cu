@@ -1,8 +1,8 @@
-// Idea: the cycles that one read of a warp keeps shared memory busy tell in how many wavefronts its addresses are served.
+// Idea: the cycles that a warp's read keeps shared memory busy show in how many wavefronts its addresses are served.
 // Formula: clocks[0] = cycles for THREADS / 32 warps of one block to make `rounds` x ITEMS reads each; lane l reads BYTES at offsets[l].
-// Since the last rung: not a rung; the wavefronts that a lesson counts are compared with it.
+// Since the last rung: not a rung; a lesson compares its counted wavefronts with it.
 // Needs: one block; offsets[32], multiples of BYTES up to SPAN - BYTES; 2 x ITEMS x SPAN bytes of static shared memory, at most 48 KiB.
-// Expect: one cycle a wavefront of 128 bytes, with enough reads in flight that their latency does not count.
+// Expect: one cycle a wavefront of 128 bytes, with enough reads in flight that their latency does not matter.
 static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "the widths of a read");
 static_assert(2 * ITEMS * SPAN <= 48 << 10, "static shared memory ends at 48 KiB a block");
 static_assert(SPAN % 128 == 0, "all rows begin in the same bank");
@@ -18,7 +18,7 @@ reads(const unsigned* __restrict__ offsets /* [32] */, float* __restrict__ out /
     const long long begun = clock64();
 #pragma unroll 1
     for (unsigned round = 0; round < rounds; ++round) {
-        // The other half of the rows in every other round, so that no read repeats the one before.
+        // Takes the other half of the rows in every other round, so that no read repeats the one before.
         const unsigned from = first + (round & 1) * (ITEMS * SPAN);
         float v[ITEMS][BYTES / 4];
 #pragma unroll
@@ -33,7 +33,7 @@ reads(const unsigned* __restrict__ offsets /* [32] */, float* __restrict__ out /
             asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[k][0]) : "r"(at));
 #endif
         }
-        // Two words an instruction: what uses them must not take longer than the reads.
+        // Adds two words per instruction: using the values must not take longer than reading them.
 #pragma unroll
         for (int k = 0; k < ITEMS; ++k) {
 #if BYTES == 16

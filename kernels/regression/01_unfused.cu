@@ -1,8 +1,8 @@
-// Idea: one kernel an operation, as an eager framework runs it; every intermediate goes to memory and comes back.
+// Idea: one kernel per operation, as in an eager framework; every intermediate goes to memory and comes back.
 // Formula: pred = w x + b; err = pred - y; L = mean(err^2); dw = 2 mean(err x); db = 2 mean(err); (w, b) -= lr (dw, db); f32[n].
 // Since the last rung: the loop over the points is spread over the GPU's threads.
 // Needs: x, y, pred and err 16-byte aligned; any n.
-// Expect: eight floats a point cross the memory in an epoch where two would do: a quarter of the fused speed at best.
+// Expect: eight floats a point cross the memory in an epoch where two would do: at best a quarter of the fused speed.
 #include "regression/descent.cuh"
 
 static_assert(ITEMS % 4 == 0, "points are read four at a time");

@@ -5,7 +5,7 @@
 // Expect: x and y cross the memory once an epoch; the pass runs at the speed of a plain read of both.
 #include "regression/descent.cuh"
 
-// For the ablation: each leaves out one part, so that the difference shows what the part costs.
+// For the ablation: each define leaves out one part, so that the difference shows its cost.
 #ifndef WITHOUT_LOSS
 #define WITHOUT_LOSS 0
 #endif
@@ -23,7 +23,7 @@ static_assert(ITEMS % 4 == 0, "points are read four at a time");
 constexpr int GROUPS = ITEMS / 4;
 
 struct Accumulator {
-    // Four lanes a sum: the additions of one lane need not wait for those of another.
+    // Each sum has four lanes: the additions of one lane need not wait for those of another.
     float lanes[SUMS][4] = {};
 
     __device__ __forceinline__ void add(int lane, float w, float b, float x, float y) {
@@ -64,7 +64,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
             }
         }
     };
-    // The first points are on their way before the weights are waited for.
+    // Loads the first points before waiting for the weights.
     MARK(load);
     load(first);
     MARK(wait);
@@ -86,7 +86,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     float sums[SUMS];
     add_lanes(sum.lanes, sums);
     if (WITHOUT_REDUCTION) {
-        // Never true of sums of squares, which the compiler cannot know: nothing is written, nothing is left out before it.
+        // Never true, since the sums of squares are not negative, but the compiler cannot know that: it can leave out nothing before.
         if (sums[LOSS] + sums[GRAD_W] + sums[GRAD_B] == -1.2345678e30f) partial[first] = sums[LOSS];
         return;
     }

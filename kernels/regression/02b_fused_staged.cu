@@ -1,8 +1,8 @@
-// Idea: many a tutorial copies its inputs to shared memory first; here is what that does to a pass that uses each value once.
+// Idea: many a tutorial copies its inputs to shared memory first; this shows the cost in a pass that uses each value once.
 // Formula: err = w x + b - y; partial[:, block] = sums of (err^2, err x, err); then (w, b) -= lr 2/n (sum err x, sum err); f32[n].
 // Since the last rung: x and y go from memory to shared memory, wait at a barrier, and come to registers from there.
 // Needs: x and y 16-byte aligned; any n; up to 33 KiB of shared memory a block.
-// Expect: no gain, since no value is used twice; the barriers and the second trip cost what they cost.
+// Expect: no gain, since no value is used twice; the barriers and the second trip only cost time.
 #include "regression/descent.cuh"
 
 static_assert(ITEMS % 4 == 0, "points are read four at a time");
@@ -21,7 +21,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     const float4* y4 = reinterpret_cast<const float4*>(y);
     PointSums<> points(weights[0], weights[1]);
 
-    // The bound is the block's, not the thread's: all its threads meet at the barriers.
+    // The loop's bound is the block's, not the thread's, since all its threads meet at the barriers.
     for (unsigned long long from = block_first; from < groups; from += STAGED * stride) {
 #pragma unroll
         for (int g = 0; g < STAGED; ++g) {

@@ -1,11 +1,11 @@
-// Idea: the launch is the barrier of the rungs before; one launch that stays, with its own barrier, needs no other.
+// Idea: so far the end of a launch was the barrier; a single launch that stays, with its own barrier, needs no other launch.
 // Formula: as 02_fused, all epochs in one launch; the blocks' sums meet in words[2][blocks][8], two used; f32[n].
 // Since the last rung: 2 kernels an epoch became one for all of them, whose blocks exchange their sums through L2.
 // Needs: x and y 16-byte aligned; any n; all blocks resident at once: a cooperative launch.
-// Expect: no launches; the next epoch's first points are on their way during the exchange, which takes about a microsecond.
+// Expect: no launches; the next epoch's first points are in flight during the exchange, which takes about a microsecond.
 #include "regression/persistent.cuh"
 
-// 1: every other epoch goes through the points backwards, so that it begins with what was read last.
+// 1: every other epoch goes through the points backwards, so that it begins with the points read last.
 #ifndef ALTERNATE
 #define ALTERNATE 0
 #endif
@@ -45,7 +45,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         PointSums<> points(descent.w, descent.b);
         for (unsigned k = 0; k < parts; ++k) {
             const unsigned part = backwards ? parts - 1 - k : k;
-            // The first part is there already.
+            // The first part has been loaded already.
             if (k > 0) load(part);
             const unsigned long long from = first + part * (GROUPS * stride);
 #pragma unroll
@@ -56,7 +56,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         if (first < n % 4) points.add(0, x[groups * 4 + first], y[groups * 4 + first]);
         float sums[SUMS];
         points.total(sums);
-        // There is nothing in the points that has to wait for the weights. Alternating, the last part is the next one's first.
+        // Loading points need not wait for the weights. With ALTERNATE, the last part is the next epoch's first.
         MARK(load);
         if (!ALTERNATE && parts > 1) load(0);
         if (!descent.step(epoch, logged, sums)) return;

@@ -1,4 +1,4 @@
-// Idea: the fastest way to read something again is not to have put it down: the points stay in registers and shared memory.
+// Idea: the fastest way to read something again is not to drop it: the points stay in registers and shared memory.
 // Formula: as 05_persistent; thread t of T has the groups of four points t, t + T, ...: REGISTER_GROUPS in registers, the rest in shared memory.
 // Since the last rung: the points are read from memory once and not once an epoch.
 // Needs: n / 4 >= REGISTER_GROUPS x threads, and shared memory for the rest; x and y 16-byte aligned; all blocks resident at once.

@@ -1,8 +1,8 @@
-// Idea: with more than one weight a point's features are read once as well: its error needs all of them, and each gradient too.
+// Idea: with several weights a point's features are also read only once, though its error and each gradient need all of them.
 // Formula: err = b + sum_j w_j x[j][i] - y[i]; w_j -= lr 2/n sum_i err x[j][i]; b -= lr 2/n sum_i err; f32, x[FEATURES][pitch].
 // Since the last rung: 05_persistent with FEATURES_PER_THREAD features a thread; more are split over warps, which meet in shared memory.
 // Needs: rows of x 16-byte aligned with finite numbers up to a multiple of four; 1 to 256 features; all blocks resident at once.
-// Expect: 4 operations a feature for the 4 bytes that bring it: memory is the bound by far, which tensor cores could not move.
+// Expect: 4 operations for the 4 bytes of a feature: memory is the limit by far, and tensor cores could not change that.
 #include "exchange.cuh"
 #include "regression/descent.cuh"
 
@@ -14,9 +14,9 @@ __device__ constexpr int power_of_two_from(int v) { return v <= 1 ? 1 : 2 * powe
 constexpr int SPLIT = power_of_two_from((FEATURES + FEATURES_PER_THREAD - 1) / FEATURES_PER_THREAD);
 static_assert(WARPS % SPLIT == 0, "the block has too few warps for this many features");
 constexpr int PART = (FEATURES + SPLIT - 1) / SPLIT, TEAMS = WARPS / SPLIT;
-// Groups of four points that a thread has under way at once: as many as its registers hold.
+// Groups of four points that a thread has in flight at once: as many as its registers hold.
 constexpr int GROUPS = PART + 1 >= FEATURES_PER_THREAD ? 1 : FEATURES_PER_THREAD / (PART + 1);
-// What a block adds up: the gradient of each weight, then that of b, then the loss.
+// The values that a block adds up: the gradient of each weight, then the gradient of b, then the loss.
 constexpr int OF_B = FEATURES, OF_LOSS = FEATURES + 1, VALUES = FEATURES + 2;
 static_assert(VALUES <= THREADS, "a thread for each sum");
 constexpr int SCATTERED = power_of_two_from(PART);
@@ -37,13 +37,13 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
         Control* control, unsigned blocks, unsigned long long limit_ns) {
     __shared__ float4 predictions[2][SPLIT > 1 ? SPLIT : 1][SPLIT > 1 ? TEAMS * GROUPS * WARP : 1];
     __shared__ float of_warps[WARPS][PART + 2];
-    // Odd and even epochs take turns, as the owner of a weight reads the old one while others write the new one.
+    // Odd and even epochs alternate, since the owner of a weight reads the old weight while others write the new one.
     __shared__ float w_shared[2][FEATURES + 1];
     __shared__ bool given_up;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, split = warp % SPLIT, team = warp / SPLIT;
     const int first_feature = split * PART;
     const unsigned long long groups = (n + 3) / 4, pitch4 = pitch / 4;
-    constexpr int TILE = TEAMS * GROUPS * WARP;  // groups of four points that a block has under way
+    constexpr int TILE = TEAMS * GROUPS * WARP;  // groups of four points that a block has in flight
     const unsigned parts = (unsigned)((groups + (unsigned long long)gridDim.x * TILE - 1) / ((unsigned long long)gridDim.x * TILE));
     const unsigned base = control->round;
     const float rate = learning_rate * 2.0f * inverse_n;
@@ -115,21 +115,21 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
             }
         }
 
-        // The next epoch begins with the points that are still here.
+        // The next epoch begins with the points that are still in registers.
         const float grad = warp_sum_scattered(grads);
         if (lane % (WARP / SCATTERED) == 0 && lane / (WARP / SCATTERED) < PART) of_warps[warp][lane / (WARP / SCATTERED)] = grad;
         const float last = warp_sum_pair(tail[0], tail[1]);
         if (lane % (WARP / 2) == 0) of_warps[warp][PART + lane / (WARP / 2)] = last;
         __syncthreads();
         if (threadIdx.x < VALUES) {
-            // Each weight's gradient from the warps that had its feature; b's and the loss from one warp of each team.
+            // Each weight's gradient comes from the warps that had its feature; the gradient of b and the loss come from one warp of each team.
             const int value = threadIdx.x, from = value < FEATURES ? value / PART : 0;
             const int column = value < FEATURES ? value % PART : PART + (value - FEATURES);
             float sum = 0.0f;
             for (int t = 0; t < TEAMS; ++t) sum += of_warps[t * SPLIT + from][column];
             if (value != OF_LOSS || logged) store_word(of_blocks + (size_t)value * blocks + blockIdx.x, make_word(sum, base + epoch));
         }
-        // Each sum has an owner, a warp somewhere, which takes the step of its weight and tells everybody.
+        // Each sum has an owner, one warp of the grid, which takes the step of its weight and tells all blocks.
         bool arrived = true;
         for (unsigned value = blockIdx.x + warp * gridDim.x; value < VALUES; value += WARPS * gridDim.x) {
             if (value == OF_LOSS && !logged) continue;

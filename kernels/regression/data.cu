@@ -1,7 +1,7 @@
 // Idea: the data set is drawn where it is used, in shuffled order, before any clock runs.
 // Formula: i = permute(j), x[j] = low + i (high - low) / n below high, y[j] = w x[j] + b + sigma * gaussian(i); f32[n]. The first 80 % are trained on.
 // Since the last rung: none; the CPU draws the same bits (crates/warpbook-experiments/src/regression/data.rs).
-// Needs: any n from 1; a double-precision multiplication a point.
+// Needs: any n from 1; one double-precision multiplication per point.
 // Expect: bound by integer multiplication, a hundred and more Philox rounds a point for the permutation.
 #include "nn/philox.cuh"
 
@@ -11,14 +11,14 @@ points(float* __restrict__ x /* [n] */, float* __restrict__ y /* [n] */, unsigne
     const unsigned long long j = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (j >= n) return;
     const unsigned long long i = permute(seed, j, n);
-    // The largest float below `high` keeps the interval half open after rounding.
+    // Limits x to the largest float below `high`, so that the interval stays half open after rounding.
     const float xi = fminf(__double2float_rn(__dadd_rn(low, __dmul_rn((double)i, step))), below_high);
     const float line = __fadd_rn(__fmul_rn(w, xi), b);
     x[j] = xi;
     y[j] = __fadd_rn(line, __fmul_rn(sigma, gaussian(seed, i, 0u)));
 }
 
-// The same with several features: standard Gaussian numbers x[j][i], and y = sum_j w_j x[j] + b + noise, w_j = w (-1)^j / (1 + j).
+// Points with several features: standard Gaussian numbers x[j][i], and y = sum_j w_j x[j] + b + noise, w_j = w (-1)^j / (1 + j).
 extern "C" __global__ void __launch_bounds__(THREADS)
 featured_points(float* __restrict__ x /* [features][pitch] */, float* __restrict__ y /* [pitch] */, unsigned long long n,
                 unsigned long long pitch, unsigned features, float w, float b, float sigma, unsigned long long seed) {

@@ -1,4 +1,4 @@
-// What the kernels that run all epochs in one launch share: how an epoch ends, and how the descent does.
+// Code that the kernels with all epochs in one launch share: how an epoch ends, and how the descent ends.
 #pragma once
 #include "exchange.cuh"
 #include "regression/descent.cuh"
@@ -35,7 +35,7 @@ struct Descent {
     __device__ __forceinline__ bool step(unsigned epoch, bool logged, const float (&sums)[SUMS]) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         MARK(reduce);
-        // One warp adds up all threads' sums: shuffles in every warp first would take their time twice.
+        // One warp adds up all threads' sums: shuffles in every warp first would take that time twice.
         shared.gradients[threadIdx.x] = make_float2(sums[GRAD_W], sums[GRAD_B]);
         if (logged) {
             float loss[1] = {sums[LOSS]};
@@ -55,10 +55,10 @@ struct Descent {
             exchange.publish(epoch, warp_sum_pair(column.x, column.y));
             float of_all = 0.0f;
             if (!exchange.collect(epoch, of_all)) shared.given_up = true;
-            // The lower half of the lanes has w's gradient, the upper half b's.
+            // The lower half of the lanes has the gradient of w, the upper half that of b.
             if (lane % (WARP / 2) == 0) shared.weights[lane / (WARP / 2)] = (lane == 0 ? w : b) - rate * of_all;
         } else if (warp == 1 && logged) {
-            // While the first warp waits: nobody needs the loss before the end.
+            // Adds up the losses while the first warp waits, since they are needed only at the end.
             float loss[1] = {lane < WARPS ? shared.losses[lane] : 0.0f};
             warp_sum(loss);
             if (lane == 0) loss_partial[(log.entries - 1) * exchange.blocks + blockIdx.x] = loss[0];
@@ -69,13 +69,13 @@ struct Descent {
         return !shared.given_up;
     }
 
-    // Writes the weights and the losses, in block 0, when all blocks' losses have arrived.
+    // Writes the weights and the losses, in block 0, once all blocks' losses have arrived.
     __device__ __forceinline__ void finish(unsigned epochs, float inverse_n, float* weights /* [2] */,
                                            float* losses /* [epochs / log_every] */) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         const unsigned last = epochs + 1;
         if (warp == 0) {
-            // Orders the losses that this block has written before the word that says so.
+            // Orders this block's losses before the word that announces them.
             __threadfence();
             exchange.publish(last, 0.0f);
         }
@@ -97,7 +97,7 @@ struct Descent {
         }
         if (threadIdx.x == 0) {
             weights[0] = w, weights[1] = b;
-            // Everybody has read it: nobody publishes before.
+            // All blocks have read the round by now, since none publishes before.
             exchange.control->round = exchange.base + last;
         }
     }

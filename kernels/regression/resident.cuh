@@ -1,4 +1,4 @@
-// Points that stay on the chip: in a thread's registers, and in its block's shared memory.
+// Points that stay on the chip, in a thread's registers and in its block's shared memory.
 #pragma once
 #include "regression/descent.cuh"
 
@@ -6,8 +6,8 @@ extern __shared__ float4 resident_shared[];  // [groups of a thread beyond the r
 
 struct Resident {
     float4 x[REGISTER_GROUPS > 0 ? REGISTER_GROUPS : 1], y[REGISTER_GROUPS > 0 ? REGISTER_GROUPS : 1];
-    unsigned in_shared;         // groups of four points that this thread has there
-    const float *odd_x, *odd_y;  // the up to three points that make no group: the first threads read them where they are
+    unsigned in_shared;         // groups of four points that this thread keeps there
+    const float *odd_x, *odd_y;  // up to three points that make no group: the first threads read them from memory
     unsigned odd;
 
     __device__ __forceinline__ Resident(const float* __restrict__ all_x /* [n] */, const float* __restrict__ all_y /* [n] */,
@@ -15,7 +15,7 @@ struct Resident {
         const unsigned thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS, groups = n / 4;
         const float4* x4 = reinterpret_cast<const float4*>(all_x);
         const float4* y4 = reinterpret_cast<const float4*>(all_y);
-        // Every thread has these, or the host would have chosen fewer.
+        // Every thread has these groups, or the host would have chosen fewer.
 #pragma unroll
         for (int g = 0; g < REGISTER_GROUPS; ++g) x[g] = x4[thread + g * threads], y[g] = y4[thread + g * threads];
         in_shared = 0;
@@ -26,7 +26,7 @@ struct Resident {
         odd_x = all_x + groups * 4, odd_y = all_y + groups * 4, odd = n % 4;
     }
 
-    // One epoch's sums over the thread's points; the loss only where it is asked for.
+    // One epoch's sums over the thread's points; the loss is added up only on request.
     __device__ __forceinline__ void pass(float w, float b, bool with_loss, float (&sums)[SUMS]) const {
         if (with_loss) pass<true>(w, b, sums);
         else pass<false>(w, b, sums);
@@ -37,7 +37,7 @@ struct Resident {
         PointSums<WITH_LOSS> points(w, b);
         const unsigned thread = blockIdx.x * THREADS + threadIdx.x;
         if (thread < odd) points.add(0, odd_x[thread], odd_y[thread]);
-        // A thread reads only what it has written there itself: no barrier.
+        // A thread reads only what it wrote itself, so this needs no barrier.
 #pragma unroll 2
         for (unsigned s = 0; s < in_shared; ++s) {
             points.add(resident_shared[(s * 2 + 0) * THREADS + threadIdx.x],

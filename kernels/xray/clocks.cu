@@ -1,11 +1,11 @@
-// Idea: each SM counts its own clocks from its own beginning; what a message there and back took says how far apart two counters are.
+// Idea: each SM counts its clocks from its own start; the time of a message there and back bounds the offset of two counters.
 // Formula: the counter of block i less that of block 0 lies in [answered - received, answered - asked], each round: the offset of their SMs.
-// Since the last rung: nothing comes before; %globaltimer, which all SMs share, ticks too seldom to order what they do.
-// Needs: a block on every SM at once: a cooperative launch, with so much shared memory that no SM takes two.
+// Since the last rung: none; %globaltimer, which all SMs share, ticks too seldom to order the SMs' work.
+// Needs: a block on every SM at once: a cooperative launch, with so much shared memory that no SM takes two blocks.
 // Expect: intervals as wide as the way through L2 and back, some hundred nanoseconds; their intersection is narrower.
 #include "exchange.cuh"
 
-// Of a block: a line for the question and one for the answer.
+// Words of a block: one line for the question and one for the answer.
 constexpr unsigned LINE = 16, WORDS = 2 * LINE;
 
 __device__ __forceinline__ long long now() {
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned long long global_ns() {
     return ns;
 }
 
-// The counter and the time at which %globaltimer has just ticked.
+// Stores the counter and the time just after %globaltimer has ticked.
 __device__ __forceinline__ void stamp(unsigned long long* to /* [2]: clock, ns */) {
     const unsigned long long before = global_ns();
     unsigned long long ns;
@@ -28,7 +28,7 @@ __device__ __forceinline__ void stamp(unsigned long long* to /* [2]: clock, ns *
     to[0] = now(), to[1] = ns;
 }
 
-// Waits until a word has come; false after waiting in vain.
+// Waits until a word has come; false if the wait timed out.
 __device__ __forceinline__ bool wait_for(const unsigned long long* word, unsigned long long wanted, unsigned long long limit_ns) {
     Patience patience;
     while (load_word(word) != wanted) {

@@ -1,8 +1,9 @@
-//! The page that shows records: static files, everything in the browser, nothing sent anywhere.
+//! A page that shows records: static files that run in the browser and send nothing anywhere.
 //!
-//! Each room uses only those before it: `text`, `plot` and `record` work out what is shown, `address` is what a link says of it, `library` has the
-//! records, `tables` and `report` what is made of them; all of these are plain Rust and tested on any machine. `browser` asks the browser, `app` holds the
-//! state, `view` draws it, and `page` is both as one component.
+//! Each module uses only those before it. `text`, `plot` and `record` compute what is shown, `address` encodes the view
+//! in the address, `library` has the records, and `tables` and `report` build tables and reports; all of these are
+//! plain Rust and tested on any machine. `browser` wraps the browser, `app` holds the state, `view` draws it, and
+//! `page` joins both in one component.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -21,7 +22,7 @@ mod view;
 
 fn main() {
     if cfg!(target_arch = "wasm32") {
-        // The page's own script says so when a panic has stopped it.
+        // The script in index.html tells the reader about a panic.
         yew::set_custom_panic_hook(Box::new(|_| {}));
         if let Some(root) = browser::document().get_element_by_id("warpbook") {
             yew::Renderer::<app::App>::with_root(root).render();

@@ -1,28 +1,28 @@
-//! Charts that a reader has chosen, with notes, to be printed or saved.
+//! A report: charts chosen by the reader, with notes, to print or save.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use warpbook_charts::{Chart, escape};
 
-/// The most charts of a report.
+/// The most charts in a report.
 pub const MAX_ITEMS: usize = 40;
 
-/// A chosen chart.
+/// A chart in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// The chart's heading.
     pub title: String,
-    /// What it shows, in a sentence.
+    /// One sentence on what the chart shows.
     pub description: String,
-    /// The picture as a file, on white. It is shown as an image, in which nothing runs.
+    /// The drawing as an SVG file on white. It is shown as an image, in which no script runs.
     pub svg: String,
-    /// The reader's note on it.
+    /// The reader's note on the chart.
     pub note: String,
-    /// The record that it comes from, its device and its date.
+    /// The chart's record, with device and date.
     #[serde(default)]
     pub source: String,
-    /// The page's address where the chart was shown; empty where nobody else could open that.
+    /// The page's address when the chart was added; empty if nobody else could open it.
     #[serde(default)]
     pub link: String,
 }
@@ -30,22 +30,22 @@ pub struct Item {
 /// The reader's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Its heading; empty is "Report".
+    /// The report's heading; an empty one becomes "Report".
     pub title: String,
     /// The charts, in order.
     pub items: Vec<Item>,
 }
 
 impl Report {
-    /// Its heading.
+    /// Returns the report's heading.
     pub fn heading(&self) -> &str {
         if self.title.trim().is_empty() { "Report" } else { self.title.trim() }
     }
 
-    /// Adds a chart at the end, with the record that it is of and its address; one that is there already, or one too many, is not added.
+    /// Appends a chart with its source and link. A duplicate is refused, and so is a chart beyond the limit.
     ///
     /// # Errors
-    /// A sentence for the page's reader.
+    /// The error is a sentence for the page's reader.
     pub fn add(&mut self, chart: &Chart, source: String, link: String) -> Result<(), String> {
         let svg = on_white(chart);
         if self.items.iter().any(|i| i.svg == svg) {
@@ -59,24 +59,25 @@ impl Report {
         Ok(())
     }
 
-    /// Moves a chart by so many places; beyond the ends it stays.
+    /// Moves a chart by so many places, at most to either end.
     pub fn shift(&mut self, at: usize, by: isize) {
         if let Some(to) = at.checked_add_signed(by).filter(|to| *to < self.items.len() && at < self.items.len()) {
             self.items.swap(at, to);
         }
     }
 
-    /// The text that the browser keeps.
+    /// Serialises the report for the browser's storage.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads what [`Report::to_json`] wrote; `None` for anything else.
+    /// Reads the output of [`Report::to_json`]; returns `None` for anything else.
     pub fn from_json(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// Returns the report as an HTML file that any browser opens and prints, with the pictures inside. Nothing runs in it, and it loads nothing.
+    /// Returns the report as a self-contained HTML file with its pictures, to open and print in any browser. It has no
+    /// scripts and loads nothing.
     pub fn html(&self) -> String {
         let heading = escape(self.heading());
         let mut out = format!("{HEAD}<title>{heading}</title>\n<h1>{heading}</h1>\n");
@@ -96,19 +97,19 @@ impl Report {
     }
 }
 
-/// The beginning of a report's file. Its style prints a chart a page or more, and cuts none.
+/// The start of a report's file. Its style keeps each chart on one page when printed.
 const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
     <meta name=\"viewport\" content=\"width=device-width\">\n<style>body{max-width:48rem;margin:2rem auto;padding:0 1rem;font:16px/1.5 system-ui,sans-serif}\
     img{max-width:100%;height:auto}h2{font-size:1.1rem}.note{white-space:pre-wrap}.source{color:#59626b;font-size:.875rem;overflow-wrap:anywhere}\
     @media print{img{max-height:19cm;width:auto}img,h2{break-inside:avoid;break-after:avoid}}</style>\n";
 
-/// The chart's picture as a file in light colours, whatever the reader's system has.
+/// Returns a chart's drawing as an SVG file in light colours, whatever the reader's theme.
 pub fn on_white(chart: &Chart) -> String {
     chart.svg.standalone().replace("@media (prefers-color-scheme:dark)", "@media not all")
 }
 
-/// An SVG as an address that needs nothing else.
+/// Returns an SVG as a self-contained data address.
 pub fn data_address(svg: &str) -> String {
     format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg))
 }

@@ -1,8 +1,9 @@
 //! Draws a record: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
 //!
-//! The crate knows no experiment by name: the differences between experiments come from [`Run::descriptor`](warpbook_record::Run::descriptor) and
-//! from the problems' data. [`LadderTable`] is the ladder as a table, for page, notebook and command line. [`highlight`] cuts the kernels' source
-//! into tokens to colour, and [`diagram`] draws tiles, accesses and timelines.
+//! The crate knows no experiment by name. Differences between experiments come from
+//! [`Run::descriptor`](warpbook_record::Run::descriptor) and from the problems' data. [`LadderTable`] is the ladder as
+//! a table, for page, notebook and command line. [`highlight`] cuts a kernel's source into tokens to colour, and
+//! [`diagram`] draws tiles, accesses and timelines.
 //!
 //! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with this crate's own table, never in a DOM or
 //! with a font file. The crate does no I/O and reads no clock.
@@ -41,7 +42,8 @@ pub use record::timing::DEBUG_ASSERTIONS;
 pub use record::verdict::excess_reason;
 pub use warpbook_record::Quantity;
 
-/// Returns the options of a notebook's charts: `draw().ladder(&run, problem, Quantity::Time)`. For other widths make your own [`Options`].
+/// Returns the options of a notebook's charts: `draw().ladder(&run, problem, Quantity::Time)`. Other widths need their
+/// own [`Options`].
 #[must_use]
 pub fn draw() -> Options {
     Options::default()

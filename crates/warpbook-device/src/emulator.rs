@@ -1,4 +1,4 @@
-//! An emulated GPU in the place of a driver: its memory, and kernels that have ended when their launch returns.
+//! An emulated GPU in place of a driver: its memory, and kernels that have ended when their launch returns.
 
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -9,18 +9,18 @@ use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Mo
 use warpbook_kernels::Launch as Shape;
 use warpbook_record::{AccessKind, DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers, WarpRequest};
 
-/// The virtual architecture that kernels are compiled for.
+/// The virtual architecture for which kernels are compiled.
 pub(crate) const VIRTUAL: &str = "compute_80";
-/// Instructions of warps after which a kernel is taken for endless; a core runs them in about ten seconds.
+/// Number of warp instructions after which a kernel counts as endless; a core runs them in about ten seconds.
 const BUDGET: u64 = 1 << 25;
 
 /// The emulated GPU of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     gpu: Mutex<Gpu>,
-    /// Kernels that have run in all orders.
+    /// Kernels that have already run in all orders.
     tried: Mutex<HashSet<u64>>,
-    /// Findings of the checked launches so far, between `begin_checks` and `end_checks`.
+    /// Findings of checked launches so far, between `begin_checks` and `end_checks`.
     found: Mutex<Option<Found>>,
     /// Modules by their PTX: kernels with the same code share its variables.
     modules: Mutex<HashMap<String, Loaded>>,
@@ -49,7 +49,7 @@ pub(crate) fn info() -> DeviceInfo {
 /// A kernel of the emulator.
 pub(crate) struct EmulatedKernel {
     kernel: Kernel,
-    /// A hash of its code.
+    /// A hash of the kernel's code.
     code: u64,
 }
 
@@ -67,7 +67,7 @@ impl Emulator {
         *self.found() = Some(Found::default());
     }
 
-    /// Ends the checks, and returns what they found and counted.
+    /// Ends the checks, and returns their findings and counts.
     pub(crate) fn end_checks(&self) -> Emulated {
         let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
             self.found().take().unwrap_or_default();
@@ -108,7 +108,7 @@ impl Emulator {
         Ok(EmulatedKernel { kernel, code: code.finish() })
     }
 
-    /// Runs a kernel to its end, and prints what it prints.
+    /// Runs a kernel to its end, and prints its output.
     pub(crate) fn launch(
         &self,
         EmulatedKernel { kernel, code }: &EmulatedKernel,
@@ -132,7 +132,7 @@ impl Emulator {
                 found.launch(&mut self.gpu(), is_new, (kernel, &launch, arguments))?
             }
         };
-        // Like a kernel's `printf` on a GPU; a closed output is nobody's concern.
+        // This works like a kernel's `printf` on a GPU; a closed output is ignored.
         let _ = std::io::stdout().write_all(report.printed.as_bytes());
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Emulator {
 #[derive(Debug, Default)]
 struct Found {
     notes: BTreeSet<String>,
-    /// By file and line.
+    /// Counts by file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
     /// Of the first launch that accesses memory in a line.
     requests: Vec<WarpRequest>,
@@ -195,11 +195,11 @@ fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
     }
 }
 
-/// Orders in which blocks and warps run in the first checked launch of a kernel; later ones run forwards only.
+/// Orders in which blocks and warps run in the first checked launch of a kernel; later launches run only forwards.
 const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
 
 impl Found {
-    /// Runs a kernel with all checks on and counts what it does.
+    /// Runs a kernel with all checks and counts its work.
     fn launch(
         &mut self,
         gpu: &mut Gpu,
@@ -228,7 +228,7 @@ impl Found {
     }
 }
 
-/// An argument of a launch with these bytes; one of eight bytes may be an address, which a fault is told by.
+/// Returns a launch's argument with these bytes. Eight bytes may be an address, which a fault can name.
 pub(crate) fn argument(bytes: &[u8]) -> Argument {
     match <[u8; 8]>::try_from(bytes) {
         Ok(eight) => Argument::U64(u64::from_le_bytes(eight)),
@@ -236,7 +236,8 @@ pub(crate) fn argument(bytes: &[u8]) -> Argument {
     }
 }
 
-/// Returns how many blocks of so many threads and bytes of shared memory are resident on a multiprocessor, and the share of its threads that they are.
+/// Returns the number of blocks with this many threads and bytes of shared memory that are resident on a multiprocessor, and the share of its threads
+/// that they use.
 pub(crate) fn fit(threads: u32, shared_bytes: u32) -> (u32, f64) {
     let blocks = LIMITS.resident_blocks(threads, shared_bytes.into());
     (blocks, f64::from(blocks * threads) / f64::from(LIMITS.multiprocessor_threads))

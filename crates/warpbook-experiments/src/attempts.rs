@@ -8,23 +8,25 @@ use warpbook_nn::network::Network;
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_nn::train::CudaOptions;
 
-/// Edge of the product on which a kernel is tried in a separate process.
+/// Edge of the product with which a kernel is tried in a separate process.
 const TRIED_AT: u64 = 192;
 
-/// Extension of the lab that tries a learner's kernel of the matrix product.
+/// Extends the lab with attempts at the matrix product.
 pub trait Attempts {
-    /// Compiles a learner's kernel of the matrix product, tries it on small products, compares every element with f64, and times it with the rungs that it
-    /// names. [`Lab::attempt_at`] does so for other experiments.
+    /// Compiles a learner's kernel of the matrix product, tries it on small products, compares every element with f64,
+    /// and times it with the rungs that it names. For other experiments use [`Lab::attempt_at`].
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
     fn attempt(&self, live: &LiveKernel) -> Result<Attempt>;
 
-    /// Tries the learner's kernels that compute layers of a network: first as [`attempt`](Self::attempt) does, then with everything that a linear layer needs:
-    /// the three forms of its products, a bias, a ReLU and a mask. Each kernel is tried once a process.
+    /// Tries the learner's kernels that compute layers of a network. After the checks of [`attempt`](Self::attempt),
+    /// each must handle everything that a linear layer needs: the three forms of its products, a bias, a ReLU and a
+    /// mask. A process tries each kernel once.
     ///
     /// # Errors
-    /// If the product is wrong ([`Error::WrongProduct`], with what is wrong), or the compiler or the device reports an error.
+    /// If the product is wrong ([`Error::WrongProduct`], with the mistake), or the compiler or the device reports an
+    /// error.
     fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()>;
 }
 
@@ -55,7 +57,7 @@ impl Attempts for Lab {
             }
             let wrong =
                 |why: &str| Error::WrongProduct(format!("{} cannot compute a network's products: {why}", own.name()));
-            // In a separate process, a kernel that does not end is stopped with the process.
+            // In a separate process, a kernel that hangs is stopped together with the process.
             if let Some(live) = LiveKernel::of_product(own) {
                 let none: [&str; 0] = [];
                 let small = live.shape(TRIED_AT, TRIED_AT, TRIED_AT).dtype(dtype).against(none);

@@ -1,6 +1,6 @@
-//! The builders that every experiment has: which rungs run, and the seed.
+//! Builder methods that every experiment has: the selection of rungs, and the seed.
 
-/// Selects an experiment's rungs by its field `selection`.
+/// Selects an experiment's rungs in its field `selection`.
 macro_rules! selects {
     ($experiment:ty) => {
         impl warpbook_lab::settings::Selects for $experiment {
@@ -24,7 +24,7 @@ macro_rules! selects {
     };
 }
 
-/// Sets an experiment's field `seed`; the second argument names the numbers that are drawn from it.
+/// Sets an experiment's field `seed`; the second argument names the numbers drawn from it.
 macro_rules! seeded {
     ($experiment:ty, $doc:literal) => {
         impl $experiment {

@@ -2,7 +2,7 @@ use crate::{Convolutions, Guide, Matmul, Regression, TensorParallel, Training, T
 use warpbook_lab::Experiment;
 use warpbook_lab::settings::Entry;
 
-/// Returns the experiments that the command line and the lab know, in their order.
+/// Returns the experiments that the command line and the lab know, in order.
 #[must_use]
 pub fn experiments() -> Vec<Entry> {
     vec![
@@ -16,7 +16,7 @@ pub fn experiments() -> Vec<Entry> {
     ]
 }
 
-/// Returns a small experiment that shows within seconds whether a device, its compiler and the checks work.
+/// Returns a small experiment that tests a device, its compiler and the checks within seconds.
 #[must_use]
 pub fn trial() -> Box<dyn Experiment> {
     Box::new(Regression::new().points([10_000]).epochs(20).parts(false))

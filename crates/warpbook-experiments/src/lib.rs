@@ -1,6 +1,7 @@
 //! The experiments: the regression, matrix products, convolutions, training, products over several GPUs, scaling and the optimisation guide.
 //!
-//! Each experiment owns its formulas, its inputs, its check and its launches; `warpbook_lab` does the rest. [`experiments`] lists them.
+//! Each experiment has its own formulas, inputs, checks and launches; `warpbook_lab` does the rest. [`experiments`]
+//! lists the experiments.
 #![deny(unsafe_code)]
 
 mod attempts;

@@ -35,7 +35,7 @@ fn a_training_on_the_cpu_is_profiled_by_its_operations() {
     for name in ["load", "forward", "loss", "backward", "update", "conv1 forward", "conv2 backward", "fc1 backward"] {
         assert_eq!(count(name), 2, "{name} in {:?}", cycle.ranges.iter().map(|r| &r.name).collect::<Vec<_>>());
     }
-    // Ranges are nested, and as long as the ranges in them together.
+    // A range contains nested ranges and is as long as they are together.
     for r in cycle.ranges.iter().filter(|r| r.name.ends_with(" forward")) {
         assert_eq!(r.parent.map(|p| &*cycle.ranges[p].name), Some("forward"), "{r:?}");
     }

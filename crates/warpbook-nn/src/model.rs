@@ -71,7 +71,7 @@ impl Tensors {
         self.named.iter().map(|(_, tensor)| tensor.len()).sum()
     }
 
-    /// The GPU they are on; `None` on the CPU.
+    /// The GPU that holds the tensors; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.device.as_ref()
@@ -133,7 +133,7 @@ impl Model {
         &self.weights
     }
 
-    /// The GPU it is on; `None` on the CPU.
+    /// The GPU that holds the model; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.weights.device()
@@ -157,7 +157,7 @@ impl Model {
         Ok(Self { network: self.network.clone(), weights: self.weights.to_place(device)? })
     }
 
-    /// Copies the weights to the host, as a trainer, a frozen network or a file takes them.
+    /// Copies the weights to the host, in the form that trainers, frozen networks and files use.
     ///
     /// # Errors
     /// If the driver fails.
@@ -201,7 +201,7 @@ impl OptimizerState {
         Ok(Self { optimizer, tensors, updates, scaler })
     }
 
-    /// The GPU it is on; `None` on the CPU.
+    /// The GPU that holds the state; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.tensors.device()

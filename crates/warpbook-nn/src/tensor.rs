@@ -20,7 +20,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
-/// Why a tensor cannot be made, moved or read.
+/// The reason why a tensor cannot be created, moved or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
@@ -101,7 +101,7 @@ impl Tensor {
         self.len() as u64 * self.dtype().bytes()
     }
 
-    /// The GPU it is on; `None` on the CPU.
+    /// The GPU that holds the tensor; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         match &self.values {
@@ -145,7 +145,7 @@ impl Tensor {
     /// Rounds the elements to f32, f16 or bf16: to the nearest, ties to even. A tensor on a GPU goes through the host.
     ///
     /// # Errors
-    /// If the type is none of these, or the driver fails.
+    /// If the type is another one, or the driver fails.
     pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, TensorError> {
         if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
             let why = format!("A tensor's elements are fp32, fp16 or bf16, not {}.", dtype.label());
@@ -213,14 +213,14 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// Like `Display`.
+/// Writes the same text as `Display`.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Five significant digits without trailing zeros.
+/// Formats five significant digits without trailing zeros.
 fn short(v: f32) -> String {
     if v == 0.0 || !v.is_finite() {
         return v.to_string();
@@ -258,7 +258,7 @@ mod tests {
             let rounded = x.to_dtype(dtype).unwrap();
             assert_eq!((rounded.dtype(), rounded.shape(), rounded.bytes()), (dtype, &[1, 3][..], 3 * dtype.bytes()));
             assert_eq!(rounded.to_vec().unwrap(), expect);
-            // Rounded values stay rounded.
+            // Converting rounded values back does not change them.
             assert_eq!(rounded.to_dtype(Dtype::F32).unwrap().to_vec().unwrap(), expect);
         };
         check(Dtype::F32, [1.0 + 1.0 / 512.0, 70000.0, -0.1]);

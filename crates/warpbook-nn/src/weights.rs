@@ -10,7 +10,7 @@ use warpbook_data::philox;
 use warpbook_device::read_file;
 use warpbook_gemm::storage::decoded;
 
-/// Why weights cannot be read or written.
+/// The reason why weights cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
@@ -43,8 +43,8 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Draws PyTorch's initial values: weights and biases uniform in ±1 / sqrt(fan-in) (`kaiming_uniform_` with a = sqrt 5), scale and
-    /// variance of batch normalisation 1, its shift and mean 0. A number depends only on the seed and its position among the parameters.
+    /// Draws PyTorch's initial values: weights and biases uniform in ±1 / sqrt(fan-in) (`kaiming_uniform_` with a = sqrt 5); for batch
+    /// normalisation scale and variance 1, shift and mean 0. A number depends only on the seed and its position among the parameters.
     #[must_use]
     pub fn init(network: &Network, seed: u64) -> Self {
         let value = |(id, spec): (usize, &ParamSpec)| match spec.role {
@@ -83,7 +83,7 @@ impl Weights {
         }
     }
 
-    /// Checks that every value is finite. Weights from files are checked, and those of a network that is frozen.
+    /// Checks that every value is finite. Weights from files and weights of frozen networks are checked.
     ///
     /// # Errors
     /// If a value is not finite; the message names the first one.
@@ -128,10 +128,11 @@ impl Weights {
     }
 
     /// Reads a safetensors file of f32, f16 or bf16 tensors with the network's names and shapes: a `state_dict` written by
-    /// `safetensors.torch.save_file`, or a checkpoint. `num_batches_tracked`, which PyTorch's batch normalisation has, is ignored.
+    /// `safetensors.torch.save_file`, or a checkpoint. It ignores `num_batches_tracked`, which PyTorch's batch normalisation adds.
     ///
     /// # Errors
-    /// If the file cannot be read, or a tensor is missing, unknown, has another shape or type, or a value that is not finite: the message names it.
+    /// If the file cannot be read, or a tensor is missing or unknown, has another shape or type, or has a value that is not finite; the message
+    /// names it.
     pub fn load(network: &Network, path: impl AsRef<Path>) -> Result<Self, WeightsError> {
         let path = path.as_ref();
         let bytes = read_tensors(path)?;
@@ -146,7 +147,7 @@ impl Weights {
             })
     }
 
-    /// Like [`Weights::load`], from tensors already read; `is_weight` tells which names are weights.
+    /// Like [`Weights::load`], from tensors already read; `is_weight` returns true for the names of weights.
     pub(crate) fn from_tensors(
         network: &Network,
         tensors: &SafeTensors<'_>,
@@ -244,11 +245,11 @@ pub(crate) const STATE: &str = "optimizer.";
 /// Shapes and values by name.
 pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
 
-/// Key of this crate's entry in a file's metadata. There is only one: several would be in another order on every run, and so would the
-/// file's bytes.
+/// Key of this crate's entry in a file's metadata. There is only one: the order of several would change from run to run, and so would the file's
+/// bytes.
 const ENTRY: &str = "warpbook";
 
-/// Writes f32 tensors and JSON as metadata; the file appears whole or not at all.
+/// Writes f32 tensors, with JSON as metadata; the file appears whole or not at all.
 pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) -> Result<(), WeightsError> {
     let metadata = metadata.map(|text| HashMap::from([(ENTRY.to_owned(), text)]));
     let format = |e: SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
@@ -265,7 +266,7 @@ pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) 
     warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
 }
 
-/// Returns the prefix that all names in the file have and the network's names lack, if removing it gives parameters of the network.
+/// Returns the prefix that all names in the file have and the network's names lack, if the names without it are parameters of the network.
 fn wrapper<'n>(network: &Network, names: &[&'n str]) -> Option<&'n str> {
     let first = *names.first()?;
     let ends = first.match_indices('.').map(|(at, _)| &first[..=at]);
@@ -299,8 +300,7 @@ fn why_not(file: &[u8], error: &SafeTensorError) -> String {
     }
 }
 
-/// Reads a safetensors file. The header of a regular file is read first, and the rest only if the file has the length that its header
-/// states.
+/// Reads a safetensors file. It reads the header of a regular file first, and the rest only if the file has the length that its header states.
 pub(crate) fn read_tensors(path: &Path) -> Result<Vec<u8>, WeightsError> {
     let io = |source| WeightsError::Io { path: path.into(), source };
     let about = fs::metadata(path).map_err(io)?;
@@ -315,7 +315,7 @@ pub(crate) fn read_tensors(path: &Path) -> Result<Vec<u8>, WeightsError> {
     read_file(path, u64::MAX).map_err(io)
 }
 
-/// Reads a safetensors file's header, with the length in front; of another kind of file at most enough to recognise the kind.
+/// Reads a safetensors file's header, with the length in front; from another kind of file at most enough to recognise it.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     /// Longest header that the safetensors crate reads.
     const MOST: u64 = 100_000_000;
@@ -332,7 +332,7 @@ fn read_start(path: &Path) -> io::Result<Vec<u8>> {
 fn header_of(start: &[u8]) -> Result<Metadata, SafeTensorError> {
     match SafeTensors::read_metadata(start) {
         Ok((_, header)) => Ok(header),
-        // The tensors are still to come.
+        // The file's start holds no tensors yet.
         Err(SafeTensorError::MetadataIncompleteBuffer) => {
             serde_json::from_slice(&start[8..]).map_err(SafeTensorError::InvalidHeaderDeserialization)
         }
@@ -340,8 +340,7 @@ fn header_of(start: &[u8]) -> Result<Metadata, SafeTensorError> {
     }
 }
 
-/// Returns the JSON in a file's metadata; `None` if there is none, or the file is not safetensors. Only the header of a regular file is
-/// read.
+/// Returns the JSON in a file's metadata; `None` if there is none, or the file is not safetensors. Reads only the header of a regular file.
 pub(crate) fn metadata_of_file(path: &Path) -> Option<String> {
     if fs::metadata(path).ok()?.is_file() {
         return entry(&header_of(&read_start(path).ok()?).ok()?);
@@ -349,7 +348,7 @@ pub(crate) fn metadata_of_file(path: &Path) -> Option<String> {
     metadata(&read_file(path, u64::MAX).ok()?).ok()?
 }
 
-/// Returns true if a file's metadata mark it as a training checkpoint. Only its header is read.
+/// Returns true if a file's metadata mark it as a training checkpoint. Reads only its header.
 #[must_use]
 pub fn is_checkpoint(path: impl AsRef<Path>) -> bool {
     let text = metadata_of_file(path.as_ref());

@@ -1,4 +1,4 @@
-//! A training run of PyTorch, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
+//! A training run of PyTorch, step by step: `WARPBOOK_GOLDEN` names its folder, `WARPBOOK_DATA` the folder of MNIST.
 
 #[path = "in_f64/mod.rs"]
 mod in_f64;
@@ -60,7 +60,7 @@ impl Golden {
         CpuEngine::new(&network, BATCH, &self.weights(&network), optimizer).unwrap()
     }
 
-    /// The run's first steps.
+    /// The recipe of the run's first steps.
     fn recipe(&self, steps: u64) -> Recipe {
         Recipe {
             learning_rate: 0.01,
@@ -73,7 +73,7 @@ impl Golden {
         }
     }
 
-    /// Losses of the first steps, and the accuracy over the test images.
+    /// Returns the losses of the first steps, and the accuracy on the test images.
     fn on(&self, place: &Place, steps: u64) -> (Vec<f64>, f64) {
         let recipe = self.recipe(steps);
         let weights = self.weights(&recipe.network);
@@ -117,7 +117,7 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     let optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
     let mut engine = golden.engine(&optimizer);
     let loss = Loss::CrossEntropy { smoothing: 0.0 };
-    // All hundred if time does not matter.
+    // Set the variable to compare all hundred steps, which takes longer.
     let steps = std::env::var("WARPBOOK_GOLDEN_STEPS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let expected = golden.losses();
     let started = std::time::Instant::now();
@@ -184,7 +184,7 @@ fn every_rung_follows_pytorch() {
         }
         let mut options = way.options;
         if way.base.is_some() {
-            // With fp16 products a library's weight gradients are in fp16: at the usual scale some overflow, and their steps are skipped.
+            // With fp16 products a library's weight gradients are in fp16; at the usual scale some overflow, and their steps are skipped.
             options.scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
         }
         let (got, _) = golden.on(&Place::Cuda(device.clone(), options), 20);
@@ -245,7 +245,7 @@ impl FirstStep {
     }
 }
 
-/// A line of all errors.
+/// Formats all errors on one line.
 fn line(errors: &[(&str, f64)]) -> String {
     errors.iter().map(|(name, error)| format!("{name} {error:.1e}")).collect::<Vec<_>>().join(", ")
 }
@@ -275,7 +275,7 @@ fn rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains() {
         for types in Types::for_precision(precision) {
             let errors = step.errors(&step.reference(types), &exact);
             println!("{precision}: {}", line(&errors));
-            // Most of it is the choice of other maxima, among values that are nearly the same.
+            // Most of the difference is the choice of other maxima, among values that are nearly equal.
             let (least, most) = match precision {
                 Precision::Fp32 => (1e-8, 1e-6),
                 Precision::Tf32 | Precision::AmpFp16 => (1e-3, 5e-2),
@@ -300,9 +300,9 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
         let mut trainer = Trainer::on(&place, recipe.clone(), &golden.data.train, Some(&step.weights)).unwrap();
         trainer.train(&golden.data.train, &golden.data.test, 1, &mut |_| Flow::Continue).unwrap();
         let got = step.stored(&trainer.gradients().unwrap());
-        // What another order of sums makes: errors of 1e-6 in all of them, and with it other maxima of values that are nearly the same,
-        // change the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing
-        // is off by 2e-2, 5e-2 and 2e-2.
+        // A different order of sums causes errors of 1e-6 in all of them, and thus other maxima among values that are nearly equal. This
+        // changes the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing is off by
+        // 2e-2, 5e-2 and 2e-2.
         let bound = if precision == Precision::Fp32 { 1e-5 } else { 5e-3 };
         let errors: Vec<_> = Types::for_precision(precision)
             .into_iter()

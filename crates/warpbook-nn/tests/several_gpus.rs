@@ -25,13 +25,13 @@ fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// Returns two GPUs with NCCL; a machine with one cannot run the test, which is not a failure.
+/// Returns two GPUs with NCCL. A machine with only one skips the test.
 fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     gpu(test)?;
     testing::two_gpus(test)
 }
 
-/// With dropout and augmentation, which draw by a sample's position in the global batch.
+/// A recipe with dropout and augmentation, which draw by a sample's position in the global batch.
 fn recipe() -> Recipe {
     let layers =
         [conv2d(8, 5), relu(), max_pool(2), dropout(0.2), flatten(), linear(33), relu(), dropout(0.3), linear(10)];
@@ -51,7 +51,7 @@ fn normalised() -> Recipe {
     Recipe { network: Network::new([1, 28, 28], layers).unwrap(), clip: Some(5.0), ..recipe() }
 }
 
-/// 97 images: four batches of 24 and one of 1, which leaves a rank of two without samples.
+/// 97 images make four batches of 24 and one of 1, which leaves a rank of two without samples.
 fn digits() -> (Dataset, Dataset) {
     let digits = synthetic_digits(97, 41, 3);
     (digits.train, digits.test)
@@ -96,7 +96,7 @@ fn one_rank_has_the_bits_of_a_training_without_ranks() {
     }
 }
 
-/// Runs two ranks, as threads with a GPU each.
+/// Runs two ranks as threads, each with its GPU.
 fn as_ranks<T: Send>(
     devices: &[CudaDevice; 2],
     options: RanksOptions,
@@ -184,7 +184,7 @@ fn two_gpus_train_as_one_with_the_same_global_batch() {
     }
 }
 
-/// Scales at which the first steps overflow, found by halving them: in all gradients, and in few.
+/// Options with loss scales at which the first steps overflow, found by halving: in all gradients, and in few.
 fn overflowing() -> Vec<CudaOptions> {
     let scaled_from = |init_scale| {
         let scaler = GradScaler { init_scale, ..GradScaler::default() };
@@ -199,8 +199,8 @@ fn optimizers() -> [Optimizer; 3] {
     [sgd(0.0), sgd(0.9), Optimizer::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }]
 }
 
-/// An update made before all gradients are known has the bits of one that waits for them, also where steps overflow; some do, and some do
-/// not.
+/// An update made before all gradients are known gives the same bits as one that waits for them, whether steps overflow or not. Some do
+/// here, and some do not.
 #[test]
 fn an_update_that_is_taken_back_leaves_the_same_bits() {
     let _one = testing::one_at_a_time();

@@ -88,7 +88,7 @@ pub enum Column {
     Samples,
     /// Peak memory: the most device memory that was held.
     PeakMemory,
-    /// Mean accuracy and its standard deviation, where each sample is a training.
+    /// Mean accuracy and its standard deviation, if each sample is a training.
     Accuracy,
     /// A column that this version does not know; it is left out.
     #[serde(other)]
@@ -184,15 +184,15 @@ impl ChartKind {
     ];
 }
 
-/// Describes how an experiment's records are read: the differences between experiments, as data, so that charts, page and command line know none by
-/// name.
+/// Tells readers how to show an experiment's records. It holds the differences between experiments as data, so that
+/// charts, page and command line know no experiment by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Descriptor {
     /// Quantity that is shown first.
     #[serde(default)]
     pub headline: Quantity,
-    /// All quantities that make sense, in the order in which they are offered.
+    /// All meaningful quantities, in the order in which they are offered.
     #[serde(default)]
     pub quantities: Vec<Quantity>,
     /// Baseline of the speed-ups.
@@ -201,10 +201,10 @@ pub struct Descriptor {
     /// Axis of a sweep.
     #[serde(default)]
     pub axis: SweepAxis,
-    /// Columns of the ladder's table after the rung, in their order.
+    /// Columns of the ladder's table after the rung, in order.
     #[serde(default)]
     pub columns: Vec<Column>,
-    /// Charts of the records, in their order.
+    /// Charts of the records, in order.
     #[serde(default)]
     pub charts: Vec<ChartKind>,
     /// Noun for one pass over the inputs, such as "epoch".
@@ -231,7 +231,7 @@ pub struct Descriptor {
 }
 
 impl Default for Descriptor {
-    /// Time, speed-up over the first valid rung and effective bandwidth, which fit any experiment.
+    /// The default fits any experiment: time, speed-up over the first valid rung, and effective bandwidth.
     fn default() -> Self {
         use Column::{Check, Mad, Median, OfBound, SpeedUp};
         Self {
@@ -264,7 +264,7 @@ impl Descriptor {
 mod tests {
     use super::*;
 
-    /// Lists the named variants; it does not compile if one is missing.
+    /// Lists the named variants; a missing variant is a compile error.
     macro_rules! all {
         ($of:ident: $($name:ident)*) => {{
             let _ = |one: $of| match one { $($of::$name => {})* };

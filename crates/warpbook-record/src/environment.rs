@@ -40,7 +40,7 @@ pub struct DeviceInfo {
     /// Shared memory of one SM in bytes.
     #[serde(default)]
     pub shared_bytes_per_multiprocessor: Option<u64>,
-    /// The most shared memory of a block in bytes.
+    /// The most shared memory that a block may use, in bytes.
     #[serde(default)]
     pub shared_bytes_per_block: Option<u64>,
     /// 32-bit registers of one SM.
@@ -127,8 +127,8 @@ pub struct Environment {
     /// Commit of Warpbook, if the build knew it.
     #[serde(default)]
     pub commit: Option<String>,
-    /// True if debug assertions were on, as in a notebook whose kernel `cargo xtask` did not register; CPU figures are then lower than a release
-    /// build's.
+    /// True if debug assertions were on, as in a notebook whose kernel `cargo xtask` did not register. CPU figures are
+    /// then lower than those of a release build.
     pub debug_assertions: bool,
     /// Versions of other frameworks in the record, such as ("PyTorch", "2.11.0").
     #[serde(default)]

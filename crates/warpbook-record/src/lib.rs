@@ -1,8 +1,8 @@
-//! Records: which work was run, and with what results.
+//! Records: what work was run, and with what results.
 //!
-//! A [`Run`] is one record: the machine ([`Environment`]), the rules of timing ([`Policy`]), the ceilings that were measured on it ([`Peaks`]), the
-//! implementations of the work ([`Rung`]) and the result of each ([`Measurement`]). Raw samples are stored; medians, bandwidths and speed-ups are
-//! methods.
+//! A [`Run`] is one record: the machine ([`Environment`]), the rules of timing ([`Policy`]), the measured ceilings
+//! ([`Peaks`]), the implementations of the work ([`Rung`]) and their results ([`Measurement`]). Records store raw
+//! samples; medians, bandwidths and speed-ups are computed by methods.
 //!
 //! This crate opens no file, reads no clock and builds for wasm32.
 #![forbid(unsafe_code)]
@@ -44,7 +44,7 @@ pub use rung::{
     source_path,
 };
 
-/// Returns the JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
+/// Returns the JSON Schema (draft 2020-12) of a record, pretty-printed, with a final newline.
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> String {

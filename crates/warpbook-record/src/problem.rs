@@ -37,7 +37,7 @@ impl Dtype {
         }
     }
 
-    /// Returns its name for headings, such as "bf16".
+    /// Returns the name for headings, such as "bf16".
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the distance from 1 to the next number (2^-23 for `f32`).
+    /// Returns the distance from 1 to the next larger number (2^-23 for `f32`).
     #[must_use]
     pub fn epsilon(self) -> f64 {
         match self {
@@ -62,7 +62,7 @@ impl Dtype {
     }
 }
 
-/// The value of a problem's size: a count, a real number, or a word.
+/// The value of a problem's size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -132,9 +132,9 @@ impl From<&str> for SizeValue {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Size {
-    /// Name, as the field uses it.
+    /// Name in the field's usual notation.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: SizeValue,
     /// Unit of a count, such as "rows"; absent for a pure number or a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,18 +145,18 @@ pub struct Size {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepPoint {
-    /// Size that the sweep runs over.
+    /// The value along the sweep's axis.
     pub size: u64,
-    /// Description of what is constant along the line, such as "200 epochs" or "bf16, B transposed".
+    /// Description of the constants along the line, such as "200 epochs" or "bf16, B transposed".
     pub line: String,
 }
 
-/// A piece of work that describes itself: everything that a reader of a record needs to know about it. Its formulas belong to the experiment; their
-/// results are here.
+/// A self-contained description of a piece of work. It holds the results of the experiment's formulas, so that readers
+/// of a record need no formulas.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProblemData {
-    /// Identifier in a record and across records, made of its sizes and its type.
+    /// Identifier within a record and across records, made of the sizes and the type.
     pub id: String,
     /// Label of a few words, such as "5 M points, 200 epochs".
     pub label: String,
@@ -170,22 +170,23 @@ pub struct ProblemData {
     /// Floating-point operations of the whole work.
     #[serde(default)]
     pub flops: u64,
-    /// Bytes read and written if every pass moves its inputs and results once and keeps nothing.
+    /// Bytes read and written if every pass moves the inputs and results once and keeps nothing.
     #[serde(default)]
     pub bytes: u64,
-    /// Bytes written (a part of `bytes`), if they are counted: work that writes a third or more is compared with the bandwidth of copies.
+    /// Bytes written (a part of `bytes`), if they are counted. Work that writes a third or more is compared with the
+    /// bandwidth of copies.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_bytes: u64,
-    /// Bytes of the inputs and results themselves, which decide whether they stay in L2 between passes.
+    /// Size of the inputs and results in bytes, which decides whether they stay in L2 between passes.
     #[serde(default)]
     pub working_set_bytes: u64,
     /// Number of passes over the inputs, such as epochs; usually 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub passes: u64,
-    /// Number of processed items, such as images, if their rate is of interest.
+    /// Number of processed items, such as images, if their rate matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
-    /// Position in a sweep; absent if it lies on no line.
+    /// Position in a sweep; absent if the problem lies on no line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPoint>,
 }
@@ -197,7 +198,7 @@ pub struct ProblemData {
 pub struct Problem(Arc<ProblemData>);
 
 impl Problem {
-    /// Makes a problem of these sizes; its id consists of their names and values and the type. [`Problem::with`] sets work, passes and sweep.
+    /// Makes a problem from sizes and a type, which also form its id. [`Problem::with`] sets work, passes and sweep.
     #[must_use]
     pub fn new(label: impl Into<String>, short: impl Into<String>, sizes: Vec<Size>, dtype: Dtype) -> Self {
         let mut id: String = sizes.iter().map(|s| format!("{}={} ", s.name, s.value)).collect();
@@ -226,7 +227,7 @@ impl Problem {
         Self(Arc::new(data))
     }
 
-    /// A placeholder for the problem with this id, until the record's list is read.
+    /// Makes a placeholder for the problem with this id, until the record's list is read.
     fn named(id: String) -> Self {
         Self::new("", "", Vec::new(), Dtype::Other).with(|p| p.id = id)
     }
@@ -237,7 +238,7 @@ impl ProblemData {
         self.sizes.iter().find(|s| s.name == name).map(|s| &s.value)
     }
 
-    /// Returns a size that is a count, by name.
+    /// Returns a count by its name.
     #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
@@ -246,7 +247,7 @@ impl ProblemData {
         }
     }
 
-    /// Returns a size that is a number, by name.
+    /// Returns a number by its name.
     #[must_use]
     pub fn real(&self, name: &str) -> Option<f64> {
         match self.value(name)? {
@@ -256,7 +257,7 @@ impl ProblemData {
         }
     }
 
-    /// Returns a size that is a word, by name.
+    /// Returns a word by its name.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
@@ -265,19 +266,19 @@ impl ProblemData {
         }
     }
 
-    /// Returns the size that a sweep runs over; 0 for a problem on no line.
+    /// Returns the value along the sweep's axis; 0 for a problem on no line.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.sweep.as_ref().map_or(0, |s| s.size)
     }
 
-    /// Returns the share of its bytes that is written, from 0 to 1.
+    /// Returns the written share of the bytes, from 0 to 1.
     #[must_use]
     pub fn written_part(&self) -> f64 {
         if self.bytes == 0 { 0.0 } else { self.written_bytes as f64 / self.bytes as f64 }
     }
 
-    /// Returns true if the two lie on one line of a sweep.
+    /// Returns true if both problems lie on one line of a sweep.
     #[must_use]
     pub fn same_line(&self, other: &Self) -> bool {
         let on_one = self.sweep.as_ref().zip(other.sweep.as_ref()).is_some_and(|(a, b)| a.line == b.line);
@@ -313,7 +314,7 @@ impl fmt::Debug for Problem {
     }
 }
 
-/// Writes a problem as its id: `#[serde(with = "by_id")]`. Reading gives a placeholder until [`resolve`].
+/// Writes a problem as its id: `#[serde(with = "by_id")]`. Reading gives a placeholder, which [`resolve`] replaces.
 pub(crate) mod by_id {
     use super::{Deserialize, Deserializer, Problem, Serialize, Serializer};
 
@@ -326,7 +327,7 @@ pub(crate) mod by_id {
     }
 }
 
-/// Replaces a placeholder by the listed problem; the error is the id that is not listed.
+/// Replaces a placeholder by the listed problem; the error is the unlisted id.
 pub(crate) fn resolve(
     placeholder: &mut Problem,
     known: &std::collections::HashMap<&str, &Problem>,
@@ -362,7 +363,7 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Writes 5_000_000 as "5 M", and 1_500 as "1.5 k".
+/// Writes a count with a prefix: 5_000_000 as "5 M", 1_500 as "1.5 k".
 #[must_use]
 pub fn short_count(n: u64) -> String {
     let (unit, name) = match n {

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub enum MemoryLevel {
     /// Registers.
     Registers,
-    /// Shared memory, or the first caches of a CPU.
+    /// Shared memory, or the first-level caches of a CPU.
     Shared,
     /// L2, or the last-level cache of a CPU.
     L2,
     /// GPU memory, or host memory.
     Dram,
-    /// The link between two GPUs: memory of one that the other reads or writes.
+    /// The link between two GPUs, when one reads or writes memory of the other.
     Link,
     /// A level that this version does not know.
     #[serde(other)]
@@ -23,7 +23,7 @@ pub enum MemoryLevel {
 }
 
 impl MemoryLevel {
-    /// Returns its name for charts.
+    /// Returns the level's name for charts.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl MemoryLevel {
         }
     }
 
-    /// Returns its name in a sentence about a device: a CPU's levels have other names.
+    /// Returns the level's name for a device, since a CPU's levels have other names.
     #[must_use]
     pub const fn label_on(self, device: DeviceKind) -> &'static str {
         match (device, self) {
@@ -47,15 +47,15 @@ impl MemoryLevel {
     }
 }
 
-/// The kind of access that a bandwidth is for.
+/// The kind of access that a bandwidth was measured with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Reads.
+    /// Only reads.
     #[default]
     Read,
-    /// As many reads as writes.
+    /// Equally many reads and writes.
     Copy,
 }
 
@@ -66,7 +66,7 @@ impl Access {
     }
 }
 
-/// A measured bandwidth: the bytes, and the times that they took.
+/// A measured bandwidth: the bytes moved, and the times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BandwidthPeak {
@@ -123,7 +123,7 @@ impl ComputePeak {
     }
 }
 
-/// The ceilings of the device, measured in the run that they are compared with.
+/// The ceilings of the device, measured in the same run as the rungs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peaks {
@@ -156,7 +156,7 @@ pub enum LinkTransfer {
 }
 
 impl LinkTransfer {
-    /// Returns its name for charts.
+    /// Returns the name for charts.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -186,7 +186,7 @@ pub struct LinkCurve {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkPoint {
-    /// Bytes of a copy, or of the array that each GPU reduces.
+    /// Bytes of a copy, or of the array that each GPU contributes.
     pub bytes: u64,
     /// Times of the samples in microseconds.
     #[serde(with = "crate::format::real::many")]
@@ -195,9 +195,9 @@ pub struct LinkPoint {
 }
 
 impl LinkCurve {
-    /// Returns the bytes per second of a point's median sample: of a copy, of both directions together, or the bus bandwidth of an all-reduce, which
-    /// NVIDIA's nccl-tests define as 2 (n - 1) / n times its bytes over its time, the bytes that each GPU has to send and receive. `None` without a
-    /// time.
+    /// Returns the bytes per second of a point's median sample: those of a copy, those of both directions together, or
+    /// the bus bandwidth of an all-reduce. NVIDIA's nccl-tests define the bus bandwidth as 2 (n - 1) / n times the
+    /// array's bytes over the time, which counts the bytes that each GPU sends and receives. `None` without a time.
     #[must_use]
     pub fn bytes_per_s(&self, point: &LinkPoint) -> Option<f64> {
         let n = f64::from(self.gpus.max(1));
@@ -211,7 +211,7 @@ impl LinkCurve {
         Some(crossing * point.bytes as f64 / (us * 1e-6))
     }
 
-    /// Returns the point with the highest bandwidth, and that bandwidth in bytes per second.
+    /// Returns the point with the highest bandwidth, and this bandwidth in bytes per second.
     #[must_use]
     pub fn best(&self) -> Option<(&LinkPoint, f64)> {
         let rates = self.points.iter().filter_map(|p| Some((p, self.bytes_per_s(p)?)));
@@ -220,7 +220,8 @@ impl LinkCurve {
 }
 
 impl Peaks {
-    /// Returns the bandwidth of one kind of access to a level; `None` for [`MemoryLevel::Other`], since two unknown levels need not be the same.
+    /// Returns the bandwidth of one kind of access to a level; `None` for [`MemoryLevel::Other`], since two unknown
+    /// levels may differ.
     fn bandwidth_of(&self, level: MemoryLevel, access: Access) -> Option<&BandwidthPeak> {
         self.bandwidth.iter().find(|p| p.level == level && p.access == access && level != MemoryLevel::Other)
     }
@@ -231,27 +232,28 @@ impl Peaks {
         self.bandwidth_of(level, Access::Read)
     }
 
-    /// Returns the bandwidth of a level for work that writes this share of its bytes: from a third on that of copies, if it was measured.
+    /// Returns the bandwidth of a level for work that writes this share of its bytes. From a third on it is the
+    /// bandwidth of copies, if that was measured.
     #[must_use]
     pub fn level_for(&self, level: MemoryLevel, written: f64) -> Option<&BandwidthPeak> {
         let copies = || self.bandwidth_of(level, Access::Copy);
         (written * 3.0 >= 1.0).then(copies).flatten().or_else(|| self.level(level))
     }
 
-    /// Returns the arithmetic peak of an element type; `None` for [`Dtype::Other`], since two unknown types need not be the same.
+    /// Returns the arithmetic peak of an element type; `None` for [`Dtype::Other`], since two unknown types may differ.
     #[must_use]
     pub fn arithmetic(&self, dtype: Dtype) -> Option<&ComputePeak> {
         self.compute.iter().find(|p| p.dtype == dtype && dtype != Dtype::Other)
     }
 
-    /// Returns the ceiling for work that reads the same bytes over and over: L2's if they fit into `cache_bytes` with room to spare (five eighths of
-    /// it), else DRAM's; the other one if only that was measured.
+    /// Returns the ceiling for work that reads the same bytes repeatedly: L2's if they take at most five eighths of
+    /// `cache_bytes`, else DRAM's. If only one of them was measured, it is that one.
     #[must_use]
     pub fn ceiling(&self, working_set_bytes: u64, cache_bytes: Option<u64>) -> Option<&BandwidthPeak> {
         self.ceiling_for(working_set_bytes, cache_bytes, 0.0)
     }
 
-    /// Returns the ceiling like [`Peaks::ceiling`], for work that writes this share of its bytes.
+    /// Returns the ceiling like [`Peaks::ceiling`] for work that writes this share of its bytes.
     #[must_use]
     pub fn ceiling_for(
         &self,
@@ -280,7 +282,7 @@ impl Peaks {
     }
 }
 
-/// Returns the bytes that a cache of this size keeps from one pass to the next: five eighths, with room to spare.
+/// Returns the bytes that a cache of this size keeps between passes: five eighths of it.
 #[must_use]
 pub const fn kept_by_cache(cache_bytes: u64) -> u64 {
     cache_bytes / 8 * 5
@@ -302,7 +304,7 @@ impl Roofline {
         self.flops_per_s / self.bytes_per_s
     }
 
-    /// Returns the FLOP/s that work of this many FLOP/byte can reach.
+    /// Returns the FLOP/s that work with this many FLOP/byte can reach.
     #[must_use]
     pub fn attainable(&self, flops_per_byte: f64) -> f64 {
         (self.bytes_per_s * flops_per_byte).min(self.flops_per_s)
@@ -333,11 +335,11 @@ mod tests {
         assert_eq!(untimed.best(), None);
         let peaks = Peaks { links: vec![curve(LinkTransfer::OneWay, 2)], ..Peaks::default() };
         assert!(peaks.link(LinkTransfer::OneWay).is_some() && peaks.link(LinkTransfer::AllReduce).is_none());
-        // A record without links is written as before links existed.
+        // A record without links looks as it did before links existed.
         assert!(!serde_json::to_string(&Peaks::default()).unwrap().contains("links"));
     }
 
-    /// Two GPUs have two memories and twice the units, and one link between them.
+    /// Two GPUs have two memories and twice the compute units, but only one link.
     #[test]
     fn several_gpus_share_the_work_and_the_link() {
         use crate::{Check, Measurement, Outcome, Problem, Traffic, count};
@@ -357,14 +359,14 @@ mod tests {
         };
         assert_eq!(check(&run, &[(MemoryLevel::Dram, 1 << 20)], 2.0), Some(MemoryLevel::Dram));
         assert_eq!(check(&run, &[(MemoryLevel::Dram, 1)], 2.0), None);
-        // A link that was not measured bounds nothing.
+        // A link without a measured bandwidth bounds nothing.
         assert_eq!(check(&run, &[(MemoryLevel::Link, 1 << 40)], 2.0), None);
         let dram = run.peaks.level(MemoryLevel::Dram).unwrap().clone();
         run.peaks.bandwidth.push(BandwidthPeak { level: MemoryLevel::Link, ..dram });
         assert_eq!(check(&run, &[(MemoryLevel::Link, 1 << 20)], 1.0), Some(MemoryLevel::Link));
         assert_eq!(run.bound(&on_gpus(Some(2), &[(MemoryLevel::Link, 1 << 20)])).unwrap().label(), "the link");
 
-        // The least time of a problem assumes the largest number of GPUs that a rung used.
+        // A problem's least time assumes the largest number of GPUs that any rung used.
         let one = run.least_time(&problem).unwrap().us;
         let check =
             Check { reference: String::new(), max_abs_error: 0.0, max_rel_error: 0.0, tolerance: 1.0, passed: true };

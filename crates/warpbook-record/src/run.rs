@@ -1,4 +1,4 @@
-//! A record: its contents, and how it is written and queried.
+//! A record: its contents, with methods to write and query it.
 
 mod bound;
 mod join;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Version of the record format that this code writes.
 pub const SCHEMA: u32 = 2;
 
-/// One record: an experiment as it was run on one device.
+/// A record of one experiment on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
@@ -57,7 +57,7 @@ pub struct Run {
     /// Rungs, in the ladder's order.
     #[serde(default)]
     pub rungs: Vec<Rung>,
-    /// Text of each kernel file and of the building blocks that they share, by path below `kernels/`.
+    /// Text of each kernel file and of the headers that the kernels share, by path below `kernels/`.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
     /// Results, in the order of the runs.
@@ -121,10 +121,11 @@ impl Run {
         }
     }
 
-    /// Writes the record as JSON text with a newline at its end. The list of problems is completed: it has each problem of the record once.
+    /// Writes the record as JSON text with a final newline. The list of problems is completed, so that it has each
+    /// problem of the record once.
     ///
     /// # Errors
-    /// If serde_json fails, which no record of this crate's types can cause.
+    /// If serde_json fails, which cannot happen for the types of this crate.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let problems = self.all_problems();
         let mut text = if problems == self.problems {
@@ -136,14 +137,14 @@ impl Run {
         Ok(text)
     }
 
-    /// Returns the listed problems and those missing from the list, each once.
+    /// Returns the listed problems and the unlisted ones, each once.
     fn all_problems(&self) -> Vec<Problem> {
         let mut all: Vec<&Problem> = self.problems.iter().collect();
         all.extend(self.every_problem());
         each_once(all).into_iter().cloned().collect()
     }
 
-    /// Returns the distinct problems that occur anywhere in the record: those of measurements first, in the order of the runs.
+    /// Returns the distinct problems anywhere in the record: first those of measurements, in the order of the runs.
     #[must_use]
     pub fn every_problem(&self) -> Vec<&Problem> {
         let mut all: Vec<&Problem> = Vec::new();
@@ -157,8 +158,8 @@ impl Run {
         each_once(all)
     }
 
-    /// Replaces the problem of each entry by the listed one with the same id. An error names the entry whose id is not listed, or the id that is
-    /// listed more than once.
+    /// Replaces the problem of each entry by the listed one with the same id. The error names the entry with an
+    /// unlisted id, or the id that is listed twice.
     pub(crate) fn resolve_problems(&mut self) -> Result<(), String> {
         let listed = std::mem::take(&mut self.problems);
         let mut known: HashMap<&str, &Problem> = HashMap::new();
@@ -209,9 +210,10 @@ impl Run {
         each_once(self.measurements.iter().map(|m| &m.problem).collect())
     }
 
-    /// Returns the problem to show by default: the experiment's choice if it has a valid measurement, else the problem with the most of them, and the
-    /// larger of equals. In a record without measurements it is the experiment's choice if anything was recorded for it, else the problem of the
-    /// first training, or of any other entry.
+    /// Returns the problem to show by default: the experiment's choice if it has a valid measurement, else the problem
+    /// with the most valid measurements (of equals, the larger). In a record without measurements it is the
+    /// experiment's choice if anything was recorded for it, else the problem of the first training, or of any other
+    /// entry.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
         let all: Vec<&Problem> = self.measurements.iter().filter(|m| m.is_valid()).map(|m| &m.problem).collect();
@@ -258,7 +260,7 @@ impl Run {
         })
     }
 
-    /// Copies the sources of the rungs' kernels, and these shared sources, into the record; call it before writing.
+    /// Copies the sources of the rungs' kernels and these shared sources into the record; call it before writing.
     pub fn collect_sources(&mut self, shared: &[crate::Source]) {
         for kernel in self.rungs.iter().flat_map(Rung::kernels) {
             if !kernel.source.is_empty() {
@@ -289,7 +291,8 @@ pub(crate) mod tests {
         Rung { id: id.into(), title: id.into(), idea: "".into(), requires, runner, variant_of: None }
     }
 
-    /// A GPU with 40 MiB of L2, of which 25 MiB are kept; 1 byte/us from DRAM, 4 from L2, 10 FLOP/us in f32.
+    /// A record of a GPU with 40 MiB of L2, of which 25 MiB are kept: 1 byte/us from DRAM, 4 from L2, 10 FLOP/us in
+    /// f32.
     pub(crate) fn run() -> Run {
         let text = r#"{ "schema": 2, "experiment": "sums",
             "environment": {
@@ -317,7 +320,7 @@ pub(crate) mod tests {
         Run { rungs, ..Run::from_json(text.as_bytes()).expect("a record") }
     }
 
-    /// A problem of 1000 bytes, 600 of them resident, and 2000 FLOP.
+    /// A problem with 1000 bytes (600 resident) and 2000 FLOP.
     pub(super) fn problem(id: &str) -> Problem {
         Problem::new("", "", vec![count("n", 1, "")], Dtype::F32).with(|p| {
             p.id = id.into();

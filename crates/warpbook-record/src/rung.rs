@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// Folder of the kernels that a user wrote in a notebook; it has no files of Warpbook.
+/// Folder of kernels that a user wrote in a notebook; no file of Warpbook is in it.
 pub const LIVE: &str = "live/";
 
 /// Returns the path of a source for messages: below `kernels/`, except for a learner's own.
@@ -19,13 +19,13 @@ pub struct Rung {
     pub id: Cow<'static, str>,
     /// Title of a few words.
     pub title: Cow<'static, str>,
-    /// Its idea in a sentence.
+    /// Idea of the rung in one sentence.
     pub idea: Cow<'static, str>,
     /// Required hardware.
     pub requires: Requires,
     /// Implementation.
     pub runner: Runner,
-    /// Id of the rung that it is a variant of, as for a learner's own kernel.
+    /// Id of the rung that this one is a variant of, as for a learner's own kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant_of: Option<Cow<'static, str>>,
 }
@@ -55,7 +55,7 @@ impl Requires {
         }
     }
 
-    /// Returns the architectures that tests compile its kernels for.
+    /// Returns the architectures for which tests compile the kernels.
     #[must_use]
     pub fn architectures(&self) -> Vec<Cow<'static, str>> {
         const ALL: [(&str, (u32, u32)); 7] = [
@@ -73,7 +73,7 @@ impl Requires {
             Requires::AtLeast(major, minor) => {
                 let mut all: Vec<Cow<'static, str>> =
                     ALL.iter().filter(|(_, cc)| *cc >= (*major, *minor)).map(|(name, _)| (*name).into()).collect();
-                // The architecture-specific form of Hopper is compiled too, since later rungs build on it.
+                // Hopper's architecture-specific form is compiled too, since later rungs build on it.
                 if (*major, *minor) <= (9, 0) {
                     all.push("sm_90a".into());
                 }
@@ -107,15 +107,16 @@ pub enum Runner {
     },
     /// A GPU library, by name.
     Library(Cow<'static, str>),
-    /// The CPU, with the part of it that is used, such as "1 thread".
+    /// The CPU; the text says what part of it is used, such as "1 thread".
     Cpu(Cow<'static, str>),
     /// Another framework, by name.
     External(Cow<'static, str>),
-    /// Kernels of another rung, picked by a rule for each size; the text is the rule. A measurement names them in its `choice`.
+    /// Kernels of another rung, picked for each size by a rule, which is the text. A measurement names the chosen
+    /// kernels in its `choice`.
     Chosen(Cow<'static, str>),
 }
 
-/// The [`Runner::Library`] for work that the CUDA driver does itself.
+/// The [`Runner::Library`] for work that the CUDA driver does on its own.
 pub const CUDA_DRIVER: &str = "the CUDA driver";
 
 /// The way in which the kernels of a rung are launched.
@@ -126,16 +127,16 @@ pub const CUDA_DRIVER: &str = "the CUDA driver";
 pub enum Schedule {
     /// One launch after another on one stream.
     Launches,
-    /// On this many streams, joined by events.
+    /// Launches on this many streams, joined by events.
     Streams(u32),
-    /// Captured once as a graph and replayed.
+    /// A graph that is captured once and replayed.
     Graph,
-    /// Captured once as a graph and replayed, with programmatic dependent launch: a kernel begins while its predecessor ends, and waits for its
-    /// results where it first needs them.
+    /// A graph that is captured once and replayed with programmatic dependent launch: a kernel begins while its
+    /// predecessor ends, and waits for that one's results before it first uses them.
     OverlappedGraph,
-    /// One cooperative launch of a grid that is resident all at once.
+    /// One cooperative launch of a grid whose blocks are all resident at once.
     Cooperative,
-    /// Launched in clusters of as many thread blocks as the tile says (`CLUSTER`, or `SPLIT`).
+    /// A launch in clusters, whose number of thread blocks is the tile's `CLUSTER` or `SPLIT`.
     Clusters,
 }
 
@@ -172,7 +173,7 @@ impl Define {
     }
 }
 
-/// Parses, for example, "BM=64"; spaces around name and value are allowed.
+/// Parses text such as "BM=64"; spaces around name and value are allowed.
 impl FromStr for Define {
     type Err = String;
 
@@ -188,7 +189,7 @@ impl FromStr for Define {
     }
 }
 
-/// A permitted set of sizes that a kernel is compiled with.
+/// A permitted set of sizes for compiling a kernel.
 ///
 /// `THREADS` (of a block), `ITEMS` (of a thread) and `BLOCKS_PER_SM` also determine the shape of the launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,7 +208,7 @@ impl Tile {
         Self { id: id.into(), defines: sizes.iter().map(|(n, v)| Define::new(*n, *v)).collect() }
     }
 
-    /// Sets a size, or adds it; the tile's id becomes "own".
+    /// Sets or adds a size; the tile's id becomes "own".
     pub fn set(&mut self, size: Define) {
         match self.defines.iter_mut().find(|d| d.name == size.name) {
             Some(define) => define.value = size.value,
@@ -222,7 +223,7 @@ impl Tile {
         self.defines.iter().find(|d| d.name == name).map(|d| d.value)
     }
 
-    /// Returns one of the sizes that determine the shape of a launch; 1 if the tile leaves it out.
+    /// Returns a size that determines the shape of a launch; 1 if the tile does not have it.
     #[must_use]
     pub fn size(&self, dim: Dim) -> u64 {
         self.get(dim.name()).and_then(|v| u64::try_from(v).ok()).filter(|v| *v > 0).unwrap_or(1)
@@ -234,21 +235,21 @@ impl Tile {
         self.get("DYNAMIC_SHARED_BYTES").and_then(|v| u64::try_from(v).ok()).unwrap_or(0)
     }
 
-    /// Returns the shape of a cluster's tiles that share their loads: how many below each other, and beside each other.
+    /// Returns the numbers of tiles in a cluster that share loads: down the rows, and along the columns.
     #[must_use]
     pub fn cluster_shape(&self) -> [u64; 2] {
         let across = self.size(Dim::ClusterN);
         [self.size(Dim::Cluster) / across, across]
     }
 
-    /// Returns the blocks of a cluster: those that share a tile's rows and columns, times those that share its k.
+    /// Returns the number of blocks in a cluster: those that share rows and columns, times those that share a tile's k.
     #[must_use]
     pub fn cluster_blocks(&self) -> u64 {
         self.size(Dim::Cluster).saturating_mul(self.size(Dim::Split))
     }
 }
 
-/// The sizes of a tile that launches are made of. A misspelt one does not compile.
+/// The sizes of a tile that determine launches. As enum variants, misspelt ones do not compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// `THREADS` of a block.
@@ -263,11 +264,11 @@ pub enum Dim {
     Bn,
     /// `BK`: terms of a sum that are loaded at a time.
     Bk,
-    /// `SPLIT`: blocks that share the k of one tile.
+    /// `SPLIT`: blocks that share one tile's k.
     Split,
     /// `CLUSTER`: blocks of a cluster.
     Cluster,
-    /// `CLUSTER_N`: blocks of a cluster beside each other along n.
+    /// `CLUSTER_N`: blocks of a cluster along n.
     ClusterN,
     /// `STAGES`: tiles in flight.
     Stages,
@@ -276,7 +277,7 @@ pub enum Dim {
 }
 
 impl Dim {
-    /// Returns the name of its macro.
+    /// Returns the name of the size's macro.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -303,13 +304,14 @@ impl Dim {
 pub enum Grid {
     /// One block.
     One,
-    /// As many blocks as cover the items, `THREADS` x `ITEMS` a block.
+    /// As many blocks as cover the items, with `THREADS` x `ITEMS` items a block.
     Cover,
-    /// `BLOCKS_PER_SM` blocks for each SM, or as many as cover the items if that is fewer; each block strides over them.
+    /// `BLOCKS_PER_SM` blocks for each SM, or fewer if fewer cover the items; each block strides over the items.
     Resident,
     /// `SPLIT` blocks, or one, for each tile of `BM` x `BN` of a matrix.
     Tiles,
-    /// One block for each SM, or for each tile if there are fewer; whole clusters of `CLUSTER` blocks go through the tiles.
+    /// One block for each SM, or for each tile if there are fewer; whole clusters of `CLUSTER` blocks process the
+    /// tiles.
     ResidentTiles,
 }
 
@@ -336,40 +338,40 @@ pub struct Source {
     pub text: &'static str,
 }
 
-/// A header file beside a kernel's file.
+/// A header file that comes with a kernel's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Path by which it is included.
+    /// Path that the kernel includes it by.
     pub path: String,
     /// Text of the file.
     pub text: String,
 }
 
-/// A kernel: its source, and the ways in which it may be compiled.
+/// A kernel: its source, and the ways to compile it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelSpec {
-    /// Path of its source below `kernels/`.
+    /// Path of the source below `kernels/`.
     pub file: Cow<'static, str>,
     /// Name of the entry (`extern "C"`).
     pub entry: Cow<'static, str>,
-    /// Text of its source; a record stores it once, under [`Run::sources`](crate::Run::sources).
+    /// Text of the source; a record stores it once, under [`Run::sources`](crate::Run::sources).
     #[serde(skip)]
     pub source: Cow<'static, str>,
-    /// The author's headers that it includes; a record stores them among the sources.
+    /// The author's headers that the kernel includes; a record stores them among the sources.
     #[serde(skip)]
     pub headers: Vec<Header>,
-    /// Macros that it is always compiled with, in addition to its tile.
+    /// Macros that the kernel is always compiled with, in addition to those of its tile.
     #[serde(default)]
     pub defines: Vec<Define>,
     /// Permitted tiles, the default first.
     pub tiles: Vec<Tile>,
-    /// Rule for its number of blocks.
+    /// Rule for the number of blocks.
     pub grid: Grid,
-    /// Required hardware, if it is more than its rung requires.
+    /// Required hardware, if that is more than the rung requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
-    /// True if it first waits for the kernel before it, so that it may be launched before that one ends.
+    /// True if the kernel first waits for the kernel before it, so that it may be launched before that one ends.
     #[serde(skip)]
     pub waits: bool,
 }
@@ -391,13 +393,13 @@ impl KernelSpec {
         }
     }
 
-    /// Returns the kernel, marked as waiting for its predecessor first.
+    /// Returns the kernel marked as one that first waits for its predecessor.
     #[must_use]
     pub fn waiting(self) -> Self {
         Self { waits: true, ..self }
     }
 
-    /// Returns the kernel, compiled with `-D NAME=value`, which replaces an earlier value.
+    /// Returns the kernel with `-D NAME=value`, which replaces an earlier value.
     #[must_use]
     pub fn define(mut self, name: &'static str, value: i64) -> Self {
         self.defines.retain(|d| d.name != name);
@@ -405,21 +407,21 @@ impl KernelSpec {
         self
     }
 
-    /// Returns the kernel, restricted to newer hardware.
+    /// Returns the kernel restricted to newer hardware.
     #[must_use]
     pub fn needs(mut self, requires: Requires) -> Self {
         self.requires = Some(requires);
         self
     }
 
-    /// Returns the kernel, compiled with `-D NAME=1` for each of these names.
+    /// Returns the kernel with `-D NAME=1` for each of these names.
     #[must_use]
     pub fn with(mut self, names: &[&'static str]) -> Self {
         self.defines.extend(names.iter().map(|n| Define::new(*n, 1)));
         self
     }
 
-    /// Returns the path of its file for messages: below `kernels/`, except for a learner's own.
+    /// Returns the path of the source for messages: below `kernels/`, except for a learner's own.
     #[must_use]
     pub fn path(&self) -> String {
         source_path(&self.file)
@@ -433,7 +435,7 @@ impl KernelSpec {
 }
 
 impl Rung {
-    /// Makes a rung that runs on the CPU; `what` is the part of it that is used, such as "1 thread".
+    /// Makes a rung that runs on the CPU; `what` says what part of it is used, such as "1 thread".
     #[must_use]
     pub fn cpu(id: &'static str, title: &'static str, idea: &'static str, what: &'static str) -> Self {
         let runner = Runner::Cpu(what.into());
@@ -447,7 +449,7 @@ impl Rung {
         }
     }
 
-    /// Makes a rung of a single kernel, for GPUs of compute capability 7.5 or later, or as the kernel requires.
+    /// Makes a rung of a single kernel, for GPUs of compute capability 7.5 or later unless the kernel requires more.
     #[must_use]
     pub fn cuda(id: &'static str, title: &'static str, idea: &'static str, kernel: KernelSpec) -> Self {
         let requires = kernel.requires.clone().unwrap_or(Requires::AtLeast(7, 5));
@@ -455,7 +457,7 @@ impl Rung {
         Self { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None }
     }
 
-    /// Returns the kernels, if it consists of kernels.
+    /// Returns the kernels of the rung; empty if it has none.
     #[must_use]
     pub fn kernels(&self) -> &[KernelSpec] {
         match &self.runner {
@@ -464,7 +466,7 @@ impl Rung {
         }
     }
 
-    /// Returns the launch schedule, if it consists of kernels.
+    /// Returns the launch schedule, if the rung has kernels.
     #[must_use]
     pub fn schedule(&self) -> Option<Schedule> {
         match &self.runner {
@@ -473,31 +475,31 @@ impl Rung {
         }
     }
 
-    /// Returns its kernel with this entry.
+    /// Returns the kernel with this entry.
     #[must_use]
     pub fn kernel(&self, entry: &str) -> Option<&KernelSpec> {
         self.kernels().iter().find(|k| k.entry == entry)
     }
 
-    /// Returns true if it runs on the CPU.
+    /// Returns true if the rung runs on the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self.runner, Runner::Cpu(_))
     }
 
-    /// Returns true if the CUDA driver does its work without a kernel: copies.
+    /// Returns true if the CUDA driver does the work without a kernel, as for copies.
     #[must_use]
     pub fn is_driver(&self) -> bool {
         matches!(&self.runner, Runner::Library(name) if name == CUDA_DRIVER)
     }
 
-    /// Returns true if it belongs to a GPU library or the driver.
+    /// Returns true if the rung belongs to a GPU library or the driver.
     #[must_use]
     pub fn is_library(&self) -> bool {
         matches!(self.runner, Runner::Library(_))
     }
 
-    /// Returns the framework that runs it, if that is another program.
+    /// Returns the framework that runs the rung, if it is another program.
     #[must_use]
     pub fn framework(&self) -> Option<&str> {
         match &self.runner {
@@ -507,7 +509,7 @@ impl Rung {
     }
 }
 
-/// Returns up to three of `known` that are nearest to a misspelt name, nearest first.
+/// Returns up to three of `known` that are most similar to a misspelt name, the most similar first.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<_> = known
@@ -521,7 +523,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     scored.into_iter().take(3).map(|(_, k)| k).collect()
 }
 
-/// Returns the Levenshtein distance in characters.
+/// Returns the Levenshtein distance, counted in characters.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,5 @@
-//! Says on which GPU these sources were tested, according to `data/gpu-tests.json`, and whether that report is about these sources.
+//! Tells on which GPU these sources were tested, based on the report `data/gpu-tests.json`, and whether the report is
+//! about these sources.
 
 use crate::process::{command, output};
 use crate::workspace::Workspace;
@@ -7,31 +8,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 
-/// Report of the last tests on a GPU, below the root.
+/// The report of the last tests on a GPU, below the root.
 const REPORT: &str = "data/gpu-tests.json";
-/// Folders of the sources that tests on a GPU depend on.
+/// Folders with sources that tests on a GPU depend on.
 const FOLDERS: [&str; 2] = ["kernels", "crates"];
 /// Crates that tests on a GPU do not depend on.
 const NOT_ON_A_GPU: [&str; 2] = ["crates/xtask", "crates/warpbook-charts"];
 
-/// Tests that ran on this machine's GPU.
+/// The result of the tests on this machine's GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Here {
-    /// GPUs, each as "NVIDIA H200, 580.159.04": name and driver.
+    /// The GPUs, each as name and driver: "NVIDIA H200, 580.159.04".
     pub devices: Vec<String>,
-    /// Tests that passed.
+    /// The number of tests that passed.
     pub passed: u32,
-    /// Tests that failed.
+    /// The number of tests that failed.
     pub failed: u32,
 }
 
-/// Returns names and drivers of this machine's GPUs, as nvidia-smi prints them; empty without it.
+/// Returns the names and drivers of this machine's GPUs as nvidia-smi prints them; empty without nvidia-smi.
 pub fn devices() -> Vec<String> {
     let smi = output(command("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]));
     smi.unwrap_or_default().lines().map(|l| l.trim().to_owned()).collect()
 }
 
-/// Returns a sentence that says on which GPU the checkout's sources were tested, or why that does not count.
+/// Returns a sentence that names the GPU on which the checkout's sources were tested, or says why no test counts.
 pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
     let report = match fs::read_to_string(w.path(REPORT)) {
         Ok(text) => Report::parse(&text).map(Some),
@@ -41,11 +42,11 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
     format!("GPU: {}", verdict(here, report, Sources::from_git(w).as_ref()))
 }
 
-/// Report that was made on a machine with a GPU.
+/// A report made on a machine with a GPU.
 #[derive(Debug, Clone, PartialEq)]
 struct Report {
     devices: Vec<String>,
-    /// Part that the names of the test executables that ran have in common; empty if all of them ran.
+    /// The filter on names of test executables; empty if all of them ran.
     filter: String,
     /// Git's tree of each source; `None` if the sources had uncommitted changes.
     trees: Option<BTreeMap<String, String>>,
@@ -88,17 +89,17 @@ impl Report {
     }
 }
 
-/// Sources of a checkout that tests on a GPU depend on.
+/// The sources of a checkout that tests on a GPU depend on.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Sources {
-    /// Git's tree of each source at HEAD, by its path.
+    /// Git's tree of each source at HEAD, by path.
     trees: BTreeMap<String, String>,
-    /// Files that have changed since HEAD.
+    /// Files changed since HEAD.
     edited: BTreeSet<String>,
 }
 
 impl Sources {
-    /// Asks git for the sources; `None` without git or without a commit.
+    /// Reads the sources from git; `None` without git or without a commit.
     fn from_git(w: &Workspace) -> Option<Self> {
         let git = |args: &[&str]| output(command("git").args(args).current_dir(&w.root));
         let listed = git(&["ls-tree", "HEAD", "kernels", "crates/"])?;
@@ -109,7 +110,7 @@ impl Sources {
     }
 }
 
-/// Returns the folders of `git ls-tree` that tests on a GPU depend on, with their trees.
+/// Parses the output of `git ls-tree` for the folders that tests on a GPU depend on, with their trees.
 fn trees(listed: &str) -> BTreeMap<String, String> {
     let tree = |line: &str| {
         let (about, path) = line.split_once('\t')?;
@@ -133,7 +134,7 @@ fn is_source(path: &str) -> bool {
     !NOT_ON_A_GPU.contains(&path)
 }
 
-/// Returns the verdict on the sources in the state `now`, which is `None` if git does not tell.
+/// Returns the verdict on the sources in the state `now`, which is `None` if git cannot tell.
 fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Option<&Sources>) -> String {
     if let Some(here) = here {
         let on = names(&here.devices);
@@ -184,7 +185,7 @@ fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Opt
     }
 }
 
-/// Returns the GPUs of "name, driver" for people, each kind once.
+/// Lists GPUs given as "name, driver" for people, each kind once.
 fn names(devices: &[String]) -> String {
     let named = |d: &String| match d.rsplit_once(", ") {
         Some((name, driver)) => format!("{name} (driver {driver})"),
@@ -222,7 +223,7 @@ mod tests {
         Sources { trees: report().trees.unwrap(), edited: BTreeSet::new() }
     }
 
-    /// Returns the verdict on a changed report about unchanged sources.
+    /// Returns the verdict for a changed report on unchanged sources.
     fn verdict_after(change: impl Fn(&mut Report)) -> String {
         let mut report = report();
         change(&mut report);
@@ -233,7 +234,7 @@ mod tests {
     fn the_same_sources_are_tested() {
         let on = "on NVIDIA H200 (driver 580.159.04) with exactly these sources.";
         assert_eq!(verdict_after(|_| {}), format!("all 161 tests passed {on}"));
-        // Sources that tests on a GPU do not depend on may differ.
+        // Sources without influence on tests on a GPU may differ.
         let unrelated = |r: &mut Report| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
         assert_eq!(verdict_after(unrelated), format!("all 161 tests passed {on}"));
         let two = |r: &mut Report| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(clean.trees.keys().collect::<Vec<_>>(), ["crates/one", "crates/two", "kernels"]);
         assert_eq!(clean.trees["kernels"], git(&["rev-parse", "HEAD:kernels"]));
         assert!(clean.edited.is_empty());
-        // One file each is changed, removed, new and unrelated.
+        // There is one file each that is changed, removed, new and unrelated.
         write("kernels/a.cu", "2");
         fs::remove_file(tmp.path().join("crates/one/lib.rs")).unwrap();
         write("crates/three/ä b.rs", "1");
@@ -335,7 +336,7 @@ mod tests {
         let edited = Sources::from_git(&w).unwrap();
         assert_eq!(edited.trees, clean.trees);
         assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
-        // The report is looked for at the root.
+        // The report is searched at the root.
         assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
         write(REPORT, MADE);
         assert!(tested(&w, None).contains("changed since: crates/one, "));

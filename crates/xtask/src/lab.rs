@@ -23,12 +23,13 @@ use warpbook_record::DeviceKind;
 use warpbook_site::Site;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// Prefix of the names of fresh records on the page.
+/// The prefix of fresh records' names on the page.
 const FRESH: &str = "fresh-";
 
 /// Runs the command.
 pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
-    // The programs that this command starts receive Ctrl-C themselves and end in their own way; a second one ends the command at once.
+    // Programs started by this command get Ctrl-C themselves and end in their own way; a second Ctrl-C ends the command
+    // at once.
     ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
@@ -36,8 +37,8 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     })?;
     let begin = Instant::now();
     let cuda = nvrtc::Cuda::probe(w);
-    // Nothing else is installed before the first results: a GPU has none without NVRTC, and elsewhere it shows what the kernels compile to. Without notebooks
-    // and a GPU a Python environment is not worth it.
+    // Before the first results, only NVRTC is installed. A GPU needs it for any result; without a GPU it only compiles
+    // kernels, which is not worth a Python environment unless notebooks follow.
     let on_gpu = cuda.devices > 0 && args.device.as_deref() != Some("cpu");
     if on_gpu || !args.no_notebooks {
         nvrtc::offer(w, &cuda);
@@ -72,7 +73,7 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Ends a wait after Ctrl-C.
+/// Returns an error after Ctrl-C, which ends a wait.
 pub fn go_on() -> Result<()> {
     if INTERRUPTED.load(Ordering::SeqCst) {
         bail!("interrupted");
@@ -84,7 +85,7 @@ fn build_program(w: &Workspace) -> Result<()> {
     run(cargo(w).args(["build", "--release", "--package", "warpbook-cli"]))
 }
 
-/// Runs the quick suite; returns its records, the first experiment's first.
+/// Runs the quick suite; returns its records in the order of the experiments.
 fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     say("Building the warpbook program (1 to 3 minutes the first time)");
     build_program(w)?;
@@ -100,7 +101,7 @@ fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     let status = suite.status().with_context(|| format!("`{}` cannot be started", show(&suite)))?;
     let mut records = files_below(&folder, &[])?;
     records.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    // The records come in the order of the experiments.
+    // Their times of writing give the order of the experiments.
     records.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
     if records.is_empty() {
         bail!("the quick suite wrote no record ({status})");
@@ -111,12 +112,12 @@ fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     Ok(records)
 }
 
-/// Returns a fresh record's name on the page.
+/// Returns the name of a fresh record on the page.
 fn name_on_page(record: &Path) -> String {
     format!("{FRESH}{}", record.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Puts each fresh record next to the published one of the same experiment: the first on a GPU, as the index lists them.
+/// Pairs each fresh record with the first published one of the same experiment that ran on a GPU.
 pub fn put_beside(fresh: &mut [Record], published: &[Record]) {
     for own in fresh {
         let same = |p: &&Record| p.run.experiment == own.run.experiment;
@@ -139,7 +140,7 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
     records.extend(published);
     let site = w.target.join("lab/site");
     web::lay_out(w, &built, &records, &site)?;
-    // `warpbook view` shows the full page from now on.
+    // From now on, `warpbook view` shows the full page.
     if web::into_program(w, &built)? {
         say("Building the warpbook program with the viewer inside (about 20 s)");
         build_program(w)?;
@@ -173,13 +174,14 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     }
     println!("\nStopping");
     if let Some(jupyter) = &mut jupyter {
-        // JupyterLab ends its kernels first.
+        // JupyterLab needs time to end its kernels.
         jupyter.process.stop(Duration::from_secs(15));
     }
     Ok(())
 }
 
-/// Starts JupyterLab with the lessons, which it trusts. Its notebooks know the page at this address, so that they print a link to it with each record.
+/// Starts JupyterLab with the lessons, marked as trusted. Notebooks get the page's address, so that they can print a
+/// link to it with each record.
 fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>) -> Result<Jupyter> {
     if let Err(e) = jupyter::trust(w, venv, &[], &notebooks::all(w)?) {
         eprintln!(
@@ -191,21 +193,22 @@ fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>)
     Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &variables)
 }
 
-/// Returns the variables that tell notebooks the page and the folder whose records it shows: `crates/warpbook-lab/src/page.rs` reads both.
+/// Returns the variables that tell notebooks the page and its folder of records; `crates/warpbook-lab/src/page.rs`
+/// reads both.
 fn of_the_page(w: &Workspace, page: Option<String>) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let folder = w.root.clone();
     page.into_iter()
         .flat_map(move |address| [("WARPBOOK_LAB_PAGE", address.into()), ("WARPBOOK_LAB_FOLDER", folder.clone())])
 }
 
-/// Returns the PATH of JupyterLab's terminals and kernels: it begins with the folder of the program `warpbook`.
+/// Returns a PATH for JupyterLab's terminals and kernels that starts with the folder of the `warpbook` program.
 fn with_program(w: &Workspace, path: Option<&OsStr>) -> Result<OsString> {
     let others = path.map(std::env::split_paths).into_iter().flatten();
     std::env::join_paths(std::iter::once(w.target.join("release")).chain(others))
         .with_context(|| format!("{} cannot be put on the PATH", w.target.display()))
 }
 
-/// Returns the first lesson, by its path below `notebooks/`.
+/// Returns the first lesson's path below `notebooks/`.
 fn first_notebook(w: &Workspace) -> Option<String> {
     let folder = w.path("notebooks");
     let files = files_below(&folder, &[]).ok()?;

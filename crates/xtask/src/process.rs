@@ -8,24 +8,25 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Returns the first program of that name on `PATH`.
+/// Returns the first program with this name on `PATH`.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
 }
 
-/// Returns true if a path is a file that may be executed.
+/// Returns true if a path is an executable file.
 pub fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns true if this process has root's rights.
+/// Returns true if this process runs as root.
 pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.trim_ascii() == b"0")
 }
 
-/// Returns a command with the caller's environment, without the variables of `cargo run`: a build that it starts would otherwise differ from the user's own.
+/// Returns a command with the caller's environment, but without the variables of `cargo run`, since a build with them
+/// would differ from the user's own.
 pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
@@ -38,27 +39,27 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Returns a command of Cargo in the root of the checkout.
+/// Returns a Cargo command in the root of the checkout.
 pub fn cargo(w: &Workspace) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&w.root);
     cargo
 }
 
-/// Returns the standard output of a program that succeeded, without white space at its ends.
+/// Returns the trimmed standard output of a program; `None` if it failed.
 pub fn output(command: &mut Command) -> Option<String> {
     let out = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// Runs a program whose output the user sees.
+/// Runs a program with visible output.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command.status().with_context(|| format!("`{shown}` cannot be started"))?;
     check(&shown, status)
 }
 
-/// Runs a program quietly; its output goes to the log.
+/// Runs a program whose output goes to the log.
 pub fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<()> {
     let shown = show(command);
     let file = log_file(log)?;
@@ -70,7 +71,7 @@ pub fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<
     }
 }
 
-/// Creates a log, and the folder that holds it.
+/// Creates a log file and its folder.
 pub fn log_file(log: &Path) -> Result<File> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -85,7 +86,7 @@ fn check(shown: &str, status: ExitStatus) -> Result<()> {
     Ok(())
 }
 
-/// Returns a command as one would type it, with long paths and arguments shortened.
+/// Returns a command as a user would type it, with long paths and arguments shortened.
 pub fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut text = program.file_name().unwrap_or(command.get_program()).to_string_lossy().into_owned();
@@ -100,7 +101,7 @@ pub fn show(command: &Command) -> String {
     text
 }
 
-/// Child process that does not outlive its owner.
+/// A child process that ends when the guard is dropped.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
@@ -117,7 +118,7 @@ impl Guard {
         &mut self.child
     }
 
-    /// Returns its exit status if it ended within the limit.
+    /// Returns the exit status of the child process if it ends within the limit.
     pub fn wait_for(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let begin = Instant::now();
         loop {
@@ -131,7 +132,7 @@ impl Guard {
         }
     }
 
-    /// Asks the child process to end, and ends it after the grace period.
+    /// Asks the child process to end, and kills it after the grace period.
     pub fn stop(&mut self, grace: Duration) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;

@@ -1,5 +1,5 @@
-//! Generates files from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the table of the README. The same
-//! check reads the links and paths of all Markdown files.
+//! Generates files from the records: their index, the JSON Schema, charts, the tables of `data/README.md` and the table
+//! of the README. The check also covers the links and paths in all Markdown files.
 
 mod computes;
 mod links;
@@ -24,23 +24,23 @@ const BEGIN: &str = "<!-- results:begin -->";
 const END: &str = "<!-- results:end -->";
 const NONE: &str = "No results are published yet.";
 
-/// Record in `data/results`.
+/// A record in `data/results`.
 #[derive(Debug)]
 pub struct Record {
-    /// Name of its file.
+    /// The record's file name.
     pub file: String,
-    /// Text of the file.
+    /// The record's text.
     pub text: String,
-    /// Parsed text.
+    /// The parsed record.
     pub run: Run,
-    /// True if it is one of the project's own.
+    /// True if the record belongs to the project.
     pub published: bool,
-    /// File of the published record that it is shown next to, and the sentence that is shown there.
+    /// The file of the published record to compare it with, and the verdict in a sentence.
     pub beside: Option<(String, String)>,
 }
 
 impl Record {
-    /// Reads a record's text.
+    /// Parses a record.
     pub fn new(file: impl Into<String>, text: String) -> Result<Self> {
         let file = file.into();
         match Run::from_json(text.as_bytes()) {
@@ -50,7 +50,7 @@ impl Record {
     }
 }
 
-/// Reads the published records: in the order of the present index, then new ones, the earliest first.
+/// Reads the published records: first those of the current index in its order, then new ones by date.
 pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     let folder = w.path("data/results");
     if !folder.exists() {
@@ -64,7 +64,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
             found.push(Record { published: true, ..Record::new(name, text)? });
         }
     }
-    // The page and the tables begin with the first record.
+    // The first record opens the page and the tables, so the order is kept.
     let listed = fs::read_to_string(folder.join(INDEX)).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
     let listed: Vec<&str> = listed
         .iter()
@@ -77,9 +77,10 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     Ok(found)
 }
 
-/// Returns the index that the page reads: `records` in the order in which they are offered, each with `file` (relative to the index), `experiment`, `title`,
-/// `device` and `date` (RFC 3339), a line that says what it `computes`, its `headline`, `ladder`, heights from 0 to 1, and `cells`, the cells of its row if it
-/// is shown in a table. One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
+/// Returns the index that the page reads: `records` in order, each with `file` (relative to the index), `experiment`,
+/// `title`, `device`, `date` (RFC 3339), `computes` (one line on what it computes), `headline`, `ladder` (heights from
+/// 0 to 1), and `cells` for a table's row. Records of the project have `published`. A reader's record may have
+/// `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
         let (headline, heights, cells) = warpbook_charts::record_summary(&r.run);
@@ -105,7 +106,7 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     json!({ "records": entries.collect::<Vec<_>>() })
 }
 
-/// Formats JSON with indentation and a newline at its end.
+/// Formats JSON with indentation and a final newline.
 pub fn pretty(value: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
@@ -129,7 +130,7 @@ pub fn run(w: &Workspace, check_only: bool) -> Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs the step of `cargo xtask test`.
+/// Checks that all generated files are up to date, as a step of `cargo xtask test`.
 pub fn check(w: &Workspace) -> Result<Report> {
     let files = generated(w)?;
     let stale: Vec<_> = files.iter().filter(|(path, text)| !is_current(path, text)).map(|(p, _)| w.show(p)).collect();
@@ -167,15 +168,15 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// Returns a file's path, and its text with the generated section up to date.
+/// Returns a file's path, and its text with the generated section updated.
 fn filled(w: &Workspace, file: &str, section: &str) -> Result<(PathBuf, String)> {
     let path = w.path(file);
     let text = fs::read_to_string(&path).with_context(|| format!("{file} cannot be read"))?;
     Ok((path, replace_section(&text, section).with_context(|| file.to_owned())?))
 }
 
-/// Draws the charts of a record as files: (name, SVG). These are the rungs of the ladder that tell its story, the record's heat map or else its sweep, and
-/// the roofline, if the record's descriptor names them.
+/// Draws a record's charts as files: (name, SVG). They are the ladder's story, the heat map or else the sweep, and the
+/// roofline, as far as the record's descriptor names them.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };
     let (stem, run) = (record.file.trim_end_matches(".json"), &record.run);
@@ -183,7 +184,7 @@ fn pictures(record: &Record) -> Vec<(String, String)> {
     let over_sizes = if has(ChartKind::HeatMap) { ("shapes", ChartKind::HeatMap) } else { ("sweep", ChartKind::Sweep) };
     let charts = [("ladder", ChartKind::Ladder), over_sizes, ("roofline", ChartKind::Roofline)];
     let options = Options { rungs: Rungs::Story, ..Options::default() };
-    // A record without data for a chart has no picture of it.
+    // A chart without data gets no picture.
     let drawn = charts
         .into_iter()
         .filter(|(_, kind)| has(*kind))
@@ -191,7 +192,7 @@ fn pictures(record: &Record) -> Vec<(String, String)> {
     drawn.map(|(name, chart)| (format!("{stem}-{name}.svg"), chart.svg.standalone())).collect()
 }
 
-/// Returns the text with everything between its two marks replaced.
+/// Returns the text with everything between two marks replaced.
 fn replace_section(text: &str, section: &str) -> Result<String> {
     let places = |mark: &str| text.match_indices(mark).map(|(i, _)| i).collect::<Vec<_>>();
     match (places(BEGIN).as_slice(), places(END).as_slice()) {
@@ -238,7 +239,7 @@ mod tests {
             .filter_map(|(path, _)| Some(path.file_name()?.to_str()?.to_owned()))
             .filter(|name| name.ends_with(".schema.json"))
             .collect();
-        // The schema of format 1 is frozen.
+        // Format 1's schema is frozen.
         assert_eq!(schemas, ["run.v2.schema.json"]);
         assert!(w.path("data/schema/run.v1.schema.json").exists());
     }

@@ -1,27 +1,27 @@
-//! Output of the commands while they work, and the table at their end.
+//! The commands' progress output, and the table at the end.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Prints what begins now.
+/// Prints a line about work that starts.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = if out.is_terminal() { writeln!(out, "\x1b[1m==> {line}\x1b[0m") } else { writeln!(out, "==> {line}") };
     let _ = out.flush();
 }
 
-/// Result of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Checks that passed.
+    /// The number of checks that passed.
     pub passed: u32,
-    /// Checks that failed.
+    /// The number of checks that failed.
     pub failed: u32,
-    /// Checks that did not run, with the reasons.
+    /// Checks that did not run, each with its reason.
     pub skipped: Vec<(String, String)>,
     /// Figures for the table.
     pub note: String,
-    /// Errors, a sentence each.
+    /// Error messages, one sentence each.
     pub errors: Vec<String>,
 }
 
@@ -32,17 +32,17 @@ impl Report {
     }
 }
 
-/// Step that has run.
+/// A step that has run.
 #[derive(Debug)]
 struct Row {
     name: String,
     wall: Duration,
-    /// CPU time of the programs that the step ran, on all cores; `None` if the system does not tell.
+    /// The CPU time of the step's programs, on all cores; `None` if the system does not report it.
     cpu: Option<Duration>,
     report: Report,
 }
 
-/// The steps of a command, one after the other; a failed one does not end it.
+/// The steps of a command, one after the other; the others run even if one fails.
 #[derive(Debug, Default)]
 pub struct Steps {
     only: Vec<String>,
@@ -50,24 +50,25 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Creates steps that run only if their names contain one of the texts in `only`; all of them run if it is empty.
+    /// Creates a list of steps of which only those run whose names contain one of the texts in `only`; all of them if
+    /// it is empty.
     pub fn new(only: Vec<String>) -> Self {
         Self { only, rows: Vec::new() }
     }
 
-    /// Returns true if a step with this name runs.
+    /// Returns true if a step with this name is to run.
     pub fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
     }
 
-    /// Runs a step, if it was chosen.
+    /// Runs a step if it was selected.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> anyhow::Result<Report>) {
         if self.wants(name) {
             self.run_anyway(name, step);
         }
     }
 
-    /// Runs a step that others depend on.
+    /// Runs a step even if it was not selected, since others depend on it.
     pub fn run_anyway(&mut self, name: &str, step: impl FnOnce() -> anyhow::Result<Report>) {
         say(name);
         let (begin, cpu) = (Instant::now(), cpu_of_programs());
@@ -98,12 +99,12 @@ impl Steps {
         Ok(serde_json::to_string_pretty(&serde_json::json!({ "cores": cores, "steps": steps }))? + "\n")
     }
 
-    /// Returns true if something ran and nothing failed.
+    /// Returns true if at least one step ran and none failed.
     pub fn all_passed(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.report.failed == 0)
     }
 
-    /// Returns the table, skipped checks and failures with their reasons, a remark, and a last line of counts.
+    /// Returns the table, skipped checks and failures with their reasons, a remark, and a final line of counts.
     pub fn summary(&self, remark: &str) -> String {
         let head = ["step", "result", "time", "CPU time", "passed", "failed", "skipped", ""];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -139,14 +140,14 @@ impl Steps {
     }
 }
 
-/// Returns the CPU time of the programs that this one started and that have ended, and of the programs that they started.
+/// Returns the CPU time of all ended descendants of this process.
 fn cpu_of_programs() -> Option<Duration> {
     cpu_of_children(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
 /// Returns the sum of the fields `cutime` and `cstime` of `/proc/PID/stat`, which are in hundredths of a second.
 fn cpu_of_children(stat: &str) -> Option<Duration> {
-    // The name, the second field, may hold spaces and parentheses.
+    // The second field, the name, may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some(Duration::from_millis(10 * (next()? + next()?)))
@@ -161,7 +162,7 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-/// Aligns rows in columns; the first row is the head. Cells that look like numbers are right-aligned.
+/// Aligns rows in columns; the first row is the header. Cells that look like numbers are right-aligned.
 pub fn table(rows: &[Vec<String>]) -> String {
     let width = |c: usize| rows.iter().map(|r| r.get(c).map_or(0, |t| t.chars().count())).max().unwrap_or(0);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

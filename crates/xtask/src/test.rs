@@ -17,10 +17,11 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Bytes that all steps leave in the build folder.
+/// The size of the build folder in bytes after all steps.
 const BUILD_BYTES: u64 = 16_000_000_000;
 
-/// Returns an error if the disk would be full before all steps are done: each step would then fail with an error of its own.
+/// Returns an error if the disk would fill up before all steps are done, since each step would then fail in its own
+/// way.
 fn check_room(w: &Workspace) -> Result<()> {
     let built = files_below(&w.target, &[]).unwrap_or_default();
     let built: u64 = built.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
@@ -38,14 +39,15 @@ fn check_room(w: &Workspace) -> Result<()> {
     )
 }
 
-/// Folder of compiled kernels for all tests and notebooks, below the build folder.
+/// The folder of compiled kernels for all tests and notebooks, inside the build folder.
 const KERNELS: &str = "xtask/kernels";
-/// Executable that compiles every kernel, on all cores.
+/// The test executable that compiles every kernel on all cores.
 const COMPILES_KERNELS: &str = "warpbook-device kernels";
-/// Executable that follows PyTorch's run.
+/// The test executable that reproduces PyTorch's run.
 const GOLDEN: &str = "warpbook-nn golden";
 
-/// Runs all steps, or only those that need no Python, wasm or browser, or only those whose names contain one of the texts in `only`.
+/// Runs all steps; only those without Python, wasm and browser if `quick`; or only those whose names contain one of the
+/// texts in `only`.
 pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode> {
     if only.is_empty() {
         check_room(w)?;
@@ -67,7 +69,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
         Ok(Report::one(""))
     });
     steps.run("docs", || {
-        // Programs have no public documentation, and the program `warpbook` would overwrite the library's.
+        // Programs have no public documentation, and that of the program `warpbook` would overwrite the library's.
         run(cargo(w).args(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings"))?;
         Ok(Report::one(""))
     });
@@ -93,7 +95,8 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
     Ok(if steps.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the steps with Rust tests: the kernels are compiled first, into a folder in which all other tests find them. Returns the tests that ran on a GPU.
+/// Runs the steps with Rust tests. The kernels are compiled first, into a folder that all other tests use. Returns the
+/// tests that ran on a GPU.
 fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here> {
     if !["tests, built", "kernels", "tests", "training"].iter().any(|name| steps.wants(name)) {
         return None;
@@ -103,7 +106,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         variables: vec![
             ("WARPBOOK_CACHE", kernels.clone().into()),
             ("WARPBOOK_TEST_CACHE", kernels.into()),
-            // Kernels are chosen by the cost model and published findings, so that every run chooses alike.
+            // Fixed findings make every run choose the same kernels.
             ("WARPBOOK_TUNE", "off".into()),
             ("WARPBOOK_KERNEL_REPORT", table.clone().into()),
         ],
@@ -111,7 +114,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         at_once: 1,
     };
     let mut all = Vec::new();
-    // The other steps need it, even if it was not selected.
+    // The test steps need the build, even if it was not selected.
     steps.run_anyway("tests, built", || {
         all = suite::build(w)?;
         Ok(Report::one(format!("{} test programs", all.len())))
@@ -134,7 +137,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         if cuda.devices > 0 {
             setting.variables.push(("WARPBOOK_REQUIRE_GPU", "1".into()));
         } else {
-            // Most test programs keep one core busy. On a GPU, two at once would disturb the times that tests measure.
+            // Most test programs use one core, so two run at once. On a GPU they would disturb each other's timings.
             setting.at_once = 2;
         }
         let others: Vec<Executable> =
@@ -155,7 +158,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
     on_gpu
 }
 
-/// Runs the first steps of PyTorch's run on the CPU.
+/// Reproduces the first steps of PyTorch's run on the CPU.
 fn golden(executable: &[Executable], setting: &Setting) -> Result<Report> {
     if std::env::var_os("WARPBOOK_GOLDEN").is_none() || std::env::var_os("WARPBOOK_DATA").is_none() {
         let note = "WARPBOOK_GOLDEN and WARPBOOK_DATA name no folders".into();
@@ -165,7 +168,7 @@ fn golden(executable: &[Executable], setting: &Setting) -> Result<Report> {
     Ok(suite::run_all(executable, setting)?.0)
 }
 
-/// Ensures that a part of Rust's toolchain is installed.
+/// Ensures that a component of Rust's toolchain is installed.
 fn component(w: &Workspace, subcommand: &str, name: &str) -> Result<()> {
     let works = || output(cargo(w).args([subcommand, "--version"])).is_some();
     if works() {
@@ -183,14 +186,14 @@ fn component(w: &Workspace, subcommand: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests of the scripts that measure other frameworks; the frameworks need not be installed.
+/// Runs the tests of the scripts that measure other frameworks, which need not be installed.
 fn scripts(w: &Workspace) -> Result<Report> {
     let venv = Venv::ensure(w)?;
     let mut test = venv.run_python();
     test.args(["-m", "unittest", "discover", "-s", "notebooks/pytorch", "-p", "test_*.py"]).current_dir(&w.root);
     test.env("PYTHONDONTWRITEBYTECODE", "1");
     let done = test.output().context("Python cannot be started")?;
-    // unittest reports on stderr.
+    // unittest writes its report to stderr.
     let report = String::from_utf8_lossy(&done.stderr);
     if !done.status.success() {
         bail!("{}", report.trim());

@@ -1,22 +1,22 @@
-//! Paths of the workspace, and the writing of files.
+//! Paths in the workspace, and writing files.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Checkout that a command works on.
+/// The checkout that a command works on.
 #[derive(Debug, Clone)]
 pub struct Workspace {
-    /// Folder of the root `Cargo.toml`.
+    /// The folder of the root `Cargo.toml`.
     pub root: PathBuf,
-    /// Build folder of Cargo.
+    /// Cargo's build folder.
     pub target: PathBuf,
     /// True if missing programs may be installed.
     pub may_install: bool,
 }
 
 impl Workspace {
-    /// Finds the checkout around the working directory, or else the one that holds this crate.
+    /// Finds the checkout around the working directory, or else the one that contains this crate.
     pub fn find(may_install: bool) -> Result<Self> {
         let here = std::env::current_dir().context("the working directory cannot be read")?;
         let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
@@ -32,17 +32,17 @@ impl Workspace {
         Ok(Self { root, target, may_install })
     }
 
-    /// Returns the path of a file or folder, given below the root.
+    /// Returns the path of a file or folder below the root.
     pub fn path(&self, below_root: &str) -> PathBuf {
         self.root.join(below_root)
     }
 
-    /// Formats a path for people, below the root if it is there.
+    /// Formats a path for people, relative to the root if possible.
     pub fn show(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 
-    /// Returns the path of a quiet program's log, `target/xtask/logs/<name>.log`.
+    /// Returns the path of a program's log, `target/xtask/logs/<name>.log`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.target.join("xtask/logs").join(format!("{name}.log"))
     }
@@ -53,7 +53,8 @@ fn is_root(dir: &Path) -> bool {
         && fs::read_to_string(dir.join("Cargo.toml")).is_ok_and(|t| t.lines().any(|l| l.trim() == "[workspace]"))
 }
 
-/// Writes a file so that a reader sees either the old text or the new one, complete. Creates its folder.
+/// Writes a file atomically: readers see either the complete old text or the complete new one. Creates the file's
+/// folder.
 pub fn write_atomic(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     let folder = path.parent().context("a file's path has a folder")?;
     let name = path.file_name().context("a file's path has a name")?.to_string_lossy().into_owned();
@@ -69,7 +70,7 @@ pub fn write_atomic(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
-/// Fills a new folder and then moves it to its place, so that a failure keeps the old one.
+/// Fills a new folder and then moves it into place, so that a failure keeps the old one.
 pub fn replace_dir(place: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let folder = place.parent().context("a folder's path has a parent")?;
     let name = place.file_name().context("a folder's path has a name")?.to_string_lossy().into_owned();
@@ -92,7 +93,7 @@ pub fn replace_dir(place: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Resu
     result
 }
 
-/// Returns all files below a folder, sorted; hidden ones and those below a folder named in `without` are left out.
+/// Returns all files below a folder, sorted, without hidden ones and those below a folder named in `without`.
 pub fn files_below(folder: &Path, without: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];

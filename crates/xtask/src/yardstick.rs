@@ -1,5 +1,5 @@
-//! Time that this machine takes to compile a fixed program. Time limits of steps that mostly compile are multiplied by it; otherwise a slower or busier machine
-//! would exceed them with any code.
+//! The time that this machine takes to compile a fixed program. Limits of steps that mostly compile are scaled by it;
+//! otherwise a slow or busy machine would exceed them with any code.
 
 use crate::process::{command, run};
 use crate::workspace::Workspace;
@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Time of the program on two cores for which the limits are written.
+/// The program's compile time on the two cores for which the limits were set.
 const REFERENCE: Duration = Duration::from_millis(1900);
-/// Number of copies of the functions below in the program.
+/// The number of copies of the functions below in the program.
 const COPIES: usize = 12;
 const PROGRAM: &str = r#"
 pub mod copy_N {
@@ -51,7 +51,7 @@ pub mod copy_N {
 }
 "#;
 
-/// Returns the factor by which limits are multiplied on this machine; at least 1.
+/// Returns the factor for limits on this machine; at least 1.
 pub fn slowness(w: &Workspace) -> Result<f64> {
     let folder = w.target.join("xtask/yardstick");
     fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;

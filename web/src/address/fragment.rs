@@ -5,26 +5,26 @@ use super::percent::{decode, encode};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// The longest link that is made, in characters; browsers take some more.
+/// The longest link that the page makes, in characters; browsers accept somewhat longer ones.
 pub const MAX_LINK: usize = 128_000;
-/// The longest that is read.
+/// The longest fragment that the page reads, in characters.
 const MAX_READ: usize = 2_000_000;
-/// Programs for mail and chat may cut a link that is longer than this.
+/// Links longer than this, in characters, come with a warning: mail and chat programs may cut them.
 const LONG: usize = 8_000;
 
-/// A record as it is carried.
+/// A record carried in a link's fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Carried {
-    /// What its file was called.
+    /// The record's file name.
     pub name: String,
-    /// Its compressed text.
+    /// The record's compressed text.
     pub packed: Vec<u8>,
 }
 
-/// Reads a fragment, with or without its mark; `None` of one that carries no record.
+/// Reads a fragment, with or without its `#`; returns `None` if it carries no record.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
     let pairs = || fragment.trim_start_matches('#').split('&').filter_map(|pair| pair.split_once('='));
     let (_, data) = pairs().find(|(name, _)| *name == "record")?;
@@ -40,7 +40,7 @@ pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
     })
 }
 
-/// JSON text without the blanks between its values.
+/// Removes the white space between the values of a JSON text.
 pub fn compact(text: &str) -> String {
     let (mut is_text, mut is_escaped) = (false, false);
     let keep = |c: &char| {
@@ -51,10 +51,10 @@ pub fn compact(text: &str) -> String {
     text.chars().filter(keep).collect()
 }
 
-/// The page's address with a record in it, and a warning where it is long.
+/// Returns the page's address with a record in it, and a warning if the link is long.
 ///
 /// # Errors
-/// A sentence for the page's reader: the record is too large.
+/// If the record is too large; the error is a sentence for the page's reader.
 pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static str), String> {
     let link = format!("{page}#record={}&name={}", URL_SAFE_NO_PAD.encode(packed), encode(name));
     match link.len() {
@@ -66,7 +66,7 @@ pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static s
     }
 }
 
-/// The sentence about a record that is too large for a link.
+/// Returns the sentence about a record that is too large for a link.
 pub fn too_large(why: &str) -> String {
     format!(
         "The record is too large for a link: {why}. Share it as a file: `warpbook share` makes one of it with the viewer inside."

@@ -7,38 +7,38 @@ use std::collections::BTreeMap;
 use warpbook_charts::{MAX_LABEL, MAX_RECORDS, Window};
 use warpbook_record::{Problem, Quantity, Run};
 
-/// What is shown.
+/// The view that an address describes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Link {
-    /// Addresses of records to fetch (`?src=`), which may be several.
+    /// Addresses of records to fetch; `?src=` may occur several times.
     pub sources: Vec<String>,
-    /// The key of the record that is shown.
+    /// The key of the record on show.
     pub record: Option<String>,
-    /// The keys of the records that are ticked for comparison.
+    /// The keys of the records ticked for comparison.
     pub ticked: Vec<String>,
     /// The reader's labels for ticked records, by their keys.
     pub labels: BTreeMap<String, String>,
-    /// Whether a comparison shows the figures of what is not comparable.
+    /// `true` if a comparison also shows ratios of figures that are not comparable.
     pub anyway: bool,
-    /// Whether a comparison is normalised to what nobody changed.
+    /// `true` if a comparison divides out the shift of the rungs that did not change.
     pub normalised: bool,
-    /// The part that is shown.
+    /// The tab on show.
     pub tab: Option<Tab>,
-    /// The problem that is shown.
+    /// The chosen problem.
     pub problem: Option<ProblemChoice>,
-    /// What ladder and sweep draw, if one was asked for.
+    /// The quantity that ladder and sweep draw, if the link names one.
     pub quantity: Option<Quantity>,
-    /// The rung whose panel is shown.
+    /// The rung whose panel is open.
     pub rung: Option<String>,
-    /// The part of a sweep or a roofline that is shown.
+    /// The zoomed window of a sweep or a roofline.
     pub window: Option<Window>,
-    /// The part of a timeline that is shown.
+    /// The state of the timeline: rung, times in sight, selection and search.
     pub traced: Shown,
-    /// The rungs whose lines stand out of a sweep of many.
+    /// The rungs whose lines are highlighted in a sweep of many.
     pub picked: Vec<String>,
-    /// Whether the panel shows the rung's whole source instead of what changed.
+    /// `true` if the panel shows the rung's whole source instead of its changes.
     pub whole: bool,
-    /// Whether all records are shown, although the link names some.
+    /// `true` if all records are shown even though the link names some.
     pub overview: bool,
     /// The id of the class board's task; empty for the first task.
     pub board: Option<String>,
@@ -51,27 +51,27 @@ pub struct Link {
 /// The subject of the page: when it changes, the reader starts at the top of another page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
-    /// All records.
+    /// All records as an overview.
     Records,
     /// The class board.
     Board,
     /// The reader's report.
     Report,
-    /// Records side by side.
+    /// A comparison of records.
     Comparison,
     /// The record with this key; `None` while there is no record to show.
     Record(Option<String>),
 }
 
 impl Link {
-    /// The problem of a record that is shown: the one that was chosen, else its main one.
+    /// Returns the problem of a record to show: the chosen one, or else the record's main problem.
     pub fn problem_of<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
         self.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem())
     }
 
     /// Returns `true` if all records are shown: nothing else was asked for.
     pub fn shows_all(&self) -> bool {
-        // A single record to compare is the beginning of a choice among all.
+        // One ticked record alone is the start of a selection, so the overview stays.
         let names_none = self.sources.is_empty() && self.ticked.len() < 2 && self.record.is_none();
         let asks_nothing =
             self.tab.is_none() && self.problem.is_none() && self.quantity.is_none() && self.rung.is_none();
@@ -88,7 +88,7 @@ impl Link {
         self.tab == Some(Tab::Compare) && self.board.is_none() && !self.report && !self.overview
     }
 
-    /// Returns the subject of the page when it does not show all records; `record` is the one that it would show.
+    /// Returns the page's subject outside the overview; `record` is the record that would be shown.
     pub fn about(&self, record: Option<String>) -> About {
         match () {
             () if self.board.is_some() => About::Board,
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Removes from the link what a record does not have; returns a sentence on each.
+    /// Removes names from the link that the record does not have; returns a sentence about each.
     pub fn forget_unknown(&mut self, run: &Run) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut tell = |what: &str, name: &str| {
@@ -116,7 +116,7 @@ impl Link {
         wrong
     }
 
-    /// Shows the class board, at a task or at its first.
+    /// Shows the class board at a task; an empty task is the first one.
     pub fn show_board(&mut self, task: String) {
         let opened_only = self.opened_only;
         self.show_all();
@@ -129,25 +129,25 @@ impl Link {
         (self.overview, self.report) = (false, true);
     }
 
-    /// Shows a record again.
+    /// Leaves the board, report or comparison and shows a record again.
     pub fn leave_apart(&mut self) {
         (self.board, self.report) = (None, false);
         self.tab = self.tab.take().filter(|t| *t != Tab::Compare);
     }
 
-    /// Shows all of plots and timelines again, since what is shown next has other axes.
+    /// Resets the zoom of plots and timelines, since the next view has other axes.
     pub fn show_whole_plots(&mut self) {
         (self.window, self.traced) = (None, Shown::default());
     }
 
-    /// Shows all records; those that the link names stay in it.
+    /// Shows all records; the addresses and ticks in the link stay.
     pub fn show_all(&mut self) {
         let (sources, ticked) = (std::mem::take(&mut self.sources), std::mem::take(&mut self.ticked));
         *self = Self { sources, ticked, overview: true, ..Self::default() };
     }
 
-    /// Compares several addresses where the link names nothing else to show; shows the class board where they are more than can be
-    /// compared.
+    /// Turns a link that only lists several addresses into a comparison, or into the class board if they are too many
+    /// to compare.
     pub fn compare_sources(&mut self) {
         let says_nothing = self.ticked.is_empty() && self.tab.is_none() && self.record.is_none() && !self.overview;
         if self.sources.len() > MAX_RECORDS && says_nothing && !self.is_apart() {
@@ -169,7 +169,7 @@ impl Link {
     }
 }
 
-/// The key of the record at an address. No file of the page's own can have this name.
+/// Returns the key of the record at an address. The `@` keeps it apart from the page's own files.
 pub fn key_of(address: &str) -> String {
     format!("@{address}")
 }

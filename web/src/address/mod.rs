@@ -1,4 +1,4 @@
-//! The page's address: what it shows in the query, and a record that it carries in the fragment.
+//! The page's address: the query describes the view, and the fragment may carry a record.
 
 pub mod fragment;
 mod link;

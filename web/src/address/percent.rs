@@ -5,8 +5,8 @@ pub fn encode_path(name: &str) -> String {
     encode(name).replace('+', "%20")
 }
 
-/// Percent-encodes all that has a meaning in a query's value; a slash, a colon and an equals sign have none there, and stay readable,
-/// as does a space, which is written as `+`.
+/// Percent-encodes characters with a meaning in a query's value. Slashes, colons and equals signs have none and stay
+/// readable; a space becomes `+`.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

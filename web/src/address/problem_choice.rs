@@ -1,23 +1,23 @@
-//! The problem that an address names.
+//! The problem that an address names, by id or by size.
 
 use warpbook_record::{Problem, Run};
 
-/// A problem of a record.
+/// A reference to a problem of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemChoice {
-    /// The problem with this id.
+    /// The id of the problem.
     Id(String),
-    /// The problem with this size in a sweep, and its number among problems of that size, as in links of earlier versions.
+    /// A size in a sweep and a number among the problems of that size, as in links of earlier versions.
     Size {
-        /// The size.
+        /// The problem's size.
         size: u64,
-        /// 0 for the first of that size.
+        /// The number among problems of that size, from 0.
         nth: usize,
     },
 }
 
 impl ProblemChoice {
-    /// Finds the problem in a record; the first of its size where there are not so many.
+    /// Finds the problem in a record. If there are fewer problems of the size than `nth`, this is the first of them.
     pub fn find<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
         let mut problems = run.every_problem().into_iter();
         match self {
@@ -29,13 +29,13 @@ impl ProblemChoice {
         }
     }
 
-    /// Reads a size of an earlier version's link: "5000000", "5000000-2".
+    /// Parses a size from an earlier version's link, such as "5000000" or "5000000-2".
     pub fn parse_size(text: &str) -> Option<Self> {
         let (size, nth) = text.split_once('-').unwrap_or((text, "1"));
         Some(Self::Size { size: size.parse().ok()?, nth: nth.parse::<usize>().ok()?.checked_sub(1)? })
     }
 
-    /// Its parameter and value in an address.
+    /// Returns the query parameter's name and value.
     pub fn pair(&self) -> (&'static str, String) {
         match self {
             Self::Id(id) => ("problem", id.clone()),

@@ -7,13 +7,13 @@ use crate::plot::zoom::{parse_window, window_text};
 use crate::record::Tab;
 use crate::record::quantities::{QUANTITIES, quantity_id};
 
-/// The names of views that are not of a record in an address.
+/// Names in an address for views that are not part of one record.
 const OVERVIEW: &str = "records";
 const BOARD: &str = "board";
 const REPORT: &str = "report";
 
 impl Link {
-    /// Reads the query of an address, with or without its question mark. What it does not know is passed over.
+    /// Parses the query of an address, with or without its question mark; unknown parameters are ignored.
     pub fn parse(query: &str) -> Self {
         let mut link = Self::default();
         for pair in query.trim_start_matches('?').split('&') {
@@ -26,13 +26,13 @@ impl Link {
                 "src" => push_new(&mut link.sources, value),
                 "record" => link.record = Some(value),
                 "compare" => push_new(&mut link.ticked, value),
-                // The label belongs to the record before it.
+                // A label belongs to the ticked record before it.
                 "label" => drop(link.ticked.last().cloned().map(|key| link.label(key, &value))),
                 "anyway" => link.anyway = value == "1",
                 "normalised" => link.normalised = value == "1",
                 "tab" => link.tab = Tab::ALL.into_iter().find(|t| t.id() == value),
                 "problem" => link.problem = Some(ProblemChoice::Id(value)),
-                // A link with both was made by a version that knows ids.
+                // The id wins if a link has both: only versions that know ids write both.
                 "size" => link.problem = link.problem.take().or_else(|| ProblemChoice::parse_size(&value)),
                 "show" => link.quantity = QUANTITIES.into_iter().find(|q| quantity_id(*q) == value),
                 "rung" => link.rung = Some(value),

@@ -1,10 +1,10 @@
-//! What the charts show: the problem, the quantity, a part of a plot, lines that stand out.
+//! Messages about charts: problem, quantity, zoom and highlighted lines.
 
 use super::messages::ChartMsg;
 use super::state::App;
 
 impl App {
-    /// Changes what the charts show.
+    /// Handles a message about the charts.
     pub(super) fn update_charts(&mut self, msg: ChartMsg) {
         match msg {
             ChartMsg::Problem(choice) => {

@@ -1,11 +1,11 @@
-//! Which records are compared, what they are called there, and how.
+//! Messages about the comparison: its records, their labels and its options.
 
 use super::messages::CompareMsg;
 use super::state::App;
 use crate::record::Tab;
 
 impl App {
-    /// Changes the comparison.
+    /// Handles a message about the comparison.
     pub(super) fn update_comparison(&mut self, msg: CompareMsg) {
         match msg {
             CompareMsg::Tick(key, on) => {

@@ -1,4 +1,4 @@
-//! What may happen on the page, by the room that it concerns.
+//! The page's messages, grouped by the part of the app that handles them.
 
 use crate::address::ProblemChoice;
 use crate::library::Filter;
@@ -11,212 +11,213 @@ use warpbook_charts::{Chart, Window};
 use warpbook_record::Quantity;
 use web_sys::File;
 
-/// What may happen.
+/// A message to the app.
 #[derive(Clone)]
 pub enum Msg {
-    /// To the records that come with the page or from an address.
+    /// A message about records of the page or of an address.
     Library(LibraryMsg),
-    /// To records from disk, the clipboard or the link itself.
+    /// A message about records from disk, clipboard or link.
     Disk(DiskMsg),
-    /// To the choice of what the page is about.
+    /// A message that changes the page's subject.
     View(ViewMsg),
-    /// To the comparison.
+    /// A message about the comparison.
     Compare(CompareMsg),
-    /// To what the charts show.
+    /// A message about the charts.
     Chart(ChartMsg),
-    /// To a rung's panel.
+    /// A message about a rung's panel.
     Rung(RungMsg),
-    /// To a table.
+    /// A message about a table.
     Sheet(SheetMsg),
-    /// To the reader's report.
+    /// A message for the report.
     Report(ReportMsg),
-    /// To what the reader is told.
+    /// A message for the reader's notices.
     Notice(NoticeMsg),
-    /// To the browser's window.
+    /// A message about the browser's window.
     Window(WindowMsg),
 }
 
 impl Msg {
-    /// Shows a message, and reads it out.
+    /// Shows a message and has screen readers say it.
     pub fn say(text: impl Into<String>) -> Self {
         Self::Notice(NoticeMsg::Say(text.into()))
     }
 }
 
-/// A record that was opened, or why it was not.
+/// An opened record, or the reason why it could not be opened.
 pub type Reading = Result<Rc<Opened>, String>;
 
-/// What may happen to the records that come with the page or from an address.
+/// A message about records of the page or of an address.
 #[derive(Clone)]
 pub enum LibraryMsg {
-    /// The index of the page's records is there.
+    /// The index of the page's records arrived.
     Index(Result<Index, String>),
-    /// A record of the list was read.
+    /// The record with this key was read.
     Read(String, Reading),
-    /// Open this record of another site, or leave it out.
+    /// Open (`true`) or skip this record of another site.
     Permit(String, bool),
-    /// The record of that address is a folder's index, of records at these.
+    /// The address holds a folder's index; the list has the addresses of its records.
     Folder(String, Vec<String>),
-    /// A record that is shown was read again.
+    /// A shown record was read again.
     Renewed(String, Reading),
-    /// The page's server has answered.
+    /// The page's server answered a poll; `Err` if it did not.
     Live(Result<Option<(String, String)>, ()>),
-    /// Forget this record.
+    /// Close this record.
     Close(String),
 }
 
-/// What may happen to records from disk, the clipboard or the link itself.
+/// A message about records from disk, clipboard or link.
 #[derive(Clone)]
 pub enum DiskMsg {
-    /// Files were chosen or dropped.
+    /// The reader chose or dropped files.
     Files(Vec<File>),
-    /// A text was pasted.
+    /// The reader pasted a text.
     Paste(String),
-    /// A file was read: its name, the record and how large it is.
+    /// A file was read: its name, the record and its size in bytes.
     Read(String, Reading, usize),
-    /// What the browser kept of an earlier visit was read.
+    /// The records kept from an earlier visit were read.
     Kept(Vec<(String, Reading, usize)>),
-    /// The browser does not keep the record of this key and file.
+    /// The browser could not keep the record with this key and file name.
     NotKept(String, String),
-    /// Forget everything that was opened from disk.
+    /// Delete everything that was opened from disk.
     Forget,
-    /// The address has another fragment.
+    /// The address has a new fragment.
     Fragment,
-    /// What the link carried was read.
+    /// The record in the link was read: its file name and content.
     Carried(Result<(String, Rc<Opened>), String>),
-    /// Put a link onto the clipboard that carries the record.
+    /// Copy a link that carries the record.
     CopyCarrying,
 }
 
-/// What the page may be about.
+/// A message that changes the page's subject.
 #[derive(Clone)]
 pub enum ViewMsg {
     /// Show all records.
     Overview,
-    /// Show the class board, at this task.
+    /// Show the class board at this task.
     Board(String),
-    /// Leave the page's own records out of the board, or show them again.
+    /// Hide the page's own records on the board (`true`), or show them again.
     OpenedOnly(bool),
-    /// Show these of all records.
+    /// Filter the overview.
     Filter(Filter),
-    /// Show this record.
+    /// Show the record with this key.
     Select(String),
-    /// Show this part.
+    /// Show this tab.
     Tab(Tab),
 }
 
-/// What may happen to the comparison.
+/// A message about the comparison.
 #[derive(Clone)]
 pub enum CompareMsg {
-    /// Compare this record, or leave it out.
+    /// Add (`true`) a record to the comparison, or remove it.
     Tick(String, bool),
     /// Rename a record in comparisons.
     Label(String, String),
-    /// Make this record the baseline of the other ticked ones.
+    /// Make this ticked record the baseline.
     First(String),
-    /// Show what is not comparable, or hide it.
+    /// Show ratios that are not comparable, or hide them.
     Anyway(bool),
-    /// Normalise comparisons to what nobody changed, or stop that.
+    /// Divide out the shift of unchanged rungs, or stop doing so.
     Normalise(bool),
 }
 
-/// What may happen to the charts.
+/// A message about the charts.
 #[derive(Clone)]
 pub enum ChartMsg {
     /// Show this problem.
     Problem(ProblemChoice),
-    /// Draw this in ladder and sweep.
+    /// Draw this quantity in ladder and sweep.
     Quantity(Quantity),
-    /// Show this part of the plot, or all of it.
+    /// Zoom the plot to this window; `None` shows all of it.
     Zoom(Option<Window>),
-    /// The timeline shows this.
+    /// The timeline's state changed.
     Timeline(Shown),
-    /// Let the line of this rung stand out of a sweep, or stop that.
+    /// Highlight this rung's line in a sweep, or stop that.
     Pick(String, bool),
 }
 
-/// What may happen to a rung's panel, which is reached from wherever the reader is, and leads back there.
+/// A message about a rung's panel, which opens from any view and returns there.
 #[derive(Clone)]
 pub enum RungMsg {
     /// Show this rung in the panel.
     Show(String),
-    /// Show this rung, at the problem of that label where it is not empty; the reader comes from there.
+    /// Open the panel of a rung at the problem with this label (any problem if it is empty), and note where the reader
+    /// was.
     Open(String, String, OpenedFrom),
-    /// Show the rung that lies so many steps further.
+    /// Move this many rungs along the ladder.
     Step(isize),
-    /// Show the whole source, or what changed.
+    /// Show the whole source (`true`) or the changes.
     Whole(bool),
-    /// Go back to where the reader came from.
+    /// Return to the view before the panel.
     Leave,
 }
 
-/// What had the focus before a rung's panel was opened.
+/// The element that had the focus before a rung's panel opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenedFrom {
-    /// The element of this id.
+    /// An element with this id.
     Id(String),
-    /// The mark of this number among those of the page.
+    /// A mark, by its number among the page's marks.
     Mark(usize),
 }
 
-/// What may happen to a table, which the first value names.
+/// A message about a table; the first value is the table's name.
 #[derive(Clone)]
 pub enum SheetMsg {
-    /// A column's heading was pressed.
+    /// The heading of this column was pressed.
     Sort(&'static str, usize),
-    /// Show only the rows that have this text.
+    /// Show only rows that contain this text.
     Search(&'static str, String),
-    /// Show all rows.
+    /// Show all rows of a folded table.
     Unfold(&'static str),
 }
 
-/// What may happen to the reader's report.
+/// A message for the report.
 #[derive(Clone)]
 pub enum ReportMsg {
-    /// Show it.
+    /// Show the report.
     Show,
     /// Add this chart.
     Add(Rc<Chart>),
-    /// Give it this title.
+    /// Set the report's title.
     Title(String),
-    /// Write this to the chart of that number.
+    /// Set the note of the chart with this number.
     Note(usize, String),
-    /// Move the chart of that number by so many places.
+    /// Move the chart with this number by so many places.
     Shift(usize, isize),
-    /// Take the chart of that number out.
+    /// Remove the chart with this number.
     Remove(usize),
-    /// Take everything out.
+    /// Remove all charts.
     Clear,
-    /// Save it as an HTML file.
+    /// Save the report as an HTML file.
     Save,
-    /// Print it.
+    /// Print the report.
     Print,
 }
 
-/// What the reader is told.
+/// A notice to the reader.
 #[derive(Clone)]
 pub enum NoticeMsg {
-    /// Put this onto the clipboard; the first says what it is.
+    /// Copy a text to the clipboard; the first value names it for the reader.
     Copy(&'static str, String),
-    /// Show this message, and read it out.
+    /// Show this message and have screen readers say it.
     Say(String),
-    /// Show this until the reader dismisses it.
+    /// Show this alert until the reader dismisses it.
     Alert(String),
-    /// An alert was read.
+    /// Dismiss the alert with this number.
     Dismiss(usize),
 }
 
-/// What may happen to the browser's window.
+/// A message about the browser's window.
 #[derive(Clone)]
 pub enum WindowMsg {
-    /// Charts have so much room, in CSS pixels.
+    /// The room for charts changed, in CSS pixels.
     Width(u32),
-    /// Change between light and dark.
+    /// Switch between light and dark.
     Theme,
-    /// The system changed between light and dark.
+    /// The system switched between light and dark.
     SystemTheme,
-    /// Files are held over the page (`true`), or have left it.
+    /// Files are dragged over the page (`true`), or have left it.
     Hover(bool),
-    /// The history was stepped through.
+    /// The reader went back or forward in the history.
     Popped,
 }

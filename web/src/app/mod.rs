@@ -1,4 +1,4 @@
-//! The page's state, and what changes it: a message's room names the file that answers it.
+//! The page's state and its message handlers; each group of messages has a file.
 
 mod charts;
 mod comparison;

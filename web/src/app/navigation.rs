@@ -1,11 +1,11 @@
-//! What the page is about: all records, the class board, a record and its part.
+//! Messages that change the page's subject: overview, class board, record, tab.
 
 use super::messages::ViewMsg;
 use super::sheets::Sheets;
 use super::state::App;
 
 impl App {
-    /// Shows something else.
+    /// Handles a message that changes the page's subject.
     pub(super) fn update_view(&mut self, msg: ViewMsg) {
         match msg {
             ViewMsg::Overview => self.link.show_all(),
@@ -17,7 +17,7 @@ impl App {
                 self.link.overview = false;
                 self.link.leave_apart();
                 self.library.retry(&key);
-                // Another record's columns may be others.
+                // Another record may have other columns, so tables lose their sorting.
                 self.sheets = Sheets::default();
                 self.came_from = None;
                 self.link.record = Some(key);

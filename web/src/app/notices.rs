@@ -1,27 +1,27 @@
-//! What the reader is told: sentences for everybody, and sentences for screen readers.
+//! Notices to the reader: alerts for everybody, and sentences for screen readers.
 
 use super::messages::{Msg, NoticeMsg};
 use crate::browser;
 use wasm_bindgen_futures::spawn_local;
 use yew::Callback;
 
-/// The most alerts that are shown at once; the latest are the ones that matter.
+/// The most alerts on show; older ones are dropped.
 const MAX_ALERTS: usize = 5;
 
-/// What the reader is told.
+/// The current notices.
 #[derive(Debug, Default)]
 pub struct Notices {
-    /// Sentences that the reader must see, with their numbers.
+    /// Alerts with their numbers.
     pub alerts: Vec<(usize, String)>,
-    /// What was last said to screen readers.
+    /// The last sentence for screen readers.
     pub said: String,
-    /// `true` if that answers a press, so that everybody sees it.
+    /// `true` if that sentence answers a press, so that everybody sees it.
     pub told: bool,
     alerts_given: usize,
 }
 
 impl Notices {
-    /// Shows a sentence until the reader dismisses it.
+    /// Shows an alert until the reader dismisses it.
     pub fn alert(&mut self, text: String) {
         self.alerts_given += 1;
         if self.alerts.len() >= MAX_ALERTS {
@@ -30,7 +30,7 @@ impl Notices {
         self.alerts.push((self.alerts_given, text));
     }
 
-    /// Says a sentence to screen readers, and shows it to everybody until the reader does something else.
+    /// Says a sentence to screen readers, and shows it until the reader's next action.
     pub fn tell(&mut self, text: impl Into<String>) {
         (self.said, self.told) = (text.into(), true);
     }

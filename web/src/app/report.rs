@@ -1,4 +1,4 @@
-//! The reader's report: charts are put into it from wherever they are shown, and it outlives a reload.
+//! Messages about the reader's report, which collects charts from any view and survives a reload.
 
 use super::messages::ReportMsg;
 use super::state::App;
@@ -10,13 +10,13 @@ use warpbook_charts::words::counted;
 
 const KEPT: &str = "report";
 
-/// The report of an earlier visit.
+/// Loads the report of an earlier visit.
 pub fn kept() -> Report {
     browser::remembered(KEPT).and_then(|text| Report::from_json(&text)).unwrap_or_default()
 }
 
 impl App {
-    /// The records that charts are of where the reader is, each with its device and its date.
+    /// Describes the records behind the charts on show, each with its device and date.
     fn source_of_charts(&self) -> String {
         let compared = self.ticked().into_iter().map(|(entry, _)| entry).filter(|_| self.link.compares());
         let source = |e: &Entry| {

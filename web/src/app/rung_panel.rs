@@ -1,4 +1,4 @@
-//! The way along a ladder: a rung's panel is opened from wherever the reader is, and leads back there.
+//! Messages about a rung's panel: opening it from any view, stepping along the ladder, and going back.
 
 use super::messages::{OpenedFrom, RungMsg};
 use super::state::{App, RungOrigin};
@@ -8,11 +8,11 @@ use crate::record::{Tab, rungs};
 use warpbook_record::{Problem, Run};
 use wasm_bindgen_futures::spawn_local;
 
-/// The id of the panel's heading, which has the focus once it is open.
+/// The id of the panel's heading, which gets the focus when the panel opens.
 pub const HEADING: &str = "rung-heading";
 
 impl App {
-    /// The record whose rung's panel is shown, and the problem.
+    /// Returns the record and the problem of the ladder that the panel steps along.
     fn shown_ladder(&self) -> Option<(&Run, Option<&Problem>)> {
         let run = self.chosen()?.run().filter(|_| self.link.tab == Some(Tab::Source))?;
         Some((run, self.link.problem_of(run)))
@@ -41,7 +41,7 @@ impl App {
     }
 
     fn open_rung(&mut self, rung: String, problem: &str, from: OpenedFrom) {
-        // Marks of a board are of several records.
+        // The marks of a board come from several records.
         let Some(run) = self.chosen().and_then(|e| e.run()) else { return };
         let named = run.problems().into_iter().find(|p| !problem.is_empty() && p.label == problem);
         let named = named.map(|p| ProblemChoice::Id(p.id.clone()));
@@ -60,7 +60,7 @@ impl App {
         });
     }
 
-    /// Leads back to where the reader came from, or else to the rung's mark in the first part.
+    /// Returns to the view before the panel, or else to the rung's mark in the first tab.
     fn leave_rung(&mut self, rung: String) {
         self.link.rung = None;
         let Some(place) = self.came_from.take() else {

@@ -1,9 +1,9 @@
-//! How the reader has sorted, searched and unfolded the page's tables.
+//! Sorting, searching and unfolding of the page's tables.
 
 use super::messages::SheetMsg;
 use crate::tables::Sort;
 
-/// The state of the tables, by their names.
+/// The state of the tables by name.
 #[derive(Debug, Default)]
 pub struct Sheets {
     sorts: Vec<(&'static str, Sort)>,
@@ -12,12 +12,12 @@ pub struct Sheets {
 }
 
 impl Sheets {
-    /// How a table is sorted, if it is.
+    /// Returns a table's sorting, if it is sorted.
     pub fn sort_of(&self, sheet: &str) -> Option<Sort> {
         self.sorts.iter().find(|s| s.0 == sheet).map(|s| s.1)
     }
 
-    /// The text that is searched for in a table; empty without one.
+    /// Returns a table's search text; empty without a search.
     pub fn search_in(&self, sheet: &str) -> &str {
         self.searches.iter().find(|s| s.0 == sheet).map_or("", |s| &s.1)
     }

@@ -1,4 +1,4 @@
-//! How a message changes the page: its room answers it, and then the address, the reads and the focus follow.
+//! Message handling: the message's handler runs first, then the address, the loading and the focus follow.
 
 use super::messages::{LibraryMsg, Msg, WindowMsg};
 use super::notices::Notices;
@@ -12,7 +12,7 @@ use crate::library::{Filter, Library};
 use yew::Context;
 
 impl App {
-    /// The page as its address begins it.
+    /// Creates the state from the page's address.
     pub fn begin(ctx: &Context<Self>) -> Self {
         let dark = browser::dark();
         browser::set_theme(dark, false);
@@ -43,15 +43,15 @@ impl App {
         app
     }
 
-    /// Handles a message; returns whether the page looks different now.
+    /// Handles a message; returns whether the page must be redrawn.
     pub fn answer(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
         use LibraryMsg::{Index, Live, Read, Renewed};
-        // The page's own beginnings are not steps that a reader would want to go back to.
+        // What the page loads by itself is not a step in the history.
         let by_page = matches!(msg, Msg::Library(Index(_) | Read(..) | Live(_) | Renewed(..)));
         let by_reader = self.ready && !by_page;
         let popped = matches!(msg, Msg::Window(WindowMsg::Popped));
         let (before, about) = (self.place(), self.about());
-        // What was told is over with the next that the reader does.
+        // The next action of the reader ends the last notice.
         self.notices.told &= matches!(msg, Msg::Library(Live(_) | Renewed(..)) | Msg::Window(WindowMsg::Hover(_)));
         let render = self.change(ctx, msg);
         self.read_wanted(ctx);

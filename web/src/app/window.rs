@@ -1,4 +1,4 @@
-//! The browser's window: its size, its history, its theme, files that are dropped onto it, keys.
+//! Messages from the browser's window: size, history, theme, dropped files and keys.
 
 use super::messages::{DiskMsg, Msg, RungMsg, WindowMsg};
 use super::rung_panel::HEADING as RUNG_HEADING;
@@ -11,7 +11,7 @@ use web_sys::{DragEvent, KeyboardEvent};
 use yew::{Callback, Context};
 
 impl App {
-    /// Handles a message about the window; returns whether the page looks different now.
+    /// Handles a message about the window; returns whether the page must be redrawn.
     pub(super) fn update_window(&mut self, ctx: &Context<Self>, msg: WindowMsg) -> bool {
         match msg {
             WindowMsg::Width(width) => return std::mem::replace(&mut self.width, width) != width,
@@ -33,7 +33,7 @@ impl App {
         true
     }
 
-    /// Gives the window its title, and shows the reader what the last message has led to.
+    /// Sets the window's title, then scrolls and moves the focus as the last message requires.
     pub fn after_render(&mut self, ctx: &Context<Self>) {
         if self.width != browser::chart_width() {
             ctx.link().send_message(Msg::Window(WindowMsg::Width(browser::chart_width())));
@@ -53,7 +53,7 @@ impl App {
             browser::reveal("[role=tab][aria-selected=true]");
             browser::reveal(".record.current");
         }
-        // A record's heading comes once it is read.
+        // A record's heading appears only once the record is read.
         if self.arriving && browser::is_there(HEADING) {
             self.arriving = false;
             browser::scroll(0.0);
@@ -66,7 +66,7 @@ impl App {
     }
 }
 
-/// Listens to the whole window: a file may be dropped anywhere, and the browser would otherwise leave the page for it.
+/// Returns listeners on the whole window. Without them, a file dropped anywhere would make the browser leave the page.
 pub(super) fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
     let window = browser::window();
     let active = EventListenerOptions::enable_prevent_default();
@@ -74,7 +74,7 @@ pub(super) fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
         let send = send.clone();
         EventListener::new_with_options(&window, name, active, move |event| {
             let event: &DragEvent = event.unchecked_ref();
-            // What is dragged inside the page, as a selected text, is not for it.
+            // Drags of page content, such as selected text, are ignored.
             let types = event.data_transfer().map(|d| d.types());
             if types.is_some_and(|t| t.includes(&"Files".into(), 0)) {
                 event.prevent_default();
@@ -123,13 +123,13 @@ pub(super) fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
     all
 }
 
-/// Listens to the keys of a rung's panel, wherever the focus is while it is shown.
+/// Returns a listener to the keys of a rung's panel, whatever element has the focus.
 fn rung_keys(send: &Callback<Msg>) -> EventListener {
     let send = send.clone();
     let active = EventListenerOptions::enable_prevent_default();
     EventListener::new_with_options(&browser::window(), "keydown", active, move |event| {
         let Some(event) = event.dyn_ref::<KeyboardEvent>() else { return };
-        // A bracket takes Alt, or both, on some keyboards.
+        // Typing a bracket takes Alt, or Ctrl and Alt, on some keyboards.
         let is_command = event.meta_key() || (event.ctrl_key() && !event.alt_key());
         if event.default_prevented() || is_command || browser::is_field(event) || !browser::is_there(RUNG_HEADING) {
             return;

@@ -1,4 +1,4 @@
-//! The marks of the charts that are on the page: where they are, which one an event is of, and which one has the focus.
+//! The marks of the charts on the page: positions, hit testing and focus.
 
 use super::document;
 use crate::plot::marks::{Place, Reading};
@@ -12,30 +12,30 @@ pub const MARK: &str = "[data-value]";
 pub const LEGEND: &str = "[data-legend]";
 /// The selector of marks and entries, in the order in which they were drawn.
 pub const STOPS: &str = "[data-value],[data-legend]";
-/// A pointer so near to a mark, in CSS pixels, is at it.
+/// A pointer within this distance of a mark, in CSS pixels, selects it.
 const NEAR: f64 = 12.0;
 
-/// All elements within another that a selector names.
+/// Returns the elements within another that match a selector.
 pub fn all(within: &Element, selector: &str) -> Vec<Element> {
     let Ok(list) = within.query_selector_all(selector) else { return Vec::new() };
     (0..list.length()).filter_map(|i| list.item(i)?.dyn_into().ok()).collect()
 }
 
-/// Whether a stop is a mark, and not an entry of the legend.
+/// Returns `true` if the stop is a mark and not an entry of the legend.
 pub fn is_mark(stop: &Element) -> bool {
     stop.has_attribute("data-value")
 }
 
-/// Names that are said once for several marks.
+/// Names that several marks share.
 pub struct MarkNames {
-    /// The names of rungs, by id.
+    /// Names of rungs by id.
     rungs: BTreeMap<String, String>,
-    /// The names of series, by the legend's key.
+    /// Names of series by legend key.
     series: BTreeMap<String, String>,
 }
 
 impl MarkNames {
-    /// The names that a picture has.
+    /// Collects the names in a drawing.
     pub fn of(svg: &Element) -> Self {
         let named = |selector: &str, key: &str| {
             let each = all(svg, selector).into_iter();
@@ -47,7 +47,7 @@ impl MarkNames {
         }
     }
 
-    /// What a mark says of itself.
+    /// Returns the texts that a mark carries.
     pub fn reading(&self, mark: &Element) -> Reading {
         let said = |name: &str| {
             let around = mark.closest(&format!("[data-{name}]")).ok().flatten();
@@ -69,7 +69,7 @@ impl MarkNames {
     }
 }
 
-/// Makes a picture a group of marks: one stop for the Tab key, arrows among them.
+/// Makes a drawing a group of marks: one Tab stop, with arrow keys between the marks.
 pub fn prepare(svg: &Element) {
     let set = |e: &Element, name: &str, value: &str| drop(e.set_attribute(name, value));
     set(svg, "role", "group");
@@ -85,7 +85,7 @@ pub fn prepare(svg: &Element) {
         let series = entry.get_attribute("data-legend").unwrap_or_default();
         let name = names.series.get(&series).unwrap_or(&series);
         set(&entry, "role", "button");
-        // What is written there, such as a ceiling's rate, is part of the name.
+        // A text next to the mark, such as a ceiling's rate, becomes part of the name.
         let written = entry.text_content().unwrap_or_default();
         let written = written.trim();
         let more = if name.contains(written) { String::new() } else { format!(", {written}") };
@@ -95,13 +95,13 @@ pub fn prepare(svg: &Element) {
     }
 }
 
-/// The mark or the entry of the legend that an event is of.
+/// Returns the mark or legend entry that an event belongs to.
 pub fn stop_of(event: &web_sys::Event) -> Option<Element> {
     let target: Element = event.target()?.dyn_into().ok()?;
     target.closest(STOPS).ok().flatten()
 }
 
-/// The mark or the entry of the legend that a pointer is at, or near.
+/// Returns the mark or legend entry at the pointer, or else the nearest mark.
 pub fn stop_at(event: &MouseEvent) -> Option<Element> {
     if let Some(stop) = stop_of(event) {
         return Some(stop);
@@ -113,13 +113,13 @@ pub fn stop_at(event: &MouseEvent) -> Option<Element> {
     let near = |mark: Element| {
         let r = mark.get_bounding_client_rect();
         let away = beyond(r.left(), r.right(), x).hypot(beyond(r.top(), r.bottom(), y));
-        // The box of a slanting line is too large to be near.
+        // A slanting line's bounding box is too large to measure a distance from.
         (away <= NEAR && (r.width() < 3.0 * NEAR || r.height() < 3.0 * NEAR)).then_some((away, mark))
     };
     all(&svg, MARK).into_iter().filter_map(near).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, mark)| mark)
 }
 
-/// Moves the focus, and the drawing's stop for the Tab key, to a mark.
+/// Moves the focus and the drawing's Tab stop to a mark.
 pub fn focus(stop: &Element) {
     if let Some(svg) = stop.closest("svg.wb-chart").ok().flatten() {
         all(&svg, "[tabindex='0']").iter().for_each(|e| drop(e.set_attribute("tabindex", "-1")));
@@ -130,7 +130,7 @@ pub fn focus(stop: &Element) {
     }
 }
 
-/// Where stops lie among the others.
+/// Returns the places of stops for [`step`](crate::plot::marks::step).
 pub fn places(stops: &[Element]) -> Vec<Place> {
     let said = |e: &Element, name: &str| {
         let around = if is_mark(e) { e.closest(&format!("[{name}]")).ok().flatten() } else { None };
@@ -139,25 +139,25 @@ pub fn places(stops: &[Element]) -> Vec<Place> {
     stops.iter().map(|e| Place { rung: said(e, "data-rung"), problem: said(e, "data-problem") }).collect()
 }
 
-/// The mark that the arrow keys are at.
+/// Returns the mark that the arrow keys start from.
 pub fn current(root: &Element) -> Option<Element> {
     root.query_selector(&format!("{MARK}[tabindex='0']")).ok().flatten()
 }
 
-/// All marks of the page.
+/// Returns all marks of the page.
 pub fn on_page() -> Vec<Element> {
     document().get_element_by_id("main").map_or_else(Vec::new, |main| all(&main, MARK))
 }
 
-/// A mark of the page.
+/// A mark with its number on the page.
 pub struct Numbered {
-    /// Its number among all marks of the page.
+    /// The number among all marks of the page.
     pub nth: usize,
-    /// The id of its rung.
+    /// The id of the mark's rung.
     pub rung: String,
 }
 
-/// Moves the focus to the first mark of the page that is wanted; returns whether there is one.
+/// Moves the focus to the first mark that `is_wanted` accepts; returns whether there is one.
 pub fn focus_mark(is_wanted: impl Fn(&Numbered) -> bool) -> bool {
     let marks = on_page();
     let numbered = places(&marks).into_iter().enumerate().map(|(nth, p)| Numbered { nth, rung: p.rung });

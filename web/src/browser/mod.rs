@@ -1,6 +1,7 @@
-//! What the page asks of the browser: its address, files, fetches, downloads, the clipboard.
+//! Access to the browser: address, files, fetches, downloads and the clipboard.
 //!
-//! Browsers may refuse any of it (storage from disk, the clipboard without https), so that nothing here may panic.
+//! Browsers may refuse any of these (storage for pages from disk, the clipboard without https), so nothing here may
+//! panic.
 
 pub mod marks;
 mod pack;
@@ -20,32 +21,32 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, BlobPropertyBag, Document, HtmlAnchorElement, HtmlElement, HtmlTextAreaElement, Window};
 
-/// The window; there always is one where this runs.
+/// Returns the window, which always exists where this code runs.
 pub fn window() -> Window {
     web_sys::window().expect("the page runs in a window")
 }
 
-/// The document; there always is one where this runs.
+/// Returns the document, which always exists where this code runs.
 pub fn document() -> Document {
     window().document().expect("a window has a document")
 }
 
-/// The query of the page's address.
+/// Returns the query of the page's address.
 pub fn query() -> String {
     window().location().search().unwrap_or_default()
 }
 
-/// Gives the page's address another query, as a new step of the history or in place of the present one.
+/// Sets the query of the page's address, either as a new step of the history or in place.
 pub fn set_query(query: &str, new_step: bool) {
     let location = window().location();
     if location.search().is_ok_and(|now| now == query) {
         return;
     }
     let Ok(history) = window().history() else { return };
-    // An empty query would leave the present one as it is; what the fragment holds stays.
+    // Setting an empty query changes nothing, so the path is set instead; the fragment stays.
     let start = if query.is_empty() { location.pathname().unwrap_or_default() } else { query.to_owned() };
     let url = format!("{start}{}", fragment());
-    // Refused where the page has no origin; the address then stays as it is.
+    // Browsers refuse this if the page has no origin; the address then does not change.
     let _ = if new_step {
         history.push_state_with_url(&JsValue::NULL, "", Some(&url))
     } else {
@@ -53,12 +54,12 @@ pub fn set_query(query: &str, new_step: bool) {
     };
 }
 
-/// The fragment of the page's address, with its mark; empty without one.
+/// Returns the fragment of the page's address with its `#`; empty without one.
 pub fn fragment() -> String {
     window().location().hash().unwrap_or_default()
 }
 
-/// Takes the fragment out of the page's address.
+/// Removes the fragment from the page's address.
 pub fn drop_fragment() {
     let location = window().location();
     let url = format!("{}{}", location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
@@ -67,29 +68,29 @@ pub fn drop_fragment() {
     }
 }
 
-/// The page's address without query and fragment.
+/// Returns the page's address without query and fragment.
 pub fn place() -> String {
     let address = address();
     address.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// The page's whole address.
+/// Returns the page's whole address.
 pub fn address() -> String {
     window().location().href().unwrap_or_default()
 }
 
-/// Whether nobody else can open the page's address.
+/// Returns `true` if nobody else can open the page's address.
 pub fn is_local() -> bool {
     let host = window().location().hostname().unwrap_or_default();
     from_disk() || matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// Whether the page was opened from disk, where nothing can be fetched.
+/// Returns `true` if the page was opened from disk, where it cannot fetch anything.
 pub fn from_disk() -> bool {
     window().location().protocol().is_ok_and(|p| p == "file:")
 }
 
-/// The text of the element that a self-contained page carries its records in.
+/// Returns the text of the element that holds a self-contained page's records.
 pub fn embedded() -> Option<String> {
     document().get_element_by_id("warpbook-embedded")?.text_content()
 }
@@ -97,7 +98,7 @@ pub fn embedded() -> Option<String> {
 /// Fetches an address, up to the size of the largest record.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     let unreachable = |_| {
         let reason = if from_disk() {
@@ -122,8 +123,8 @@ pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     read_stream(&body).await.map_err(|why| why.unwrap_or_else(|| unreachable(JsValue::NULL)))
 }
 
-/// Reads a stream, up to the size of the largest record: whoever sends it need not say how long it is. An error without a sentence is the
-/// stream's own.
+/// Reads a stream, up to the size of the largest record, since a sender need not declare the length. `Err(None)` is an
+/// error of the stream itself.
 async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<String>> {
     let failed = |_| None;
     let reader: web_sys::ReadableStreamDefaultReader =
@@ -144,7 +145,7 @@ async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<S
     }
 }
 
-/// Fetches a text of the page's own site if it has changed since the mark; returns it with its new mark.
+/// Fetches a text of the page's own site if it changed since the mark; returns it with its new mark.
 ///
 /// # Errors
 /// If the server does not answer, or answers with anything but the text.
@@ -167,12 +168,12 @@ pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, Stri
     Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), mark)))
 }
 
-/// The site that the page is from, as `https://example.org`; "null" of a page from disk.
+/// Returns the page's origin, such as `https://example.org`; "null" for a page from disk.
 pub fn site() -> String {
     window().location().origin().unwrap_or_default()
 }
 
-/// The files of a list, which the browser empties as soon as its event is over.
+/// Copies a file list, which the browser empties once its event is over.
 pub fn files(list: &web_sys::FileList) -> Vec<web_sys::File> {
     (0..list.length()).filter_map(|i| list.get(i)).collect()
 }
@@ -180,7 +181,7 @@ pub fn files(list: &web_sys::FileList) -> Vec<web_sys::File> {
 /// Reads a file that the reader chose, unless it is too large.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub async fn read_file(file: &web_sys::File) -> Result<Vec<u8>, String> {
     check_size(file.size())?;
     let failed = |_| "The browser could not read the file; it may have been moved or changed.".to_owned();
@@ -193,7 +194,7 @@ pub async fn pause() {
     wait(20).await;
 }
 
-/// Waits for so many milliseconds.
+/// Waits for this many milliseconds.
 pub async fn wait(ms: i32) {
     let promise = js_sys::Promise::new(&mut |resolve, _| {
         let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, ms);
@@ -215,13 +216,13 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
     anchor.set_href(&url);
     anchor.set_download(name);
     anchor.click();
-    // Not at once: the download may not have begun.
+    // Revoked later, since the download may not have started yet.
     let revoke = wasm_bindgen::closure::Closure::once_into_js(move || web_sys::Url::revoke_object_url(&url));
     window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 10_000)?;
     Ok(())
 }
 
-/// The text that was pasted, where it was not pasted into a field.
+/// Returns the pasted text, unless it was pasted into a field.
 pub fn pasted(event: &web_sys::Event) -> Option<String> {
     if is_field(event) {
         return None;
@@ -230,17 +231,17 @@ pub fn pasted(event: &web_sys::Event) -> Option<String> {
     event.clipboard_data()?.get_data("text/plain").ok()
 }
 
-/// Opens the browser's dialog for printing.
+/// Opens the browser's print dialog.
 pub fn print() {
     let _ = window().print();
 }
 
-/// A text that the browser kept of an earlier visit to this page.
+/// Returns a text that the browser kept from an earlier visit to this page.
 pub fn remembered(what: &str) -> Option<String> {
     storage()?.get_item(&local(what)).ok().flatten()
 }
 
-/// Keeps a text for the next visit to this page, or forgets it where it is empty; returns whether the browser did.
+/// Keeps a text for the next visit to this page, or deletes it if empty; returns whether the browser did.
 pub fn remember(what: &str, text: &str) -> bool {
     let Some(storage) = storage() else { return false };
     if text.is_empty() {
@@ -249,14 +250,14 @@ pub fn remember(what: &str, text: &str) -> bool {
     storage.set_item(&local(what), text).is_ok()
 }
 
-/// The name of what is kept, which other pages of the site do not have.
+/// Returns a storage key that other pages of the site do not share.
 fn local(what: &str) -> String {
     format!("warpbook-{what} {}", window().location().pathname().unwrap_or_default())
 }
 
-/// Puts a text onto the clipboard; returns whether it is there.
+/// Copies a text to the clipboard; returns whether that worked.
 pub async fn copy(text: &str) -> bool {
-    // Missing where the page was not served safely, whatever its type says.
+    // The clipboard is undefined on pages not served securely, although its type says otherwise.
     let navigator = window().navigator();
     let present = Reflect::get(&navigator, &"clipboard".into()).is_ok_and(|c| c.is_object());
     (present && JsFuture::from(navigator.clipboard().write_text(text)).await.is_ok()) || copy_by_selection(text)
@@ -283,41 +284,41 @@ fn copy_by_selection(text: &str) -> bool {
     try_copy().unwrap_or(false)
 }
 
-/// Moves the keyboard's focus; returns whether there is such an element.
+/// Moves the keyboard's focus; returns whether the element exists.
 pub fn focus(id: &str) -> bool {
     let element = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok());
     element.is_some_and(|e| e.focus().is_ok())
 }
 
-/// Whether the page has an element of this id.
+/// Returns `true` if the page has an element with this id.
 pub fn is_there(id: &str) -> bool {
     document().get_element_by_id(id).is_some()
 }
 
-/// Whether an event is of a field that texts are typed into.
+/// Returns `true` if the event comes from a text field.
 pub fn is_field(event: &web_sys::Event) -> bool {
     let target = event.target().and_then(|t| t.dyn_into::<web_sys::Element>().ok());
     target.is_some_and(|t| t.matches("input:not([type=radio]):not([type=checkbox]), textarea").unwrap_or(false))
 }
 
-/// How far the page is scrolled down, in CSS pixels.
+/// Returns the page's scroll position in CSS pixels.
 pub fn scrolled() -> f64 {
     window().scroll_y().unwrap_or(0.0)
 }
 
-/// Scrolls the page there.
+/// Scrolls the page to a position in CSS pixels.
 pub fn scroll(to: f64) {
     window().scroll_to_with_x_and_y(0.0, to);
 }
 
-/// Scrolls the page until an element is at its top.
+/// Scrolls the page until an element is at the top.
 pub fn scroll_to(selector: &str) {
     if let Some(element) = document().query_selector(selector).ok().flatten() {
         element.scroll_into_view();
     }
 }
 
-/// Scrolls a list sideways, and nothing else, until one of its items is in sight.
+/// Scrolls a list sideways, without moving the page, until an item is in sight.
 pub fn reveal(item: &str) {
     let item = document().query_selector(item).ok().flatten().and_then(|e| e.dyn_into::<HtmlElement>().ok());
     if let Some((item, list)) = item.and_then(|i| i.parent_element().map(|p| (i, p))) {
@@ -325,42 +326,42 @@ pub fn reveal(item: &str) {
     }
 }
 
-/// Presses a button that the reader does not see, as the file dialog's.
+/// Presses a hidden button, such as the file dialog's.
 pub fn click(id: &str) {
     if let Some(element) = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
         element.click();
     }
 }
 
-/// Sets or removes an attribute of the page's root, for the theme, or of its body.
+/// Sets or removes an attribute on the root element (for the theme) or the body.
 pub fn mark(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &str) {
     if let Some(element) = element {
         let _ = element.as_ref().set_attribute(name, value);
     }
 }
 
-/// The room for a chart, in CSS pixels: what the open panel has, at most that of a notebook's chart.
+/// Returns the room for a chart in CSS pixels: the open panel's width, at most that of a notebook's chart.
 pub fn chart_width() -> u32 {
     const MOST: i32 = 720;
-    // The page's and the panel's borders, before there is a panel.
+    // Before there is a panel, the window's width less the borders of page and panel is used.
     let outside = || window().inner_width().ok().and_then(|w| w.as_f64()).map_or(MOST, |w| w as i32 - 34);
     let figure = document().query_selector(".marks").ok().flatten();
     let room = figure.map(|f| f.client_width()).filter(|w| *w > 0).unwrap_or_else(outside);
     u32::try_from(room.clamp(280, MOST)).unwrap_or(720)
 }
 
-/// The colour of an element's text.
+/// Returns an element's text colour.
 pub fn ink(element: &web_sys::Element) -> String {
     let style = window().get_computed_style(element).ok().flatten();
     style.and_then(|s| s.get_property_value("color").ok()).unwrap_or_else(|| "#888".into())
 }
 
 const PERFETTO: &str = "https://ui.perfetto.dev";
-/// How often Perfetto is asked whether it is there, and for how long, in milliseconds.
+/// The interval and the time limit for pinging Perfetto, in milliseconds.
 const PING: (i32, f64) = (50, 60_000.0);
 
-/// Opens Perfetto in another window and hands it a trace when it answers: it is pinged until it does, as it asks for. Gives whether there is
-/// such a window.
+/// Opens Perfetto in a new window and pings it until it answers, as its protocol requires; then sends it a trace.
+/// Returns whether the window opened.
 pub fn open_perfetto(events: &str, title: &str) -> bool {
     let Ok(Some(other)) = window().open_with_url_and_target(PERFETTO, "_blank") else { return false };
     let (events, title) = (events.to_owned(), title.to_owned());
@@ -385,7 +386,7 @@ pub fn open_perfetto(events: &str, title: &str) -> bool {
     true
 }
 
-/// The message that Perfetto opens a trace from.
+/// Sends Perfetto the message that opens a trace.
 fn hand_over(other: &Window, events: &str, title: &str) -> Result<(), JsValue> {
     let bytes = Uint8Array::from(events.as_bytes());
     let trace = js_sys::Object::new();
@@ -396,12 +397,12 @@ fn hand_over(other: &Window, events: &str, title: &str) -> Result<(), JsValue> {
     other.post_message(&message, PERFETTO)
 }
 
-/// Names the window.
+/// Sets the window's title.
 pub fn set_title(title: &str) {
     document().set_title(title);
 }
 
-/// Whether the reader's system is dark, unless the page was told otherwise before.
+/// Returns `true` if the page is dark: by the reader's earlier choice, or else by the system's theme.
 pub fn dark() -> bool {
     match storage().and_then(|s| s.get_item("warpbook-theme").ok().flatten()).as_deref() {
         Some("dark") => true,
@@ -410,12 +411,12 @@ pub fn dark() -> bool {
     }
 }
 
-/// Whether the page was told to be light or dark before.
+/// Returns `true` if the reader chose light or dark earlier.
 pub fn theme_was_chosen() -> bool {
     storage().and_then(|s| s.get_item("warpbook-theme").ok().flatten()).is_some()
 }
 
-/// Makes the page light or dark, and keeps that for the next visit where the browser does.
+/// Makes the page light or dark; `keep` stores the choice for the next visit.
 pub fn set_theme(dark: bool, keep: bool) {
     let name = if dark { "dark" } else { "light" };
     mark(document().document_element(), "data-theme", name);

@@ -1,4 +1,4 @@
-//! Bytes made shorter and longer again by the browser (Compression Streams).
+//! Compression by the browser (Compression Streams).
 
 use super::{read_stream, window};
 use js_sys::{Array, Function, Reflect, Uint8Array};
@@ -7,19 +7,19 @@ use web_sys::{Blob, ReadableStream};
 
 const NO_STREAMS: &str = "This browser cannot compress: a newer one can (from 2023 on).";
 
-/// The bytes compressed, as raw DEFLATE.
+/// Compresses bytes to raw DEFLATE.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub async fn pack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let packed = through("CompressionStream", bytes).map_err(|_| NO_STREAMS.to_owned())?;
     read_stream(&packed).await.map_err(|why| why.unwrap_or_else(|| NO_STREAMS.into()))
 }
 
-/// Undoes [`pack`]; what would be longer than a record may be is not unpacked to its end.
+/// Undoes [`pack`]; stops at the largest size that a record may have.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub async fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let unpacked = through("DecompressionStream", bytes).map_err(|_| NO_STREAMS.to_owned())?;
     read_stream(&unpacked)

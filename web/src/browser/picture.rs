@@ -1,4 +1,4 @@
-//! A chart as a PNG file.
+//! Saving a chart as a PNG file.
 
 use super::{document, save_blob};
 use js_sys::{Function, Promise};
@@ -7,10 +7,10 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
 
-/// Pixels of the picture for each CSS pixel.
+/// Pixels of the PNG per CSS pixel.
 const SCALE: f64 = 2.0;
 
-/// Saves the SVG at an address, of this size in CSS pixels, as a picture; returns whether the browser did.
+/// Saves the SVG at an address as a PNG; `size` is in CSS pixels. Returns whether the browser did.
 pub async fn save_png(name: &str, source: &str, size: (u32, u32)) -> bool {
     let draw = async || -> Result<(), JsValue> {
         let image = HtmlImageElement::new()?;

@@ -1,4 +1,4 @@
-//! Records that outlive a reload: the browser's own database (IndexedDB), of this page alone. Nothing of it leaves the browser.
+//! Records kept across reloads in the browser's own database (IndexedDB). They never leave the browser.
 
 use super::window;
 use js_sys::{Array, Object, Promise, Reflect, Uint8Array};
@@ -9,15 +9,15 @@ use web_sys::{Event, IdbDatabase, IdbObjectStore, IdbOpenDbRequest, IdbRequest, 
 
 const STORE: &str = "records";
 
-/// A record as it was opened.
+/// A kept record.
 pub struct Kept {
     /// The file's name.
     pub name: String,
-    /// Its content, which may be anything.
+    /// The file's content, which may be anything.
     pub bytes: Vec<u8>,
 }
 
-/// Everything that is kept; nothing where the browser keeps nothing.
+/// Returns every kept record; empty if the browser keeps nothing.
 pub async fn all() -> Vec<Kept> {
     let read = async || -> Result<Vec<Kept>, JsValue> {
         let values: Array = result(&store(IdbTransactionMode::Readonly).await?.get_all()?).await?.dyn_into()?;
@@ -43,7 +43,7 @@ pub async fn keep(key: &str, name: &str, bytes: &[u8]) -> bool {
     write().await.is_ok()
 }
 
-/// Forgets the record of a key.
+/// Deletes the record with this key.
 pub async fn forget(key: &str) {
     let remove = async || -> Result<(), JsValue> {
         let store = store(IdbTransactionMode::Readwrite).await?;
@@ -52,7 +52,7 @@ pub async fn forget(key: &str) {
     let _ = remove().await;
 }
 
-/// Forgets all of them.
+/// Deletes all records.
 pub async fn forget_all() {
     let clear = async || -> Result<(), JsValue> {
         let store = store(IdbTransactionMode::Readwrite).await?;
@@ -63,7 +63,7 @@ pub async fn forget_all() {
 
 async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
     let factory = window().indexed_db()?.ok_or(JsValue::NULL)?;
-    // Several pages may lie on one site, each with its own readers' records.
+    // Several pages may share one site, so the path is part of the database's name.
     let name = format!("warpbook {}", window().location().pathname().unwrap_or_default());
     let request = factory.open_with_u32(&name, 1)?;
     let upgrade = Closure::once(|event: Event| {
@@ -74,12 +74,12 @@ async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
     request.set_onupgradeneeded(Some(upgrade.as_ref().unchecked_ref()));
     let database: IdbDatabase = result(&request).await?.dyn_into()?;
     let store = database.transaction_with_str_and_mode(STORE, mode)?.object_store(STORE);
-    // It closes once the transaction has ended; one connection for each record would hold up whoever wants to delete the database.
+    // The connection closes after its transaction. An open one would block anyone who deletes the database.
     database.close();
     store
 }
 
-/// The result of a request.
+/// Waits for the result of a request.
 async fn result(request: &IdbRequest) -> Result<JsValue, JsValue> {
     let settled = Promise::new(&mut |resolve, reject| {
         request.set_onsuccess(Some(&resolve));

@@ -1,4 +1,4 @@
-//! The records that the page knows of: those that come with it, those that a link names and those opened from disk.
+//! The records that the page knows: its own, those at the link's addresses, and those opened from disk.
 
 use super::open::{MAX_TEXT, MAX_TITLE, Opened, tidy};
 use super::origin::{Beside, Index, IndexEntry, file_name};
@@ -7,76 +7,76 @@ use crate::record::facts::author;
 use std::rc::Rc;
 use warpbook_record::Run;
 
-/// Where a record comes from.
+/// The origin of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// It comes with the page, from this file in `data/`.
+    /// A file in `data/` that comes with the page.
     Bundled(String),
-    /// It comes from an address that the link names.
+    /// An address that the link names.
     Address(String),
-    /// It comes from the reader's disk, or was pasted.
+    /// The reader's disk, or the clipboard.
     Disk,
-    /// It comes from a link's fragment: it is whatever the link's maker wrote.
+    /// A link's fragment, which may contain anything its author wrote.
     Fragment,
 }
 
-/// How far a record is.
+/// The loading state of a record.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// Only its name is known.
+    /// Only the record's name is known.
     Unread,
-    /// It is being read.
+    /// The record is being read.
     Reading,
-    /// Read.
+    /// The record was read.
     Open(Rc<Opened>),
-    /// It could not be read; the alert says why.
+    /// The record could not be read; an alert says why.
     Failed,
 }
 
-/// A record that the page knows of.
+/// A record in the page's list.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its name in the page's address, and no other's.
+    /// The record's unique name in the page's address.
     pub key: String,
-    /// Its file.
+    /// The record's file name.
     pub name: String,
-    /// Its title, where that is known.
+    /// The record's title, if known.
     pub title: String,
-    /// The experiment's name, where that is known.
+    /// The experiment's name, if known.
     pub experiment: String,
-    /// A line that says what the experiment computes, where that is known.
+    /// One line that says what the experiment computes, if known.
     pub computes: String,
-    /// What it says first, where that is known.
+    /// The record's headline, if known.
     pub headline: String,
-    /// Cells of its row in a table: four for a pair, three for a training to an accuracy, else none.
+    /// Cells for a table of records: four for a pair, three for a training to an accuracy, else none.
     pub cells: Vec<String>,
-    /// Its ladder as heights from 0 to 1, where they are known.
+    /// The bars of the record's ladder as heights from 0 to 1, if known.
     pub ladder: Vec<f64>,
-    /// Its device, where that is known.
+    /// The device's name, if known.
     pub device: String,
-    /// Who made it, where that is known.
+    /// The author, if known.
     pub author: String,
-    /// When it was begun, where that is known.
+    /// The time when the run started, if known.
     pub created: String,
-    /// Where it comes from.
+    /// The record's origin.
     pub origin: Origin,
-    /// How far it is.
+    /// The loading state.
     pub state: State,
-    /// The published record that is shown next to it on the overview.
+    /// The published record shown next to this one on the overview.
     pub beside: Option<Beside>,
-    /// `true` if it is one of the project's own records, not a user's.
+    /// `true` if the record belongs to the project, not to a user.
     pub is_published: bool,
-    /// The mark by which its server tells versions of it apart; empty if it never changes.
+    /// The server's version mark; empty if the record never changes.
     pub mark: String,
 }
 
 impl Entry {
-    /// The record, if it was read.
+    /// Returns the record if it was read.
     pub fn run(&self) -> Option<&Run> {
         self.opened().map(|o| &o.run)
     }
 
-    /// The file that it was read from.
+    /// Returns the opened file if it was read.
     pub fn opened(&self) -> Option<&Opened> {
         match &self.state {
             State::Open(opened) => Some(opened),
@@ -139,25 +139,26 @@ impl Entry {
     }
 }
 
-/// The records, in the order of the page's list.
+/// The page's list of records.
 #[derive(Debug, Default)]
 pub struct Library {
-    /// Each of them.
+    /// The records in the list's order.
     pub entries: Vec<Entry>,
 }
 
 impl Library {
-    /// The record of that key.
+    /// Returns the record with this key.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
 
-    /// The record of that key.
+    /// Returns the record with this key for changes.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.key == key)
     }
 
-    /// Returns the line that says what a record's experiment computes, from its own entry or another's; empty if none has it.
+    /// Returns the line that says what a record's experiment computes, taken from another entry if this one lacks it;
+    /// empty if none has it.
     pub fn computes<'a>(&'a self, entry: &'a Entry) -> &'a str {
         let other = self.entries.iter().find(|e| e.experiment == entry.experiment && !e.computes.is_empty());
         other.filter(|_| entry.computes.is_empty()).unwrap_or(entry).computes.as_str()
@@ -170,8 +171,8 @@ impl Library {
         self.entries.splice(0..0, fresh);
     }
 
-    /// Takes over a newer index; returns the keys of the records that were read and have changed since. They stay as they are until they are
-    /// read again.
+    /// Takes over a newer index; returns the keys of open records that have changed. Their old contents stay until they
+    /// are read again.
     pub fn renew(&mut self, index: Index) -> Vec<String> {
         let mut changed = Vec::new();
         let mut fresh = Vec::new();
@@ -193,7 +194,7 @@ impl Library {
         changed
     }
 
-    /// Adds a record that the link names; returns its key.
+    /// Adds a record at an address; returns its key.
     pub fn add_address(&mut self, address: &str) -> String {
         let key = key_of(address);
         if self.get(&key).is_none() {
@@ -203,17 +204,17 @@ impl Library {
         key
     }
 
-    /// The key of a record from disk, which is the same after a reload.
+    /// Returns the key of a record from disk, which stays the same after a reload.
     pub fn key_on_disk(mark: u64) -> String {
         format!("disk-{mark:016x}")
     }
 
-    /// Adds a record that was read from disk; returns its key, or the key of the same record if it is there already.
+    /// Adds a record read from disk; returns its key, or the key of an identical record in the list.
     pub fn add_read(&mut self, name: &str, opened: Rc<Opened>) -> String {
         self.add_opened(Self::key_on_disk(opened.mark), name, Origin::Disk, opened)
     }
 
-    /// Adds a record that a link carried; returns its key, or the key of the same record if it is there already.
+    /// Adds a record carried by a link; returns its key, or the key of an identical record in the list.
     pub fn add_carried(&mut self, name: &str, opened: Rc<Opened>) -> String {
         self.add_opened(format!("link-{:016x}", opened.mark), name, Origin::Fragment, opened)
     }
@@ -229,12 +230,12 @@ impl Library {
         key
     }
 
-    /// How many were opened from disk.
+    /// Returns the number of records opened from disk.
     pub fn count_on_disk(&self) -> usize {
         self.entries.iter().filter(|e| e.origin == Origin::Disk).count()
     }
 
-    /// Takes over the result of loading a record.
+    /// Stores the result of loading a record.
     pub fn finish(&mut self, key: &str, result: Option<Rc<Opened>>) {
         if let Some(entry) = self.get_mut(key) {
             match result {
@@ -244,20 +245,20 @@ impl Library {
         }
     }
 
-    /// Lets a record that could not be read be tried again.
+    /// Allows another attempt at a record that could not be read.
     pub fn retry(&mut self, key: &str) {
         if let Some(entry) = self.get_mut(key).filter(|e| matches!(e.state, State::Failed)) {
             entry.state = State::Unread;
         }
     }
 
-    /// Forgets a record that was opened here.
+    /// Removes a record that was opened here.
     pub fn close(&mut self, key: &str) {
         self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
     }
 
-    /// The record to show: the one with the key; else the link's first that did not fail; else, where the link names none, the first of all.
-    /// No record takes the place of one that was asked for and failed.
+    /// Returns the record to show: the one with the key; else the link's first that did not fail; else, if the link
+    /// names none, the first of all. If a requested record failed, nothing replaces it.
     pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
         let usable = |e: &&Entry| !matches!(e.state, State::Failed);
         if let Some(entry) = key.and_then(|k| self.get(k)) {

@@ -1,21 +1,21 @@
-//! Which records the overview shows.
+//! The filter of the overview.
 
 use super::entries::Entry;
 use crate::text::search::folded;
 
-/// What a reader looks for; an empty text permits every record.
+/// The reader's filter; empty texts accept every record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Words that a record's title, experiment, device, author, date, file or headline has, in any order.
+    /// Words that must occur in a record's title, experiment, device, author, date, file or headline, in any order.
     pub text: String,
-    /// An experiment.
+    /// The chosen experiment.
     pub experiment: String,
-    /// A device.
+    /// The chosen device.
     pub device: String,
 }
 
 impl Filter {
-    /// Whether a record is shown.
+    /// Returns `true` if the filter accepts a record.
     pub fn keeps(&self, entry: &Entry) -> bool {
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let texts = [

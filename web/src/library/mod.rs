@@ -1,4 +1,4 @@
-//! The records that the page knows of, and how a file becomes one of them.
+//! The records that the page knows, and how files are read into them.
 
 mod entries;
 mod filter;

@@ -1,42 +1,42 @@
-//! A file becomes a record that can be shown, or a sentence that says why not.
+//! Parsing a file into a record, with error sentences for the reader.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
 
-/// The most measurements of a record: more than any real one has, and few enough for the page.
+/// The most measurements in a record, well above any real one; more would make the page slow.
 const MAX_MEASUREMENTS: usize = 20_000;
-/// The most spans of a timeline, whose canvas would be slow with more.
+/// The most spans of a timeline; more would make its canvas slow.
 const MAX_SPANS: usize = 200_000;
 const MAX_RUNGS: usize = 500;
 const MAX_PROBLEMS: usize = 200;
 
-/// Refuses a file by its size, before it is read.
+/// Checks a file's size before it is read.
 ///
 /// # Errors
-/// The sentence of [`ReadError::TooLarge`].
+/// If the file is too large, with the sentence of [`ReadError::TooLarge`].
 pub fn check_size(bytes: f64) -> Result<(), String> {
     if bytes > MAX_BYTES as f64 { Err(ReadError::TooLarge { bytes: bytes as usize }.to_string()) } else { Ok(()) }
 }
 
-/// A record, and the mark of the file that it was read from.
+/// A record and the hash of its file.
 #[derive(Debug)]
 pub struct Opened {
-    /// The record.
+    /// The parsed record.
     pub run: Run,
-    /// A hash of the file's bytes; records are not compared, since a diverged one has NaN in it.
+    /// A hash of the file's bytes. Records cannot be compared directly, since a diverged training contains NaN.
     pub mark: u64,
-    /// The file's text, where a link may be large enough for it.
+    /// The file's text, if it may fit into a link.
     pub text: Option<String>,
 }
 
-/// The most bytes of a file that may fit into a link once it is compressed.
+/// The most bytes of a file that may fit into a link after compression.
 const MAX_LINKED: usize = 4 << 20;
 
-/// Reads a record, and marks it.
+/// Parses a record and hashes its file.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub fn open_marked(bytes: &[u8]) -> Result<Rc<Opened>, String> {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -46,10 +46,10 @@ pub fn open_marked(bytes: &[u8]) -> Result<Rc<Opened>, String> {
     Ok(Rc::new(Opened { run, mark: hasher.finish(), text }))
 }
 
-/// Reads a record, and refuses one that is larger than the page can show.
+/// Parses a record; refuses one that is larger than the page can show.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub fn open(bytes: &[u8]) -> Result<Run, String> {
     let mut run = Run::from_json(bytes).map_err(|e| e.to_string())?;
     let limits = [
@@ -69,7 +69,7 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     }
     check_times(&run)?;
     tidy_texts(&mut run);
-    // A median of the other samples would look like a result.
+    // A median over the other samples would look like a valid result.
     for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
         if m.samples_us.iter().any(|us| !us.is_finite()) {
             m.outcome = Outcome::Failed { error: "one of its times is no finite number".into() };
@@ -78,12 +78,12 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     Ok(run)
 }
 
-/// The longest title, name or author that is shown, and the longest of other texts, in characters.
+/// The longest title, name or author on show, in characters.
 pub const MAX_TITLE: usize = 200;
-/// See [`MAX_TITLE`].
+/// The longest other text on show, in characters.
 pub const MAX_TEXT: usize = 2_000;
 
-/// A text of a record on one line: without the marks that reorder what is around them, and no longer than this many characters.
+/// Puts a text on one line, without characters that reorder the text around them, and cuts it after `most` characters.
 pub fn tidy(text: &str, most: usize) -> String {
     let line = warpbook_charts::clean(text);
     if line.chars().count() <= most {
@@ -94,7 +94,7 @@ pub fn tidy(text: &str, most: usize) -> String {
     cut
 }
 
-/// Tidies what the page shows as a heading, a name or a sentence: these texts are the record's to choose.
+/// Tidies the texts that the page shows as headings, names or sentences, since a record may contain any text.
 fn tidy_texts(run: &mut Run) {
     let title = |text: &str| tidy(text, MAX_TITLE);
     run.title = title(&run.title);
@@ -106,11 +106,11 @@ fn tidy_texts(run: &mut Run) {
     }
 }
 
-/// A time that no run could have taken: eleven days, in microseconds.
+/// A time that no run can take: eleven days, in microseconds.
 const LONGEST_US: f64 = 1e12;
 
-/// An error with the path of the first time that is impossible, since a speed would be computed from it. A time that is not finite belongs to a failed
-/// measurement, which the record may say.
+/// Refuses a record with an impossible time, since speeds are computed from times; the error names the first one. Times
+/// that are not finite are allowed: they belong to failed measurements.
 fn check_times(run: &Run) -> Result<(), String> {
     let check = |what: &str, samples: &[f64]| {
         let wrong = samples.iter().position(|us| us.is_finite() && !(0.0..=LONGEST_US).contains(us));

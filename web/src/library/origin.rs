@@ -1,4 +1,4 @@
-//! Where records come from: the index, what a page from disk embeds, and addresses that a link names.
+//! Sources of records: the index, embedded records of a page from disk, and addresses in a link.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,65 +6,65 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use warpbook_record::json;
 
-/// A record that comes with the page.
+/// A record of the index.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct IndexEntry {
-    /// Its file in `data/`.
+    /// The record's file in `data/`.
     pub file: String,
     /// The experiment's name.
     #[serde(default)]
     pub experiment: String,
-    /// A line that says what the experiment computes.
+    /// One line that says what the experiment computes.
     #[serde(default)]
     pub computes: String,
-    /// Its title.
+    /// The record's title.
     #[serde(default)]
     pub title: String,
-    /// The name of its device.
+    /// The device's name.
     #[serde(default)]
     pub device: String,
-    /// What it says first, in a sentence or more.
+    /// The record's headline: one sentence or more.
     #[serde(default)]
     pub headline: String,
-    /// Cells of its row in a table.
+    /// Cells of the record's row in a table.
     #[serde(default)]
     pub cells: Vec<String>,
-    /// The ladder of its main problem as heights from 0 to 1.
+    /// The ladder of the main problem as heights from 0 to 1.
     #[serde(default)]
     pub ladder: Vec<f64>,
-    /// When it was begun: RFC 3339, UTC.
+    /// The time when the run started: RFC 3339, UTC.
     #[serde(default)]
     pub created: String,
-    /// When it was begun, in indexes of earlier versions.
+    /// The start time in indexes of earlier versions.
     #[serde(default)]
     date: String,
-    /// Who made it.
+    /// The author of the record.
     #[serde(default)]
     pub author: Option<String>,
-    /// The published record that is shown next to it.
+    /// The published record shown next to this one.
     #[serde(default)]
     pub beside: Option<Beside>,
-    /// `true` if it is one of the project's own records.
+    /// `true` if the record belongs to the project.
     #[serde(default)]
     pub published: bool,
-    /// A mark that changes with the contents, from a server whose records change.
+    /// A mark that changes with the content, from a server whose records may change.
     #[serde(default)]
     pub mark: String,
 }
 
-/// A record of the reader's own next to a published one of the same experiment.
+/// A published record of the same experiment, to compare a reader's record with.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Beside {
     /// The published record's file.
     pub file: String,
-    /// How the two compare, in a sentence.
+    /// The comparison of both in one sentence.
     pub verdict: String,
 }
 
-/// The records that come with the page.
+/// The index of the page's records.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct Index {
-    /// Each of them.
+    /// The records of the index.
     pub records: Vec<IndexEntry>,
 }
 
@@ -72,7 +72,7 @@ impl Index {
     /// Reads `index.json`.
     ///
     /// # Errors
-    /// A sentence for the page's reader.
+    /// The error is a sentence for the page's reader.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut index = Self::read(text.trim_start_matches('\u{feff}'))
             .map_err(|e| format!("The page's index of records (data/index.json) cannot be read: {e}."))?;
@@ -80,7 +80,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Returns `true` if its records come from several people.
+    /// Returns `true` if the records come from several people.
     pub fn has_several_authors(&self) -> bool {
         let mut authors = self.records.iter().filter_map(|r| r.author.as_deref()).filter(|a| !a.trim().is_empty());
         let first = authors.next();
@@ -91,7 +91,7 @@ impl Index {
         json::read(text).map(Self::dated).map_err(|e| e.to_string())
     }
 
-    /// Takes over the dates of earlier versions' indexes.
+    /// Fills in the dates of earlier versions' indexes.
     fn dated(mut self) -> Self {
         for r in self.records.iter_mut().filter(|r| r.created.is_empty()) {
             r.created = std::mem::take(&mut r.date);
@@ -100,14 +100,14 @@ impl Index {
     }
 }
 
-/// What a page that is opened from disk carries in itself: the index, and each record's JSON text by file.
+/// Records embedded in a page that is opened from disk: the index, and each record's JSON text by file.
 #[derive(Debug, Default)]
 pub struct Embedded {
-    /// The index.
+    /// The index of the records.
     pub index: Index,
-    /// The records.
+    /// The records' JSON texts by file.
     pub records: BTreeMap<String, String>,
-    /// Whether the page's own server has the records instead, which may change.
+    /// `true` if the page's own server has the records instead, and they may change.
     pub live: bool,
 }
 
@@ -115,13 +115,13 @@ impl Embedded {
     /// Reads the content of the page's `warpbook-embedded` element.
     ///
     /// # Errors
-    /// A sentence for the page's reader.
+    /// The error is a sentence for the page's reader.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::read(text).map_err(|e| format!("The records inside this page cannot be read: {e}."))
     }
 
     fn read(text: &str) -> Result<Self, String> {
-        /// The records stay text until one is opened.
+        /// Each record stays text until it is opened.
         #[derive(Deserialize)]
         struct Content<'a> {
             index: Option<Index>,
@@ -137,13 +137,14 @@ impl Embedded {
     }
 }
 
-/// The most records that a folder's index opens at once.
+/// The most records opened from a folder's index.
 pub const MAX_FOLDER: usize = 200;
 
-/// The addresses of a folder's records, where what was found at an address is the folder's index (as `index.json`) and no record.
+/// Returns the addresses of a folder's records if the bytes at an address are the folder's index (`index.json`) and not
+/// a record.
 pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
     let text = std::str::from_utf8(bytes).ok()?;
-    // What tells an index from a record.
+    // The fields that tell an index from a record.
     #[derive(Deserialize)]
     struct Kind {
         schema: Option<IgnoredAny>,
@@ -160,27 +161,27 @@ pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
     Some(files.map(|r| format!("{base}{}", crate::address::percent::encode_path(&r.file))).collect())
 }
 
-/// The address that is fetched for another one: a folder's index for a folder.
+/// Returns the address to fetch; for a folder that is its index.
 pub fn fetched(address: &str) -> String {
     let path = address.split(['?', '#']).next().unwrap_or(address);
     if path.ends_with('/') { format!("{path}index.json") } else { address.to_owned() }
 }
 
-/// Whether a name is a file's in the folder itself, not one elsewhere.
+/// Returns `true` if a name is that of a file in the folder itself.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0'])
 }
 
-/// Checks that the page may open an address that a link names: http, https, or relative to the page.
+/// Checks that the page may open an address from a link: http, https, or relative to the page.
 ///
 /// # Errors
-/// A sentence for the page's reader.
+/// The error is a sentence for the page's reader.
 pub fn check_address(address: &str) -> Result<&str, String> {
     let address = address.trim();
     if address.is_empty() {
         return Err("The link names no address after src=.".into());
     }
-    // Browsers drop line breaks and tabs inside addresses, which hides a scheme.
+    // Browsers drop line breaks and tabs in addresses, which could hide a scheme.
     if address.chars().any(char::is_control) {
         return Err("The link's address has control characters in it; it was not opened.".into());
     }
@@ -195,17 +196,18 @@ pub fn check_address(address: &str) -> Result<&str, String> {
     }
 }
 
-/// The host of an address on another site than `origin`, such as `https://example.org`; `None` of one on the same.
+/// Returns the host of an address on another site than `origin`, such as `https://example.org`; `None` on the same
+/// site.
 pub fn foreign_host(address: &str, origin: &str) -> Option<String> {
     let address = address.trim();
     let lower = address.to_ascii_lowercase().replace('\\', "/");
     let rest = match lower.strip_prefix("https:").or_else(|| lower.strip_prefix("http:")) {
-        // A browser takes any number of slashes after the scheme for two.
+        // Browsers accept any number of slashes after the scheme.
         Some(rest) => rest.trim_start_matches('/'),
         None => lower.strip_prefix("//")?,
     };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // What precedes an @ is no host, however much it looks like one.
+    // The part before an @ is a user name, even if it looks like a host.
     let host = host.rsplit('@').next().unwrap_or(host);
     let scheme = if lower.starts_with("http:") { "http" } else { "https" };
     let own = origin.to_ascii_lowercase();
@@ -214,13 +216,13 @@ pub fn foreign_host(address: &str, origin: &str) -> Option<String> {
     (!same).then(|| host.to_owned())
 }
 
-/// Whether what precedes a colon is a scheme (RFC 3986, 3.1) and not a part of a path.
+/// Returns `true` if the text before a colon is a scheme (RFC 3986, 3.1) and not part of a path.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// The last part of an address, to name a record by.
+/// Returns the last part of an address, which names a record.
 pub fn file_name(address: &str) -> &str {
     let path = address.split(['?', '#']).next().unwrap_or(address).trim_end_matches('/');
     path.rsplit('/').next().filter(|n| !n.is_empty()).unwrap_or(address)

@@ -1,38 +1,38 @@
-//! What the marks of a chart say, and how the arrow keys go among them.
+//! The texts of a chart's marks, and how the arrow keys move between marks.
 
-/// What a mark says of itself, with what the groups around it say of all their marks. Absent texts are empty.
+/// The texts of a mark, including those that its groups hold for all their marks. Absent texts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Its name.
+    /// The mark's name.
     pub name: String,
     /// The rung's id.
     pub rung: String,
     /// The problem's label.
     pub problem: String,
-    /// Its value, as it is shown.
+    /// The value as shown.
     pub value: String,
     /// Its spread, such as "± 1.2 µs".
     pub spread: String,
-    /// How many samples the value is the median of.
+    /// The number of samples behind the value, which is their median.
     pub samples: String,
-    /// The legend's name for its series.
+    /// The name of the mark's series in the legend.
     pub series: String,
 }
 
 impl Reading {
-    /// What is shown below the name, a line each.
+    /// Returns the tooltip's lines below the name.
     pub fn lines(&self) -> Vec<String> {
         let value = [self.value.as_str(), &self.spread].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>();
         let samples = if self.samples.is_empty() { String::new() } else { format!("median of {}", self.samples) };
         let id = if self.rung == self.name { "" } else { &self.rung };
         let series = if self.series == self.name { "" } else { &self.series };
-        // A line that values are compared with has its name as its value.
+        // The mark of a reference line has its value as its name.
         let value = if self.value == self.name { String::new() } else { value.join(" ") };
         let lines = [value, self.problem.clone(), samples, series.to_owned(), id.to_owned()];
         lines.into_iter().filter(|t| !t.is_empty()).collect()
     }
 
-    /// All of it in one sentence, for screen readers.
+    /// Returns all texts as one sentence for screen readers.
     pub fn sentence(&self) -> String {
         let mut all = vec![self.name.clone()];
         all.extend(self.lines());
@@ -40,7 +40,7 @@ impl Reading {
     }
 }
 
-/// Where a mark lies among the others, for [`step`].
+/// The rung and problem of a mark, for [`step`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
     /// The rung's id; empty for an entry of the legend.
@@ -49,10 +49,10 @@ pub struct Place {
     pub problem: String,
 }
 
-/// The number of the mark that a key leads to from another; `None` where the key does nothing.
+/// Returns the number of the mark that a key moves to; `None` if the key does nothing.
 ///
-/// Left and right go along the marks as they were drawn. Up and down go to the same rung of the next row where rows are
-/// problems, to the same problem of the next line where lines are rungs, and else as left and right.
+/// Left and right follow the order of drawing. Up and down go to the same rung in the next row if rows are problems, to
+/// the same problem on the next line if lines are rungs, and otherwise act like left and right.
 pub fn step(places: &[Place], from: usize, key: &str) -> Option<usize> {
     let last = places.len().checked_sub(1)?;
     let across = |forward: bool| {
@@ -79,7 +79,7 @@ pub fn step(places: &[Place], from: usize, key: &str) -> Option<usize> {
     }
 }
 
-/// What a row of marks has in common: the problem where rows are problems, else the rung.
+/// Returns the key that the marks of one row share: the problem if rows are problems, else the rung.
 fn row_of(places: &[Place]) -> fn(&Place) -> &str {
     let rows_are_problems =
         places.windows(2).filter(|w| w[0].problem == w[1].problem && w[0].rung != w[1].rung).count();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn arrows_go_along_rows_and_across_them() {
-        // Two rows of a heat map, two lines of a sweep, a ladder.
+        // The tests use two rows of a heat map, two lines of a sweep, and a ladder.
         let cells = places(&[("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]);
         let lines = places(&[("a", "1"), ("a", "2"), ("a", "3"), ("b", "2"), ("b", "3")]);
         let ladder = places(&[("a", "1"), ("b", "1"), ("c", "1")]);

@@ -1,4 +1,4 @@
-//! What is worked out for a picture: its marks, the part of a plot in sight, timelines and samples.
+//! Computations for pictures: marks, zoom, timelines and samples.
 
 pub mod marks;
 pub mod sample_plot;

@@ -1,25 +1,25 @@
-//! The samples of a measurement as places in a strip.
+//! The positions of a measurement's samples in a strip.
 
 use warpbook_record::stats;
 
-/// More samples than these are thinned out evenly.
+/// The most dots; more samples are thinned out evenly.
 const MAX_DOTS: usize = 400;
 
-/// Places in a strip of width and height 1, from its upper left corner.
+/// Positions in a strip of width and height 1, from its upper left corner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplePlot {
-    /// Samples, in the order in which they were taken from the top down.
+    /// The samples from top to bottom, in the order in which they were taken.
     pub dots: Vec<(f64, f64)>,
-    /// The place of the median.
+    /// The horizontal position of the median.
     pub median: f64,
-    /// The places of the median less and plus the MAD.
+    /// The horizontal positions of the median minus and plus the MAD.
     pub band: (f64, f64),
-    /// The samples at both ends.
+    /// The horizontal positions of the smallest and the largest sample.
     pub ends: (f64, f64),
 }
 
 impl SamplePlot {
-    /// `None` where no sample is a finite number.
+    /// Computes the positions; `None` if no sample is finite.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let finite: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
         let (median, mad) = (stats::median(&finite)?, stats::mad(&finite)?);

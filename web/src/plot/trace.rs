@@ -1,39 +1,38 @@
-//! What a device and its host did over time: lanes of spans, what of them is seen, searched and added up, and the same as a trace
-//! for Perfetto.
+//! Timelines of a device and its host: lanes of spans, search, totals, and export as a trace for Perfetto.
 
 use crate::text::search::folded;
 use serde_json::json;
 use std::collections::HashMap;
 use warpbook_record::{Problem, Run, Span};
 
-/// The number of kinds of operations with a tone of their own; the rest shares the next tone.
+/// The number of operation kinds with their own colour; all others share the next one.
 pub const KINDS: usize = 7;
 const MANY_KINDS: usize = 512;
 
-/// A span in its lane.
+/// A span in a lane.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// In microseconds.
+    /// The start in microseconds.
     pub from: f64,
-    /// In microseconds.
+    /// The end in microseconds.
     pub to: f64,
     /// The span's own name, such as a kernel's.
     pub name: String,
-    /// The operation that it belongs to; may be empty.
+    /// The operation that the span belongs to; may be empty.
     pub operation: String,
-    /// `true` if its operation is a host range, such as "load and queue": its own name then says more.
+    /// `true` if the operation is a host range, such as "load and queue"; the span's own name then says more.
     pub by_host: bool,
-    /// The number of its kind.
+    /// The index of the span's colour.
     pub tone: usize,
 }
 
 impl Bar {
-    /// Returns its operation, if that is known and is the device's, and otherwise its own name.
+    /// Returns the operation if it is known and runs on the device, otherwise the span's own name.
     pub fn title(&self) -> &str {
         if self.operation.is_empty() || self.by_host { &self.name } else { &self.operation }
     }
 
-    /// Returns `true` if its name or its operation contains a text, which is given in lower case.
+    /// Returns `true` if the name or the operation contains a text, given in lower case.
     pub fn has(&self, wanted: &str) -> bool {
         [&self.name, &self.operation].iter().any(|t| folded(t).contains(wanted))
     }
@@ -42,16 +41,16 @@ impl Bar {
 /// A stream, or the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lane {
-    /// Its name, such as "stream 7" or "CPU".
+    /// The lane's name, such as "stream 7" or "CPU".
     pub name: String,
-    /// Its spans, sorted by their starts.
+    /// The lane's spans, sorted by start.
     pub bars: Vec<Bar>,
-    /// The latest end of each bar and those before it.
+    /// For each bar, the latest end among it and the bars before it.
     latest: Vec<f64>,
 }
 
 impl Lane {
-    /// The bars that may be seen between two times.
+    /// Returns the bars that may be visible between two times.
     pub fn between(&self, (from, to): (f64, f64)) -> &[Bar] {
         let first = self.latest.partition_point(|end| *end < from);
         let last = self.bars.partition_point(|b| b.from <= to);
@@ -59,14 +58,14 @@ impl Lane {
     }
 }
 
-/// The recording of one run of a rung.
+/// The timeline of one recorded run of a rung.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
-    /// The host first, then streams in the order of their first spans.
+    /// The host's lane first, then streams in the order of their first spans.
     pub lanes: Vec<Lane>,
-    /// The names of the kinds of operations; those that take the most time come first.
+    /// The kinds of operations, the most time-consuming first.
     pub kinds: Vec<String>,
-    /// Where the last span ends, in microseconds.
+    /// The end of the last span in microseconds.
     pub end: f64,
 }
 
@@ -75,18 +74,19 @@ pub struct Trace {
 pub struct Total {
     /// The operation's name, or the kernel's if the operation is not known.
     pub name: String,
-    /// Microseconds within the selection.
+    /// The time within the selection in microseconds.
     pub us: f64,
     /// The number of spans.
     pub count: usize,
 }
 
-/// The kinds of spans. An operation of a layer, such as "conv1 forward", is of the kind "forward" if another layer has an operation of the same kind;
-/// any other operation is its own kind. Without an operation, or if the operation is a host range, the kind is the span's name.
+/// The kinds of spans. An operation such as "conv1 forward" is of the kind "forward" if another layer has a "forward"
+/// too; any other operation is its own kind. Without an operation, or if the operation is a host range, the kind is the
+/// span's name.
 struct Kinds<'a> {
     /// Operations that are host ranges.
     by_host: Vec<&'a str>,
-    /// Each kind with a layer that has it, and whether another layer has it too.
+    /// Each kind with one layer that has it, and whether another layer has it too.
     layers: Vec<(&'a str, &'a str, bool)>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// The rungs that spans were recorded of at a problem, in the record's order.
+/// Returns the rungs with recorded spans at a problem, in the record's order.
 pub fn rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     let mut all: Vec<&str> = Vec::new();
     for span in run.spans.iter().filter(|s| s.problem == *problem) {
@@ -131,7 +131,7 @@ pub fn rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     all
 }
 
-/// The problem whose spans are shown: this one, or the first that has some.
+/// Returns the problem whose spans are shown: this one, or else the first that has spans.
 pub fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
     let mut all = run.spans.iter().map(|s| &s.problem);
     if all.clone().any(|p| p == problem) { problem } else { all.next().unwrap_or(problem) }
@@ -151,7 +151,7 @@ impl Trace {
             let known = kinds.iter().position(|k| k.0 == kind(span));
             match known {
                 Some(at) => kinds[at].1 += span.duration_us,
-                // If there are very many kinds, most are never shown.
+                // Beyond `MANY_KINDS` kinds, most are never shown.
                 None if kinds.len() < MANY_KINDS => kinds.push((kind(span), span.duration_us)),
                 None => {}
             }
@@ -162,7 +162,7 @@ impl Trace {
         let mut lanes: Vec<Lane> = Vec::new();
         for span in &spans {
             let at = streams.iter().position(|s| *s == span.stream).unwrap_or_else(|| {
-                // A number says nothing by itself.
+                // A bare number needs the word "stream" before it.
                 let is_number = span.stream.chars().all(|c| c.is_ascii_digit());
                 let name = match is_host(&span.stream) {
                     true => "CPU".to_owned(),
@@ -199,12 +199,12 @@ impl Trace {
         Self { lanes, kinds: kinds.into_iter().map(|k| k.0.to_owned()).collect(), end }
     }
 
-    /// How many spans it has.
+    /// Returns the number of spans.
     pub fn count(&self) -> usize {
         self.lanes.iter().map(|l| l.bars.len()).sum()
     }
 
-    /// What operations take between two times, of those that contain a text; the longest first.
+    /// Returns the time of each operation between two times, for names that contain a text; the longest first.
     pub fn totals(&self, (from, to): (f64, f64), wanted: &str) -> Vec<Total> {
         let wanted = folded(wanted.trim());
         let mut all: HashMap<&str, (f64, usize)> = HashMap::new();
@@ -223,7 +223,7 @@ impl Trace {
         all
     }
 
-    /// The next span whose name contains a text, after a time; from the beginning again where there is none.
+    /// Returns the next span after a time whose name contains a text; the search wraps around.
     pub fn next(&self, wanted: &str, after: f64) -> Option<&Bar> {
         let wanted = folded(wanted.trim());
         let found = || self.lanes.iter().flat_map(|l| &l.bars).filter(|b| !wanted.is_empty() && b.has(&wanted));
@@ -231,7 +231,7 @@ impl Trace {
         found().filter(|b| b.from > after).min_by(first).or_else(|| found().min_by(first))
     }
 
-    /// The trace in the trace-event format that Perfetto and Chrome read.
+    /// Returns the trace in the trace-event format that Perfetto and Chrome read.
     pub fn events(&self, title: &str) -> String {
         let named = |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": 1, "tid": tid, "args": { "name": name } });
         let mut events = vec![named("process_name", 0, title)];
@@ -253,36 +253,37 @@ fn is_host(stream: &str) -> bool {
     matches!(stream, "host" | "cpu" | "CPU")
 }
 
-/// The times of a timeline that are in sight, in microseconds.
+/// The visible interval of a timeline, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sight {
-    /// The earliest time.
+    /// The start of the interval.
     pub from: f64,
-    /// The latest.
+    /// The end of the interval.
     pub to: f64,
 }
 
 impl Sight {
-    /// All of it.
+    /// Returns the interval of a whole timeline.
     pub fn all(end: f64) -> Self {
         Self { from: 0.0, to: end.max(1e-3) }
     }
 
-    /// Rounded to the nanosecond, as in addresses.
+    /// Rounds both times to nanoseconds, as in addresses.
     pub fn rounded(self) -> Self {
         Self { from: nanoseconds(self.from), to: nanoseconds(self.to) }
     }
 
-    /// Zooms in by a factor (out below 1) around a share of its width, within a timeline that ends then.
+    /// Zooms in by a factor (out if below 1) around the point at `share` of the width, within a timeline that ends at
+    /// `end`.
     pub fn nearer(self, factor: f64, share: f64, end: f64) -> Self {
         let width = self.to - self.from;
-        // A nanosecond is the least that is recorded.
+        // The shortest interval is a nanosecond, the resolution of recorded times.
         let wanted = (width / factor).clamp(1e-3, end.max(1e-3));
         let from = self.from + (width - wanted) * share.clamp(0.0, 1.0);
         Self { from, to: from + wanted }.within(end)
     }
 
-    /// Moved by a share of its width.
+    /// Moves the interval by a share of its width.
     pub fn moved(self, share: f64, end: f64) -> Self {
         let by = (self.to - self.from) * share;
         Self { from: self.from + by, to: self.to + by }.within(end)
@@ -295,21 +296,21 @@ impl Sight {
     }
 }
 
-/// The part of a timeline that an address names; the default is all of its first rung.
+/// The state of a timeline in an address; the default shows all of the first rung.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Shown {
-    /// The rung.
+    /// The rung on show.
     pub rung: Option<String>,
-    /// What is in sight.
+    /// The visible interval.
     pub sight: Option<Sight>,
-    /// What is selected.
+    /// The selected interval.
     pub selected: Option<Sight>,
-    /// What was searched for.
+    /// The search text.
     pub search: String,
 }
 
 impl Shown {
-    /// Its parameters in an address.
+    /// Returns the query parameters that describe the state.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let search = (!self.search.is_empty()).then(|| self.search.clone());
         let range = |s: &Option<Sight>| s.map(|s| format!("{}..{}", nanoseconds(s.from), nanoseconds(s.to)));
@@ -322,7 +323,7 @@ impl Shown {
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Reads one of those parameters.
+    /// Reads one of these query parameters.
     pub fn read(&mut self, name: &str, value: String) {
         match name {
             "trace" => self.rung = Some(value),
@@ -334,7 +335,7 @@ impl Shown {
     }
 }
 
-/// Microseconds to the nanosecond, which is the least that is recorded.
+/// Rounds microseconds to nanoseconds, the resolution of recorded times.
 fn nanoseconds(us: f64) -> f64 {
     (us * 1e3).round() / 1e3
 }
@@ -442,7 +443,7 @@ mod tests {
         assert_eq!(titles, ["load and queue", "copy to the device", "gemm"]);
         let tones: Vec<usize> = trace.lanes.iter().map(|l| l.bars[0].tone).collect();
         assert_eq!(tones, [0, 1, 2]);
-        // With a single layer, its name is not cut off.
+        // With a single layer, operations keep the layer's name.
         let one =
             traced(&[("load and queue", "1", 0.0, 5.0), ("fc1 input gradient", "rank 0 communication", 0.0, 4.0)]);
         assert_eq!(one.kinds, ["load and queue", "fc1 input gradient"]);

@@ -1,10 +1,10 @@
-//! The part of a plot that is shown: what a brush, a key or a button makes of it, and how an address says it.
+//! Zooming of plots: the window after a brush, a key or a button, and its text in an address.
 
 use warpbook_charts::Window;
 
-/// How much of an axis one step of a key moves it by.
+/// The share of an axis that one key press moves it by.
 const STEP: f64 = 0.2;
-/// A brush narrower than this, in CSS pixels, takes all of that axis.
+/// A brush narrower than this along an axis, in CSS pixels, selects the whole axis.
 const THIN: f64 = 10.0;
 
 /// An axis of a plot.
@@ -16,17 +16,17 @@ struct Axis {
 }
 
 impl Axis {
-    /// The value at a share of its length.
+    /// Returns the value at a share of the axis's length.
     fn at(self, share: f64) -> f64 {
         match self.log {
             true => self.low * (self.high / self.low).powf(share),
-            // No axis of a chart begins below zero.
+            // Linear axes do not go below zero.
             false => (self.low + (self.high - self.low) * share).max(0.0),
         }
     }
 }
 
-/// Where a plot is in its drawing, and its axes: the `data-plot` of `warpbook-charts`.
+/// A plot's position in its drawing and its axes: the `data-plot` attribute of `warpbook-charts`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plot {
     left: f64,
@@ -38,7 +38,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Reads the attribute; `None` for anything else.
+    /// Parses the attribute; returns `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         let at = |i: usize| words.get(i).and_then(|word| word.parse::<f64>().ok()).filter(|v| v.is_finite());
@@ -50,12 +50,12 @@ impl Plot {
         (words.len() == 10 && plot.right > plot.left && plot.bottom > plot.top).then_some(plot)
     }
 
-    /// Whether a place of the drawing, in CSS pixels, is in it.
+    /// Returns `true` if a point of the drawing, in CSS pixels, is inside the plot.
     pub fn has(&self, (x, y): (f64, f64)) -> bool {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 
-    /// The window that a brush from one place to another selects; `None` for a mere press.
+    /// Returns the window that a brush between two points selects; `None` for a mere press.
     pub fn brushed(&self, a: (f64, f64), b: (f64, f64)) -> Option<Window> {
         let wide = (a.0 - b.0).abs() >= THIN;
         let high = (a.1 - b.1).abs() >= THIN;
@@ -73,18 +73,18 @@ impl Plot {
         Window::new((self.x.at(x.0), self.x.at(x.1)), (self.y.at(y.0), self.y.at(y.1)))
     }
 
-    /// A step nearer, or further away, around its middle.
+    /// Zooms one step in or out around the middle.
     pub fn nearer(&self, nearer: bool) -> Option<Window> {
         let by = if nearer { STEP } else { -STEP / (1.0 - 2.0 * STEP) };
         self.window((by, 1.0 - by), (by, 1.0 - by))
     }
 
-    /// A step to the right and up, or as far to the left and down.
+    /// Moves the window by steps to the right and up; negative values go left and down.
     pub fn moved(&self, right: f64, up: f64) -> Option<Window> {
         self.window((right * STEP, 1.0 + right * STEP), (up * STEP, 1.0 + up * STEP))
     }
 
-    /// The window that a key with or without Shift leads to; `Some(None)` is all of the plot.
+    /// Returns the window after a key press; `Some(None)` shows the whole plot.
     pub fn key(&self, key: &str, shift: bool) -> Option<Option<Window>> {
         match (key, shift) {
             ("+" | "=", _) => self.nearer(true).map(Some),
@@ -99,10 +99,10 @@ impl Plot {
     }
 }
 
-/// A window as in an address: "256..4096,1e11..1e15".
+/// Formats a window for an address: "256..4096,1e11..1e15".
 pub fn window_text(window: &Window) -> String {
     let short = |v: f64| {
-        // Four digits are less than a pixel.
+        // Four digits resolve less than a pixel.
         let rounded: f64 = format!("{v:.3e}").parse().unwrap_or(v);
         if (1e-3..1e7).contains(&rounded) { format!("{rounded}") } else { format!("{rounded:e}") }
     };

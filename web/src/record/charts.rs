@@ -1,16 +1,16 @@
-//! The charts of a record: which it has figures for, and what they are called in files.
+//! The charts that a record has data for, and their file names.
 
 use super::problems::{dtypes_with_library, lines};
 use warpbook_charts::{Chart, ChartError, Options};
 use warpbook_record::{ChartKind, PartGroup, Problem, Run};
 
-/// Whether a chart shows what was logged of trainings.
+/// Returns `true` if the chart shows logs of trainings.
 pub fn is_of_training(chart: ChartKind) -> bool {
     use ChartKind::{Accuracy, GradientNorm, LearningRate, Loss, LossScale};
     matches!(chart, Loss | Accuracy | LossScale | LearningRate | GradientNorm)
 }
 
-/// The charts of trainings that the record's descriptor names and that can be drawn, with their names in files; the losses come first.
+/// Returns the training charts that the descriptor names and that have data, with their file names; losses come first.
 pub fn training_charts(
     options: &Options,
     run: &Run,
@@ -28,7 +28,7 @@ pub fn training_charts(
     std::iter::once(("loss", options.chart_but_timeline(run, problem, ChartKind::Loss))).chain(others).collect()
 }
 
-/// The name in files of a chart of the part "Breakdown"; `None` of others.
+/// Returns the file name of a chart in the tab "Breakdown"; `None` for other charts.
 pub fn breakdown_name(chart: ChartKind) -> Option<String> {
     match chart {
         ChartKind::Breakdown => Some("run".into()),
@@ -37,7 +37,7 @@ pub fn breakdown_name(chart: ChartKind) -> Option<String> {
     }
 }
 
-/// What parts a chart shows, if it shows parts, and their name in files.
+/// Returns the group of parts that a chart shows, and its file name; `None` if it shows none.
 pub fn part_group(chart: ChartKind) -> Option<(PartGroup, &'static str)> {
     match chart {
         ChartKind::Operations => Some((PartGroup::Operation, "Operation")),
@@ -48,7 +48,7 @@ pub fn part_group(chart: ChartKind) -> Option<(PartGroup, &'static str)> {
     }
 }
 
-/// Whether a record has what a chart shows.
+/// Returns `true` if a record has data for a chart.
 pub fn has_data(run: &Run, chart: ChartKind) -> bool {
     match chart {
         ChartKind::Sweep => !lines(run).is_empty(),

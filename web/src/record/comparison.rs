@@ -1,15 +1,15 @@
-//! What the comparison's view shows, apart from how it looks.
+//! The contents of the comparison view, without markup.
 
 use std::collections::BTreeMap;
 use warpbook_charts::words::{time, times};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, MAX_LABEL, Verdict, record_labels};
 use warpbook_record::{Problem, Run};
 
-/// The most rows of a list over all problems.
+/// The most rows in a list over all problems.
 pub const MAX_LISTED: usize = 100;
 
-/// Short names of records from their keys, files and contents: what the reader wrote, else the file's name where no two are the same, else
-/// what tells them apart. No two records have the same one.
+/// Returns unique short names for records: the reader's label, else the file's name if it is unique, else whatever sets
+/// the records apart.
 pub fn labels(own: &BTreeMap<String, String>, records: &[(&str, &str, &Run)]) -> Vec<String> {
     let runs: Vec<&Run> = records.iter().map(|r| r.2).collect();
     let stem = |name: &str| -> String {
@@ -28,8 +28,8 @@ pub fn labels(own: &BTreeMap<String, String>, records: &[(&str, &str, &Run)]) ->
     out
 }
 
-/// The problem that is shown: the one that was asked for where it is shared; else the main one, unless it has fewer than half of the rungs that can be
-/// compared at another: then the one with most of these.
+/// Returns the problem to show: the requested one if the records share it, else the main problem. If another problem
+/// has more than twice as many comparable rungs as the main one, the problem with most of them is shown.
 pub fn chosen<'a>(all: &Comparison<'a>, asked: Option<&'a Problem>, main: Option<&'a Problem>) -> Option<&'a Problem> {
     let shared = || all.problems.iter().filter_map(|of| of[0]);
     let asked = asked.filter(|p| shared().any(|s| s == *p));
@@ -39,7 +39,7 @@ pub fn chosen<'a>(all: &Comparison<'a>, asked: Option<&'a Problem>, main: Option
     asked.or(main).or(most.map(|(_, p)| p))
 }
 
-/// A problem as a chooser names it, with its type.
+/// Returns a problem's label with its type, for a chooser.
 pub fn problem_label(problem: &Problem) -> String {
     let dtype = problem.dtype.label();
     if problem.label.split([' ', ',']).any(|word| word == dtype) {
@@ -49,18 +49,18 @@ pub fn problem_label(problem: &Problem) -> String {
     }
 }
 
-/// A cell in words: its figure, its ratio to the first record, and a remark.
+/// The texts of a comparison's cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
-    /// The time, such as "188 µs ± 1 µs"; empty where there is none.
+    /// The time, such as "188 µs ± 1 µs"; empty without one.
     pub time: String,
-    /// The ratio, such as "1.17× (1.16 to 1.18)"; empty where there is none to show.
+    /// The ratio, such as "1.17× (1.16 to 1.18)"; empty without one.
     pub ratio: String,
-    /// Why the ratio is not what it seems, or why there is no figure; empty for most cells.
+    /// A caveat about the ratio, or the reason why there is no figure; empty for most cells.
     pub why: String,
 }
 
-/// The words of a cell; the ratio of what is not comparable is shown `anyway` or not.
+/// Returns a cell's texts. `anyway` also shows ratios that are not comparable.
 pub fn said(cell: &ComparedCell<'_>, anyway: bool) -> Said {
     let mad = cell.measurement.and_then(|m| m.mad_us()).filter(|d| d.is_finite() && *d > 0.0);
     let spread = mad.map(|d| format!(" ± {}", time(d))).unwrap_or_default();
@@ -75,7 +75,7 @@ pub fn said(cell: &ComparedCell<'_>, anyway: bool) -> Said {
     }
 }
 
-/// The rows that moved, those that moved furthest first.
+/// Returns the rows that changed, the largest change first.
 pub fn moved<'c, 'a>(of: &'c Comparison<'a>) -> Vec<&'c ComparedRow<'a>> {
     let furthest = |row: &ComparedRow<'_>| {
         let moved = row.cells.iter().filter(|c| matches!(c.verdict, Some(Verdict::Improved | Verdict::Worse)));
@@ -120,7 +120,7 @@ mod tests {
         let short = |p: Option<&Problem>| p.map(|p| p.short.clone());
         assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("5 M"));
         assert_eq!(short(chosen(&all, Some(small), main())).as_deref(), Some("1 M"));
-        // The other record has nothing to compare at the main problem.
+        // The other record has no comparable rung at the main problem.
         let mut skipped = one.clone();
         for m in skipped.measurements.iter_mut().filter(|m| m.problem.short == "5 M") {
             m.outcome = warpbook_record::Outcome::Skipped { why: "no GPU".into() };

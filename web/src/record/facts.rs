@@ -1,4 +1,4 @@
-//! The environment of a record as names and values: what is listed, and what is compared.
+//! A record's environment as names and values, for listing and for comparing.
 
 use super::policy;
 use crate::text::format;
@@ -9,11 +9,11 @@ use warpbook_record::{Access, DeviceKind, MemoryLevel, Run};
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// Names and values.
+    /// The facts as pairs of name and value.
     pub facts: Vec<(String, String)>,
 }
 
-/// Everything that a record says about where and how it was made.
+/// Returns everything a record says about where and how it was made.
 pub fn sections(run: &Run) -> Vec<Section> {
     let sections = [
         Section { title: "Record", facts: record(run) },
@@ -43,7 +43,7 @@ fn record(run: &Run) -> Facts {
     facts
 }
 
-/// The first training that was watched step by step.
+/// Facts of the first training with a logged course.
 fn training(run: &Run) -> Facts {
     let mut facts = Facts::new();
     let Some((log, course)) = run.train_logs.iter().find_map(|l| Some((l, l.course.as_deref()?))) else { return facts };
@@ -64,7 +64,7 @@ fn training(run: &Run) -> Facts {
     facts
 }
 
-/// Who made the record, where that was said.
+/// Returns the record's author, if it names one.
 pub fn author(run: &Run) -> Option<&str> {
     run.author.as_deref().map(str::trim).filter(|a| !a.is_empty())
 }
@@ -182,16 +182,17 @@ fn timing(run: &Run) -> Facts {
     facts
 }
 
-/// One fact of several records; `None` where a record does not have it.
+/// A fact that differs between records; a value is `None` if a record lacks the fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferingFact {
-    /// Its name.
+    /// The fact's name.
     pub name: String,
-    /// Its value in each record.
+    /// The fact's value in each record.
     pub values: Vec<Option<String>>,
 }
 
-/// The facts of several records in the order of their first appearance: those that differ, and those that do not.
+/// Returns the facts of several records, split into those that differ and those that agree, in order of first
+/// appearance.
 pub fn differences(runs: &[&Run]) -> (Vec<DifferingFact>, Vec<DifferingFact>) {
     let each: Vec<Facts> = runs.iter().map(|run| sections(run).into_iter().flat_map(|s| s.facts).collect()).collect();
     let mut names: Vec<&String> = Vec::new();

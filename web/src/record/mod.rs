@@ -1,4 +1,4 @@
-//! What of a record is shown: which parts, charts, problems and quantities it has, and what it says in words.
+//! The contents of a record's views: tabs, charts, problems, quantities and sentences.
 
 pub mod charts;
 pub mod comparison;

@@ -1,9 +1,9 @@
-//! How a record was timed, in words.
+//! A record's timing policy as sentences.
 
 use crate::text::format::{counted, plain};
 use warpbook_record::{DeviceKind, L2State, Policy, Run, TimedBy};
 
-/// The clock that took the times.
+/// Names the clock that took the times.
 pub fn clock(p: &Policy) -> &'static str {
     match p.timed_by {
         TimedBy::CudaEvents => "CUDA events",
@@ -13,12 +13,12 @@ pub fn clock(p: &Policy) -> &'static str {
     }
 }
 
-/// What is overwritten, or not, before each sample: L2 of a GPU, the caches of a CPU.
+/// Names the cache that may be overwritten before each sample: L2 on a GPU, the caches on a CPU.
 pub fn cache_name(run: &Run) -> &'static str {
     if run.environment.device.kind == DeviceKind::Cpu { "caches" } else { "L2" }
 }
 
-/// The state of L2 at the start of a sample.
+/// Describes the state of L2 at the start of a sample.
 pub fn cache(p: &Policy) -> &'static str {
     match p.l2 {
         L2State::Warm => "as the previous sample left it",
@@ -27,18 +27,18 @@ pub fn cache(p: &Policy) -> &'static str {
     }
 }
 
-/// How long a measurement may take.
+/// Describes the time limit of a measurement.
 pub fn budget(p: &Policy) -> String {
     if p.budget_s.is_finite() { format!("within {} s", plain(p.budget_s)) } else { "without a limit of time".into() }
 }
 
-/// How a record was timed.
+/// Describes in a sentence how a record was timed.
 pub fn sentence(run: &Run) -> String {
     let p = &run.policy;
     let inputs = p.inputs.to_string();
     let inputs = inputs.trim_end_matches('.');
     if run.measurements.is_empty() && !run.train_logs.is_empty() {
-        // Nothing was timed by itself.
+        // Without measurements nothing was timed, so only the inputs are described.
         return if inputs.is_empty() { String::new() } else { format!("{inputs}.") };
     }
     let warmup = counted(p.warmup as usize, "untimed repetition");

@@ -1,18 +1,18 @@
-//! The problems of a record as the page offers them: by the line of a sweep that they lie on, and by type.
+//! A record's problems as choosers offer them, grouped by line of a sweep and by type.
 
 use warpbook_record::{Dtype, Problem, Run};
 
 /// Problems that belong together in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group<'a> {
-    /// What they have in common, as "200 epochs" or "bf16".
+    /// The group's label, such as "200 epochs" or "bf16".
     pub label: String,
-    /// Those on a line of a sweep from the smallest on, then the others in the record's order.
+    /// The problems: first those on the line, from the smallest on, then the others in the record's order.
     pub problems: Vec<&'a Problem>,
 }
 
-/// Problems by the line of a sweep that they lie on and their type; groups are in the order of their first problems. A line that
-/// says no more than the type also takes the problems of that type that lie on none.
+/// Groups problems by line of a sweep and type, in the order of their first problems. A line whose label is just the
+/// type also takes that type's problems that lie on no line.
 pub fn grouped(problems: Vec<&Problem>) -> Vec<Group<'_>> {
     let mut groups: Vec<(&str, Dtype, Vec<&Problem>)> = Vec::new();
     for p in problems {
@@ -35,14 +35,14 @@ pub fn grouped(problems: Vec<&Problem>) -> Vec<Group<'_>> {
     labels.into_iter().zip(groups).map(|(label, (_, _, problems))| Group { label, problems }).collect()
 }
 
-/// The lines of a sweep with two sizes or more.
+/// Returns the lines of a sweep that have two or more sizes.
 pub fn lines(run: &Run) -> Vec<Group<'_>> {
     let mut groups = grouped(run.problems().into_iter().filter(|p| p.size() > 0).collect());
     groups.retain(|g| g.problems.iter().any(|p| p.size() != g.problems[0].size()));
     groups
 }
 
-/// Where a chart over sizes is drawn for a problem: the problem itself where it lies on a line with other sizes; else the main
+/// Returns the problem at which a chart over sizes is drawn: the given one if its line has other sizes, else the main
 /// problem, else the first of the first line.
 pub fn on_a_line<'a>(run: &'a Run, problem: &'a Problem) -> Option<&'a Problem> {
     let lines = lines(run);
@@ -50,15 +50,16 @@ pub fn on_a_line<'a>(run: &'a Run, problem: &'a Problem) -> Option<&'a Problem> 
     Some(problem).into_iter().chain(run.main_problem()).find(lies).or_else(|| lines.first().map(|l| l.problems[0]))
 }
 
-/// The problem of a list that is most like another: the one with the same name, else one of the same size; else the last, which
-/// is the largest of a line.
+/// Returns the problem most like another: the one with the same name, else one of the same size, else the last, which
+/// is the largest on its line.
 pub fn like<'a>(problems: &[&'a Problem], other: &Problem) -> Option<&'a Problem> {
     let called = || problems.iter().find(|p| p.short == other.short);
     let sized = || problems.iter().find(|p| p.size() > 0 && p.size() == other.size());
     called().or_else(sized).or(problems.last()).copied()
 }
 
-/// The facets of a problem, for a chooser each: its type, its shape, and the rest of its label, such as "B transposed".
+/// Returns a problem's facets, each for its own chooser: type, shape, and the rest of the label, such as "B
+/// transposed".
 pub fn facets(problem: &Problem) -> [String; 3] {
     let dtype = problem.dtype.label();
     let shape = if problem.short.is_empty() { &problem.label } else { &problem.short };
@@ -67,8 +68,8 @@ pub fn facets(problem: &Problem) -> [String; 3] {
     [dtype.to_owned(), shape.clone(), rest.to_owned()]
 }
 
-/// The values of each of the three facets in the order of the problems, where problems of several types or layouts share their shapes;
-/// `None` where one list is enough.
+/// Returns the values of each facet, in the order of the problems, if problems of several types or layouts share
+/// shapes; `None` if a single list is enough.
 pub fn apart(problems: &[&Problem]) -> Option<[Vec<String>; 3]> {
     let mut values: [Vec<String>; 3] = Default::default();
     for p in problems {
@@ -83,18 +84,19 @@ pub fn apart(problems: &[&Problem]) -> Option<[Vec<String>; 3]> {
         .then_some(values)
 }
 
-/// The problem with another value of a facet that is most like one: of the same type and shape rather than of the same layout.
+/// Returns the problem with another value of one facet that is otherwise most like `now`. The type counts most, then
+/// the shape, then the layout.
 pub fn with_facet<'a>(problems: &[&'a Problem], now: &Problem, facet: usize, value: &str) -> Option<&'a Problem> {
     let of_now = facets(now);
     let alike = |p: &Problem| -> usize {
         let of = facets(p);
         (0..3).filter(|i| *i != facet && of[*i] == of_now[*i]).map(|i| [4, 2, 1][i]).sum()
     };
-    // The first of several that are as much alike.
+    // `rev` makes the first of equally similar problems win.
     problems.iter().copied().filter(|p| facets(p)[facet] == value).rev().max_by_key(|p| alike(p))
 }
 
-/// The types that a GPU library was measured in, each with its problems in the record's order.
+/// Returns the types that a GPU library was measured in, each with its problems in the record's order.
 pub fn dtypes_with_library(run: &Run) -> Vec<(Dtype, Vec<&Problem>)> {
     let mut out: Vec<(Dtype, Vec<&Problem>)> = Vec::new();
     for p in run.problems() {
@@ -165,7 +167,7 @@ mod tests {
         let expect =
             |label: &str, of: &[&str]| (label.to_owned(), of.iter().map(|s| s.to_string()).collect::<Vec<_>>());
         assert_eq!(names(&groups), [expect("fp32", &["2", "4", "odd"]), expect("bf16", &["8", "even"])]);
-        // One line of words in two types.
+        // The test's problems are one line of a sweep, in two types.
         let all = [
             problem("1", Dtype::F32, Some((1, "2 epochs"))),
             problem("1", Dtype::F64, Some((1, "2 epochs"))),

@@ -2,7 +2,7 @@
 
 use warpbook_record::{Problem, Quantity, Run};
 
-/// All that an address can name.
+/// All quantities that an address can name.
 pub const QUANTITIES: [Quantity; 6] = [
     Quantity::Time,
     Quantity::SpeedUp,
@@ -12,7 +12,7 @@ pub const QUANTITIES: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
-/// The name of a quantity in an address.
+/// Returns a quantity's name in an address.
 pub const fn quantity_id(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Time => "time",
@@ -24,7 +24,8 @@ pub const fn quantity_id(quantity: Quantity) -> &'static str {
     }
 }
 
-/// The quantities that a record offers and that say something of a problem, in the record's order; its headline is one of them.
+/// Returns the quantities that a record offers and that have values at a problem, in the record's order; one of them is
+/// the headline quantity.
 pub fn quantities(run: &Run, problem: &Problem) -> Vec<Quantity> {
     let d = &run.descriptor;
     let says = |q: &Quantity| match q {
@@ -46,7 +47,7 @@ pub fn quantities(run: &Run, problem: &Problem) -> Vec<Quantity> {
     if out.is_empty() { vec![Quantity::Time] } else { out }
 }
 
-/// The quantity to show: the one that was asked for, else the record's headline, else the first that says something.
+/// Returns the quantity to show: the requested one, else the record's headline quantity, else the first with values.
 pub fn quantity(run: &Run, problem: &Problem, asked: Option<Quantity>) -> Quantity {
     let offered = quantities(run, problem);
     asked.into_iter().chain([run.descriptor.headline]).find(|q| offered.contains(q)).unwrap_or(offered[0])

@@ -1,18 +1,18 @@
-//! The rungs of a ladder: what one is called, what it needs and runs on, which is shown, and which come before and after it.
+//! Texts and navigation for rungs: names, requirements, the rung on show and its neighbours.
 
 use warpbook_record::{Problem, Requires, Run, Rung, Runner};
 
-/// What a rung is called.
+/// Returns a rung's name.
 pub fn title(rung: &Rung) -> &str {
     if rung.title.trim().is_empty() { &rung.id } else { &rung.title }
 }
 
-/// The other framework that a rung runs in, if it does.
+/// Returns the other framework that a rung runs in, if any.
 pub fn framework(rung: &Rung) -> Option<&str> {
     rung.framework().map(|name| if name.is_empty() { "another framework" } else { name })
 }
 
-/// What runs a rung, as a sentence.
+/// Describes in a sentence what runs a rung.
 pub fn runner(rung: &Rung) -> String {
     match &rung.runner {
         Runner::Kernels { schedule, .. } => format!("Kernels: {}.", schedule.sentence()),
@@ -23,7 +23,7 @@ pub fn runner(rung: &Rung) -> String {
     }
 }
 
-/// What a rung needs, as a sentence.
+/// Describes in a sentence what a rung needs.
 pub fn requires(r: &Requires) -> String {
     match r {
         Requires::Nothing => "Runs on any device.".into(),
@@ -31,7 +31,7 @@ pub fn requires(r: &Requires) -> String {
     }
 }
 
-/// The rung that is shown: the one asked for, else the problem's fastest of kernels, else the first.
+/// Returns the rung to show: the requested one, else the problem's fastest kernel rung, else the first rung.
 pub fn shown<'a>(run: &'a Run, problem: Option<&Problem>, asked: Option<&str>) -> Option<&'a Rung> {
     let asked = asked.and_then(|id| run.rung(id));
     let fastest = || run.rung(&run.fastest_kernels(problem?)?.0.rung);
@@ -39,7 +39,7 @@ pub fn shown<'a>(run: &'a Run, problem: Option<&Problem>, asked: Option<&str>) -
     asked.or_else(fastest).or_else(with_source).or(run.rungs.first())
 }
 
-/// The rung that lies so many steps further up the ladder of a problem, or down; rungs that were not tried at it are passed over.
+/// Returns the rung so many steps up the ladder of a problem (down if negative), without the rungs not tried at it.
 pub fn neighbour<'a>(run: &'a Run, problem: Option<&Problem>, from: &str, by: isize) -> Option<&'a Rung> {
     let at = run.rungs.iter().position(|r| r.id == from)?;
     let was_tried = |r: &&Rung| problem.is_none_or(|p| run.measurement(&r.id, p).is_some());
@@ -76,7 +76,7 @@ mod tests {
         let to = |problem, from, by| neighbour(&run, problem, from, by).map(|r| r.id.to_string());
         assert_eq!(to(Some(at("1 M")), "02_fused", 1).as_deref(), Some("04_fused_graph"));
         assert_eq!(to(Some(at("1 M")), "04_fused_graph", -1).as_deref(), Some("02_fused"));
-        // PyTorch was not tried at it, and lies at the end.
+        // PyTorch was not tried at this problem, and it is the last rung.
         assert_eq!(to(Some(at("1 M")), "04_fused_graph", 1), None);
         assert_eq!(to(None, "04_fused_graph", 1).as_deref(), Some("pytorch_eager"));
         assert_eq!(to(None, "02_fused", 2).as_deref(), Some("pytorch_eager"));

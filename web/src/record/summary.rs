@@ -8,16 +8,16 @@ use warpbook_record::{DeviceKind, Outcome, Problem, Run};
 /// Sentences about a record below its charts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// When it was begun, how many measurements it has, and how many of them were skipped or failed.
+    /// The start of the run, the number of measurements, and how many were skipped or failed.
     pub made: String,
-    /// What a reader must know before reading the figures.
+    /// Warnings that a reader needs before the figures.
     pub notices: Vec<String>,
-    /// How it was timed.
+    /// A sentence on how the record was timed.
     pub policy: String,
 }
 
 impl Summary {
-    /// The summary of a record.
+    /// Builds the summary of a record.
     pub fn of(run: &Run) -> Self {
         Self { made: made(run), notices: notices(run), policy: policy::sentence(run) }
     }

@@ -1,40 +1,40 @@
-//! The parts of the page about a record, and which of them a record has something for.
+//! The tabs of a record's page, and which of them a record has content for.
 
 use super::charts::{has_data, is_of_training, part_group};
 use super::problems::on_a_line;
 use warpbook_record::{Breakdown, ChartKind, Descriptor, Measurement, Outcome, Problem, Run};
 
-/// A part of the page about a record.
+/// A tab of a record's page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tab {
-    /// Each rung's figure of one quantity.
+    /// One quantity for each rung.
     Ladder,
     /// One quantity over several sizes.
     Sweep,
-    /// Problems against rungs, each cell a ratio to the fastest library.
+    /// Problems by rungs; each cell is a ratio to the fastest library.
     HeatMap,
-    /// Each rung below the ceilings of the device.
+    /// The rungs below the device's ceilings.
     Roofline,
-    /// The losses of the trainings, and what else was logged of them.
+    /// The losses and other logs of trainings.
     Loss,
-    /// What a run and a pass are made of, what parts cost, tiles and transfers.
+    /// The parts of a run, of a pass and of an SM's time, with tiles and transfers.
     Breakdown,
-    /// What every SM did over time.
+    /// The activity of every SM over time.
     Xray,
-    /// The roofline of kernels, device memory, clocks and power over time, hardware counters.
+    /// The roofline of kernels; device memory, clocks and power over time; hardware counters.
     Profile,
-    /// Every figure.
+    /// Every figure in tables.
     Table,
-    /// A rung: its figures, its source and what it changed.
+    /// One rung: figures, source and changes.
     Source,
     /// Where and with what the record was made.
     Environment,
-    /// Two or more records side by side: a page of its own, and no part of a record.
+    /// Several records side by side, on a page apart from any record.
     Compare,
 }
 
 impl Tab {
-    /// All of them.
+    /// All tabs in order.
     pub const ALL: [Self; 12] = [
         Self::Ladder,
         Self::Sweep,
@@ -50,7 +50,7 @@ impl Tab {
         Self::Compare,
     ];
 
-    /// Its name in an address.
+    /// Returns the tab's name in an address.
     pub const fn id(self) -> &'static str {
         match self {
             Self::Ladder => "ladder",
@@ -58,19 +58,19 @@ impl Tab {
             Self::HeatMap => "heatmap",
             Self::Roofline => "roofline",
             Self::Loss => "loss",
-            // Its first name, so that links keep working.
+            // The first version used this name; links must keep working.
             Self::Breakdown => "operations",
             Self::Xray => "xray",
             Self::Profile => "profile",
             Self::Table => "table",
-            // Its first name, too.
+            // The first version used this name, too.
             Self::Source => "source",
             Self::Environment => "environment",
             Self::Compare => "compare",
         }
     }
 
-    /// Its name on the page.
+    /// Returns the tab's name on the page.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Ladder => "Ladder",
@@ -88,18 +88,18 @@ impl Tab {
         }
     }
 
-    /// Whether what it shows is of one problem, which can be chosen.
+    /// Returns `true` if the tab shows one problem, which the reader can choose.
     pub const fn has_problem(self) -> bool {
         !matches!(self, Self::Sweep | Self::HeatMap | Self::Source | Self::Environment | Self::Compare)
     }
 
-    /// Whether what it shows is of one quantity, which can be chosen.
+    /// Returns `true` if the tab shows one quantity, which the reader can choose.
     pub const fn has_quantity(self) -> bool {
         matches!(self, Self::Ladder | Self::Sweep)
     }
 
-    /// The problem that it shows where the page is at this one: this one, or another that the record has figures of, as where another problem was X-rayed than
-    /// those that were measured.
+    /// Returns the problem that the tab shows when the page is at `problem`. If the tab has no figures of it, this is
+    /// another one; a record may have X-rays of a problem that it did not measure.
     pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
         let with_figures =
             |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
@@ -114,7 +114,7 @@ impl Tab {
         }
     }
 
-    /// The problems to choose from where a problem is shown: those that this part has figures of.
+    /// Returns the problems that the tab offers: those with figures in it, and the current one.
     pub fn problems<'a>(self, run: &'a Run, now: &Problem) -> Vec<&'a Problem> {
         let mut all = run.every_problem();
         all.retain(|p| *p == now || self.has_figures_at(run, p));
@@ -136,12 +136,12 @@ impl Tab {
         }
     }
 
-    /// The problem that is drawn where the page is at this one: a sweep without a line through it draws another.
+    /// Returns the problem that the tab draws when the page is at `problem`; a sweep may need one on another line.
     pub fn drawn_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
         if self == Self::Sweep { on_a_line(run, problem).unwrap_or(problem) } else { problem }
     }
 
-    /// The one that shows a kind of chart; `None` of a kind that this version does not know.
+    /// Returns the tab that shows a kind of chart; `None` for a kind that this version does not know.
     fn showing(chart: ChartKind) -> Option<Self> {
         match chart {
             ChartKind::Ladder => Some(Self::Ladder),
@@ -155,8 +155,9 @@ impl Tab {
         }
     }
 
-    /// The parts that a record has something for: the ladder, what the record's descriptor names, in its order, what was recorded of its kernels, and what
-    /// every record has. A record whose measurements say nothing by themselves, such as a profile, begins with what there is to see.
+    /// Returns a record's tabs: the ladder, the descriptor's charts in its order, the profiles, and the tabs of every
+    /// record. If the measurements alone say nothing, as in a profile, the record starts with the tabs that have
+    /// content.
     pub fn of(run: &Run) -> Vec<Self> {
         let mut tabs: Vec<Self> = Vec::new();
         let named = charts_of(run).into_iter().filter(|c| has_data(run, *c)).filter_map(Self::showing);
@@ -180,19 +181,20 @@ impl Tab {
     }
 }
 
-/// The problems of which something apart from times was recorded.
+/// Returns the problems with recordings other than times.
 fn profiled(run: &Run) -> Vec<&Problem> {
     run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
 }
 
-/// Whether something was recorded of a record's rungs that is no timeline: memory, clocks and power over time, counters, work that a roofline shows.
+/// Returns `true` if a record has profiles other than timelines: memory, clocks and power over time, counters, or work
+/// for a roofline.
 fn has_profile(run: &Run) -> bool {
     let counted = |b: &Breakdown| b.operations.iter().any(|o| o.flops > 0 && o.bytes > 0);
     run.profiled.iter().any(|p| p.memory.len() > 1 || p.power.len() > 1 || !p.counters.is_empty())
         || !run.peaks.bandwidth.is_empty() && run.breakdowns.iter().any(counted)
 }
 
-/// The charts that the record's descriptor names, or those of any experiment where it names none that this version knows.
+/// Returns the charts that the descriptor names, or the default charts if it names none that this version knows.
 pub fn charts_of(run: &Run) -> Vec<ChartKind> {
     let known: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|c| Tab::showing(*c).is_some()).collect();
     if known.is_empty() { Descriptor::default().charts } else { known }
@@ -206,7 +208,7 @@ mod tests {
     use crate::testing::{hostile, sample, sample_run, training_run};
     use warpbook_charts::Options;
 
-    /// A record of nothing but an X-ray.
+    /// Builds a record that has only an X-ray.
     fn xrayed() -> Run {
         let mut value = sample();
         for list in ["measurements", "train_logs", "parts", "spans", "breakdowns"] {
@@ -233,7 +235,7 @@ mod tests {
         let chosen = Link::parse("?problem=points=1000000+epochs=200+fp32");
         assert_eq!(chosen.problem_of(&run), Some(problem));
         hostile::show(&run);
-        // Also where the descriptor does not name it, as after other records were merged into it.
+        // Charts without a mention in the descriptor also count, such as after merging records.
         run.descriptor.charts = vec![ChartKind::Ladder];
         assert_eq!(Tab::of(&run)[0], Tab::Xray);
         run.xrays.clear();
@@ -268,7 +270,7 @@ mod tests {
         for list in ["train_logs", "parts"] {
             value[list] = serde_json::json!([]);
         }
-        // The steps' times are not checked, so that no ladder could be drawn of them.
+        // The steps' times are not checked, so they cannot make a ladder.
         for m in value["measurements"].as_array_mut().unwrap() {
             m.as_object_mut().unwrap().remove("check");
             m.as_object_mut().unwrap().remove("traffic");
@@ -295,7 +297,7 @@ mod tests {
         );
         assert!(Options::default().memory(&run.profiled[0], 11.0, ["memory", ""]).is_ok());
         hostile::show(&run);
-        // Clock and power by themselves are one, too.
+        // Clock and power readings alone make a profile, too.
         let reading = |at_us, watts| serde_json::json!({"at_us": at_us, "sm_mhz": 1900, "watts": watts, "limit_watts": 700.0, "flops": 9});
         value["profiled"] = serde_json::json!([{
             "rung": "02_fused", "problem": main, "source": "NVML", "power": [reading(0.0, 90.0), reading(5e4, 690.5)]
@@ -306,7 +308,7 @@ mod tests {
             Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok()
         );
         hostile::show(&read);
-        // Without a profile it is a ladder that says why it has no bars.
+        // Without a profile, the record opens with a ladder that says why it has no bars.
         run.profiled.clear();
         run.breakdowns.clear();
         run.spans.clear();
@@ -324,7 +326,7 @@ mod tests {
         );
         run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
         assert!(!Tab::of(&run).contains(&Roofline));
-        // Another line of a sweep is no other size.
+        // A problem on another line of a sweep is not another size.
         run.measurements.retain(|m| m.problem.size() == 5_000_000);
         run.parts.clear();
         assert!(Tab::of(&run).contains(&Breakdown), "what was recorded of a run");
@@ -337,7 +339,7 @@ mod tests {
         run.rungs[0].runner = warpbook_record::Runner::Library("cuBLAS".into());
         run.breakdowns.clear();
         assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment]);
-        // A record of a later version, with kinds that this one does not know.
+        // A later version's record may have only kinds of charts that this one does not know.
         run.descriptor.charts = vec![ChartKind::Other];
         assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
         run.measurements.iter_mut().for_each(|m| m.traffic.clear());
@@ -350,7 +352,7 @@ mod tests {
     fn a_record_of_a_training_alone_begins_with_its_losses() {
         let mut run = training_run();
         let problem = run.main_problem().unwrap().clone();
-        // Its kernels were recorded too.
+        // The record also has the training's kernels.
         assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment]);
         let drawn = |run: &Run| -> Vec<&str> {
             training_charts(&Options::default(), run, &problem)

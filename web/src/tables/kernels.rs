@@ -1,10 +1,10 @@
-//! What the compiler, the device and its counters say of kernels.
+//! Tables of kernels: what the compiler, the device and the counters report.
 
 use super::sheet::{Cell, Row, Sheet, Tone, figures, rung_cell, shapes, words};
 use crate::text::format;
 use warpbook_record::{Problem, Run};
 
-/// What the compiler and the device say of each kernel at one problem.
+/// Returns the table of compiler and device figures for each kernel at a problem.
 pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new(
         "Kernels",
@@ -51,7 +51,7 @@ pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
     sheet
 }
 
-/// The hardware counters of each kernel that was counted at one problem.
+/// Returns the table of hardware counters for each kernel counted at a problem.
 pub fn counters(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new("Hardware counters", vec![words("Rung"), words("Kernel")]);
     for profiled in run.profiled.iter().filter(|p| p.problem == *problem) {

@@ -1,4 +1,4 @@
-//! Tables whose rows can be sorted: what they hold, apart from how they look.
+//! Sortable tables as data, without markup.
 
 mod kernels;
 mod rungs;

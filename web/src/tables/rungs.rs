@@ -1,4 +1,4 @@
-//! Every figure of a problem's rungs.
+//! The table of every figure of a problem's rungs.
 
 use super::sheet::{Cell, Column, Key, Row, Sheet, Tone, rung_cell, words};
 use crate::text::format;
@@ -6,7 +6,7 @@ use crate::text::search::folded;
 use warpbook_charts::{LadderTable, LadderTableRow};
 use warpbook_record::{Column as Figure, Measurement, Outcome, Problem, Run};
 
-/// The columns of every rung: those of the descriptor, then what else the record has.
+/// Returns the columns: the descriptor's first, then all others that the record has data for.
 fn ladder_columns(run: &Run, problem: &Problem) -> Vec<Figure> {
     let mut all: Vec<Figure> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
     let mut add = |column: Figure, after: Option<Figure>| {
@@ -24,7 +24,7 @@ fn ladder_columns(run: &Run, problem: &Problem) -> Vec<Figure> {
     all
 }
 
-/// A figure of the ladder's table, which is sorted by its number.
+/// Returns a cell of the ladder's table, sorted by its number.
 fn ladder_cell(column: Figure, cell: &warpbook_charts::Cell, m: Option<&Measurement>) -> Cell {
     if cell.text.is_empty() {
         return Cell::number(None, format::number);
@@ -38,7 +38,7 @@ fn ladder_cell(column: Figure, cell: &warpbook_charts::Cell, m: Option<&Measurem
     Cell { text, detail: cell.detail.clone(), key, tone }
 }
 
-/// Why a row has no figures; what was skipped weighs less than what failed.
+/// Returns the reason why a row has no figures; a skipped rung is toned down, a failed one stands out.
 fn note_cell(row: &LadderTableRow, m: Option<&Measurement>) -> Option<Cell> {
     let skipped = m.is_some_and(|m| matches!(m.outcome, Outcome::Skipped { .. }));
     let note = Cell::text(format::sentence_case(row.note.as_ref()?));
@@ -47,7 +47,7 @@ fn note_cell(row: &LadderTableRow, m: Option<&Measurement>) -> Option<Cell> {
 
 const CHOSEN: &str = "Chosen for this size";
 
-/// Every figure of the rungs at one problem.
+/// Returns the table of every figure of the rungs at a problem.
 pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
     let table = LadderTable::with(run, problem, &ladder_columns(run, problem));
     let heads = table.headers.iter().map(|h| Column {
@@ -59,7 +59,7 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new(format!("All rungs at {}", problem.label), columns);
     let mut file = table.file();
     file.headers.push("chosen for this size".into());
-    // The table has a row for each of these, in this order.
+    // The table has one row for each of these, in this order.
     let measurements: Vec<&Measurement> = run.ladder(problem).iter().map(|r| r.measurement).collect();
     for (i, row) in table.rows.iter().enumerate() {
         let m = measurements.get(i).copied();
@@ -67,7 +67,7 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
         if let Some(row) = file.rows.get_mut(i) {
             row.push(choice.to_owned());
         }
-        // A check that failed is worth its cells: they say by how much it did.
+        // A failed check keeps its cells, since they show the error.
         let wrong = m.and_then(|m| m.check.as_ref()).is_some_and(|c| !c.passed);
         let (remark, note) = if wrong { (note_cell(row, m), None) } else { (None, note_cell(row, m)) };
         let less = row.less_work.map(|share| format!("Does {} of the operations", format::percent(share)));
@@ -109,7 +109,7 @@ mod tests {
         );
         run.descriptor.columns = vec![Figure::ItemRate, Figure::Throughput, Figure::Median, Figure::Other];
         run.measurements.iter_mut().for_each(|m| (m.tile, m.wall_us) = (None, Vec::new()));
-        // No items are known, and nothing says what bounds the work.
+        // No number of items is known, and without peaks nothing says what bounds the work.
         run.peaks = Default::default();
         assert_eq!(labels(&run, &problem), "Rung, FLOP/s, Median, Check, Samples");
     }
@@ -120,7 +120,7 @@ mod tests {
         run.train_logs.clear();
         let sheet = rungs(&run, run.main_problem().unwrap());
         let sorted = |descending| column(&sheet, &sheet.sorted(Some(Sort { column: 1, descending })), "Rung");
-        // 2.60 ms and 3.00 ms.
+        // The medians are 2.60 ms and 3.00 ms.
         assert_eq!(sorted(false), ["Fused in a graph", "Fused"]);
         assert_eq!(sorted(true), ["Fused", "Fused in a graph"]);
         run.measurements[0].samples_us = vec![900.0];
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(column(&sheet, &rows, "Check"), ["Passed", "FAILED"]);
         assert!(sheet.rows[1].note.is_none() && sheet.rows[1].cells.iter().any(|c| c.detail.contains("not a number")));
         assert!(column(&sheet, &rows, "Remark")[1].starts_with("Check failed"));
-        // Nor the other, whose training diverged: there is no time, and so no column of them.
+        // The other rung's training diverged, so no row has a time and the column is gone.
         assert!(sheet.columns.iter().all(|c| !["Median", "Speed-up", "MAD"].contains(&c.label.as_str())), "{sheet:?}");
         assert!(!sheet.table().csv().contains("2.6000"));
     }
@@ -156,7 +156,7 @@ mod tests {
             Some(("Skipped: no GPU", Tone::Quiet))
         );
         assert!(sheet.table().csv().contains("skipped: no GPU"));
-        // The sample's first training diverged: the chart draws no bar of it either.
+        // The sample's first training diverged; the chart draws no bar for it either.
         let note = sheet.rows[0].note.as_ref();
         assert_eq!(note.map(|n| (n.text.as_str(), n.tone)), Some(("Diverged at epoch 20", Tone::Bad)));
     }
@@ -168,7 +168,7 @@ mod tests {
         let sheet = rungs(&run, at("1 M"));
         let get = |sheet: &Sheet, label: &str| column(sheet, &sheet.sorted(None), label);
         assert_eq!(get(&sheet, CHOSEN), [NONE, "800000 training points lie in one cluster."]);
-        // The first rung's bytes were not counted: its bound is reading its inputs once a pass.
+        // The first rung's bytes were not counted, so its bound is one read of its inputs a pass.
         assert_eq!(get(&sheet, "Bound by"), ["DRAM", "arithmetic"]);
         assert!(sheet.rows[1].cells.iter().any(|c| c.detail == "at least 15.2 µs"), "{sheet:?}");
         assert!(sheet.rows[1].cells[1].detail == "fastest" && sheet.rows[1].cells[1].tone == Tone::Good);

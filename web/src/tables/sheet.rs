@@ -1,4 +1,4 @@
-//! Tables whose rows can be sorted: what they hold, apart from how they look.
+//! The data of sortable tables, without markup.
 
 use crate::record::rungs::framework;
 use crate::text::format::NONE;
@@ -7,45 +7,45 @@ use std::cmp::Ordering;
 use warpbook_charts::Table;
 use warpbook_record::Run;
 
-/// What a cell is sorted by.
+/// The sort key of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Key {
-    /// A figure.
+    /// A number.
     Number(f64),
-    /// Words; figures come first.
+    /// A text; numbers come first.
     Text(String),
-    /// Nothing; always last.
+    /// No value; always last.
     Missing,
 }
 
-/// How a cell is to be read at a glance.
+/// The visual weight of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As any other.
+    /// A normal cell.
     Plain,
-    /// Something to be proud of.
+    /// A good result.
     Good,
-    /// Something to look into.
+    /// A bad result.
     Bad,
-    /// Something of less weight.
+    /// A result of less importance.
     Quiet,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// What it says.
+    /// The text of the cell.
     pub text: String,
-    /// A second, smaller line; empty of most.
+    /// A second, smaller line; usually empty.
     pub detail: String,
-    /// What it is sorted by.
+    /// The sort key.
     pub key: Key,
-    /// How it is to be read.
+    /// The visual weight.
     pub tone: Tone,
 }
 
 impl Cell {
-    /// A figure and its text; no figure, no text.
+    /// Creates a cell with a number and its text; both are empty without a value.
     pub fn number(value: Option<f64>, text: impl Fn(f64) -> String) -> Self {
         match value {
             Some(v) => Self { text: text(v), detail: String::new(), key: Key::Number(v), tone: Tone::Plain },
@@ -53,7 +53,7 @@ impl Cell {
         }
     }
 
-    /// Words.
+    /// Creates a cell of text.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { key: Key::Text(folded(&text)), text, detail: String::new(), tone: Tone::Plain }
@@ -72,14 +72,14 @@ impl Cell {
     }
 }
 
-/// The name of a column.
+/// A column's heading and type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Its heading.
+    /// The heading.
     pub label: String,
-    /// Whether it holds figures, which are right-aligned.
+    /// `true` if the column holds numbers, which are right-aligned.
     pub numeric: bool,
-    /// Its heading in a file, where figures are plain numbers of one unit; `None` where cells are texts.
+    /// The heading in a file, where figures are plain numbers in one unit; `None` for texts.
     pub in_file: Option<&'static str>,
 }
 
@@ -98,24 +98,24 @@ pub fn figures(label: &str, in_file: &'static str) -> Column {
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
-    /// Its heading.
+    /// The table's heading.
     pub title: String,
-    /// Its columns; the first names the row.
+    /// The columns; the first one names the row.
     pub columns: Vec<Column>,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Row>,
-    /// The same for a file, where that is made elsewhere.
+    /// The table for a file, if another module builds it.
     pub file: Option<Table>,
 }
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its cells, as many as there are columns.
+    /// The row's cells, one for each column.
     pub cells: Vec<Cell>,
-    /// The id of the rung that it is about.
+    /// The id of the row's rung.
     pub rung: String,
-    /// Why it has no figures: what is shown in place of all cells but the first.
+    /// The reason why the row has no figures; it replaces every cell but the first.
     pub note: Option<Cell>,
 }
 
@@ -125,17 +125,17 @@ impl Row {
     }
 }
 
-/// By which column rows are sorted.
+/// The sort order of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sort {
-    /// Its number.
+    /// The index of the column.
     pub column: usize,
-    /// Whether the largest comes first.
+    /// `true` if the largest comes first.
     pub descending: bool,
 }
 
 impl Sort {
-    /// What a press on a column's heading leads to: up, down, and the order of the record again.
+    /// Returns the order after a press on a column's heading: ascending, descending, then the record's order.
     pub fn pressed(now: Option<Self>, column: usize) -> Option<Self> {
         match now.filter(|s| s.column == column) {
             None => Some(Self { column, descending: false }),
@@ -150,7 +150,7 @@ impl Sheet {
         Self { title: title.into(), columns, rows: Vec::new(), file: None }
     }
 
-    /// The same without the columns that have nothing in any row, but for the first.
+    /// Returns the table without columns that are empty in every row; the first column stays.
     pub fn without_empty(mut self) -> Self {
         let empty = |at: usize| self.rows.iter().all(|r| r.cells.get(at).is_none_or(|c| c.key == Key::Missing));
         let kept: Vec<bool> = (0..self.columns.len()).map(|at| at == 0 || !empty(at)).collect();
@@ -167,7 +167,7 @@ impl Sheet {
         self
     }
 
-    /// Returns its rows in an order; equal ones stay as they were, missing ones come last either way.
+    /// Returns the rows in an order. Equal rows keep their order, and missing values come last.
     pub fn sorted(&self, sort: Option<Sort>) -> Vec<&Row> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         if let Some(Sort { column, descending }) = sort {
@@ -179,7 +179,7 @@ impl Sheet {
         rows
     }
 
-    /// Returns the rows that have a text in a cell, ignoring case; all rows if the text is empty.
+    /// Returns the rows with a cell that contains a text, ignoring case; all rows if the text is empty.
     pub fn having<'s>(rows: Vec<&'s Row>, wanted: &str) -> Vec<&'s Row> {
         let wanted = folded(wanted.trim());
         let has = |row: &&Row| {
@@ -189,7 +189,7 @@ impl Sheet {
         if wanted.is_empty() { rows } else { rows.into_iter().filter(has).collect() }
     }
 
-    /// Returns it as a table that can become CSV.
+    /// Returns the sheet as a table that can be saved as CSV.
     pub fn table(&self) -> Table {
         if let Some(file) = &self.file {
             return file.clone();
@@ -200,7 +200,7 @@ impl Sheet {
             (_, text, "") => text.to_owned(),
             (_, text, detail) => format!("{text}; {detail}"),
         };
-        // The row's name is its id, which other files share.
+        // In a file the row's name is the rung's id, as in other files.
         let row = |r: &Row| {
             let others = r.cells.iter().zip(&self.columns).skip(1).map(|(c, column)| cell(c, column));
             std::iter::once(r.rung.clone()).chain(others).collect()
@@ -225,7 +225,7 @@ fn order(a: &Key, b: &Key, descending: bool) -> Ordering {
     if descending { present.reverse() } else { present }
 }
 
-/// A rung's name, sorted by its place in the ladder.
+/// Returns a cell with a rung's name, sorted by its place in the ladder.
 pub fn rung_cell(run: &Run, id: &str) -> Cell {
     let place = run.rungs.iter().position(|r| r.id == id);
     let title = place.map_or("", |p| run.rungs[p].title.as_ref());
@@ -239,7 +239,7 @@ pub fn rung_cell(run: &Run, id: &str) -> Cell {
     cell.place(place.unwrap_or(run.rungs.len()))
 }
 
-/// The texts of a column, in the order of some rows.
+/// Returns a column's texts in the order of the given rows.
 #[cfg(test)]
 pub fn column(sheet: &Sheet, rows: &[&Row], label: &str) -> Vec<String> {
     let at = sheet.columns.iter().position(|c| c.label == label).unwrap();

@@ -1,10 +1,10 @@
-//! The results of trainings.
+//! The table of trainings.
 
 use super::sheet::{Cell, Row, Sheet, Tone, figures, rung_cell, words};
 use crate::text::format;
 use warpbook_record::{Problem, Run};
 
-/// What the trainings at one problem ended with.
+/// Returns the table of the final results of trainings at a problem.
 pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     let logs: Vec<_> = run.train_logs.iter().filter(|l| l.problem == *problem).collect();
     let mut sheet = Sheet::new(
@@ -53,7 +53,7 @@ pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     sheet
 }
 
-/// Six digits: losses of good rungs differ late.
+/// Formats six digits, since the losses of good rungs differ late.
 fn precise(v: f64) -> String {
     format::significant(v, 6)
 }

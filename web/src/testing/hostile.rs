@@ -1,4 +1,4 @@
-//! Records that are made to break the page: a panic here would stop it in the browser.
+//! Records that try to break the page, since a panic would stop it in the browser.
 
 use crate::address::{Link, ProblemChoice};
 use crate::library::open::open;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use warpbook_charts as charts;
 use warpbook_record::{ChartKind, Run};
 
-/// Everything that the page works out of a record.
+/// Computes everything that the page shows of a record.
 pub fn show(run: &Run) {
     let _ = (Tab::of(run), facts::sections(run), Summary::of(run), facts::author(run));
     let all = run.problems();
     for problem in &run.every_problem() {
         let link = Link { problem: Some(ProblemChoice::Id(problem.id.clone())), ..Link::default() };
-        // An empty value of an address is none.
+        // An address cannot carry an empty value.
         let found = Link::parse(&link.query()).problem.map_or(Some(*problem), |c| c.find(run));
         assert_eq!(found, Some(*problem));
         for sheet in [
@@ -76,7 +76,7 @@ pub fn show(run: &Run) {
     }
 }
 
-/// A drawing goes into the page as markup, so that no text of a record may become an element or an attribute.
+/// Checks a drawing. It goes into the page as markup, so a record's text must never become an element or an attribute.
 fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
     let Ok(chart) = chart else { return };
     let svg = chart.svg.as_str().to_lowercase();
@@ -87,20 +87,20 @@ fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
             ["svg", "g", "title", "desc", "text", "tspan", "rect", "line", "polyline", "polygon", "circle", "path"];
         assert!(drawn.contains(&name), "<{name} in {}", chart.title);
         let tag = element.split('>').next().unwrap_or_default();
-        // What is between quotes is a value.
+        // Only values stand between quotes.
         let names: String = tag.split('"').step_by(2).collect();
         assert!(!names.split_whitespace().any(|n| n.starts_with("on") || n.contains("href")), "{tag}");
     }
 }
 
-/// A training of a few steps, with all that a course has.
+/// Returns a training of a few steps with every field of a course.
 fn training() -> Value {
     let mut record = sample();
     record["train_logs"][0]["course"] = course();
     record
 }
 
-/// Each place of a value, as JSON pointers.
+/// Collects the JSON pointer of every place in a value.
 fn places(value: &Value, at: &str, out: &mut Vec<String>) {
     out.push(at.to_owned());
     match value {
@@ -159,7 +159,7 @@ fn records_of_both_formats_are_shown() {
     show(&open(include_bytes!("../../../crates/warpbook-record/tests/golden/run.v2.json")).unwrap());
 }
 
-/// The keys of what a record says in its own words.
+/// The keys of free texts in a record.
 const TEXTS: [&str; 22] = [
     "author",
     "caption",
@@ -199,7 +199,7 @@ fn a_record_of_nothing_but_markup_is_only_text() {
     }
     let mut record = sample();
     fill(&mut record, "");
-    // A loss that is a text is a number.
+    // "loss" is a text here but a number elsewhere, so it is filled separately.
     fill(&mut record["descriptor"]["loss"], "label");
     show(&open(record.to_string().as_bytes()).unwrap());
 }

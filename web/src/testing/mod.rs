@@ -1,4 +1,4 @@
-//! Records that tests read, and tests of all that the page makes of one.
+//! Sample records for tests, and checks of everything that the page computes from a record.
 
 pub mod hostile;
 mod samples;

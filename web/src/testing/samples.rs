@@ -1,10 +1,10 @@
-//! Small records that tests read.
+//! Small sample records.
 
 use crate::library::open::open;
 use serde_json::{Value, json};
 use warpbook_record::Run;
 
-/// A small record with everything in it.
+/// Returns a small record that has every field.
 pub fn sample() -> Value {
     let problem = |label: &str, short: &str, points: u64, features: u64, line: &str| {
         let train_points = points / 5 * 4;
@@ -96,7 +96,7 @@ pub fn sample() -> Value {
     })
 }
 
-/// How a training in fp16 went.
+/// Returns the course of a training in fp16.
 pub fn course() -> Value {
     json!({"recipe": [["optimiser", "Adam"], ["seed", "1"]], "data": "synthetic digits: drawn by a program (seed 1)",
            "log_every": 1, "first_step": 0, "steps": 4, "steps_per_epoch": 2, "learning_rates": [{"step": 1, "value": 0.05}],
@@ -109,7 +109,7 @@ pub fn course() -> Value {
            "ended": "finished"})
 }
 
-/// A record of nothing but a training.
+/// Returns a record that has only a training.
 pub fn training_run() -> Run {
     let mut value = sample();
     value["measurements"] = json!([]);
@@ -123,12 +123,12 @@ pub fn training_run() -> Run {
     open(value.to_string().as_bytes()).unwrap()
 }
 
-/// The sample as a record.
+/// Returns the sample as a parsed record.
 pub fn sample_run() -> Run {
     open(sample().to_string().as_bytes()).unwrap()
 }
 
-/// The same without a field.
+/// Returns the parsed sample without one field.
 pub fn sample_run_without(field: &str) -> Run {
     let mut value = sample();
     assert!(value.as_object_mut().unwrap().remove(field).is_some(), "{field}");

@@ -1,4 +1,4 @@
-//! A record of an experiment that this code has never heard of, written by another program: the page shows all of it.
+//! A record of an experiment that this code does not know, written by another program; the page must show all of it.
 
 use super::hostile;
 use crate::address::{Link, ProblemChoice};
@@ -66,7 +66,7 @@ fn its_table_has_its_own_columns_and_baseline() {
     assert_eq!(labels.join(", "), expect);
     let row = |title: &str| sheet.rows.iter().find(|r| r.cells[0].text == title).unwrap();
     let texts = |title: &str| row(title).cells.iter().skip(1).map(|c| c.text.as_str()).collect::<Vec<_>>();
-    // 537 MB; work that writes half of its bytes is compared with the bandwidth of copies, 4250 GB/s.
+    // It moves 537 MB, half of them written, so the bound is the bandwidth of copies, 4250 GB/s.
     assert_eq!(texts("One pass"), ["131 µs", "± 655 ns", "4098 GB/s", "96 %", "DRAM", "32.1×", "Passed", "t256", "3"]);
     assert_eq!(row("One pass").cells[1].detail, "fastest");
     assert_eq!(texts("Naive")[5], "1.00×");
@@ -93,7 +93,7 @@ fn it_is_compared_with_a_second_one() {
     let names: Vec<&str> = differ.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["Run by", "Device"]);
     assert!(same.iter().any(|d| d.name == "Experiment" && d.values[1].as_deref() == Some("softmax")));
-    // Records of different experiments are not compared with each other.
+    // Records of different experiments cannot be compared.
     let other = super::sample_run();
     let why = charts::Comparison::of(&[&one, &other]).unwrap_err().to_string();
     assert!(why.contains("different experiments"), "{why}");

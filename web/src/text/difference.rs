@@ -1,45 +1,45 @@
-//! What differs between two sources, line by line, as the page shows it.
+//! Line-by-line differences between two sources.
 
 use warpbook_charts::highlight::{Token, lines};
 
-/// Lines around a change that are shown with it.
+/// The number of unchanged lines shown around a change.
 const CONTEXT: usize = 3;
-/// The most pairs of lines that are compared: a thousand different lines of each file.
+/// The most pairs of lines to compare: a thousand changed lines in each file.
 const MAX_PAIRS: usize = 1_000_000;
 
-/// What became of a line.
+/// The fate of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// In both.
+    /// The line is in both sources.
     Same,
-    /// Only in the later.
+    /// The line is only in the later source.
     Added,
-    /// Only in the earlier.
+    /// The line is only in the earlier source.
     Removed,
 }
 
-/// A line, or lines that are left out.
+/// A line of the difference, or a gap.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece<'a> {
-    /// A line, its number in its own file, and its tokens.
+    /// A line with its number in its own file and its tokens.
     Line(Kind, usize, Vec<Token<'a>>),
-    /// So many lines that are the same.
+    /// The number of unchanged lines left out.
     Skipped(usize),
 }
 
-/// See [`difference`].
+/// The result of [`difference`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference<'a> {
-    /// Lines only in the later.
+    /// The number of lines only in the later source.
     pub added: usize,
-    /// Lines only in the earlier.
+    /// The number of lines only in the earlier source.
     pub removed: usize,
-    /// In the order of the files.
+    /// The lines and gaps in the order of the files.
     pub pieces: Vec<Piece<'a>>,
 }
 
-/// The later source with what was added and removed; unchanged lines that are far from a change are left out. `None` of sources that
-/// are too long to compare.
+/// Compares two sources and marks added and removed lines; unchanged lines far from a change are left out. Returns
+/// `None` if the sources are too long to compare.
 pub fn difference<'a>(before: &'a str, after: &'a str) -> Option<Difference<'a>> {
     let texts = [before, after].map(|text| text.lines().collect::<Vec<&str>>());
     let steps = steps(&texts[0], &texts[1])?;
@@ -54,8 +54,8 @@ pub fn difference<'a>(before: &'a str, after: &'a str) -> Option<Difference<'a>>
     Some(Difference { added, removed, pieces: near_changes(all) })
 }
 
-/// The lines of both in the order in which they are shown, each with its place in its own file: a longest common subsequence, with what
-/// was removed before what was added.
+/// Returns the lines of both sources in display order, each with its index in its own file. Uses a longest common
+/// subsequence; removed lines precede added ones.
 fn steps(old: &[&str], new: &[&str]) -> Option<Vec<(Kind, usize)>> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (a, b) = (&old[head..], &new[head..]);
@@ -65,7 +65,7 @@ fn steps(old: &[&str], new: &[&str]) -> Option<Vec<(Kind, usize)>> {
     if a.len().checked_mul(b.len()).is_none_or(|pairs| pairs > MAX_PAIRS) {
         return None;
     }
-    // How many lines the rests from each pair on have in common.
+    // `common[i, j]` is the length of the longest common subsequence of the lines from i and from j on.
     let mut common = vec![0_u32; (a.len() + 1) * width];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -90,7 +90,7 @@ fn steps(old: &[&str], new: &[&str]) -> Option<Vec<(Kind, usize)>> {
     Some(out)
 }
 
-/// Leaves out what is the same and more than [`CONTEXT`] lines from a change.
+/// Leaves out unchanged lines more than [`CONTEXT`] lines away from a change.
 fn near_changes(all: Vec<Piece<'_>>) -> Vec<Piece<'_>> {
     let is_change: Vec<bool> = all.iter().map(|p| !matches!(p, Piece::Line(Kind::Same, ..))).collect();
     let is_near = |i: usize| {
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(shown("", "a\nb"), ["+1 a", "+2 b"]);
         assert_eq!(shown("a\n\nb", ""), ["-1 a", "-2 ", "-3 b"]);
         assert!(shown("", "").is_empty());
-        // A comment over lines keeps its colour where only its middle is shown.
+        // A comment over several lines keeps its colour even if only its middle is shown.
         let comment = difference("/*\na\n*/", "/*\nb\n*/").unwrap();
         let kinds = comment.pieces.iter().filter_map(|p| match p {
             Piece::Line(_, _, tokens) => tokens.first().map(|t| t.kind),
@@ -165,7 +165,7 @@ mod tests {
     fn long_sources_are_not_compared() {
         let different = |what: &str| (0..1100).map(|i| format!("{what} {i}\n")).collect::<String>();
         assert!(difference(&different("a"), &different("b")).is_none());
-        // Those that differ in few lines are.
+        // Long sources with few differences can be compared.
         let (one, other) = (different("a"), different("a").replace("a 500\n", "b\n"));
         assert_eq!(difference(&one, &other).map(|d| (d.added, d.removed)), Some((1, 1)));
     }

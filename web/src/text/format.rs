@@ -1,13 +1,13 @@
-//! Numbers and sentences as the page prints them.
+//! Formats numbers and dates for the page.
 
 pub use warpbook_charts::words::{
     bandwidth, bytes, counted, number, percent, rate, sentence_case, short as plain, significant, versions,
 };
 
-/// What is shown where there is no figure.
+/// The placeholder for a missing figure.
 pub const NONE: &str = "–";
 
-/// An RFC 3339 time in UTC as "21 November 2026, 07:00 UTC"; anything else as it is.
+/// Formats an RFC 3339 time in UTC as "21 November 2026, 07:00 UTC"; returns other texts unchanged.
 pub fn date(created: &str) -> String {
     const MONTHS: &str = "January February March April May June July August September October November December";
     let parse = || {
@@ -24,7 +24,7 @@ pub fn date(created: &str) -> String {
     parse().unwrap_or_else(|| created.to_owned())
 }
 
-/// The same in a few characters: "2026-11-21, 07:00 UTC".
+/// Formats the same time as "2026-11-21, 07:00 UTC".
 pub fn short_date(created: &str) -> String {
     let parse = || {
         let (day, clock) = created.strip_suffix('Z')?.split_once('T')?;
@@ -33,7 +33,7 @@ pub fn short_date(created: &str) -> String {
     parse().unwrap_or_else(|| created.to_owned())
 }
 
-/// A name for a file to save, of letters, digits and hyphens.
+/// Returns a file name of letters, digits and hyphens.
 pub fn slug(parts: &[&str]) -> String {
     let mut out = String::new();
     for c in parts.join("-").chars() {

@@ -1,9 +1,9 @@
-//! How the page colours CUDA C++, and the files that a source includes.
+//! Style classes for coloured CUDA C++, and the includes of a source.
 
 use warpbook_charts::highlight::Kind;
 pub use warpbook_charts::highlight::lines;
 
-/// The class of a token's element.
+/// Returns the style class of a token.
 pub const fn class(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Plain => None,
@@ -18,7 +18,7 @@ pub const fn class(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// The files that a source includes by name, in their order.
+/// Returns the names of the files that a source includes, in order.
 pub fn includes(source: &str) -> Vec<&str> {
     let name = |line: &'_ str| -> Option<(usize, usize)> {
         let directive = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;

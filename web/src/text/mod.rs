@@ -1,4 +1,4 @@
-//! Texts: numbers and sentences, what differs between two sources, and CUDA C++ in colours.
+//! Texts: formatting, differences between sources, and coloured CUDA C++.
 
 pub mod difference;
 pub mod format;

@@ -1,6 +1,6 @@
-//! How texts are compared with what a reader looks for.
+//! Case-insensitive search.
 
-/// A text without capitals, in which what a reader looks for is found however it is written.
+/// Folds a text to lower case for searching.
 pub fn folded(text: &str) -> String {
     text.to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! The class board: the best of each person at a task, how they are spread, and who has nothing that counts.
+//! The class board: each person's best result at a task, the distribution, and who has no valid result.
 
 use super::chart;
 use super::controls::{DIALOG, Send, heading, press, scrolled, tick_box};
@@ -15,14 +15,14 @@ use yew::{Event, Html, TargetCast, html};
 /// Records that were read, with their entries.
 type Opened<'a> = Vec<(&'a Entry, &'a Run)>;
 
-/// The board of all records that are read.
+/// Shows the board of all records that were read.
 pub fn board(app: &App, send: &Send) -> Html {
     let entries = app.on_board();
     let all = entries.iter().filter_map(|e| Some((*e, e.run()?)));
     let (published, read): (Opened, Opened) = all.partition(|(e, _)| e.is_published);
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
     let published: Vec<&Run> = published.iter().map(|(_, run)| *run).collect();
-    // Drawn once all are there: for each of thirty it would be drawn thirty times.
+    // The board is drawn only once all records are there; otherwise thirty records would draw it thirty times.
     let board = Board::of(if app.busy() { &[] } else { &records }).with_published(&published);
     let asked = app.link.board.as_deref().unwrap_or_default();
     let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
@@ -87,7 +87,7 @@ fn tasks(send: &Send, board: &Board<'_>, now: &BoardTask<'_>) -> Html {
     }
 }
 
-/// The best of published records, as lines in the chart, is of use to some and in the way of others.
+/// Shows a box that hides the published results in the chart.
 fn opened_only(app: &App, send: &Send) -> Html {
     let of_page = app.library.entries.iter().filter(|e| e.is_published).count();
     if of_page == 0 || of_page == app.library.entries.len() {

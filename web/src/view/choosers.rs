@@ -1,4 +1,4 @@
-//! Choosers of what a record's charts show: problem, quantity, rung.
+//! Choosers for a record's charts: problem, quantity, rung.
 
 use super::controls::{Send, option, option_group, select};
 use crate::address::ProblemChoice;
@@ -11,7 +11,7 @@ use warpbook_charts as charts;
 use warpbook_record::{Problem, Quantity, Run};
 use yew::{Callback, Event, Html, html};
 
-/// What ladder and sweep draw.
+/// Shows a chooser of the quantity in ladder and sweep.
 pub fn quantity_choice(send: &Send, run: &Run, problem: &Problem, now: Quantity) -> Html {
     html! {
         <fieldset class="segments">
@@ -27,7 +27,7 @@ pub fn quantity_choice(send: &Send, run: &Run, problem: &Problem, now: Quantity)
     }
 }
 
-/// Problems to choose from, in their groups where there are several; a press shows the one of the option's id.
+/// Shows a chooser of problems, grouped if there are several groups.
 pub fn problem_chooser(send: &Send, groups: &[Group<'_>], now: &Problem, label: impl Fn(&Problem) -> String) -> Html {
     let options =
         |g: &Group<'_>| -> Vec<Html> { g.problems.iter().map(|p| option(&p.id, &label(p), *p == now)).collect() };
@@ -38,23 +38,23 @@ pub fn problem_chooser(send: &Send, groups: &[Group<'_>], now: &Problem, label: 
     select("Problem", Some("problem"), on_choice(send), all)
 }
 
-/// Shows the problem whose id is chosen.
+/// Returns a callback that shows the problem with the chosen id.
 fn on_choice(send: &Send) -> Callback<String> {
     send.reform(|id: String| Msg::Chart(ChartMsg::Problem(ProblemChoice::Id(id))))
 }
 
-/// The problems of a record that a part shows something of: one list, or a chooser each for type, shape and layout.
+/// Shows choosers for the problems that a tab can show: one list, or one chooser each for type, shape and layout.
 pub fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     let all = tab.problems(run, now);
     match all.as_slice() {
-        // The record's heading names it.
+        // A single problem is already named in the record's heading.
         [] | [_] => html! {},
         _ => facet_choosers(send, &all, now)
             .unwrap_or_else(|| problem_chooser(send, &problems::grouped(all), now, |p| p.label.clone())),
     }
 }
 
-/// Choosers of type, shape and layout, where these can be chosen apart.
+/// Shows choosers of type, shape and layout, if these can be chosen separately.
 fn facet_choosers(send: &Send, all: &[&Problem], now: &Problem) -> Option<Html> {
     let values = problems::apart(all)?;
     let of_now = problems::facets(now);
@@ -74,7 +74,7 @@ fn facet_choosers(send: &Send, all: &[&Problem], now: &Problem) -> Option<Html> 
     })
 }
 
-/// A chooser of lines or types: each option has a name and the problem that is shown for it.
+/// Shows a chooser of lines or types; each option has a name and the problem shown for it.
 fn stand_ins(send: &Send, what: &'static str, options: &[(String, &Problem)], now: &str) -> Html {
     match options {
         [] => html! {},
@@ -86,7 +86,7 @@ fn stand_ins(send: &Send, what: &'static str, options: &[(String, &Problem)], no
     }
 }
 
-/// The lines of a sweep.
+/// Shows a chooser of a sweep's lines.
 pub fn line_choice(send: &Send, run: &Run, now: &Problem) -> Html {
     let on = Tab::Sweep.drawn_at(run, now);
     let lines = problems::lines(run);
@@ -96,7 +96,7 @@ pub fn line_choice(send: &Send, run: &Run, now: &Problem) -> Html {
     stand_ins(send, "Line", &options, of_now)
 }
 
-/// The types that there is a heat map of.
+/// Shows a chooser of the types that have a heat map.
 pub fn dtype_choice(send: &Send, run: &Run, now: &Problem) -> Html {
     let dtypes = problems::dtypes_with_library(run);
     let options: Vec<_> =
@@ -104,7 +104,7 @@ pub fn dtype_choice(send: &Send, run: &Run, now: &Problem) -> Html {
     stand_ins(send, "Type", &options, now.dtype.label())
 }
 
-/// A chooser of rungs, by their ids.
+/// Shows a chooser of rungs by id.
 pub fn rung_choice(send: &Send, run: &Run, id: &'static str, all: &[&str], shown: Option<&str>) -> Html {
     let title = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
     let options = all.iter().map(|id| option(id, &title(id), shown == Some(*id)));

@@ -1,48 +1,48 @@
-//! Buttons, choosers, boxes and tables, as all views have them.
+//! Buttons, choosers, boxes and tables that all views share.
 
 use crate::app::{HEADING, Msg, NoticeMsg};
 use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, KeyboardEvent, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast, html};
 
-/// Where messages go.
+/// The callback that takes messages.
 pub type Send = Callback<Msg>;
 
-/// The id of the field that opens the browser's dialog for files.
+/// The id of the input that opens the browser's file dialog.
 pub const DIALOG: &str = "file-dialog";
 
-/// The heading of a view.
+/// Shows a view's heading.
 pub fn heading(text: &str) -> Html {
     html! { <h1 id={HEADING} tabindex="-1">{ text }</h1> }
 }
 
-/// What sends a message when it is pressed.
+/// Returns a callback that sends a message.
 pub fn press(send: &Send, msg: Msg) -> Callback<MouseEvent> {
     send.reform(move |_: MouseEvent| msg.clone())
 }
 
-/// A small button.
+/// Shows a small button.
 pub fn button(label: &'static str, press: Callback<MouseEvent>) -> Html {
     html! { <button type="button" class="small" onclick={press}>{ label }</button> }
 }
 
-/// A button that puts a text onto the clipboard.
+/// Shows a button that copies a text to the clipboard.
 pub fn copy(send: &Send, what: &'static str, text: &str, label: &'static str) -> Html {
     let press = press(send, Msg::Notice(NoticeMsg::Copy(what, text.to_owned())));
     html! { <button type="button" class="small" aria-label={label} onclick={press}>{ "Copy" }</button> }
 }
 
-/// A chooser of one of several options.
+/// Shows a chooser of one of several options.
 pub fn select(what: &'static str, id: Option<&'static str>, chosen: Callback<String>, options: Html) -> Html {
     let change = chosen.reform(|e: Event| e.target_unchecked_into::<HtmlSelectElement>().value());
     html! { <label class="size">{ what }<select {id} onchange={change}>{ options }</select></label> }
 }
 
-/// An option of a chooser.
+/// Shows an option of a chooser.
 pub fn option(value: &str, label: &str, selected: bool) -> Html {
     html! { <option value={value.to_owned()} {selected}>{ label }</option> }
 }
 
-/// Options that have something in common; nothing where there are none.
+/// Shows a labelled group of options; nothing if it is empty.
 pub fn option_group(label: &str, mut options: impl Iterator<Item = Html>) -> Html {
     match options.next() {
         None => Html::default(),
@@ -50,13 +50,13 @@ pub fn option_group(label: &str, mut options: impl Iterator<Item = Html>) -> Htm
     }
 }
 
-/// A box that can be ticked.
+/// Shows a tick box.
 pub fn tick_box(id: &'static str, label: &str, on: bool, changed: Callback<bool>) -> Html {
     let change = changed.reform(|e: Event| e.target_unchecked_into::<HtmlInputElement>().checked());
     html! { <label class="tick"><input type="checkbox" {id} checked={on} onchange={change} />{ label }</label> }
 }
 
-/// A field for a text that is searched for.
+/// Shows a search field.
 pub fn search(id: Option<String>, value: &str, typed: Callback<String>, key: Option<Callback<KeyboardEvent>>) -> Html {
     let input = typed.reform(|e: InputEvent| e.target_unchecked_into::<HtmlInputElement>().value());
     html! {
@@ -66,7 +66,7 @@ pub fn search(id: Option<String>, value: &str, typed: Callback<String>, key: Opt
     }
 }
 
-/// A table that scrolls sideways by itself.
+/// Shows a table that scrolls sideways on its own.
 pub fn scrolled(title: &str, table: Html) -> Html {
     html! { <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>{ table }</div> }
 }

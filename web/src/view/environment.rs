@@ -1,10 +1,10 @@
-//! The environment of a record.
+//! The tab with a record's environment.
 
 use crate::record::facts::{Section, sections};
 use warpbook_record::Run;
 use yew::{Html, html};
 
-/// Everything that the record says about it.
+/// Shows everything that the record says about its environment.
 pub fn environment(run: &Run) -> Html {
     html! {
         <div class="facts">

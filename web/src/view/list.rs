@@ -1,4 +1,4 @@
-//! The list of the records, next to what is shown of one.
+//! The list of records next to the open one.
 
 use super::controls::{Send, press};
 use super::pass_on;
@@ -10,7 +10,7 @@ use wasm_bindgen::JsCast;
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, classes, html};
 
-/// The list of the records.
+/// Shows the list of records.
 pub fn list(app: &App, send: &Send) -> Html {
     let chosen = app.chosen().map(|e| e.key.as_str());
     let several = app.library.entries.len() > 1;
@@ -52,7 +52,7 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
     }
 }
 
-/// A button that closes a record which does not come with the page.
+/// Shows a button that closes a record which does not come with the page.
 pub fn close(send: &Send, entry: &Entry) -> Option<Html> {
     if matches!(entry.origin, Origin::Bundled(_)) {
         return None;
@@ -64,12 +64,12 @@ pub fn close(send: &Send, entry: &Entry) -> Option<Html> {
     })
 }
 
-/// What a record is called.
+/// Returns a record's title, or its file name without one.
 pub fn title_of(entry: &Entry) -> &str {
     if entry.title.is_empty() { &entry.name } else { &entry.title }
 }
 
-/// Where, by whom and when it was made, and how far it is.
+/// Returns the record's device, author and date, and its loading state.
 pub fn details_of(entry: &Entry) -> Vec<String> {
     let state = match (&entry.state, &entry.origin) {
         (State::Reading, _) => "reading",
@@ -84,7 +84,7 @@ pub fn details_of(entry: &Entry) -> Vec<String> {
     all.into_iter().filter(|d| !d.is_empty()).collect()
 }
 
-/// A box that ticks a record for the comparison.
+/// Shows a box that adds a record to the comparison.
 pub fn compare_tick(app: &App, send: &Send, entry: &Entry) -> Html {
     let key = entry.key.clone();
     let changed = send.reform(move |e: Event| {
@@ -100,7 +100,7 @@ pub fn compare_tick(app: &App, send: &Send, entry: &Entry) -> Html {
     }
 }
 
-/// The way to the comparison, once there is something to compare.
+/// Shows a button for the comparison, once there is something to compare.
 pub fn compare_button(app: &App, send: &Send) -> Option<Html> {
     let count = app.link.ticked.len();
     (count > 1 && !app.link.compares()).then(|| {

@@ -1,4 +1,4 @@
-//! How the page looks. All text is in text nodes; only what `warpbook-charts` drew is put in as markup.
+//! The page's markup. All text is in text nodes; only drawings of `warpbook-charts` are inserted as markup.
 
 mod board;
 mod chart;

@@ -1,4 +1,4 @@
-//! All records as cards: what a reader who has no link to one begins with.
+//! The overview: all records as cards and tables, the first page without a link to a record.
 
 use super::controls::{Send, button, heading, option, press, search, select};
 use super::list::{close, compare_button, compare_tick, details_of, title_of};
@@ -7,14 +7,14 @@ use crate::app::{App, Msg, ViewMsg};
 use crate::library::{Entry, Filter};
 use yew::{Html, html};
 
-/// The search is shown from so many records on.
+/// The number of records from which on the search is shown.
 const SEARCH_FROM: usize = 5;
 
-/// The cards of the records that the filter leaves.
+/// Shows the cards of the records that pass the filter.
 pub fn overview(app: &App, send: &Send) -> Html {
     let all = &app.library.entries;
     let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
-    // A published record next to one of the reader's is not repeated among the experiments.
+    // A published record shown next to one of the reader's is not repeated among the experiments.
     let beside: Vec<&str> = shown.iter().filter_map(|e| Some(e.beside.as_ref()?.file.as_str())).collect();
     let group = |cells: usize, published: bool| -> Vec<&Entry> {
         let is_here = |e: &&&Entry| match (published, e.is_published) {
@@ -53,20 +53,21 @@ pub fn overview(app: &App, send: &Send) -> Html {
     }
 }
 
-/// Shows a group of records as cards, each pair below the sentence that compares them; a sentence is not repeated.
+/// Shows a group of records as cards, each pair below the sentence that compares them; a repeated sentence is shown
+/// once.
 fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
     if shown.is_empty() {
         return Html::default();
     }
-    let mut said = "";
+    let mut said: Vec<&str> = Vec::new();
     html! {
         <>
             <h2>{ title }</h2>
             <ul class="cards">
                 { for paired(shown).into_iter().map(|(entry, beside)| {
                     let verdict = entry.beside.as_ref().map_or("", |b| &b.verdict);
-                    let new = if verdict == said { "" } else { verdict };
-                    said = verdict;
+                    let new = if said.contains(&verdict) { "" } else { verdict };
+                    said.push(verdict);
                     item(app, send, entry, beside, new)
                 }) }
             </ul>
@@ -103,13 +104,13 @@ fn table(app: &App, send: &Send, (title, heads): (&'static str, &[&'static str])
     }
 }
 
-/// A button that opens a record.
+/// Shows a button that opens a record.
 fn open(send: &Send, entry: &Entry, class: &'static str, what: Html) -> Html {
     let select = press(send, Msg::View(ViewMsg::Select(entry.key.clone())));
     html! { <button type="button" {class} onclick={select} title={entry.name.clone()}>{ what }</button> }
 }
 
-/// The records in their order, each of the reader's own with the published one next to it.
+/// Returns the records in order, each of the reader's records with the published one next to it.
 fn paired<'a>(shown: &[&'a Entry]) -> Vec<(&'a Entry, Option<&'a Entry>)> {
     let mut out: Vec<(&Entry, Option<&Entry>)> = Vec::new();
     let mut taken: Vec<&str> = Vec::new();
@@ -123,7 +124,7 @@ fn paired<'a>(shown: &[&'a Entry]) -> Vec<(&'a Entry, Option<&'a Entry>)> {
     out
 }
 
-/// A card, or a pair of them with the verdict in a sentence.
+/// Shows a card, or a pair of cards with their verdict in a sentence.
 fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>, verdict: &str) -> Html {
     if entry.beside.is_none() {
         return card(app, send, entry);
@@ -143,7 +144,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
     let what = html! {
         <>
                 <span class="title">
-                    // A class works on the same few experiments.
+                    // In a class many records are of the same experiment, so the author is named.
                     { title_of(entry) }{ if entry.author.is_empty() { String::new() } else { format!(": {}", entry.author) } }
                 </span>
                 if !entry.computes.is_empty() { <span class="work">{ &entry.computes }</span> }
@@ -152,22 +153,29 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
                 { sparkline(&entry.ladder) }
         </>
     };
+    // The tick lies next to the bars, or below the text where there are none.
+    let class = if has_bars(&entry.ladder) { "open" } else { "open bare" };
     html! {
         <li key={entry.key.clone()} class="card">
-            { open(send, entry, "open", what) }
+            { open(send, entry, class, what) }
             <div class="row between">{ compare_tick(app, send, entry) }{ close(send, entry) }</div>
         </li>
     }
 }
 
-/// A bar a rung, the fastest in the accent's colour; what it says is in the headline.
+/// Returns true if a ladder has enough rungs for a picture.
+fn has_bars(heights: &[f64]) -> bool {
+    heights.iter().filter(|h| h.is_finite()).count() >= 2
+}
+
+/// Shows one bar a rung, the fastest in the accent colour. The headline has the same content for screen readers.
 fn sparkline(heights: &[f64]) -> Html {
     const HEIGHT: f64 = 36.0;
     const STEP: f64 = 7.0;
-    let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
-    if heights.len() < 2 {
+    if !has_bars(heights) {
         return html! {};
     }
+    let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
     let best = heights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(i, _)| i);
     let bar = |(i, height): (usize, &f64)| {
         let tall = 3.0 + height * (HEIGHT - 3.0);
@@ -198,7 +206,7 @@ fn toolbar(app: &App, send: &Send, left: usize) -> Html {
     }
 }
 
-/// A chooser of one of the values that records have, or of all.
+/// Shows a chooser of one value that occurs in the records, or of all.
 fn choice(
     send: &Send,
     what: &'static str,

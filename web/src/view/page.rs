@@ -1,4 +1,4 @@
-//! The whole page: its top, what the reader is told and asked, and what is shown.
+//! The whole page: top bar, notices, questions and the current view.
 
 use super::controls::{DIALOG, Send, heading, press};
 use super::list::list;
@@ -8,11 +8,11 @@ use crate::browser;
 use web_sys::{HtmlInputElement, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast, classes, html};
 
-/// The whole page.
+/// Shows the whole page.
 pub fn page(app: &App, send: &Send) -> Html {
-    // What is not about one record has the list's room too.
+    // Views that are not about one record also take the list's room.
     let is_wide = app.shows_all() || app.only_asks() || (app.link.is_apart() && !app.link.compares());
-    // A board may be shown to a class: it has the whole window.
+    // A board may be projected for a class, so it takes the whole window.
     let whole = app.link.board.is_some().then_some("whole");
     html! {
         <>
@@ -47,7 +47,7 @@ fn top(app: &App, send: &Send) -> Html {
         if let Some(list) = input.files() {
             files.emit(Msg::Disk(DiskMsg::Files(browser::files(&list))));
         }
-        // So that the same file can be chosen again.
+        // Resetting the value lets the reader choose the same file again.
         input.set_value("");
     });
     html! {
@@ -88,7 +88,7 @@ fn alerts(app: &App, send: &Send) -> Html {
     }
 }
 
-/// Records on other sites that a link names: whoever made the link would otherwise learn who follows it.
+/// Asks before opening records on other sites. Otherwise the link's author would learn who follows it.
 fn foreign(app: &App, send: &Send) -> Html {
     html! {
         <section class="alerts" aria-label="Questions">

@@ -1,4 +1,4 @@
-//! What leads out of the page: links, the report; and what leads in: a pasted record, what the browser keeps.
+//! Ways out of the page (links, the report) and into it (pasted records, kept records).
 
 use super::controls::{Send, press};
 use crate::app::{App, DiskMsg, Msg, NoticeMsg, ReportMsg, ViewMsg};
@@ -9,7 +9,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, HtmlTextAreaElement, InputEvent, KeyboardEvent, MouseEvent};
 use yew::{Html, TargetCast, html};
 
-/// The menu of the page's top.
+/// Shows the menu in the top bar.
 pub fn pass_on(app: &App, send: &Send) -> Html {
     let link = send.reform(|_: MouseEvent| Msg::Notice(NoticeMsg::Copy("the link", browser::address())));
     let carrying = press(send, Msg::Disk(DiskMsg::CopyCarrying));
@@ -61,7 +61,7 @@ fn close_menu(inside: Option<&Element>) {
     let _ = name.map(|n| n.focus());
 }
 
-/// Whether the page's server still answers, where it has one of its own.
+/// Shows whether the page's own server still answers, if it has one.
 pub fn live(app: &App) -> Html {
     if !app.live.on {
         return html! {};
@@ -71,7 +71,7 @@ pub fn live(app: &App) -> Html {
     html! { <span {class} role="status">{ text }</span> }
 }
 
-/// Whoever made a link may have written anything into the record that it carries.
+/// Warns that a record in a link may contain anything its author wrote.
 pub fn carried(app: &App) -> Html {
     let compared = app.ticked().into_iter().map(|(entry, _)| entry).filter(|_| app.link.compares());
     if !app.chosen().into_iter().chain(compared).any(|e| e.origin == Origin::Fragment) {
@@ -84,7 +84,7 @@ pub fn carried(app: &App) -> Html {
     }
 }
 
-/// What was opened from disk, and how it is forgotten.
+/// Shows which records were opened from disk, and a button that deletes them.
 pub fn kept(app: &App, send: &Send) -> Html {
     let (on_disk, lost) = (app.library.count_on_disk(), app.not_kept.len());
     if on_disk == 0 {
@@ -109,7 +109,7 @@ pub fn kept(app: &App, send: &Send) -> Html {
     }
 }
 
-/// A field for a record's text, for those who cannot paste it onto the page.
+/// Shows a field for a record's text, for readers who cannot paste onto the page.
 pub fn paste(send: &Send) -> Html {
     let typed = send.reform(|e: InputEvent| {
         let area: HtmlTextAreaElement = e.target_unchecked_into();

@@ -1,4 +1,4 @@
-//! The reader's report: chosen charts with notes, as they are printed and saved.
+//! The view of the report: the chosen charts with notes, as they are printed and saved.
 
 use super::controls::{Send, button, heading, press};
 use crate::app::{App, Msg, ReportMsg};
@@ -6,7 +6,7 @@ use crate::report::{Item, data_address};
 use web_sys::{HtmlInputElement, HtmlTextAreaElement};
 use yew::{Event, Html, TargetCast, html};
 
-/// The whole report.
+/// Shows the whole report.
 pub fn report(app: &App, send: &Send) -> Html {
     let report = &app.report;
     let title =

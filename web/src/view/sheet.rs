@@ -1,4 +1,4 @@
-//! A table that can be sorted, by mouse and by keyboard.
+//! A table that mouse and keyboard can sort.
 
 use super::chart;
 use super::controls::{Send, press, scrolled, search};
@@ -9,11 +9,11 @@ use warpbook_record::Run;
 use web_sys::MouseEvent;
 use yew::{Callback, Html, classes, html};
 
-/// A table with more rows than these is folded at first, and can be searched.
+/// A table with more rows than this starts folded and has a search field.
 const FOLDED_FROM: usize = 50;
 const FOLDED: usize = 20;
 
-/// The sheet; `id` names it among the page's.
+/// Shows the sheet; `id` is its name among the page's tables.
 pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run) -> Html {
     if sheet.rows.is_empty() {
         return html! {};
@@ -87,7 +87,7 @@ fn row(send: &Send, sheet: &Sheet, row: &Row, (run, id): (&Run, String)) -> Html
     }
 }
 
-/// The row's name, which leads to the rung's panel where the record has the rung.
+/// Shows the row's name, which opens the rung's panel if the record has the rung.
 fn name(cell: &Cell, to_panel: Option<Callback<MouseEvent>>, id: String) -> Html {
     let text = match to_panel {
         Some(press) => html! {

@@ -6,7 +6,7 @@ use crate::draw::{
     VERMILLION, WIDTH, clean,
 };
 
-/// How often each class was classified as which.
+/// The counts of a classifier's answers for each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confusion<'a> {
     /// Title, such as "MNIST: test images".
@@ -15,11 +15,11 @@ pub struct Confusion<'a> {
     pub subtitle: &'a str,
     /// The classes' names.
     pub classes: &'a [String],
-    /// Numbers of samples `[class][predicted class]`, as many rows and columns as there are classes.
+    /// Numbers of samples `[class][predicted class]`: a square matrix, row by row.
     pub counts: &'a [u64],
 }
 
-/// Limit on classes: with more, only the table is drawn.
+/// Largest number of classes that is drawn; with more, there is only a table.
 const MOST: usize = 32;
 const CELL: f64 = 26.0;
 const LEGEND: f64 = 50.0;
@@ -201,7 +201,7 @@ impl Matrix<'_> {
             .map(|(i, j)| (self.count(i, j), i, j))
             .filter(|(count, ..)| *count > 0)
             .collect();
-        // Equal counts stay in the order of the classes.
+        // The sort is stable, so equal counts stay in the order of the classes.
         wrong.sort_by_key(|w| std::cmp::Reverse(w.0));
         let name = |i: usize| clean(&self.of.classes[i]);
         let most: Vec<String> = wrong
@@ -236,7 +236,8 @@ impl Matrix<'_> {
     }
 }
 
-/// Writes a share with a decimal where whole percents would hide mistakes, rounded as in the table, but never to 100 %.
+/// Writes a share with one decimal if whole percents would hide mistakes. It is rounded as in the table, but never up
+/// to 100 %.
 fn of_all(share: f64) -> String {
     match share * 100.0 {
         p if !(95.0..100.0).contains(&p) => percent(share),

@@ -1,4 +1,4 @@
-//! Magnitudes of numbers: histograms of their exponents over the range of a format.
+//! Histograms of numbers' exponents, over the range of a format.
 
 use crate::draw::text::words::{percent, whole};
 use crate::draw::{
@@ -81,7 +81,7 @@ impl ExponentRow {
 fn exponent(value: f32) -> i32 {
     let bits = value.to_bits() & 0x7fff_ffff;
     match bits >> 23 {
-        // A subnormal number: its first set bit decides.
+        // A subnormal number's exponent is that of its first set bit.
         0 => 31 - bits.leading_zeros() as i32 - 149,
         e => e as i32 - 127,
     }
@@ -99,7 +99,8 @@ const PARTS: f64 = 20.0;
 const LEFT: f64 = MARGIN + 42.0;
 
 impl Options {
-    /// Draws a histogram for each row, below each other over the same exponents; exponents that a format loses are shaded.
+    /// Draws a histogram for each row, below one another on the same exponents; exponents that a format loses are
+    /// shaded.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if no row has a number that is finite and not 0.
@@ -116,7 +117,7 @@ impl Options {
         }) else {
             return Err(ChartError::NothingToDraw("No number is both finite and different from 0.".into()));
         };
-        // The whole range of the format is in the picture.
+        // The picture shows the format's whole range.
         let plot = Plot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };
         let height = PARTS + rows.len() as f64 * (NAME + PLOT + GAP) + TICKS;
         let frame = Frame {
@@ -167,7 +168,7 @@ impl Plot<'_> {
             if Font::SMALL.width(&name) <= to - from {
                 canvas.text(&name, (f64::midpoint(from, to), top + PARTS / 2.0), At::Middle, Font::SMALL)?;
             } else {
-                // The last name is right-aligned at the border.
+                // The last name is right-aligned at the border, to stay inside the picture.
                 canvas.text(&name, (to, top + PARTS / 2.0), At::Right, Font::SMALL)?;
             }
         }
@@ -206,7 +207,7 @@ impl Plot<'_> {
             let data = MarkData { name: format!("2^{e} to 2^{}", e + 1), value: percent(share), ..MarkData::default() };
             let lost = *e < self.range.least || *e > self.range.largest;
             let color = if lost { VERMILLION } else { BLUE };
-            // At least a hairline.
+            // The shortest bar is a hairline.
             let height = (share / most * (bottom - top)).max(0.6);
             canvas.marked(&data, || {
                 canvas.rect((self.x(*e), self.x(e + 1) - 1.0), (bottom - height, bottom), Paint::solid(color))

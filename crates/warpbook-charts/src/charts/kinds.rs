@@ -8,7 +8,8 @@ impl Options {
     /// one. If this problem has no losses or parts, those of the first problem that has them are drawn.
     ///
     /// # Errors
-    /// Like the method that draws the kind; [`ChartError::NothingToDraw`] for a kind that this version does not know.
+    /// Like the method that draws the kind; also [`ChartError::NothingToDraw`] for a kind that this version does not
+    /// know.
     pub fn chart(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
         match kind {
             ChartKind::Timeline => self.timeline(run, recorded(run, problem)),
@@ -16,8 +17,8 @@ impl Options {
         }
     }
 
-    /// Draws what [`Options::chart`] draws, except [`ChartKind::Timeline`]: a page that has a timeline of its own does not contain the code that
-    /// draws one here.
+    /// Draws like [`Options::chart`], except [`ChartKind::Timeline`]. A page with its own timeline then does not
+    /// include the code for this one.
     ///
     /// # Errors
     /// Like [`Options::chart`]; also [`ChartError::NothingToDraw`] for a timeline.

@@ -38,6 +38,7 @@ impl Options {
         let left_out = all - rows.len();
         let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
         let folded = folded(run, &rows);
+        let is_alone = rows.iter().filter(|r| measure.verdict(run, r.measurement).is_ok()).count() < 2;
         Ladder {
             options: self,
             run,
@@ -48,6 +49,7 @@ impl Options {
             library: run.fastest_library(problem),
             folded,
             left_out,
+            is_alone,
         }
         .draw()
     }
@@ -63,22 +65,24 @@ struct Ladder<'a> {
     baseline: Option<(String, f64)>,
     /// The fastest library and its time in microseconds.
     library: Option<(&'a Measurement, f64)>,
-    /// Reasons that several rungs were skipped for, each with those rungs, which have no row.
+    /// Reasons why rungs were skipped, each with its rungs, which have no row.
     folded: Vec<(String, Vec<String>)>,
     /// Number of rungs that the story leaves out.
     left_out: usize,
+    /// True if no more than one rung has a valid figure, so that there is nothing to compare it with.
+    is_alone: bool,
 }
 
 /// Number of rungs above which a story leaves some out.
 pub const STORY: usize = 10;
-/// Number of rungs that tell a story, unless more of them must be there.
+/// Number of rungs in a story, unless more of them are mandatory.
 const TOLD: usize = 8;
 
 /// Returns the rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
 fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<LadderRow<'a>> {
     let us = |m: &Measurement| usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less());
     let idea = |m: &Measurement| m.rung.replace("bf16", "fp16");
-    // An idea in two types is told by the faster one.
+    // If an idea exists in two types, the faster one tells it.
     let is_faster = |o: &LadderRow<'_>, m: &Measurement| us(o.measurement) < us(m) && us(o.measurement).is_some();
     let slower: Vec<bool> = rows
         .iter()
@@ -88,7 +92,7 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
     let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|f| f.0);
     let library = run.fastest_library(problem).map(|f| f.0);
     let best = [external, library, run.fastest(problem)];
-    // The speed-up of each kernel over all before it; infinite for a rung that must be there.
+    // The speed-up of each kernel over the fastest before it; infinite for a mandatory rung.
     let (mut gains, mut least, mut has_kernel) = (Vec::<f64>::new(), f64::INFINITY, false);
     for (r, slower) in rows.iter().zip(slower) {
         let m = r.measurement;
@@ -99,12 +103,12 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
             None => 0.0,
             Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
             Some(us) if is_kernel(m) && us < least => least / us,
-            // A ladder of few steps is filled up with its fastest rungs.
+            // If few rungs are faster than those before them, the fastest of the others fill up the story.
             Some(us) => 1.0 / (1.0 + us),
         });
         least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));
     }
-    // Equal gains are told together.
+    // Rungs with equal gains are in the story together, or not at all.
     let told = |gain: f64| gain > 0.0 && (gain == f64::INFINITY || gains.iter().filter(|g| **g > gain).count() < TOLD);
     let mut told = gains.iter().map(|g| told(*g));
     rows.retain(|_| told.next() == Some(true));
@@ -114,7 +118,7 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
 /// A guess of more than this many times the longest bar is mentioned but not drawn.
 const FAR_GUESS: f64 = 4.0;
 
-/// Number of rungs skipped for the same reason from which they share one remark.
+/// Number of rungs skipped for the same reason from which on they share one remark.
 const FOLD_FROM: usize = 3;
 
 fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
@@ -127,12 +131,12 @@ fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
         }
     }
     out.retain(|f| f.1.len() >= FOLD_FROM);
-    // A chart of only remarks is not drawn.
+    // If every row would become a remark, none is folded.
     if out.iter().map(|f| f.1.len()).sum::<usize>() == rows.len() { Vec::new() } else { out }
 }
 
 impl Ladder<'_> {
-    /// Returns the baseline of peak memory: the rung's id and its bytes.
+    /// Returns the baseline of peak memory: a rung's id and its bytes.
     fn baseline_bytes(&self) -> Option<(&str, f64)> {
         self.run.baseline(self.problem).and_then(|m| Some((m.rung.as_str(), peak_bytes(m)?)))
     }
@@ -141,7 +145,7 @@ impl Ladder<'_> {
         self.baseline.as_ref().map(|b| b.1)
     }
 
-    /// Returns the shown value for the time of all of the work.
+    /// Returns the figure that belongs to a time of the whole work.
     fn value(&self, us: f64) -> f64 {
         self.measure.of_work(self.problem, us, self.baseline_us())
     }
@@ -154,7 +158,7 @@ impl Ladder<'_> {
     fn figures(&self, m: &Measurement, us: f64) -> (String, Option<String>) {
         let shown = self.measure.text(self.value_of(m, us));
         let second = match self.measure.quantity {
-            Quantity::Time => self.baseline_us().map(|b| times(b / us)),
+            Quantity::Time => self.baseline_us().filter(|_| !self.is_alone).map(|b| times(b / us)),
             Quantity::SpeedUp => Some(time(us)),
             Quantity::PeakMemory => {
                 let baseline = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
@@ -233,7 +237,8 @@ impl Ladder<'_> {
         self.rows.iter().filter(move |r| !hidden.contains(r.measurement.rung.as_str()))
     }
 
-    /// Returns true if the ceiling is useless without the measured peak of arithmetic: the one of memory alone might be far above the true one.
+    /// Returns true if the measured peak of arithmetic is missing. The ceiling of memory alone might then be far above
+    /// the true one.
     fn lacks_peak(&self) -> bool {
         let headline = self.run.descriptor.headline == Quantity::Throughput;
         let wanted = match self.measure.quantity {
@@ -320,7 +325,7 @@ impl Ladder<'_> {
         .draw()
     }
 
-    /// Returns true if a ceiling of a rate would squeeze all bars into a corner.
+    /// Returns true if a ceiling for a rate would squeeze all bars into a corner.
     fn is_far_below(&self, ceiling: &Ceiling, values: &[f64]) -> bool {
         let is_rate = matches!(self.measure.quantity, Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate);
         is_rate && values.iter().all(|v| 4.0 * v < self.value(ceiling.us))
@@ -331,7 +336,7 @@ impl Ladder<'_> {
         ceiling > 0.0 && values.iter().any(|v| *v > 4.0 * ceiling)
     }
 
-    /// Returns the axis, and the value at which bars begin; `None` if there is nothing to measure along it.
+    /// Returns the axis and the value at which bars begin; `None` if there is nothing to measure along it.
     fn axis(&self, values: &[f64]) -> (Option<Axis>, Option<f64>) {
         if values.is_empty() {
             return (None, None);
@@ -340,10 +345,10 @@ impl Ladder<'_> {
         let far = all().fold(0.0, f64::max) > LOG_FROM * all().fold(f64::INFINITY, f64::min);
         match self.measure.quantity {
             Quantity::Time if far => (Some(Axis::from_decade(all())), None),
-            // A speed-up of one has no length, so the logarithmic bars begin at their zero.
+            // A speed-up of 1 is a bar of length zero, so logarithmic bars begin at 1.
             Quantity::SpeedUp if far => (Some(Axis::log(all().chain([1.0]), 0.0)), Some(1.0)),
-            // Rates are compared with the ceiling: the axis is linear, whatever the CPU's rates are, unless work that does without reading would
-            // squeeze the ceiling into a corner.
+            // Rates are compared with the ceiling, so the axis is linear however slow the CPU is. It is logarithmic
+            // only if a rung that skips reading would squeeze the ceiling into a corner.
             Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate if self.far_above_ceiling(values) => {
                 (Some(Axis::from_decade(all())), None)
             }
@@ -357,6 +362,7 @@ impl Ladder<'_> {
         let (name, mut id) = names(self.run, &m.rung);
         let is_best = self.options.rungs != Rungs::All
             && self.measure.is_timed()
+            && !self.is_alone
             && self.run.fastest(self.problem).is_some_and(|f| f.rung == m.rung);
         if let Some(twin) = self.twin(m) {
             id = format!("{id} · {twin}");
@@ -392,14 +398,14 @@ impl Ladder<'_> {
         Row { name, id, content }
     }
 
-    /// Returns the figure of the other 16-bit type of a rung whose types share a row, as "bf16: 2.5 M images/s".
+    /// If a rung's two 16-bit types share a row, returns the figure of the other type, such as "bf16: 2.5 M images/s".
     fn twin(&self, m: &Measurement) -> Option<String> {
         let (ours, other) = if m.rung.contains("bf16") { ("bf16", "fp16") } else { ("fp16", "bf16") };
         let id = m.rung.replace(ours, other);
         let twin = self.run.measurement(&id, self.problem).filter(|t| self.left_out > 0 && t.rung != m.rung)?;
         let us = self.measure.verdict(self.run, twin).ok()?;
         let shown = self.measure.text(self.value_of(twin, us));
-        // The row's own figure names the unit of a rate.
+        // The row's own figure already names the unit of a rate.
         let number = shown.rsplit_once(' ').filter(|_| shown.ends_with("/s")).map_or(shown.as_str(), |s| s.0);
         Some(format!("{other}: {number}"))
     }
@@ -480,6 +486,7 @@ impl Ladder<'_> {
         let best = if timed { run.fastest(self.problem) } else { least() };
         let best = match best.and_then(|m| Some((m, usable(m.median_us())?))) {
             Some((m, us)) if !timed => format!("the least is {} with {}", name(run, &m.rung), self.relative(m, us)),
+            Some((m, us)) if self.is_alone => format!("{} with {}", name(run, &m.rung), self.relative(m, us)),
             Some((m, us)) => format!("the fastest is {} with {}", name(run, &m.rung), self.relative(m, us)),
             None if drawn.is_empty() => "none has a valid figure".to_owned(),
             None => "none that does all of the work has a valid figure".to_owned(),
@@ -520,7 +527,7 @@ impl Ladder<'_> {
         self.library.map_or(String::new(), |(m, _)| name(self.run, &m.rung))
     }
 
-    /// Returns the record's columns, and those of drawn figures that the record lacks.
+    /// Returns the record's columns, and the drawn figures that these lack.
     fn table(&self) -> Table {
         let mut all = columns(self.run);
         let tiled = self.rows.iter().any(|r| r.measurement.tile.is_some()).then_some(Column::Tile);

@@ -55,7 +55,7 @@ impl Options {
     }
 }
 
-/// Writes, for example, "31.4 ns".
+/// Writes a time such as "31.4 ns".
 fn nanoseconds(ns: f64) -> String {
     format!("{} ns", significant(ns, 3))
 }

@@ -1,4 +1,4 @@
-//! The charts of a record, with a file or a folder for each. None imports another chart, except to draw with it.
+//! The charts of a record, with a file or a folder for each. None imports another, unless it draws with it.
 
 pub(crate) mod board;
 pub(crate) mod confusion;

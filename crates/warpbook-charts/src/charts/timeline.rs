@@ -9,12 +9,11 @@ const KINDS: usize = 6;
 const OTHERS: usize = 7;
 
 impl Options {
-    /// Draws the device's activity over time in one run, or in one pass of work that has many passes, with a lane for each stream. It shows the rung
-    /// that others are compared with and the fastest, among those recorded at the problem, on one scale.
-    /// the problem, on one scale.
+    /// Draws the device's activity over time in one run, or in one pass of work that has many passes, with a lane for
+    /// each stream. Of the rungs recorded at the problem, it shows the baseline and the fastest, on one scale.
     ///
+    /// # Errors
     /// [`ChartError::NothingToDraw`] if nothing was recorded at the problem.
-    /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
     pub fn timeline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
         let baseline = run.baseline(problem).map(|m| m.rung.as_str()).filter(|id| recorded(id));
@@ -31,7 +30,7 @@ impl Options {
         self.timelines(run, problem, &shown)
     }
 
-    /// Draws [`Options::timeline`] for chosen rungs, by their ids, one below the other.
+    /// Draws chosen rungs like [`Options::timeline`], one below the other.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if nothing was recorded for any of them at the problem.
@@ -47,7 +46,7 @@ impl Options {
         let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
         let kinds = Kinds::new(&every);
         let mut phrases = Vec::new();
-        // For work with many passes over its inputs, one pass is recorded.
+        // If the work passes over its inputs many times, only one pass was recorded.
         let what = if problem.passes > 1 { pass(run) } else { "run".into() };
         let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
             .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
@@ -60,7 +59,7 @@ impl Options {
                     streams.push(&span.stream);
                 }
             }
-            // Streams have a number, or a name: "host", "cuda:1 copies".
+            // Streams have a number or a name, such as "host" or "cuda:1 copies".
             let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
             let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
             let lanes: Vec<String> = streams.iter().map(lane).collect();
@@ -128,7 +127,8 @@ fn stream_of(lane: &str) -> &str {
 
 /// The kinds that spans are coloured by.
 struct Kinds<'a> {
-    /// Operations that are host ranges, such as "load and queue": a device span in one is better described by its own name.
+    /// Operations that are host ranges, such as "load and queue". A device span inside one is better described by its
+    /// own name.
     by_host: Vec<&'a str>,
     /// The kinds that take the most time.
     shown: Vec<&'a str>,
@@ -142,12 +142,13 @@ impl<'a> Kinds<'a> {
         kinds
     }
 
-    /// Reports whether a device span belongs to a host range.
+    /// Returns true if a device span belongs to a host range.
     fn is_by_host(&self, span: &Span) -> bool {
         span.stream != HOST && self.by_host.contains(&&*span.operation)
     }
 
-    /// The kind of a span's operation: the operation without its first word, such as "forward" for "conv1 forward"; all copies are one kind.
+    /// Returns the kind of a span's operation: its name without the first word, such as "forward" for "conv1 forward";
+    /// all copies are one kind.
     fn kind(&self, span: &'a Span) -> &'a str {
         match () {
             () if span.stream == HOST => HOST,
@@ -171,7 +172,7 @@ impl<'a> Kinds<'a> {
                 None => found.push((kind, span.duration_us, vec![&span.operation])),
             }
         }
-        // A kind that only one operation has is dropped.
+        // A kind needs at least two operations.
         found.retain(|(kind, _, of)| of.len() > 1 || [COPIES, KERNELS, HOST].contains(kind));
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()

@@ -10,15 +10,15 @@ use crate::record::{device, heading, joined, label, missing, names};
 use warpbook_record::xray::{PhaseSpan, PhaseTime, Role, phase};
 use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
 
-/// Limit on the rectangles in the lanes of SMs: the drawing becomes coarser instead.
+/// Largest number of rectangles in the lanes of SMs; beyond it the drawing becomes coarser.
 const MOST_RECTS: usize = 7000;
-/// Limit on SMs with a lane: a larger GPU shows every second, every third and so on.
+/// Largest number of SMs with a lane; a larger GPU shows every second, every third and so on.
 const MOST_SMS: usize = 512;
 const MOST_SMS_LIGHT: usize = 17;
-/// Limit on warps that are drawn one by one, with their phases.
+/// Largest number of warps that are drawn one by one, with their phases.
 const MOST_WARPS: usize = 14;
 const MOST_PHASES: usize = 60;
-/// Height of all lanes of SMs, and limit on the height of one.
+/// Height of all SM lanes together, and the largest height of one.
 const LANES: f64 = 330.0;
 const LANE: f64 = 9.0;
 /// Width of the longest name in the legend.
@@ -42,7 +42,7 @@ impl Options {
     /// Draws one X-ray of the record, as [`Options::xray`] does.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if it has no block with a time.
+    /// [`ChartError::NothingToDraw`] if the X-ray has no block with a time.
     pub fn xray_of(&self, run: &Run, x: &Xray) -> Result<Chart, ChartError> {
         if x.end_ns() == 0 {
             return Err(missing("X-ray", &x.problem));
@@ -58,7 +58,7 @@ struct SmLane {
     error_ns: f64,
     blocks: usize,
     end_ns: u64,
-    /// Phases by index of their names, with start and end in nanoseconds; without a phase if only the block is known.
+    /// Stretches of (phase index, start, end), times in nanoseconds; the phase is `None` if only the block is known.
     runs: Vec<(Option<usize>, u64, u64)>,
 }
 
@@ -77,7 +77,7 @@ struct Picture<'x> {
     /// Number of SMs that the X-ray knows; `sms` may be a part of them.
     all_sms: usize,
     light: bool,
-    /// Time when the first SM has no block left, in nanoseconds.
+    /// Time in nanoseconds from which on some SM has no block left.
     tail_ns: Option<u64>,
     warps: Vec<WarpLane<'x>>,
     window: (u64, u64),
@@ -155,7 +155,7 @@ impl<'x> Picture<'x> {
         format!("{}: the most frequent phase at each moment", self.shown_sms())
     }
 
-    /// "132 SMs", or "33 of 132 SMs" where not all have a lane.
+    /// Writes "132 SMs", or "33 of 132 SMs" if not all have a lane.
     fn shown_sms(&self) -> String {
         let all = counted(self.all_sms, "SM");
         if self.sms.len() == self.all_sms { all } else { format!("{} of {all}", self.sms.len()) }
@@ -200,7 +200,7 @@ impl<'x> Picture<'x> {
         y += self.heading_height(&title);
         let at = |ns: u64| begin + ns.min(self.end_ns) as f64 / self.end_ns as f64 * (end - begin);
         let lane = self.lane();
-        // A name for every lane that has room.
+        // Every nth lane has a name, as far as there is room.
         let every = (12.0 / lane).ceil() as usize;
         for (i, sm) in self.sms.iter().enumerate() {
             let (upper, lower) =
@@ -216,7 +216,7 @@ impl<'x> Picture<'x> {
                     let (a, b) = (at(*from), at(*to));
                     canvas.rect((a, b.max(a + 0.3)), (upper, lower), self.paint(*phase))?;
                 }
-                // Possible error of the end of its last block.
+                // The end of the last block may be off by this much.
                 let off = sm.error_ns / self.end_ns as f64 * (end - begin);
                 if sm.blocks > 0 && off.is_finite() && off > 0.0 {
                     let (x, middle) = (at(sm.end_ns), f64::midpoint(upper, lower));
@@ -282,7 +282,7 @@ impl<'x> Picture<'x> {
     }
 }
 
-/// Returns the colour of a phase: phases that kernels share always have the same one.
+/// Returns a phase's colour; phases that kernels share always have the same one.
 fn color(name: &str, place: usize) -> Rgb {
     match name {
         phase::MULTIPLY | phase::COMPUTE => BLUE,
@@ -309,14 +309,14 @@ fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us):
     Ok(())
 }
 
-/// Returns the kernel whose blocks ran longest in total.
+/// Returns the kernel whose blocks have the largest total time.
 fn largest_kernel(x: &Xray) -> usize {
     let time = |k: usize| x.blocks_of(k).map(|b| b.end_ns.saturating_sub(b.start_ns) as f64).sum::<f64>();
     let kernels = 0..x.kernels.len().max(1);
     kernels.max_by(|a, b| time(*a).total_cmp(&time(*b)).then(b.cmp(a))).unwrap_or(0)
 }
 
-/// Returns the warp of a block that its lane shows: the first that multiplies or computes, else the first of all.
+/// Returns the warp that represents a block in its lane: the first that multiplies or computes, else the first of all.
 fn leading(x: &Xray, block: &XrayBlock) -> Option<usize> {
     let works = |w: &XrayWarp| w.spans(&x.phases).any(|s| phase::is_work(s.phase));
     block.warps.iter().position(works).or(if block.warps.is_empty() { None } else { Some(0) })
@@ -330,12 +330,12 @@ fn known_sms(x: &Xray) -> Vec<u64> {
     sms
 }
 
-/// Makes lanes of these SMs, each with the phase that took most of every column; equal columns are joined.
+/// Makes lanes for these SMs. Each column has the phase that took most of its time, and equal columns are joined.
 fn sm_lanes(x: &Xray, sms: &[u64], end_ns: u64, columns: usize) -> Vec<SmLane> {
     let column = (end_ns as f64 / columns as f64).max(1.0);
     let lane = |sm: u64| {
         let blocks: Vec<&XrayBlock> = x.blocks.iter().filter(|b| b.sm == sm).collect();
-        // The time of every column in each phase; the last entry is for a block without known phases.
+        // `times` has each column's time by phase; the last entry is for blocks without known phases.
         let unknown = x.phases.len();
         let mut time = vec![vec![0.0f64; unknown + 1]; columns];
         let mut add = |p: usize, from: u64, to: u64| {
@@ -385,8 +385,8 @@ fn sm_lanes(x: &Xray, sms: &[u64], end_ns: u64, columns: usize) -> Vec<SmLane> {
     sms.iter().copied().map(lane).collect()
 }
 
-/// Makes lanes for the warps of the block with the most warps whose marks are kept, and of the next ones while there is room; also returns a stretch
-/// of time in which single phases are visible.
+/// Makes lanes for the warps of the block with the most recorded warps, then of blocks that ran at the same time, up to
+/// the limit. Also returns a stretch of time in which single phases are visible.
 fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let mut blocks: Vec<&XrayBlock> = x.blocks_of(kernel).filter(|b| !b.warps.is_empty()).collect();
     blocks.sort_by_key(|block| std::cmp::Reverse(block.warps.len()));
@@ -394,7 +394,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let start = first.warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
     let mut lanes = Vec::new();
     let mut end = start.saturating_add(1);
-    // Blocks that run at the same time as the first block.
+    // Only blocks that ran at the same time as the first one are shown beside it.
     let beside = blocks.iter().filter(|b| b.start_ns <= first.end_ns && b.end_ns >= first.start_ns);
     for block in beside {
         for warp in &block.warps {
@@ -409,7 +409,8 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
             lanes.push(WarpLane { name: format!("{} · {}", block.block, warp.warp), spans });
         }
     }
-    // The longest warp of few marks would hide the phases of the others.
+    // The stretch ends with the earliest of these warps; one with few marks would stretch it and hide the others'
+    // phases.
     let typical: Vec<u64> = first
         .warps
         .iter()
@@ -436,7 +437,8 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let mut table =
         Table::new(["kernel", "warps", "what", "times", "share", "of all warps", "median (µs)", "longest (µs)"]);
     let mut tail_note = String::new();
-    // Columns of a kernel: role, quantity, count, shares, and the median and the longest in microseconds; unknown values are empty.
+    // The columns after the kernel's: role, quantity, count, shares, and the median and the longest in microseconds;
+    // unknown values are empty.
     let mut push =
         |[kernel, warps, what]: [&str; 3], times: usize, shares: [Option<f64>; 2], figures: [Option<f64>; 2]| {
             let [median, longest] = figures.map(|us| us.map(|us| significant(us, 4)).unwrap_or_default());
@@ -446,7 +448,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         };
     let us = |ns: f64| Some(ns / 1e3);
     let largest = largest_kernel(x);
-    // Only if there are several kernels.
+    // The kernel is named only if there are several.
     let named = x.kernels.get(largest).filter(|_| x.kernels.len() > 1).map(|k| clean(&k.entry));
     for (k, kernel) in x.kernels.iter().enumerate() {
         let name = &kernel.entry;

@@ -23,7 +23,7 @@ impl Options {
         if let Some(i) = runs.iter().position(|run| !run.problems().iter().any(of_size)) {
             return lacking(i);
         }
-        // The problem with the most figures, the first of equals; problems that all records have come first.
+        // Problems that all records have come first, then those with the most figures; the first of equals wins.
         let figures = |p: &Problem| {
             runs[0].measurements.iter().filter(|m| m.problem == *p && verdict(runs[0], m).is_ok()).count()
         };

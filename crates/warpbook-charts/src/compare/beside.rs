@@ -1,12 +1,13 @@
-//! The reader's own record beside a published one of the same experiment.
+//! A sentence that compares the reader's record with a published one of the same experiment.
 
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::times;
 use crate::record::{device, label};
 use warpbook_record::{DeviceKind, Run};
 
-/// Compares the reader's own record with a published one, in a sentence: the fastest of Warpbook's rungs that both timed, on both devices, at the
-/// published record's main problem or else the last that both have; or the reason why nothing can be compared.
+/// Compares the reader's record with a published one in a sentence. It is about the fastest Warpbook rung that both
+/// timed, at the published record's main problem, or else at the last problem that both have. If nothing can be
+/// compared, the sentence says why.
 #[must_use]
 pub fn beside(own: &Run, published: &Run) -> String {
     let (here, there) = (device(own), device(published));
@@ -28,7 +29,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     };
     let judged =
         |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
-    // As when a record names its fastest: rungs that do less work are left out.
+    // Rungs that do less work are left out, as when a record names its fastest.
     let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
     let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
     let main = published.main_problem();

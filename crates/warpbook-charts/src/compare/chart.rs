@@ -9,18 +9,19 @@ use crate::draw::{
 use crate::record::{Kind, THRESHOLD, debug_note, devices, heading, joined, l2, label, medians, threshold};
 use warpbook_record::Run;
 
-/// Where the rows' names end and the plot begins.
+/// Horizontal position where the rows' names end and the plot begins.
 const LEFT: f64 = 200.0;
-/// Where the plot ends and the figures begin.
+/// Horizontal position where the plot ends and the figures begin.
 const RIGHT: f64 = 530.0;
 const LEGEND_LINE: f64 = 20.0;
 const AXIS: f64 = 42.0;
-/// Ratio of the largest to the smallest value from which the axis is logarithmic.
+/// Ratio of the largest to the smallest value from which on the axis is logarithmic.
 const LOG_FROM: f64 = 4.0;
 
 impl Options {
-    /// Draws the rungs of one problem as ratios to the first record: those that may be compared, then those that may not, with the difference or, if
-    /// `anyway`, with their figures. Of several problems the first record's main one is drawn.
+    /// Draws the rungs of one problem as ratios to the first record. Comparable rungs come first; the others follow
+    /// with the reason or, if `anyway`, with their figures. If the comparison has several problems, the first record's
+    /// main one is drawn.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if no rung has a figure in two records.
@@ -68,13 +69,13 @@ impl<'c, 'a> Drawing<'c, 'a> {
         row.cells.iter().enumerate().filter(|(_, c)| self.is_drawn(c)).collect()
     }
 
-    /// Returns the height of a row, whose markers are below each other.
+    /// Returns the height of a row, in which markers are stacked.
     fn height(&self, row: &'c ComparedRow<'a>) -> f64 {
         let markers = self.drawn(row).len() as f64;
         (markers * 5.0 + 14.0).max(24.0) + self.name_line()
     }
 
-    /// Returns the height of the line above the markers that names have in a narrow chart.
+    /// Returns the height of the name's line above the markers in a narrow chart.
     fn name_line(&self) -> f64 {
         if is_narrow(self.width) { 18.0 } else { 0.0 }
     }
@@ -91,7 +92,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
     fn axis(&self) -> Axis {
         let ratios = self.rows.iter().flat_map(|r| self.drawn(r)).filter_map(|(_, c)| c.ratio);
         let mut ends = vec![1.0 / (1.0 + THRESHOLD), 1.0 + THRESHOLD];
-        // The interval of a few loose samples may be far wider than the visible values.
+        // An interval from a few scattered samples may be far wider than the drawn values, so it is cut.
         ends.extend(ratios.flat_map(|r| [r.value, r.low.max(r.value / 1.5), r.high.min(r.value * 1.5)]));
         let (low, high) = ends.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), v| (a.min(*v), b.max(*v)));
         let axis = if high > LOG_FROM * low { Axis::log(ends, 0.04) } else { Axis::around(ends) };
@@ -184,7 +185,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         canvas.elided(&text, self.width - MARGIN - at, (at, middle), At::Left, font)
     }
 
-    /// Returns the text at the end of a row, or in place of its markers.
+    /// Returns the text at the end of a row, or the one that replaces its markers.
     fn figure(&self, row: &ComparedRow<'_>, drawn: &[(usize, &ComparedCell<'_>)]) -> (String, Font) {
         let first = row.cells[0].us.map(time).unwrap_or_default();
         match drawn {
@@ -202,7 +203,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         }
     }
 
-    /// Breaks the records into lines, each with its position.
+    /// Breaks the legend of records into lines, with positions.
     fn legend_lines(&self) -> Vec<Vec<(usize, String, f64)>> {
         let mut lines: Vec<Vec<(usize, String, f64)>> = Vec::new();
         let mut x = f64::INFINITY;
@@ -299,7 +300,7 @@ fn only_in<'c>(of: &'c Comparison<'_>) -> impl Fn(&'c ComparedRow<'_>) -> Option
     move |row| {
         let with = row.cells.iter().zip(&of.labels).filter(|(c, _)| c.us.is_some()).map(|(_, l)| l.clone());
         let with: Vec<String> = with.collect();
-        // Of many records, the table shows which have it.
+        // With more than two records, the table shows which of them have the rung.
         let only = if of.runs.len() == 2 { format!(" (only in {})", listed(&with)) } else { String::new() };
         (!with.is_empty()).then(|| format!("{}{only}", row.title))
     }

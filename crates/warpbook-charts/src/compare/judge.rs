@@ -1,9 +1,9 @@
-//! Verdicts from ratios, and drift from references.
+//! Verdicts from ratios, and drift from rungs that did not change.
 
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
 use crate::record::noise::{self, Error, Ratio};
 
-/// The shift of a problem's references: the median of their logarithms.
+/// The median drift of a problem's reference rungs, as a logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shift {
     pub(super) ln: f64,
@@ -11,7 +11,7 @@ pub(super) struct Shift {
 }
 
 impl Comparison<'_> {
-    /// Gives every row its ratios and verdicts.
+    /// Computes the ratios and verdicts of every row.
     pub(super) fn judge(&mut self) {
         for rows in self.rows.chunk_by_mut(|a, b| a.problem == b.problem) {
             for record in 1..self.runs.len() {
@@ -27,7 +27,7 @@ impl Comparison<'_> {
 
 fn decide(cell: &mut ComparedCell<'_>, known: bool, shift: Option<Shift>) {
     cell.ratio = cell.ln.map(|(ln, error)| match (shift, error) {
-        // The references' own noise is part of the interval.
+        // The interval includes the noise of the reference rungs.
         (Some(shift), Some(error)) => Ratio::new(ln - shift.ln, Some(noise::sum([error, shift.error]))),
         (shift, error) => Ratio::new(ln - shift.map_or(0.0, |s| s.ln), error),
     });
@@ -44,7 +44,8 @@ fn decide(cell: &mut ComparedCell<'_>, known: bool, shift: Option<Shift>) {
     };
 }
 
-/// Returns the cells of a record that show drift: unchanged libraries and other frameworks, else kernels of the same text.
+/// Returns the cells of a record that show drift: unchanged libraries and frameworks, or else kernels with the same
+/// source.
 pub(super) fn references<'r, 'a>(
     rows: &'r [ComparedRow<'a>],
     record: usize,
@@ -58,7 +59,7 @@ pub(super) fn references<'r, 'a>(
     rows.iter().filter(move |r| r.reference == foreign).filter_map(usable)
 }
 
-/// Returns the shift of one problem's references; `None` without references.
+/// Returns the drift of one problem; `None` without reference rungs.
 pub(super) fn shift(rows: &[ComparedRow<'_>], record: usize) -> Option<Shift> {
     let mut all: Vec<(f64, Error)> = references(rows, record).map(|(_, ln, error)| (ln, error)).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));

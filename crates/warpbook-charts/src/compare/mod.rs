@@ -20,7 +20,7 @@ use crate::record::{
 use std::collections::{HashMap, HashSet};
 use warpbook_record::{Measurement, Problem, Run};
 
-/// The most records that are compared at once: further ones would have no colour or marker.
+/// The most records in one comparison; there are no colours and markers for more.
 pub const MAX_RECORDS: usize = 8;
 
 /// The result of a rung at a problem, compared with the first record.
@@ -36,7 +36,7 @@ pub enum Verdict {
     New,
     /// Only the first record has a figure.
     Missing,
-    /// Both have a figure, but of different things: [`ComparedCell::why`] states the difference.
+    /// Both have a figure, but they measure different things: [`ComparedCell::why`] states the difference.
     NotComparable,
 }
 
@@ -72,9 +72,10 @@ pub struct ComparedCell<'a> {
     pub verdict: Option<Verdict>,
     /// The difference, or the reason why there is no figure; usually empty.
     pub why: String,
-    /// True if nobody changed the rung between the first record and this one: any change of its time is then drift of the device.
+    /// True if the rung did not change between the first record and this one. A change of its time is then drift of the
+    /// device.
     pub unchanged: bool,
-    /// Logarithm of the ratio as measured, with its error.
+    /// Logarithm of the measured ratio, with its error.
     ln: Option<(f64, Option<Error>)>,
 }
 
@@ -87,14 +88,14 @@ pub struct ComparedRow<'a> {
     pub title: String,
     /// The problem, as described in the first record.
     pub problem: &'a Problem,
-    /// True for a library or another framework, which is not counted with Warpbook's rungs.
+    /// True for a library or another framework; these do not count as Warpbook's rungs.
     pub reference: bool,
     /// One cell for each record.
     pub cells: Vec<ComparedCell<'a>>,
 }
 
 impl ComparedRow<'_> {
-    /// Returns true if the first record has a figure, and another record one that is comparable.
+    /// Returns true if the first record has a figure, and another record a comparable one.
     #[must_use]
     pub fn is_common(&self) -> bool {
         use Verdict::{Improved, WithinNoise, Worse};
@@ -109,22 +110,23 @@ pub struct Comparison<'a> {
     pub runs: Vec<&'a Run>,
     /// Short names that distinguish the records.
     pub labels: Vec<String>,
-    /// Problems of the first record that another one has too, each with its counterpart in all records.
+    /// Problems of the first record that another one shares, each with its counterpart in all records.
     pub problems: Vec<Vec<Option<&'a Problem>>>,
-    /// Number of problems that not all records have.
+    /// Number of problems that some record lacks.
     pub apart: usize,
-    /// Rows in the order of problems, then of rungs.
+    /// Rows by problem, then by rung.
     pub rows: Vec<ComparedRow<'a>>,
     /// True if drift was removed from the ratios.
     pub is_normalised: bool,
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares everything that the records have on the same work.
+    /// Compares everything that the records measured of the same work.
     ///
     /// # Errors
-    /// [`ChartError::NotComparable`] if experiments differ or sizes have other meanings; [`ChartError::NothingToDraw`] for fewer than two records or
-    /// more than [`MAX_RECORDS`], or if they share no problem.
+    /// [`ChartError::NotComparable`] if experiments differ or sizes have different meanings;
+    /// [`ChartError::NothingToDraw`] for fewer than two records or more than [`MAX_RECORDS`], or if they share no
+    /// problem.
     pub fn of(runs: &[&'a Run]) -> Result<Self, ChartError> {
         same_meaning(runs)?;
         let nothing = |why: &str| Err(ChartError::NothingToDraw(why.into()));
@@ -157,7 +159,7 @@ impl<'a> Comparison<'a> {
         Ok(out)
     }
 
-    /// Returns the comparison of one problem of the first record alone.
+    /// Returns the comparison at just one problem of the first record.
     #[must_use]
     pub fn at(&self, problem: &Problem) -> Self {
         Self {
@@ -202,11 +204,11 @@ fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     out
 }
 
-/// Makes a row for each rung and problem for which two or more records have a measurement or a reason.
+/// Makes a row for each rung and problem at which two or more records have a measurement or a reason for none.
 fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> {
     let index: Vec<HashMap<(&str, &str), &Measurement>> = runs.iter().map(|run| index(run)).collect();
     let rungs = rungs(runs);
-    // Changes depend on the rung only, and texts are long.
+    // This depends only on the rung, and comparing long sources takes time.
     let unchanged: Vec<Vec<bool>> =
         rungs.iter().map(|rung| runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()).collect();
     let mut out = Vec::new();
@@ -253,7 +255,7 @@ fn cell<'a>(run: &Run, problem: Option<&Problem>, m: Option<&'a Measurement>, un
     ComparedCell { measurement: m, us, ratio: None, verdict: None, why, unchanged, ln: None }
 }
 
-/// Fills in differences, and the ratios as measured.
+/// Fills in the differences and the measured ratios.
 fn compare_with_the_first(runs: &[&Run], row: &mut ComparedRow<'_>) {
     let Some((first, others)) = row.cells.split_first_mut() else { return };
     for (i, cell) in others.iter_mut().enumerate() {

@@ -1,13 +1,14 @@
-//! Rungs that nobody changed between two records: libraries and other frameworks of the same version, and kernels of the same text.
+//! Rungs that did not change between two records: libraries and frameworks of the same version, and kernels with the
+//! same source.
 
 use warpbook_record::{Run, Rung, Runner};
 
-/// Returns true for a rung of another author, whose time depends on the device and not on Warpbook's code.
+/// Returns true for a library or framework, whose time does not depend on Warpbook's code.
 pub(super) fn is_reference(rung: &Rung) -> bool {
     matches!(rung.runner, Runner::Library(_) | Runner::External(_))
 }
 
-/// Returns true if a rung runs the same code on the same kind of device: a change of its time is then drift.
+/// Returns true if a rung runs the same code on the same kind of device, so that a change of its time is drift.
 pub(super) fn unchanged(a: &Run, b: &Run, rung: &str) -> bool {
     let (ea, eb) = (&a.environment, &b.environment);
     let (Some(x), Some(y)) = (a.rung(rung), b.rung(rung)) else { return false };
@@ -31,7 +32,7 @@ pub(super) fn unchanged(a: &Run, b: &Run, rung: &str) -> bool {
     }
 }
 
-/// Returns true if two records have the same text of a file and of all its includes.
+/// Returns true if a file and all of its includes have the same text in both records.
 fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
     if file_a != file_b || !a.sources.contains_key(file_a) {
         return false;
@@ -51,7 +52,7 @@ fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
     true
 }
 
-/// Returns the files of the record that a text includes: by the path as written, or next to the file.
+/// Returns the record's files that a text includes, by the path as written or relative to the file.
 fn included(text: &str, file: &str, run: &Run) -> Vec<String> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let name = |line: &str| {

@@ -1,14 +1,14 @@
-//! A comparison in words: counts of verdicts, drift, and both in a sentence.
+//! A comparison in words: counts of verdicts, and drift.
 
 use super::judge::{references, shift};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
 use crate::record::{Ratio, THRESHOLD, label};
 
-/// Limit on the changed rungs that are named.
+/// Largest number of changed rungs that are named.
 const MOST_NAMED: usize = 3;
 
-/// Counts of rungs by verdict, at all problems of a comparison, without references.
+/// Counts of rungs by verdict at all problems of a comparison, without libraries and frameworks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Counts by [`Verdict`], in the order of [`Verdict::ALL`].
@@ -24,7 +24,7 @@ impl Counts {
         self.by[verdict as usize]
     }
 
-    /// Writes "7 faster, 1 slower, 12 within noise"; empty for no rungs.
+    /// Writes a sentence such as "7 faster, 1 slower, 12 within noise"; empty without rungs.
     #[must_use]
     pub fn sentence(&self) -> String {
         let phrases =
@@ -33,21 +33,21 @@ impl Counts {
     }
 }
 
-/// The drift of the rungs that nobody changed.
+/// The drift of the rungs that did not change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
-    /// Speed-up over the first record: the median over problems of their references' median.
+    /// Speed-up over the first record: the median over all problems.
     pub factor: f64,
-    /// Factor of the problem with the largest drift, if there are several.
+    /// Speed-up at the problem with the largest drift.
     pub furthest: f64,
-    /// Titles of the references, each once.
+    /// Titles of the reference rungs, each once.
     pub names: Vec<String>,
-    /// True if they are libraries or other frameworks, false for kernels of the same text.
+    /// True if these are libraries or frameworks, false for kernels with the same source.
     pub foreign: bool,
 }
 
 impl Drift {
-    /// Returns true if the drift is more than noise.
+    /// Returns true if the drift exceeds noise.
     #[must_use]
     pub fn moved(&self) -> bool {
         is_moved(self.factor)
@@ -58,7 +58,7 @@ fn is_moved(factor: f64) -> bool {
     !(1.0 / (1.0 + THRESHOLD)..=1.0 + THRESHOLD).contains(&factor)
 }
 
-/// Returns "17 %" for a factor of 1.17 or 0.83.
+/// Writes a change such as "17 %" for a factor of 1.17 or 0.83.
 fn by(factor: f64) -> String {
     percent((factor - 1.0).abs())
 }
@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
         self.rows.chunk_by(|a, b| a.problem == b.problem)
     }
 
-    /// Returns how far a record's references drifted; `None` if nothing is known to be unchanged.
+    /// Returns the drift of a record; `None` if no rung is known to be unchanged.
     #[must_use]
     pub fn drift(&self, record: usize) -> Option<Drift> {
         let mut shifts: Vec<f64> = self.by_problem().filter_map(|rows| shift(rows, record)).map(|s| s.ln).collect();
@@ -104,8 +104,8 @@ impl<'a> Comparison<'a> {
         Some(Drift { factor: exp(median), furthest: exp(furthest), names, foreign })
     }
 
-    /// Compares a record with the first, by their labels: "mine against published: Fused 1.25× as fast, On the chip 0.74×; 1 faster, 1 slower, 10
-    /// within noise; the reference (cuBLAS) drifted by 17 % (faster)."
+    /// Compares a record with the first in a sentence, by their labels: "mine against published: Fused 1.25× as fast,
+    /// On the chip 0.74×; 1 faster, 1 slower, 10 within noise; the reference (cuBLAS) drifted by 17 % (faster)."
     #[must_use]
     pub fn sentence(&self, record: usize) -> String {
         let counts = self.counts(record);
@@ -132,7 +132,8 @@ impl<'a> Comparison<'a> {
         format!("{} against {}: {text}.", self.labels[record], self.labels[0])
     }
 
-    /// Writes "Fused 1.25× as fast, On the chip 0.74× and 2 more": the rungs with the largest changes, with their problems if there are several.
+    /// Names the rungs with the largest changes, with their problems if there are several: "Fused 1.25× as fast, On the
+    /// chip 0.74× and 2 more".
     fn movers(&self, record: usize) -> Option<String> {
         let moved = |row: &&ComparedRow<'a>| {
             !row.reference && matches!(row.cells[record].verdict, Some(Verdict::Improved | Verdict::Worse))
@@ -172,7 +173,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Writes ", but torch.matmul by 14 % (slower)": the libraries and frameworks that changed at one problem while their median did not.
+    /// Names the libraries and frameworks that changed at one problem although their median did not: ", but
+    /// torch.matmul by 14 % (slower)".
     fn moved_references(&self, record: usize, drift: &Drift) -> String {
         if drift.moved() || !drift.foreign {
             return String::new();

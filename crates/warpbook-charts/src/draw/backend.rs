@@ -1,4 +1,4 @@
-//! An SVG backend for plotters, with elements that plotters lacks: groups of marks, dashes, tooltips and turned texts.
+//! An SVG backend for plotters with elements that plotters lacks: groups of marks, dashes, tooltips and rotated texts.
 //!
 //! Coordinates are tenths of a CSS pixel, since plotters uses whole numbers. Black is the colour of the text around the chart.
 
@@ -10,15 +10,15 @@ use plotters_backend::{
 use std::convert::Infallible;
 use std::fmt::Write;
 
-/// Units in a CSS pixel.
+/// Units per CSS pixel.
 pub(crate) const UNIT: f64 = 10.0;
 /// Font size of most texts, set at the root.
 pub(crate) const FONT_SIZE: f64 = 12.0 * UNIT;
 /// Dash patterns by number, in tenths of a pixel; the first is a solid line.
 pub(crate) const DASHES: [&str; 7] = ["", "60 40", "20 35", "100 35 20 35", "130 45", "60 30 20 30 20 30", "35 30"];
-/// Number of rectangles in a row from which they are joined to one path.
+/// Number of rectangles in a row from which on they are joined to one path.
 const ROW: usize = 8;
-/// Tenths of a pixel by which a rectangle of a row may overlap the one before it: then the drawing order does not matter.
+/// Largest overlap of neighbouring rectangles in tenths of a pixel; their drawing order then does not matter.
 const OVERLAP: i32 = 3;
 
 /// A line of text with its attributes.
@@ -41,11 +41,11 @@ struct Rect {
     paint: String,
 }
 
-/// Writes the elements of a picture, each on a line of its own.
+/// Writes the elements of a picture, one a line.
 pub(crate) struct SvgBackend<'a> {
     body: &'a mut String,
     size: (u32, u32),
-    /// Consecutive rectangles of a row that are not written yet.
+    /// Consecutive rectangles of a row that are not yet written.
     row: Vec<Rect>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> SvgBackend<'a> {
 
     /// Ends a group of marks.
     pub(crate) fn close_group(&mut self) {
-        // The last rectangle stands next to the end of the group, and is not joined.
+        // The last rectangle before the end of a group is not joined.
         let last = self.row.pop();
         self.write_row();
         if let Some(rect) = last {
@@ -115,7 +115,7 @@ impl<'a> SvgBackend<'a> {
             self.body.push_str(" font-weight=\"bold\"");
         }
         if let Some(degrees) = of.turn {
-            // Rounded twice, as in published pictures.
+            // Rounding twice gives the same bytes as the published pictures.
             let degrees = (degrees * 100.0).round() / 100.0;
             _ = write!(self.body, " transform=\"rotate({degrees:.1} {x} {y})\"");
         }
@@ -123,17 +123,17 @@ impl<'a> SvgBackend<'a> {
         if let Some(title) = of.title {
             _ = write!(self.body, "<title>{}</title>", escaped(title));
         }
-        // On one line: a page that keeps white space would show the line breaks.
+        // Without line breaks inside, since a page that keeps white space would show them.
         _ = writeln!(self.body, "{}</text>", escaped(of.text));
     }
 
-    /// Takes a filled rectangle, which is written with those that follow it in its row.
+    /// Takes a filled rectangle and writes it later, together with the rest of its row.
     fn fill_rect(&mut self, rect: Rect) {
         let follows = |last: &Rect| last.row == rect.row && rect.across.0 + OVERLAP >= last.across.0 + last.across.1;
         if !self.row.last().is_some_and(follows) {
             self.write_row();
         }
-        // Next to the beginning of a group it is not joined.
+        // The first rectangle of a group is not joined.
         match self.body.is_empty() || self.body.ends_with('\n') {
             true => self.row.push(rect),
             false => self.write_rect(&rect),
@@ -145,7 +145,8 @@ impl<'a> SvgBackend<'a> {
         _ = writeln!(self.body, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{paint}/>");
     }
 
-    /// Writes the rectangles of a row. Many become one path for each paint, which takes a third of the text: an X-ray has thousands of them.
+    /// Writes the rectangles of a row. Many become one path for each paint, which takes a third of the bytes: an X-ray
+    /// has thousands of rectangles.
     fn write_row(&mut self) {
         let mut all = std::mem::take(&mut self.row);
         if all.len() < ROW {
@@ -175,13 +176,13 @@ fn opacity(color: BackendColor) -> String {
     if color.alpha == 1.0 { String::new() } else { format!(" opacity=\"{}\"", color.alpha) }
 }
 
-/// Returns a colour by name; `None` for the colour of the text around the chart.
+/// Returns a colour's hexadecimal code; `None` for the colour of the surrounding text.
 fn named(color: BackendColor) -> Option<String> {
     let (r, g, b) = color.rgb;
     ((r, g, b) != (0, 0, 0)).then(|| format!("#{r:02X}{g:02X}{b:02X}"))
 }
 
-/// Returns the fill attribute; the root fills with the colour of the text.
+/// Returns the fill attribute; none for the text's colour, which is the root's fill.
 fn fill(color: BackendColor) -> String {
     named(color).map_or_else(String::new, |name| format!(" fill=\"{name}\""))
 }
@@ -269,8 +270,8 @@ impl DrawingBackend for SvgBackend<'_> {
         Ok(())
     }
 
-    /// Measures with this crate's table: on a page plotters would measure in the DOM, and elsewhere with the installed fonts, so that the same record
-    /// would give different charts.
+    /// Measures with this crate's own table. plotters would measure in the DOM on a page and with installed fonts
+    /// elsewhere, so the same record would give different charts.
     fn estimate_text_size<S: BackendTextStyle>(
         &self,
         text: &str,
@@ -286,7 +287,7 @@ mod tests {
     use super::*;
     use plotters::style::{BLACK, Color, RGBColor, ShapeStyle};
 
-    /// Returns the written elements.
+    /// Returns the elements that a drawing writes.
     fn written(draw: impl FnOnce(&mut SvgBackend<'_>)) -> String {
         let mut body = String::new();
         let mut svg = SvgBackend::new(&mut body, (100, 100));
@@ -366,7 +367,7 @@ mod tests {
         let outlined =
             written(|svg| (0..8).for_each(|i| svg.draw_rect((20 * i, 5), (20 * i + 20, 28), &one, false).unwrap()));
         assert!(!outlined.contains("<path") && outlined.contains("fill=\"none\""), "not filled: {outlined}");
-        // The first and the last rectangle of a group stand next to its tags.
+        // The first and the last rectangle of a group are not joined.
         let group = |n: i32| {
             written(|svg| {
                 svg.open_group(&[("x", "1".into())]);

@@ -16,7 +16,8 @@ use plotters_backend::DrawingErrorKind;
 use std::cell::RefCell;
 use std::convert::Infallible;
 
-/// Success or failure of a drawing call; the canvas stores the reason. An error of no size makes each `?` a single branch.
+/// Success or failure of a drawing call; the canvas stores the reason. The error has no size, so each `?` is a single
+/// branch.
 pub(crate) type Drawn = Result<(), Undrawn>;
 
 /// A failure of a drawing call.
@@ -65,7 +66,7 @@ impl Paint {
     }
 }
 
-/// A stroke: its paint, its width in CSS pixels, and the number of its dashes (0 is a solid line).
+/// A stroke: paint, width in CSS pixels, and index of its dash pattern (0 is a solid line).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stroke {
     pub(crate) paint: Paint,
@@ -129,7 +130,7 @@ impl At {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
     Disc,
-    /// A dot for marks that are shown for comparison only; no line of its own has it.
+    /// A dot for marks shown for comparison only; no series has it.
     Dot,
     Square,
     Triangle,
@@ -140,7 +141,7 @@ pub(crate) enum Marker {
     Cross,
 }
 
-/// Shapes of lines' markers, in this order.
+/// Markers of the lines, in order.
 pub(crate) const MARKERS: [Marker; 8] = [
     Marker::Disc,
     Marker::Square,
@@ -155,7 +156,7 @@ pub(crate) const MARKERS: [Marker; 8] = [
 pub(crate) struct Canvas<'a> {
     area: DrawingArea<SvgBackend<'a>, Shift>,
     width: f64,
-    /// The last error.
+    /// The reason of the last failure.
     error: RefCell<String>,
 }
 
@@ -164,12 +165,12 @@ fn at(x: f64, y: f64) -> Point {
 }
 
 fn tenths(px: f64) -> i32 {
-    // Far outside is as invisible as just outside, and plotters adds to these.
+    // The clamp leaves room for plotters' additions; anything beyond it is invisible anyway.
     (px * UNIT).round().clamp(-1e6, 1e6) as i32
 }
 
 impl<'a> Canvas<'a> {
-    /// Draws a picture of a size in CSS pixels; returns its elements.
+    /// Draws a picture of a size in CSS pixels and returns the SVG elements.
     pub(crate) fn draw(
         width: f64,
         size: (u32, u32),
@@ -199,7 +200,7 @@ impl<'a> Canvas<'a> {
         self.done(self.area.draw(element))
     }
 
-    /// Draws an element that plotters lacks.
+    /// Draws an element that plotters does not offer.
     fn call(&self, points: Vec<Point>, write: impl Fn(&mut SvgBackend<'a>, Vec<Point>)) -> Drawn {
         self.put(&Call(points, write))
     }
@@ -250,7 +251,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Draws a mark, or a group of marks, with its data; without data there is no group.
+    /// Draws a mark, or a group of marks, with its data. Without data there is no group.
     pub(crate) fn marked(&self, data: &MarkData, picture: impl FnOnce() -> Drawn) -> Drawn {
         let attributes = data.attributes();
         if attributes.is_empty() {
@@ -266,12 +267,12 @@ impl<'a> Canvas<'a> {
         self.write(&text::clean(text), (x, y), anchor, font)
     }
 
-    /// Draws a line of text centred at a position, turned clockwise.
+    /// Draws a line of text centred at a position and rotated clockwise.
     pub(crate) fn turned(&self, text: &str, place: (f64, f64), degrees: f64, font: Font) -> Drawn {
         self.write_with(&text::clean(text), None, Some(degrees), (place, At::Middle, font))
     }
 
-    /// Draws a line of text that begins at a position and goes up from there.
+    /// Draws a line of text that runs upwards from a position.
     pub(crate) fn upwards(&self, text: &str, room: f64, place: (f64, f64), font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::elide(&text, room, font.size, font.bold);
@@ -294,7 +295,8 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Draws text in at most `lines` lines, 1.35 font sizes apart, the first centred at y; text that does not fit is in the tooltip.
+    /// Draws text in at most `lines` lines, 1.35 font sizes apart, the first centred at y. If it does not fit, a
+    /// tooltip has the whole text.
     pub(crate) fn wrapped(&self, text: &str, room: f64, lines: usize, (x, y): (f64, f64), font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::wrap(&text, room, font.size, font.bold, lines);
@@ -311,14 +313,14 @@ impl<'a> Canvas<'a> {
 
     fn write(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
         let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };
-        // The font is named once, at the root.
+        // The font is named only once, at the root.
         let desc = FontDesc::new(FontFamily::SansSerif, font.size * UNIT, style);
         let color = font.paint.color();
         let style = TextStyle::from(desc).color(&color).pos(Pos::new(anchor.h_pos(), VPos::Center));
         self.done(self.area.draw_text(text, &style, at(x, y)))
     }
 
-    /// Writes a text with a tooltip, or turned, which plotters cannot.
+    /// Writes a text with a tooltip or a rotation, which plotters does not offer.
     fn write_with(
         &self,
         text: &str,
@@ -332,7 +334,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// An element that plotters lacks: its points, and a call of the backend with them.
+/// An element that plotters lacks: its points, and a call to the backend with them.
 struct Call<F>(Vec<Point>, F);
 
 impl<'a, F> PointCollection<'a, Point> for &'a Call<F> {

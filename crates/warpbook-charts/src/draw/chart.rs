@@ -17,12 +17,12 @@ pub struct Chart {
     pub table: Table,
 }
 
-/// Why there is no chart. It is displayed as a sentence.
+/// The reason why there is no chart; displayed as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChartError {
     /// The record lacks the chart's data; the sentence says what is missing.
     NothingToDraw(String),
-    /// The records must not share one chart; the sentence states the difference.
+    /// The records cannot share one chart; the sentence states the difference.
     NotComparable(String),
 }
 

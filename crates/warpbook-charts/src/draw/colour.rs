@@ -52,7 +52,7 @@ pub(crate) fn contrast(a: Rgb, b: Rgb) -> f64 {
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// Returns the colour that results from an opacity on a background.
+/// Returns the colour that an opacity gives on a background.
 #[cfg(test)]
 pub(crate) fn blended(color: Rgb, alpha: f64, paper: Rgb) -> Rgb {
     let mix = |c: u8, p: u8| (f64::from(c) * alpha + f64::from(p) * (1.0 - alpha)).round() as u8;

@@ -7,7 +7,7 @@ use crate::draw::svg::Svg;
 use crate::draw::table::Table;
 use crate::draw::text;
 
-/// Limit on the entries of a ladder, a legend and a list; the table has them all.
+/// Largest number of entries in a ladder, a legend or a list; the table has all of them.
 pub(crate) const MAX_ENTRIES: usize = 48;
 
 /// Title, subtitle and notes around a chart's picture.
@@ -24,7 +24,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Draws a picture of a height below title and subtitle and above the notes; the picture gets the y of its top.
+    /// Draws a picture of a given height between title and notes; the picture gets the y of its top.
     pub(crate) fn draw(
         mut self,
         height: f64,

@@ -12,19 +12,19 @@ pub(crate) struct MarkData {
     pub(crate) rung: String,
     /// Label of the problem.
     pub(crate) problem: String,
-    /// Name of the mark, if its series does not tell it.
+    /// Name of the mark, if it differs from the series.
     pub(crate) name: String,
-    /// Name in the legend of the marks that are drawn alike.
+    /// Legend name that similar marks share.
     pub(crate) series: String,
-    /// Value as it is shown; empty for a group.
+    /// Value as shown; empty for a group.
     pub(crate) value: String,
     /// Spread, such as "± 1.2 µs".
     pub(crate) spread: String,
-    /// True for the mark of the fastest rung, in a ladder that marks it.
+    /// True for the mark of the fastest rung, if the ladder marks it.
     pub(crate) is_best: bool,
-    /// Number of samples that the value is the median of; 0 if it is not a median.
+    /// Number of samples behind a median; 0 for other values.
     pub(crate) samples: u64,
-    /// Series that an entry of the legend is for.
+    /// Series of a legend entry.
     pub(crate) legend: String,
     /// Position and axes of a plot: see [`crate::draw::plot::ticks::plot_words`].
     pub(crate) plot: String,
@@ -61,8 +61,8 @@ impl MarkData {
     }
 }
 
-/// Removes the most frequent number of samples from these marks and returns it, for a group around all; the others keep their own. 0 if a mark has
-/// none.
+/// Removes the most frequent number of samples from these marks and returns it for a group around all; other numbers
+/// stay. Returns 0 if some mark has no samples.
 pub(crate) fn shared_samples(marks: &mut [MarkData]) -> u64 {
     if marks.iter().any(|f| f.samples == 0) {
         return 0;

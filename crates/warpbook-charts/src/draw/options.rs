@@ -13,7 +13,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Makes a window with ordered ends; `None` if they are not positive, finite numbers, or too close to each other to be told apart.
+    /// Makes a window with ordered ends; `None` if these are not positive and finite, or too close together.
     #[must_use]
     pub fn new(x: (f64, f64), y: (f64, f64)) -> Option<Self> {
         let ordered = |(a, b): (f64, f64)| (a.min(b), a.max(b));
@@ -32,7 +32,7 @@ pub struct Guess {
     pub label: String,
 }
 
-/// Rungs of a ladder that are drawn.
+/// Choice of the rungs that a ladder draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rungs {
     /// All rungs.
@@ -40,26 +40,26 @@ pub enum Rungs {
     All,
     /// All rungs, with the fastest marked.
     Marked,
-    /// About eight rungs that tell the story, with the fastest marked: the first, the best references, the largest steps and the fastest. A rung
-    /// that was measured in fp16 and in bf16 has one row.
+    /// About eight rungs that tell the story, with the fastest marked: the first, the best references, the largest
+    /// steps and the fastest. A rung measured in both fp16 and bf16 has one row.
     Story,
 }
 
-/// How a chart is drawn: its width, the visible part, and the lines that stand out. [`Options::default`] is the layout of notebooks. The same record
-/// and options give the same bytes.
+/// How a chart is drawn: width, visible part and highlighted lines. [`Options::default`] is the layout of notebooks.
+/// The same record and options give the same bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Width in CSS pixels, within [`Options::WIDTHS`]; below 560 the layout is a phone's.
     pub width: u32,
     /// Visible part of a sweep or a roofline; `None` for all of it.
     pub window: Option<Window>,
-    /// Ids of rungs whose lines stand out of a sweep of many.
+    /// Ids of rungs whose lines are highlighted in a sweep of many.
     pub picked: Vec<String>,
     /// A reader's guess, marked in a ladder.
     pub guess: Option<Guess>,
-    /// Rungs of a ladder that are drawn.
+    /// Choice of the rungs that a ladder draws.
     pub rungs: Rungs,
-    /// True for a picture that is stored in a notebook: an X-ray has fewer lanes, and each warp is one mark.
+    /// True for a picture stored in a notebook: an X-ray has fewer lanes, and each warp is one mark.
     pub light: bool,
 }
 
@@ -85,7 +85,7 @@ impl Options {
         Self { width: width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end()), ..Self::default() }
     }
 
-    /// Draws fewer marks, see [`Options::light`](#structfield.light).
+    /// Returns the options for fewer marks; see [`Options::light`](#structfield.light).
     #[must_use]
     pub fn lighter(self) -> Self {
         Self { light: true, ..self }

@@ -1,4 +1,4 @@
-//! A finished picture: as an element of a page, and as a file.
+//! A finished picture, as an element of a page or as a file.
 
 use crate::draw::backend::{FONT_SIZE, UNIT};
 use crate::draw::text::{clean, escape};
@@ -9,11 +9,11 @@ const FONTS: &str =
 const LIGHT: (&str, &str) = ("#1f2328", "#ffffff");
 const DARK: (&str, &str) = ("#e6e6e6", "#16181c");
 
-/// A chart as SVG without a background and with texts in `currentColor`, to be inserted into a page.
+/// A chart as SVG without a background and with texts in `currentColor`, to be inlined in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Svg {
     inline: String,
-    /// Offset of the root's content.
+    /// Byte offset of the root element's content.
     content: usize,
     id: String,
     size: (u32, u32),
@@ -38,7 +38,8 @@ impl Svg {
         self.size
     }
 
-    /// Returns the chart as a file, or for `<img>`: with its own size, background and colours, which follow `prefers-color-scheme`.
+    /// Returns the chart as a file or for `<img>`, with its own size, background and colours, which follow
+    /// `prefers-color-scheme`.
     #[must_use]
     pub fn standalone(&self) -> String {
         let (w, h) = self.size;
@@ -53,8 +54,7 @@ impl Svg {
         )
     }
 
-    /// Returns [`Self::standalone`] for the `<img>` of a notebook, which cannot query the marks of a chart: they lack the data of the page's
-    /// tooltips.
+    /// Returns [`Self::standalone`] without the marks' data, for an `<img>` in a notebook, which has no tooltips.
     #[must_use]
     pub fn picture(&self) -> String {
         let file = self.standalone();
@@ -98,7 +98,7 @@ fn common(id: &str, (w, h): (u32, u32)) -> String {
     )
 }
 
-/// Hashes texts to an id. Ids must differ between the charts of a page but be the same for two drawings of one chart.
+/// Hashes texts to an id, which differs between charts of a page but is the same whenever one chart is drawn.
 fn fnv1a<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     parts
         .into_iter()

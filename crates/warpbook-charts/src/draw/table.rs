@@ -36,7 +36,7 @@ impl Table {
         out
     }
 
-    /// Returns the table as fixed-pitch text: aligned columns, figures to the right, no newline at the end.
+    /// Returns the table as fixed-pitch text: aligned columns, figures to the right, no final newline.
     #[must_use]
     pub fn text(&self) -> String {
         let all: Vec<Vec<String>> = std::iter::once(&self.headers)
@@ -66,7 +66,8 @@ impl Table {
         lines.join("\n")
     }
 
-    /// Returns the table as HTML: `<table class="wb-table">`, everything escaped; cells of numbers have the class `wb-num`.
+    /// Returns the table as HTML with escaped texts: `<table class="wb-table">`; cells of numbers have the class
+    /// `wb-num`.
     #[must_use]
     pub fn html(&self) -> String {
         let count = self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0);
@@ -100,7 +101,7 @@ fn is_number(cell: &str) -> bool {
 }
 
 fn csv_cell(cell: &str) -> String {
-    // Spreadsheets skip leading blanks, and also accept the full-width forms.
+    // Spreadsheets skip leading white space, and also accept full-width characters.
     let first = cell.trim_start().chars().next();
     let formula = matches!(first, Some('=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠'))
         || cell.starts_with(['\t', '\r', '\n']);

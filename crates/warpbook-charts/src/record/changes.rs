@@ -6,10 +6,11 @@ use crate::record::noise::Ratio;
 use crate::record::verdict::{bound_name, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Bound, KernelSpec, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
-/// Returns the rung that another is compared with at a problem. It is the rung that this one is a variant of; otherwise one of the earlier rungs with
-/// the same kind of runner, such as kernels, and a valid figure for all of the work. Of these it prefers arithmetic of the same type, then the source
-/// most like its own, from which it grew, then the nearest. If none has such a figure, it is the nearest with the same kind of runner. The first
-/// kernels are compared with the last CPU rung. The same rung in another type does not count.
+/// Returns the rung that another is compared with at a problem: the rung that it is a variant of, or else an earlier
+/// rung with the same kind of runner, such as kernels, and a valid figure for all of the work. Of these it prefers
+/// arithmetic of the same type, then the most similar source, then the nearest. Without such a figure, it is the
+/// nearest with the same kind of runner. The first kernel rung is compared with the last CPU rung. The same rung in
+/// another type does not count.
 #[must_use]
 pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'a Rung> {
     let at = run.rungs.iter().position(|r| r.id == rung)?;
@@ -33,8 +34,8 @@ pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'
     base.or_else(nearest).or_else(|| alike().next()).or_else(by_cpu)
 }
 
-/// Returns how much of the source of two rungs' kernels is the same, from 0 to 1: lines of their files, and the macros that these are compiled with.
-/// 0 if either has none.
+/// Returns the shared part of two rungs' kernel sources, from 0 to 1, by lines of their files and by the macros that
+/// they are compiled with. Returns 0 if either has no source.
 fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     let [a, b] = [old, new].map(|rung| {
         let mut files: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
@@ -44,7 +45,7 @@ fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     });
     let text = |file: &str| run.sources.get(file).map_or("", String::as_str);
     let lines = |files: &[&str]| files.iter().map(|f| text(f).lines().count()).sum::<usize>();
-    // Files of both are the same, line by line.
+    // Files that both use count as equal, line by line.
     let [both, only_a, only_b] = [
         a.iter().copied().filter(|f| b.contains(f)).collect::<Vec<_>>(),
         a.iter().copied().filter(|f| !b.contains(f)).collect(),
@@ -61,7 +62,8 @@ fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     if lines(&a) == 0 || lines(&b) == 0 { 0.0 } else { 2.0 * common as f64 / all as f64 }
 }
 
-/// Counts the lines that two texts share, in any order and as often as both have them, without surrounding blanks. Empty lines do not count.
+/// Counts the lines that two texts share, in any order. A line counts as often as both have it, without surrounding
+/// blanks; empty lines do not count.
 #[must_use]
 pub fn lines_in_common(a: &str, b: &str) -> usize {
     let [a, b] = [a, b].map(|text| {
@@ -99,8 +101,9 @@ fn way(rung: &Rung) -> Way {
     }
 }
 
-/// Describes the gain of a rung over [`rung_before`] in a sentence: "Warp tile: 1.42× as fast as Vectorised (412 µs → 290 µs), 31 % → 44 % of
-/// arithmetic's bound." [`noise_rule`](crate::noise_rule) decides if it is faster. For a rung without a valid figure it gives the reason.
+/// Describes the gain of a rung over [`rung_before`] in a sentence: "Warp tile: 1.42× as fast as Vectorised (412 µs →
+/// 290 µs), 31 % → 44 % of arithmetic's bound." [`noise_rule`](crate::noise_rule) decides whether it is faster. For a
+/// rung without a valid figure the sentence gives the reason.
 #[must_use]
 pub fn gain_caption(run: &Run, problem: &Problem, rung: &str) -> String {
     let title = name(run, rung);
@@ -148,8 +151,8 @@ fn share(run: &Run, m: &Measurement) -> Option<(Bound, f64)> {
     Some((bound, run.fraction_of_bound(m).filter(|f| f.is_finite())?))
 }
 
-/// Lists the other differences between a rung's measurement and that of the rung before it, a phrase each: launches, kernels, tile, and the
-/// compiler's figures.
+/// Lists the other differences between the measurements of a rung and the rung before it, one phrase each: launches,
+/// kernels, tile, and compiler figures.
 #[must_use]
 pub fn changes(run: &Run, problem: &Problem, before: &Rung, rung: &Rung) -> Vec<String> {
     let mut out = Vec::new();

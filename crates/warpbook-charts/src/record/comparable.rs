@@ -1,4 +1,4 @@
-//! Rules on comparing two measurements: by the work, the timing and the inputs.
+//! Rules that decide whether two measurements are comparable: the work, the timing and the inputs.
 
 use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
@@ -8,7 +8,7 @@ use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, 
 
 use crate::record::noise::LEAST_SAMPLES;
 
-/// Refuses records that have no comparable figures: of different experiments, or with sizes that count different things.
+/// Refuses records without comparable figures: different experiments, or sizes that count different things.
 pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
     let Some((first, rest)) = runs.split_first() else {
         return Err(ChartError::NothingToDraw("There is no record to draw.".into()));
@@ -28,7 +28,7 @@ pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
     Ok(())
 }
 
-/// What keeps two problems off one line of a sweep, as in "200 epochs in one and 20 epochs in the other".
+/// Returns why two problems cannot share a line of a sweep, such as "200 epochs in one and 20 epochs in the other".
 pub(crate) fn difference_of_lines(a: &Problem, b: &Problem) -> Option<String> {
     if a.same_line(b) {
         return None;
@@ -38,7 +38,8 @@ pub(crate) fn difference_of_lines(a: &Problem, b: &Problem) -> Option<String> {
     Some(format!("{x} in one and {y} in the other"))
 }
 
-/// What makes two problems different work: another size or another line, or other words where one of them lies on no line.
+/// Returns why two problems are different work: another size or another line, or other words if one of them is on no
+/// line.
 pub(crate) fn difference(a: &Problem, b: &Problem) -> Option<String> {
     let same = match (&a.sweep, &b.sweep) {
         _ if a == b => true,
@@ -50,14 +51,14 @@ pub(crate) fn difference(a: &Problem, b: &Problem) -> Option<String> {
         .then(|| difference_of_lines(a, b).filter(|_| a.sweep.is_some() && b.sweep.is_some()).unwrap_or_else(of_words))
 }
 
-/// A problem in each of the records; `None` where a record does not have it.
+/// One problem in each record; `None` if a record lacks it.
 pub(crate) type Aligned<'a> = Vec<Option<&'a Problem>>;
 
-/// Rule by which two problems may be compared.
+/// A rule that decides whether two problems match.
 type Rule<'r> = &'r dyn Fn(&Problem, &Problem) -> bool;
 
-/// The first record's problems with those of the others: of the same id, else the same work; the rest of a record is compared
-/// with the rest of the first, by size, and [`unlike`] says what differs.
+/// Pairs the first record's problems with those of the other records: by id, then by equal work. The rest is paired by
+/// size, and [`unlike`] states the differences.
 pub(crate) fn aligned<'a>(runs: &[&'a Run]) -> Vec<Aligned<'a>> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let firsts = first.problems();
@@ -84,7 +85,7 @@ pub(crate) fn aligned<'a>(runs: &[&'a Run]) -> Vec<Aligned<'a>> {
     out
 }
 
-/// What makes the figures of two measurements different things, each in a clause; empty where they may be compared.
+/// Returns the differences that make two measurements incomparable, one clause each; empty if they are comparable.
 pub(crate) fn unlike(a: (&Run, &Measurement), b: (&Run, &Measurement)) -> Vec<String> {
     let ((run_a, m_a), (run_b, m_b)) = (a, b);
     let mut out = Vec::new();
@@ -113,7 +114,7 @@ pub(crate) fn unlike(a: (&Run, &Measurement), b: (&Run, &Measurement)) -> Vec<St
     out
 }
 
-/// CPU rungs are timed by the host whatever the policy says.
+/// CPU rungs are always timed by the host, whatever the policy says.
 fn clock(run: &Run, m: &Measurement) -> TimedBy {
     let on_gpu = run.environment.device.kind == DeviceKind::Cuda && !crate::record::kind::on_cpu(run, &m.rung);
     if on_gpu { run.policy.timed_by } else { TimedBy::WallClock }
@@ -137,8 +138,8 @@ fn l2_difference(a: &Policy, b: &Policy) -> Option<String> {
     (a.l2 != b.l2).then(|| format!("one from {}, the other from {}", name(a.l2), name(b.l2)))
 }
 
-/// The entries by which the data of a problem differ in two records. An entry that names some work is passed over where only one record has such an
-/// entry, since the other did no such work, and where it names other work than this problem's.
+/// Returns the entries in which a problem's data differ between two records. An entry that names some work is ignored
+/// if only one record has it, since the other did no such work, or if it names other work than this problem's.
 fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String> {
     if a.inputs == b.inputs {
         return None;
@@ -152,7 +153,7 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
     let texts = [label(problem), line, clean(&problem.id)];
     let names_problem = |e: &Input| !e.work.is_empty() && texts.iter().any(|text| text.contains(&e.work));
-    // Where no entry names the problem, every entry of both records may be about it.
+    // If no entry names the problem, every entry that both records have may be about it.
     let is_named = a.iter().any(|e| in_both(e) && names_problem(e));
     let concerns = |e: &Input| e.work.is_empty() || (in_both(e) && (!is_named || names_problem(e)));
     let only = |of: &[Input], other: &[Input]| {
@@ -168,7 +169,7 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
     }
 }
 
-/// What differs between the timing of two records at a problem, whoever was timed; for charts of many rungs.
+/// Returns the differences between the timing of two records at a problem, for charts of many rungs.
 pub(crate) fn unlike_timing(a: &Run, b: &Run, problem: &Problem) -> Vec<String> {
     let mut out = Vec::new();
     if a.policy.timed_by != b.policy.timed_by {
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use warpbook_record::{Dtype, Inputs};
 
-    /// The inputs as a sentence of an older record.
+    /// Builds the policy of an older record, whose inputs are one sentence.
     fn policy(inputs: &str) -> Policy {
         Policy {
             timed_by: TimedBy::CudaEvents,
@@ -207,13 +208,13 @@ mod tests {
             assert_eq!(found.is_some(), expect, "{a:?}, {b:?}: {found:?}");
         };
         let plain = "x evenly spaced, y = 3 x";
-        // One record has work of several features too: nothing that the other measured is concerned.
+        // One record also did work of several features, which does not concern the other's measurements.
         check(plain, &format!("{plain}; several features: Gaussian x"), &line, false);
         check(plain, "x random, y = 3 x", &line, true);
         let (gaussian, zeros) =
             (format!("{plain}; several features: Gaussian x"), format!("{plain}; several features: zeros"));
         check(&gaussian, &zeros, &features, true);
-        // No name of both is this problem's: whatever both name may concern it.
+        // No entry names this problem, so every shared entry may concern it.
         check(&gaussian, &zeros, &line, true);
         check(
             "MNIST: original; CIFAR-10: original",
@@ -234,7 +235,7 @@ mod tests {
             Policy { inputs: inputs.with("", format!("weights from seed {seed}")), ..policy("") }
         };
         let difference = |new: &Policy| inputs_difference(&old, new, &problem);
-        // The data of other problems does not count.
+        // The data of other problems is ignored.
         assert_eq!(difference(&data("MNIST: the original files", 1)), None);
         assert_eq!(
             difference(&data("drawn", 1)).unwrap(),

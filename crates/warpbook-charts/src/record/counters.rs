@@ -23,18 +23,18 @@ pub fn counted_by<'s>(sources: impl IntoIterator<Item = &'s str>) -> String {
     format!("Counted by {}. {COUNTERS_MEANING}", versions(&all.join("; ")))
 }
 
-/// A figure of a kernel: its column, its number in the unit of a file, and its text.
+/// A counter of a kernel: its column, its number for files, and its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counter {
     /// Heading of the column.
     pub heading: &'static str,
     /// Heading with the unit of [`Counter::number`].
     pub in_file: &'static str,
-    /// The figure, if it was counted and is a number.
+    /// The number, if it was counted.
     pub number: Option<f64>,
-    /// Text of the figure; empty if it was not counted.
+    /// The text; empty if it was not counted.
     pub text: String,
-    /// True if the column consists of words.
+    /// True if the column holds words.
     pub in_words: bool,
 }
 

@@ -8,9 +8,9 @@ use crate::record::names::{label, name};
 use crate::record::verdict::{bound_name, divergence, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
 
-/// Limit on the rungs that the headline compares the fastest with.
+/// Largest number of rungs that the fastest is compared with.
 const MOST_AGAINST: usize = 3;
-/// Limit on the comparisons in the sentence.
+/// Largest number of comparisons in the sentence.
 const MOST_SAID: usize = 2;
 const OVER_FRAMEWORK: &str = "Over frameworks";
 
@@ -18,15 +18,15 @@ const FASTEST: &str = " is the fastest";
 const RATIO: &str = "Times as fast";
 const ACCURACY: &str = "Accuracy";
 
-/// The fastest rung at a problem, its lead, its share of the bound, and the result of its check; for a training without measurements, the results
-/// that it reached.
+/// The fastest rung at a problem, its lead, its share of the bound, and the result of its check. For a training without
+/// measurements it has the final results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
-    /// Id of the rung that it is about.
+    /// Id of the rung in the headline.
     pub rung: String,
-    /// The result in a sentence or two; only the sentence of a pair names the problem.
+    /// The result in a sentence or two; only a pair's sentence names the problem.
     pub sentence: String,
-    /// Further sentences, which may be empty: the reason of a pair, or the share of the bound that the result reaches and the outcome of its check.
+    /// Further sentences, which may be empty: a pair's reason, or the share of the bound and the outcome of the check.
     pub more: String,
     /// The headline in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,
@@ -49,11 +49,11 @@ impl HeadlineTile {
     }
 }
 
-/// Returns the headline of a problem. [`Run::fastest`] is compared with the fastest rung of another framework, the fastest GPU library, the fastest
-/// kernels of the record and the baseline, where these are other rungs.
+/// Returns the headline of a problem. [`Run::fastest`] is compared with the fastest rung of another framework, the
+/// fastest GPU library, the record's fastest kernels and the baseline, unless these are the same rung.
 ///
-/// If the record is about a slow way and a fast one ([`Run::slow_and_fast`]), the headline is their ratio and the reason. `None` if nothing of the
-/// problem was measured and checked, and no training was logged.
+/// If the record compares a slow way with a fast one ([`Run::slow_and_fast`]), the headline is their ratio and the
+/// reason. Returns `None` if the problem has no checked measurement and no logged training.
 #[must_use]
 pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     if let Some(pair) = of_pair(run, problem) {
@@ -69,8 +69,8 @@ pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     }
 }
 
-/// Returns the rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of their speed between the slowest and the fastest.
-/// Rungs without a valid figure are left out.
+/// Returns the rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of the speed, scaled
+/// between the slowest and the fastest. Rungs without a valid figure are left out.
 #[must_use]
 pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     let sound = run.ladder(problem).into_iter().map(|row| row.measurement).filter(|m| run.is_sound(m));
@@ -80,9 +80,9 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     speeds.into_iter().map(height).collect()
 }
 
-/// Returns a record's summary for an overview: the sentences of its main problem's [`headline`], which may be empty; its [`sparkline`]; and the
-/// cells of its row if the overview has a table of its kind. For a pair these are slow way, fast way, ratio and reason; for a training to an
-/// accuracy they are the goal, the fastest rung with its time, and its accuracy.
+/// Returns a record's summary for an overview: the sentences of its main problem's [`headline`], which may be empty;
+/// its [`sparkline`]; and cells for the overview's tables. A pair's cells are slow way, fast way, ratio and reason;
+/// those of a training to an accuracy are the goal, the fastest rung with its time, and its accuracy.
 #[must_use]
 pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
@@ -101,11 +101,13 @@ pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
         }
         _ => Vec::new(),
     };
-    let sentence = found.sentence.replacen(&format!("{FASTEST}:"), &format!("{FASTEST} at {}:", label(problem)), 1);
+    let verb = if found.sentence.contains(FASTEST) { FASTEST } else { "”" };
+    let sentence = found.sentence.replacen(&format!("{verb}:"), &format!("{verb} at {}:", label(problem)), 1);
     (format!("{sentence} {}", found.more).trim().to_owned(), heights, cells)
 }
 
-/// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
+/// Describes the learner's fastest own kernel, if the record has any, at the main problem or else at the first problem
+/// with one.
 fn of_own(run: &Run) -> Option<String> {
     let is_own = |m: &&Measurement| {
         !matches!(m.outcome, Outcome::Skipped { .. }) && run.rung(&m.rung).is_some_and(crate::record::kind::is_own)
@@ -128,7 +130,7 @@ fn of_own(run: &Run) -> Option<String> {
     Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
 }
 
-/// Describes the slow way and the fast one that a record names, with the reason if one of its notes continues the sentence.
+/// Describes a record's slow and fast way, with the reason if one of its notes continues the sentence.
 fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let (slow, fast) = named_pair(run, problem)?;
     let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
@@ -146,7 +148,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     Some(Headline { rung: fast.rung.clone(), sentence, more: reason.trim().to_owned(), tiles })
 }
 
-/// Returns the slow way and the fast one, if the record names them and both have a figure.
+/// Returns the slow and the fast way, if the record names both and both have a figure.
 fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &'a Measurement)> {
     let (slow, fast) = run.slow_and_fast(problem)?;
     (run.descriptor.compared == [&*slow.rung, &*fast.rung]).then_some((slow, fast))
@@ -158,7 +160,7 @@ fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + excess_reason(&bound, share)))
 }
 
-/// The tile for the check of a sound measurement, which has passed it.
+/// Makes the tile for the check of a sound measurement, which always passed.
 fn check_tile(m: &Measurement) -> Option<HeadlineTile> {
     let check = m.check.as_ref()?;
     let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
@@ -170,13 +172,18 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let title = name(run, &fastest.rung);
     let measure = Measure::new(run, run.descriptor.headline);
     let figure = match measure.quantity {
-        // A speed-up needs its baseline, the fastest is not the fastest by memory, and an unknown rate has no value.
+        // A speed-up needs its baseline, the fastest rung need not use the least memory, and an unknown rate has no
+        // value.
         Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => time(us),
         _ if measure.lacking(run, problem).is_some() => time(us),
         _ => measure.text(measure.value_of(fastest, us, None)),
     };
-    let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut sentence = format!("“{title}”{FASTEST}: {figure}");
+    // One that has no rival is not called the fastest.
+    let sound = run.ladder(problem).into_iter().filter(|row| run.is_sound(row.measurement));
+    let is_alone = sound.filter(|row| usable(row.measurement.median_us()).is_some()).count() < 2;
+    let (of_tile, verb) = if is_alone { ("Result", "") } else { ("Fastest", FASTEST) };
+    let mut tiles = vec![HeadlineTile::new(of_tile, figure.clone(), title.clone())];
+    let mut sentence = format!("“{title}”{verb}: {figure}");
     let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
@@ -194,7 +201,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         more.push(format!("It reaches {}.", of_bound(&bound, share)));
     }
     tiles.extend(bound_tile(run, fastest));
-    // The fastest has passed its check: others are not sound.
+    // Only sound measurements are compared, so this check has passed.
     if fastest.check.is_some() {
         more.push("Its result passed the check.".to_owned());
     }
@@ -229,7 +236,8 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     found
 }
 
-/// Returns the finding of a chart of a problem's rungs, such as "On the chip: 5.7× as fast as PyTorch's best"; `None` if nothing has a valid figure.
+/// Returns the finding for a problem's rungs, such as "On the chip: 5.7× as fast as PyTorch's best"; `None` without a
+/// valid figure.
 pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     if let Some((slow, fast)) = named_pair(run, problem) {
         let ratio = usable(slow.median_us())? / usable(fast.median_us())?;
@@ -252,17 +260,17 @@ pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     })
 }
 
-/// Returns the finding for memory, such as "fp16 takes 94 % of fp32's memory": the least of these rungs against the baseline; `None` if none was
-/// counted.
+/// Returns the finding for memory, such as "fp16 takes 94 % of fp32's memory": the least of these rungs against the
+/// baseline. `None` if no memory was counted.
 pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str) -> bool) -> Option<String> {
     let (least, bytes) = least_memory(run, problem, &among)?;
     let title = name(run, &least.rung);
     let baseline = run.baseline(problem).filter(|m| m.rung != least.rung && among(&m.rung));
     Some(match baseline.and_then(|m| Some((name(run, &m.rung), peak_bytes(m)?))) {
-        // Whole percents would say 100 %.
+        // Rounding to whole percents would give 100 %.
         Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
         Some((other, of)) => {
-            // No possessive after a bracket.
+            // A name that ends in a bracket takes no possessive.
             let memory = match other.ends_with(')') {
                 true => format!("the memory of {other}"),
                 false => format!("{} memory", possessive(&other)),
@@ -273,7 +281,8 @@ pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str)
     })
 }
 
-/// Returns the measurement of a problem with the lowest peak memory, among those that do all of the work, with its bytes.
+/// Returns the measurement with the lowest peak memory at a problem, among those that do all of the work, with its
+/// bytes.
 pub(crate) fn least_memory<'a>(
     run: &'a Run,
     problem: &Problem,
@@ -284,14 +293,14 @@ pub(crate) fn least_memory<'a>(
     ranked.filter_map(|m| Some((m, peak_bytes(m)?))).min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns "PyTorch" for "PyTorch 2.11.0".
+/// Removes the version from a framework's name: "PyTorch" for "PyTorch 2.11.0".
 fn without_version(framework: &str) -> String {
     let framework = clean(framework);
     let words = framework.split(' ').take_while(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Describes the results of a training.
+/// Describes the final results of a training.
 fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let title = name(run, &log.rung);
     if let Some(why) = divergence(log) {

@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a record's rung. A framework on the CPU counts as the CPU.
+    /// Returns the kind of a record's rung. A framework on the CPU counts as CPU.
     pub(crate) fn of_rung(run: &Run, rung: &str) -> Self {
         match () {
             () if on_cpu(run, rung) => Self::Cpu,
@@ -23,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// Returns its tones, in the order of the rungs that use one.
+    /// Returns the tones of the kind, in the order in which rungs use them.
     pub(crate) fn tones(self) -> &'static [Rgb] {
         match self {
             Self::Kernels => &[BLUE, SKY, INDIGO, STEEL],
@@ -37,7 +37,7 @@ impl Kind {
         self.tones()[0]
     }
 
-    /// Returns its name in a legend.
+    /// Returns the name of the kind in a legend.
     pub(crate) fn name(self, rung: Option<&Rung>) -> String {
         match self {
             Self::Cpu => "CPU".into(),
@@ -57,12 +57,12 @@ pub(crate) fn on_cpu(run: &Run, rung: &str) -> bool {
     run.rung(rung).is_some_and(Rung::is_cpu)
 }
 
-/// Returns true if a rung belongs to another framework.
+/// Returns true if another framework runs the rung.
 pub(crate) fn is_external(run: &Run, rung: &str) -> bool {
     run.rung(rung).and_then(Rung::framework).is_some()
 }
 
-/// Returns true if a rung belongs to a GPU library.
+/// Returns true if a GPU library runs the rung.
 pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
     run.rung(rung).is_some_and(Rung::is_library)
 }

@@ -15,7 +15,7 @@ pub struct LadderTable {
     pub headers: Vec<Header>,
     /// Rows of the rungs that have a measurement.
     pub rows: Vec<LadderTableRow>,
-    /// Title of the rung that speed-ups are relative to, if there is one.
+    /// Title of the rung that speed-ups refer to, if there is one.
     pub baseline: Option<String>,
     /// Title of the fastest GPU library, if one was measured.
     pub library: Option<String>,
@@ -30,7 +30,7 @@ pub struct Header {
     pub text: String,
     /// Text above the plain numbers of a file, such as "median (ms)".
     pub in_file: String,
-    /// True if its cells are figures, which are right-aligned.
+    /// True if the cells are figures, which are right-aligned.
     pub numeric: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Header {
 pub struct Cell {
     /// Text for readers, with a unit: "2.94 ms".
     pub text: String,
-    /// Figure in the unit of [`Header::in_file`], by which the column is sorted; always finite.
+    /// Figure in the unit of [`Header::in_file`], for sorting; always finite.
     pub number: Option<f64>,
     /// Additional words, such as "error 2.2e-7 ≤ 0.001"; usually empty.
     pub detail: String,
@@ -54,11 +54,12 @@ pub struct LadderTableRow {
     pub title: String,
     /// Cells, as many as there are headers.
     pub cells: Vec<Cell>,
-    /// Reason why it has no figures, such as "skipped: needs a GPU"; its cells are then empty except for accuracy, check and tile.
+    /// Reason why there are no figures, such as "skipped: needs a GPU"; the cells are then empty except for accuracy,
+    /// check and tile.
     pub note: Option<String>,
-    /// Share of the work's operations that it does, if that is less than half.
+    /// Share of the work's operations that the rung does, if that is less than half.
     pub less_work: Option<f64>,
-    /// True if it is the fastest of those that do all of the work.
+    /// True for the fastest rung that does all of the work.
     pub fastest: bool,
 }
 
@@ -76,7 +77,7 @@ impl LadderTable {
         Self::with(run, problem, &columns(run))
     }
 
-    /// Makes the table with chosen columns, without those that this version does not know.
+    /// Makes the table with chosen columns; columns that this version does not know are left out.
     #[must_use]
     pub fn with(run: &Run, problem: &Problem, columns: &[Column]) -> Self {
         let headers: Vec<Header> = columns.iter().filter_map(|c| header(run, *c)).collect();
@@ -90,7 +91,7 @@ impl LadderTable {
                 title: name(run, &m.rung),
                 cells: headers.iter().map(|h| figures.cell(h.column)).collect(),
                 less_work: m.does_less().then(|| m.operations() as f64 / problem.flops as f64),
-                // Not by its id, which a record may have twice.
+                // Compares addresses, since a record may contain an id twice.
                 fastest: fastest.is_some_and(|best| std::ptr::eq(best, m)),
                 note: figures.us.err(),
             }
@@ -103,7 +104,7 @@ impl LadderTable {
         }
     }
 
-    /// Returns a table for reading: the first column is the rung's id, the last a remark.
+    /// Returns a table for reading: the first column has the rung's id, the last one a remark.
     #[must_use]
     pub fn table(&self) -> Table {
         let headers = self.headers.iter().map(|h| h.text.as_str());
@@ -117,8 +118,8 @@ impl LadderTable {
         table
     }
 
-    /// Returns a table for files: plain numbers with their units in the headers; the first columns are the rung's id and title, the last one its
-    /// outcome.
+    /// Returns a table for files: plain numbers, with their units in the headers. The first columns are the rung's id
+    /// and title, the last one is its outcome.
     #[must_use]
     pub fn file(&self) -> Table {
         let headers = self.headers.iter().map(|h| h.in_file.as_str());
@@ -148,12 +149,12 @@ pub(crate) fn sample(run: &Run) -> String {
     if own.is_empty() { "samples".into() } else { own }
 }
 
-/// The form of a column's figures in a file.
+/// The format of a column's figures in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Digits {
     Significant(usize),
     All,
-    /// The column has words.
+    /// Words instead of figures.
     Words,
 }
 
@@ -211,7 +212,7 @@ impl Figures<'_> {
         match column {
             Column::Check => return self.check(),
             Column::Tile => return words(m.tile.as_deref().unwrap_or_default()),
-            // For a training that missed its accuracy, this explains why there is no time.
+            // The accuracy explains why a training that missed its goal has no time.
             Column::Accuracy => return self.accuracy(),
             _ => {}
         }
@@ -250,7 +251,7 @@ impl Figures<'_> {
         }
     }
 
-    /// Writes, for example, "90.42 % ± 0.15"; a single training has no deviation.
+    /// Writes an accuracy such as "90.42 % ± 0.15"; a single training has no deviation.
     fn accuracy(&self) -> Cell {
         let m = self.row.measurement;
         let Some((mean, deviation)) = m.accuracy() else { return Cell::default() };
@@ -265,7 +266,7 @@ impl Figures<'_> {
     fn check(&self) -> Cell {
         let Some(check) = &self.row.measurement.check else { return Cell::default() };
         let (error, tolerance) = (check.max_rel_error, check.tolerance);
-        // A failed check may have an error within the tolerance at one of the two times that it was checked.
+        // A measurement is checked twice. If either check fails, the stored error may still be within the tolerance.
         let sign = match (check.passed, error <= tolerance) {
             (true, _) => "≤",
             (false, true) => "against",
@@ -281,7 +282,7 @@ fn words(text: &str) -> Cell {
     Cell { text: clean(text), ..Cell::default() }
 }
 
-/// Makes a cell; empty if there is no figure, or none that can be written.
+/// Makes a cell; empty if there is no figure, or if it is not finite.
 fn figure(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
     let value = value.filter(|v| v.is_finite());
     Cell { text: value.map(text).unwrap_or_default(), number: value, detail: String::new() }

@@ -1,4 +1,4 @@
-//! The quantities that rungs are compared by: their values, names, axes and columns.
+//! The quantities by which rungs are compared: their values, names, axes and columns.
 
 use crate::draw::MarkData;
 use crate::draw::text::words::{
@@ -9,10 +9,10 @@ use crate::record::names::{item, label};
 use crate::record::verdict::verdict;
 use warpbook_record::{Column, Measurement, Problem, Quantity, Run};
 
-/// Defines peak memory in the remarks of a chart.
+/// Definition of peak memory for a chart's remarks.
 pub(crate) const OF_PEAK_MEMORY: &str = "Peak memory: the most of the device's memory that was held at once.";
 
-/// A quantity in the terms of a record.
+/// A quantity in a record's terms.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) quantity: Quantity,
@@ -25,7 +25,8 @@ impl Measure {
         Self { quantity, item: item(run) }
     }
 
-    /// Returns the rate beside times: the headline, or the first rate that the record offers, or effective bandwidth.
+    /// Returns the rate shown beside times: the headline quantity if it is a rate, else the first rate that the record
+    /// offers, else effective bandwidth.
     pub(crate) fn rate(run: &Run) -> Self {
         let d = &run.descriptor;
         let mut known = std::iter::once(&d.headline).chain(&d.quantities).copied();
@@ -37,7 +38,7 @@ impl Measure {
         if is_rate(self.quantity) { self.clone() } else { Self::rate(run) }
     }
 
-    /// Returns its column in the ladder's table.
+    /// Returns the quantity's column in the ladder's table.
     pub(crate) fn column(&self) -> Column {
         match self.quantity {
             Quantity::Time => Column::Median,
@@ -49,17 +50,18 @@ impl Measure {
         }
     }
 
-    /// Returns true if it is a time, or derived from one.
+    /// Returns true if the quantity is a time or derived from one.
     pub(crate) fn is_timed(&self) -> bool {
         self.quantity != Quantity::PeakMemory
     }
 
-    /// Returns true if less of it is better.
+    /// Returns true if smaller values are better.
     pub(crate) fn less_is_better(&self) -> bool {
         matches!(self.quantity, Quantity::Time | Quantity::PeakMemory)
     }
 
-    /// Returns the median in microseconds of a measurement that has the figure, or the reason why nothing can be drawn.
+    /// Returns the median in microseconds of a measurement that has the quantity, or the reason why nothing can be
+    /// drawn.
     pub(crate) fn verdict(&self, run: &Run, m: &Measurement) -> Result<f64, String> {
         let us = verdict(run, m)?;
         if self.is_timed() || peak_bytes(m).is_some() { Ok(us) } else { Err("not counted".into()) }
@@ -68,11 +70,11 @@ impl Measure {
     /// Returns the data of a measurement's mark.
     pub(crate) fn data(&self, m: &Measurement, value: String) -> MarkData {
         let data = MarkData::measured(m, value);
-        // Samples are of times.
+        // Spread and number of samples belong to times only.
         if self.is_timed() { data } else { MarkData { spread: String::new(), samples: 0, ..data } }
     }
 
-    /// Returns the reason why a problem has no such figure, in a sentence.
+    /// Returns the reason why a problem lacks the quantity, in a sentence.
     pub(crate) fn lacking(&self, run: &Run, problem: &Problem) -> Option<String> {
         let problem_label = label(problem);
         match self.quantity {
@@ -94,8 +96,8 @@ impl Measure {
         }
     }
 
-    /// Returns its value if all of the work takes `us` microseconds; a speed-up is over the baseline's time, and 1 without one. Memory does not
-    /// follow from a time.
+    /// Returns the value if all of the work takes `us` microseconds. A speed-up is relative to the baseline's time, and
+    /// 1 without one. Memory does not follow from a time.
     pub(crate) fn of_work(&self, problem: &Problem, us: f64, baseline: Option<f64>) -> f64 {
         let a_second = |amount: u64| amount as f64 / (us * 1e-6);
         match self.quantity {
@@ -108,7 +110,7 @@ impl Measure {
         }
     }
 
-    /// Returns its value for a rung's time; the rung may do fewer operations than the work has.
+    /// Returns the value for a rung's time; a rung may do fewer operations than the work has.
     pub(crate) fn value_of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
         match self.quantity {
             Quantity::Throughput => m.operations() as f64 / (us * 1e-6),
@@ -128,7 +130,7 @@ impl Measure {
         }
     }
 
-    /// Returns its name in titles.
+    /// Returns the quantity's name in titles.
     pub(crate) fn name(&self) -> String {
         match self.quantity {
             Quantity::Time => "time".into(),
@@ -152,7 +154,7 @@ impl Measure {
         }
     }
 
-    /// Returns the caption of an axis up to a value, and the formatter of its ticks.
+    /// Returns the caption of an axis that reaches up to a value, and the formatter of its ticks.
     pub(crate) fn axis(&self, high: f64, logarithmic: bool) -> (String, fn(f64) -> String) {
         match self.quantity {
             Quantity::Time => (self.name(), time_tick),
@@ -194,8 +196,8 @@ pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
     Measure::new(run, quantity).name()
 }
 
-/// Returns the rate that a record shows beside a measurement's time, such as "3.82 TB/s" or "742 TFLOP/s"; `None` if it has no time or the problem no
-/// such figure.
+/// Returns the rate that a record shows beside a measurement's time, such as "3.82 TB/s" or "742 TFLOP/s"; `None` if
+/// the measurement has no time or the problem no such rate.
 #[must_use]
 pub fn rate_text(run: &Run, m: &Measurement) -> Option<String> {
     let (measure, us) = (Measure::rate(run), m.median_us()?);
@@ -224,13 +226,13 @@ impl MarkData {
         }
     }
 
-    /// Makes the data that the marks of a problem share.
+    /// Makes the data that all marks of a problem share.
     pub(crate) fn of_problem(problem: &Problem) -> Self {
         Self { problem: label(problem), ..Self::default() }
     }
 }
 
-/// Writes the median absolute deviation.
+/// Writes the median absolute deviation of the samples.
 pub(crate) fn spread(mad: Option<f64>) -> String {
     mad.filter(|d| d.is_finite() && *d > 0.0).map_or(String::new(), |d| format!("± {}", time(d)))
 }

@@ -5,7 +5,7 @@ use crate::draw::text::words::{count, listed};
 use crate::draw::{Font, MARGIN, WIDTH, clean};
 use warpbook_record::{Problem, Run};
 
-/// Returns a rung's title, and its id if that differs.
+/// Returns a rung's title, and its id if the two differ.
 pub(crate) fn names(run: &Run, id: &str) -> (String, String) {
     let found = run.rung(id);
     let id = clean(id);
@@ -21,7 +21,7 @@ pub(crate) fn name(run: &Run, id: &str) -> String {
     names(run, id).0
 }
 
-/// Returns the record's heading, short enough that text after it in a title is visible.
+/// Returns the record's heading, short enough to leave room for more text in a title.
 pub(crate) fn heading(run: &Run) -> String {
     let title = clean(&run.title);
     let name = clean(&run.experiment);
@@ -41,7 +41,7 @@ pub(crate) fn joined<S: AsRef<str>>(parts: impl IntoIterator<Item = S>) -> Strin
     parts.join(", ")
 }
 
-/// Describes what is equal along a problem's line of a sweep, such as "200 epochs", or "bf16, B transposed".
+/// Describes the properties shared along a problem's line of a sweep, such as "200 epochs", or "bf16, B transposed".
 pub(crate) fn line_label(problem: &Problem) -> String {
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
     if line.is_empty() { label(problem) } else { line }
@@ -91,11 +91,11 @@ pub(crate) fn devices(runs: &[&Run]) -> String {
     listed(&seen)
 }
 
-/// Limit on the characters of a label.
+/// Largest number of characters in a label.
 pub const MAX_LABEL: usize = 40;
 
-/// Returns the shortest labels that distinguish these records: their devices, authors, dates or commits, without what they have in common; numbers if
-/// nothing else does.
+/// Returns the shortest labels that distinguish these records: devices, authors, dates or commits, without what the
+/// records have in common; numbers if nothing else differs.
 #[must_use]
 pub fn record_labels(runs: &[&Run]) -> Vec<String> {
     let when = |run: &Run, n: usize| -> String {

@@ -1,9 +1,10 @@
-//! When a ratio of two medians counts as a change: the only place with this rule, in code and in words.
+//! The rule for when a ratio of two medians counts as a change. This is the only place that defines it, in code and in
+//! words.
 
 use crate::draw::text::words::plain;
 use warpbook_record::stats;
 
-/// Relative difference that two runs of the same program may have although nothing was changed.
+/// Relative difference that two runs of an unchanged program may show.
 ///
 /// Samples of one run share its clocks, its memory addresses and its temperature, so their spread does not predict another run of the same program
 /// (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). Of 693 GPU kernels and libraries of two published matrix-product
@@ -31,7 +32,7 @@ pub fn noise_rule() -> String {
     )
 }
 
-/// The logarithm of a median with the square of its standard error.
+/// The logarithm of a median with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LogMedian {
     pub(crate) ln: f64,
@@ -52,9 +53,10 @@ impl LogMedian {
         let median = stats::median(samples).filter(|m| m.is_finite() && *m > 0.0)?;
         let n = samples.len();
         let error = stats::mad(samples).filter(|d| n >= LEAST_SAMPLES && d.is_finite()).map(|mad| {
-            // The standard error of a normal median, its deviation estimated from the MAD; relative, as for a logarithm.
+            // Standard error of a normal sample's median, with the deviation estimated from the MAD. It is relative,
+            // which makes it the error of the logarithm.
             let relative = 1.2533 * 1.4826 * few_samples(n) * (mad / median) / (n as f64).sqrt();
-            // Beyond this nothing is significant, and squares stay finite.
+            // With larger errors nothing is significant, and the limit keeps squares finite.
             let relative = relative.min(1e3);
             Error { variance: relative * relative, freedom: (n - 1) as f64 }
         });
@@ -62,8 +64,8 @@ impl LogMedian {
     }
 }
 
-/// Returns the factor that makes the MAD of so few normal samples unbiased (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust
-/// estimators of scale", COMPSTAT 1992).
+/// Returns the factor that makes the MAD of a few normal samples unbiased (Croux and Rousseeuw, "Time-efficient
+/// algorithms for two highly robust estimators of scale", COMPSTAT 1992).
 fn few_samples(n: usize) -> f64 {
     match n {
         0..=2 => 1.196,
@@ -78,7 +80,7 @@ fn few_samples(n: usize) -> f64 {
     }
 }
 
-/// Returns the sum of independent errors, with Welch's and Satterthwaite's degrees of freedom.
+/// Returns the sum of independent errors, with the degrees of freedom after Welch and Satterthwaite.
 pub(crate) fn sum(errors: impl IntoIterator<Item = Error>) -> Error {
     let (mut variance, mut weight, mut least) = (0.0, 0.0, f64::INFINITY);
     for e in errors {
@@ -104,7 +106,7 @@ fn student(freedom: f64) -> f64 {
         let at = (freedom.max(2.0) as usize - 2).min(FROM_TWO.len() - 1);
         return FROM_TWO[at];
     }
-    // Cornish and Fisher's expansion, good to 0.001 from ten on.
+    // The Cornish-Fisher expansion is accurate to 0.001 from ten degrees of freedom on.
     let z: f64 = 1.959_964;
     z + (z.powi(3) + z) / (4.0 * freedom) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom)
 }
@@ -123,12 +125,12 @@ pub struct Ratio {
 impl Ratio {
     pub(crate) fn new(ln: f64, error: Option<Error>) -> Self {
         let half = error.map_or(0.0, Error::half_width);
-        // Beyond any figure that can be drawn or written.
+        // The limits are beyond any figure that can be drawn or written.
         let exp = |v: f64| v.clamp(-300.0, 300.0).exp();
         Self { value: exp(ln), low: exp(ln - half), high: exp(ln + half) }
     }
 
-    /// Compares two measurements of one record by their samples; `None` if one has no median, or too few samples to judge.
+    /// Compares two measurements of one record by their samples; `None` if one has no median or too few samples.
     pub(crate) fn between(first: &[f64], this: &[f64]) -> Option<Self> {
         let (first, this) = (LogMedian::from_samples(first)?, LogMedian::from_samples(this)?);
         Some(Self::new(first.ln - this.ln, Some(sum([first.error?, this.error?]))))
@@ -175,15 +177,15 @@ mod tests {
         assert!((fine.value - 220.0 / 188.0).abs() < 1e-9);
         let slower = ratio(&around(188.0, 0.01, 25), &around(220.0, 0.01, 25));
         assert!(slower.is_slower() && !slower.is_faster(), "{slower:?}");
-        // Two per cent are certain, but not a change; seventeen of three loose samples are not certain.
+        // A certain difference of 2 % is below the threshold; one of 17 % from three scattered samples is uncertain.
         let small = ratio(&around(102.0, 0.001, 25), &around(100.0, 0.001, 25));
         assert!(!small.is_faster() && small.low > 1.0, "{small:?}");
         let loose = ratio(&around(220.0, 0.3, 3), &around(188.0, 0.3, 3));
         assert!(!loose.is_faster() && loose.high > 1.5, "{loose:?}");
     }
 
-    /// The interval holds the truth about as often as it claims, for the numbers of samples that records have: normal samples from sums of twelve
-    /// uniform ones.
+    /// Checks that the interval contains the truth about as often as it claims, for the numbers of samples that records
+    /// have. Normal samples are sums of twelve uniform ones.
     #[test]
     fn the_interval_covers_what_it_says() {
         let mut state = 1_u64;

@@ -1,4 +1,4 @@
-//! The timing of a record, in the words of subtitles and notes.
+//! The timing of a record, worded for subtitles and notes.
 
 use crate::draw::text::words::listed;
 use crate::record::comparable::unlike_timing;
@@ -10,7 +10,7 @@ pub(crate) fn medians<'a>(drawn: impl IntoIterator<Item = &'a Measurement>) -> S
     median_of(drawn.into_iter().map(|m| m.samples_total.max(m.samples_us.len() as u64)))
 }
 
-/// Writes the number of samples like [`medians`], from the counts.
+/// Writes the number of samples like [`medians`], from their counts.
 pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     let range = counts.into_iter().fold(None, |r, n| Some(r.map_or((n, n), |(a, b): (u64, u64)| (a.min(n), b.max(n)))));
     match range {
@@ -25,7 +25,7 @@ pub(crate) fn l2(run: &Run) -> &'static str {
     if times_kernels(run) { l2_state(run) } else { "" }
 }
 
-/// Returns the state of L2 like [`l2`], but whatever was timed, as for a class's kernels.
+/// Returns the state of L2 like [`l2`], whatever was timed, as for a class's kernels.
 pub(crate) fn l2_state(run: &Run) -> &'static str {
     match run.policy.l2 {
         _ if run.environment.device.kind != DeviceKind::Cuda => "",
@@ -35,7 +35,8 @@ pub(crate) fn l2_state(run: &Run) -> &'static str {
     }
 }
 
-/// Returns true if a record times kernels by the GPU's clock: Warpbook's own, which have statistics or files in it, a library's, or a framework's.
+/// Returns true if a record times kernels by the GPU's clock: Warpbook's own (with statistics or files), a library's,
+/// or a framework's.
 fn times_kernels(run: &Run) -> bool {
     let is_kernels = |r: &Rung| match &r.runner {
         Runner::Kernels { specs, .. } => !specs.is_empty(),
@@ -59,7 +60,7 @@ pub(crate) fn policy_note(run: &Run, has_mad: bool) -> Option<String> {
     (!sentences.is_empty()).then(|| format!("{}.", sentences.join(". ")))
 }
 
-/// The remark on CPU figures of a build with debug assertions.
+/// The remark on CPU figures from a build with debug assertions.
 pub const DEBUG_ASSERTIONS: &str = "CPU figures were taken with debug assertions on; a release build is faster.";
 
 /// Returns the remark on debug assertions, if a CPU figure needs it.
@@ -68,7 +69,7 @@ pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measu
     marked.then(|| DEBUG_ASSERTIONS.to_owned())
 }
 
-/// States how the timing of several records differs at a problem, for charts of many rungs.
+/// States how the timing of several records differs at a problem, for charts with many rungs.
 pub(crate) fn timing_note(runs: &[&Run], problem: &Problem) -> Option<String> {
     let (first, rest) = runs.split_first()?;
     let what = rest.iter().map(|run| unlike_timing(first, run, problem)).find(|what| !what.is_empty())?;

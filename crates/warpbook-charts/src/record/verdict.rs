@@ -1,4 +1,4 @@
-//! Verdicts on a measurement: if it counts, how near it is to its bound, and the ceilings of a device.
+//! Verdicts on a measurement: its validity, its distance from the bound, and the ceilings of a device.
 
 use crate::draw::text::words::{bandwidth, percent, possessive, rate, significant};
 use crate::draw::{ChartError, clean};
@@ -26,18 +26,18 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
     }
 }
 
-/// Writes the bound of a rung and the share reached, such as "62 % of shared memory's bound".
+/// Writes the bound of a rung and the share of it, such as "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
     format!("{} of {}{}", percent(share), bound_name(bound), excess_reason(bound, share))
 }
 
-/// Explains, in brackets, why more than a memory's bandwidth was reached: some of the bytes came from a cache nearer than that memory.
+/// Explains, in brackets, how a rung exceeded a memory's bandwidth: some bytes came from a nearer cache.
 pub fn excess_reason(bound: &Bound, share: f64) -> &'static str {
     let backed_by_cache = matches!(bound.level, Some(MemoryLevel::Dram | MemoryLevel::L2));
     if backed_by_cache && share > 1.02 { " (cached in part)" } else { "" }
 }
 
-/// Writes, for example, "shared memory's bound".
+/// Writes the bound's name, such as "shared memory's bound".
 pub(crate) fn bound_name(bound: &Bound) -> String {
     format!("{} bound", possessive(bound.label()))
 }
@@ -46,7 +46,7 @@ pub(crate) fn bound_name(bound: &Bound) -> String {
 pub(crate) struct Ceiling {
     /// Time in microseconds.
     pub(crate) us: f64,
-    /// Level of memory that is the limit; `None` if it is arithmetic.
+    /// Memory level that sets the limit; `None` for arithmetic.
     pub(crate) level: Option<MemoryLevel>,
     /// Name of the limit, such as "L2" or "bf16 arithmetic".
     pub(crate) what: String,
@@ -74,12 +74,12 @@ impl Ceiling {
     }
 }
 
-/// Writes, for example, "bf16 arithmetic of 2 GPUs"; nothing for one GPU.
+/// Writes a suffix such as " of 2 GPUs"; empty for one GPU.
 pub(crate) fn of_gpus(gpus: u32) -> String {
     if gpus > 1 { format!(" of {gpus} GPUs") } else { String::new() }
 }
 
-/// Writes, for example, "bf16 arithmetic".
+/// Writes a name such as "bf16 arithmetic".
 pub(crate) fn arithmetic_name(dtype: Dtype) -> String {
     format!("{} arithmetic", dtype.label())
 }
@@ -90,7 +90,7 @@ pub(crate) fn bound(run: &Run, row: &LadderRow<'_>) -> Option<(Bound, f64)> {
     bound.zip(row.fraction_of_bound.filter(|f| f.is_finite()))
 }
 
-/// Returns a time if it can be drawn.
+/// Returns a time if it is usable.
 pub(crate) fn usable(us: Option<f64>) -> Option<f64> {
     us.filter(|t| t.is_finite() && *t > 0.0)
 }

@@ -69,13 +69,13 @@ fn operations_that_were_timed_one_by_one_are_drawn_so() {
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
-    // 18 of 50 us.
+    // The weight gradient takes 18 of 50 us.
     assert!(shown.contains(">18.0 µs · 36 %<") && chart.title.contains("conv1 weight gradient takes 36 %"), "{shown}");
     let said = shown.replace('\n', " ");
     assert!(said.contains("50.0 µs in all") && !said.contains("launched before the one"), "{said}");
     let first = |header: &str| cell(&chart.table, "04_fused_graph", header);
     assert_eq!((first("time (µs)"), first("on its own (µs)"), first("% of the run")), ("12.00", "7.500", "20.0"));
-    // Relative to 3.75 us at the ceiling.
+    // The bound is 3.75 us at the ceiling.
     assert_eq!((first("% of bound"), first("TFLOP/s")), ("50.0", "400"));
     assert_eq!(cell(&chart.table, "01_unfused", "on its own (µs)"), "");
 }
@@ -87,7 +87,7 @@ fn runs_are_drawn_over_time() {
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
-    // The fastest alone, since the one that others are compared with was not recorded.
+    // Only the fastest rung is drawn, since the baseline was not recorded.
     assert!(shown.contains(">stream 1<") && shown.contains(">weight gradient<"), "{shown}");
     assert_eq!(chart.table.rows.len(), 4, "what has no time is left out");
     let both = draw().timelines(&run, &problem, &["01_unfused", "04_fused_graph", "nothing"]).unwrap();
@@ -99,7 +99,7 @@ fn runs_are_drawn_over_time() {
         "{}",
         both.description
     );
-    // Overlapping work on a stream has its own lane on the same stream.
+    // Overlapping work on a stream gets a second lane.
     let mut overlapping = run.clone();
     for (span, lane) in
         overlapping.spans.iter_mut().filter(|s| s.rung == "04_fused_graph").zip(["0", "0.1", "1", "1.1"])
@@ -144,7 +144,7 @@ fn nothing_recorded_is_said() {
         error(draw().timeline(&run, &other)),
         "The record has no timeline of a run at 100 k points, 200 epochs."
     );
-    // Requested by kind, the chart is of the problem that has one.
+    // If the chart is requested by kind, it shows the problem that has one.
     assert!(
         draw().chart(&run, &other, ChartKind::Breakdown).is_ok()
             && draw().chart(&run, &other, ChartKind::Timeline).is_ok()
@@ -173,7 +173,7 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
             value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", tensor),
         ],
     };
-    // A chip that counts the operations of its tensor cores.
+    // This chip counts the operations of its tensor cores.
     let mut gemm = kernel("gemm", 80.0);
     gemm.values.push(value("sm__ops_path_tensor_src_tf32_dst_fp32.sum", 92e6));
     run.profiled.push(warpbook_record::Profiled {
@@ -193,14 +193,14 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
     let gemm = points.iter().find(|r| r[1].ends_with(": gemm")).unwrap();
     assert_eq!((&*gemm[3], &*gemm[4]), ("8000000", "100000000"));
     let axpy = points.iter().find(|r| r[1].ends_with(": axpy")).unwrap();
-    // 8 MFLOP and 8 MB in 10 us.
+    // The kernel does 8 MFLOP and moves 8 MB in 10 us.
     assert_eq!(
         (&*axpy[3], &*axpy[4], &*axpy[5], &*axpy[6], &*axpy[7]),
         ("8000000", "8000000", "1.000", "800.0", "800.0")
     );
     assert_eq!(chart.table.headers[0], "roof or kernel");
     assert!(chart.description.contains("kernels on"), "{}", chart.description);
-    // A record of rungs has its own roofline; one without a point has that of its kernels.
+    // A record of rungs has its own roofline; a record without rung points shows the roofline of its kernels.
     assert_eq!(draw().roofline(&run, &problem).unwrap().table.headers[0], "roof or rung");
     run.measurements.iter_mut().for_each(|m| m.check = None);
     assert_eq!(draw().roofline(&run, &problem).unwrap().table.headers[0], "roof or kernel");
@@ -251,7 +251,7 @@ fn clocks_and_watts_are_drawn_over_time() {
     assert_eq!(drawn[0].table.headers, ["seconds from the first run", "Unfused", "Fused"]);
     assert_eq!(drawn[1].table.headers[3], "power cap");
     assert_eq!(drawn[1].table.rows[0], ["0", "690.0", "400.0", "700.0"]);
-    // One reading is not a line, and values that the driver does not report are left out.
+    // One reading does not make a line, and values that the driver does not report are left out.
     run.profiled[1].power.truncate(1);
     run.profiled[0].power.iter_mut().for_each(|r| (r.limit_watts, r.watts, r.flops) = (None, None, 0));
     assert_eq!(power_in_words(&run, &problem)[1], "The power cap is not known.");

@@ -1,4 +1,4 @@
-//! Boards of a class.
+//! Class boards.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use std::path::Path;
 use warpbook_charts::*;
 use warpbook_record::{Grid, KernelSpec, Measurement, Run, Rung, Runner, Schedule, Source, Tile};
 
-/// Makes a person's record: the ladder, slower by a factor.
+/// Makes a person's record: the ladder with all times multiplied by a factor.
 fn person_record(person: Option<&str>, slower: f64) -> Run {
     let mut run = sample::h200();
     run.author = person.map(str::to_owned);
@@ -132,7 +132,8 @@ fn a_learners_own_kernel_counts_before_the_ladders() {
     assert_eq!((&*m.rung, &*entry.rung), ("mine", "Mine"));
 }
 
-/// The page draws the same bytes as a notebook and this test; `WARPBOOK_BLESS=1` rewrites the file.
+/// Compares the drawing with a file, so that page, notebook and test draw the same bytes; `WARPBOOK_BLESS=1` rewrites
+/// the file.
 #[test]
 fn the_board_is_drawn_as_it_was() {
     let records: Vec<(String, Run)> = (0..30_u32)

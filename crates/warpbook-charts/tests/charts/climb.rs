@@ -1,4 +1,4 @@
-//! The gain of a rung over the one before it, and the positions of both below the roofs.
+//! The gain of a rung over the rung before, and the positions of both on the roofline.
 
 use crate::sample::{h200, problem};
 use warpbook_charts::{changes, gain_caption, lines_in_common, roofline_points, rung_before};
@@ -23,14 +23,14 @@ fn a_rung_is_compared_with_the_nearest_alike() {
     assert_eq!((before(&run, "cpu_1_thread"), before(&run, "none")), (None, None));
     run.rungs[6].variant_of = Some("02_fused".into());
     assert_eq!(before(&run, "04_fused_graph").as_deref(), Some("02_fused"));
-    // A rung without a figure is skipped, unless it is the only one.
+    // A rung without a figure is skipped, unless it is the only candidate.
     forget(&mut run, "02_fused");
     assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("01_unfused"));
     forget(&mut run, "01_unfused");
     assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("02_fused"));
 }
 
-/// Gives each kernel its own file, of these lines.
+/// Gives each kernel a file of its own with these lines.
 fn with_files(run: &mut Run, files: &[(&str, &'static str, &str)]) {
     for &(rung, path, text) in files {
         let spec = KernelSpec::new(Source { path, text: "" }, "f", &[], Grid::Cover);
@@ -43,7 +43,7 @@ fn with_files(run: &mut Run, files: &[(&str, &'static str, &str)]) {
 #[test]
 fn a_rung_is_compared_with_the_one_that_it_grew_from() {
     let mut run = h200();
-    // The staged rung is a side branch: the rung after it continues the file of the rung before.
+    // The staged rung is a side branch: the next rung continues the file of the rung before it.
     let files = [
         ("01_unfused", "a.cu", "one\ntwo\nthree\n"),
         ("02_fused", "b.cu", "one\ntwo\nfour\nfive\n"),
@@ -53,7 +53,7 @@ fn a_rung_is_compared_with_the_one_that_it_grew_from() {
     with_files(&mut run, &files);
     assert_eq!(before(&run, "03_fused_streams").as_deref(), Some("02_fused"));
     assert_eq!(before(&run, "02_fused").as_deref(), Some("01_unfused"));
-    // With two types, a rung follows the last one of its own type, and the first rung of a type does not follow its twin.
+    // With two types, a rung follows the last one of its own type. The first rung of a type does not follow its twin.
     let types = [
         ("01_unfused", Dtype::F32),
         ("02_fused", Dtype::F16),
@@ -87,7 +87,7 @@ fn a_caption_says_what_a_rung_brought() {
     );
     assert_eq!(caption(&run, "cpu_1_thread"), "CPU, one thread: 3.99 s. It is the first of its kind.");
     assert_eq!(caption(&run, "none"), "none was not measured at 5 M points, 200 epochs.");
-    // Equal samples are not a change.
+    // With equal samples there is no change.
     let samples = run.measurement("02_fused", &p).unwrap().samples_us.clone();
     let at = run.measurements.iter().position(|m| m.rung == "02b_fused_staged" && m.problem == p).unwrap();
     run.measurements[at].samples_us = samples;

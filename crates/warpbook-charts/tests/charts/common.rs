@@ -13,7 +13,8 @@ pub const QUANTITIES: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
-/// Draws all charts of a record at a problem that need no items, and those over several records with this one alone and twice.
+/// Draws all charts that need no items, of a record at a problem; charts over several records get this one alone and
+/// twice.
 pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     vec![
         draw().ladder(run, problem, Quantity::Time),
@@ -79,7 +80,7 @@ pub fn check_svg(chart: &Chart) {
             let known =
                 ["svg", "g", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "path", "style"];
             assert!(known.contains(&node.tag_name().name()), "{:?}", node.tag_name());
-            // Rectangles of a row.
+            // These are the rectangles of a row, joined to one path.
             let of_path = node.attribute("d").unwrap_or_default();
             assert!(of_path.chars().all(|c| c.is_ascii_digit() || "M hv-z".contains(c)), "{of_path}");
             for a in node.attributes() {
@@ -112,7 +113,8 @@ pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
             let (x, width) = (number(&n, "x"), em * number(&n, "font-size"));
             let y = number(&n, "y");
             if let Some(turn) = n.attribute("transform") {
-                // A turned text is divided into small pieces along its line; it is centred at its position or begins there.
+                // A rotated text is cut into small pieces along its line. It is centred at its position or starts
+                // there.
                 let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
                 let (sin, cos) = degrees.to_radians().sin_cos();
                 let pieces = (width / 6.0).ceil() as i32;
@@ -133,7 +135,7 @@ pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
         .collect()
 }
 
-/// Checks that no text leaves the canvas, and none covers another.
+/// Checks that no text leaves the canvas or covers another.
 pub fn check_layout(chart: &Chart) {
     let (w, h) = chart.svg.size();
     let all = texts(chart);
@@ -141,7 +143,7 @@ pub fn check_layout(chart: &Chart) {
         assert!(*left >= 0.0 && *right <= f64::from(w), "{text:?} from {left} to {right} in {}", chart.title);
         assert!(*y >= 0.0 && *y <= f64::from(h), "{text:?} at {y} in {}", chart.title);
         for (l, r, other_y, other) in &all[..i] {
-            // The pieces of one turned text overlap.
+            // The pieces of one rotated text may overlap.
             let apart = text == other || (y - other_y).abs() >= 11.0 || left >= r || right <= l;
             assert!(apart, "{text:?} and {other:?} overlap in {}", chart.title);
         }
@@ -158,7 +160,7 @@ pub fn cell<'a>(table: &'a Table, first: &str, header: &str) -> &'a str {
     row(table, first)[at.unwrap_or_else(|| panic!("no {header:?} in {:?}", table.headers))]
 }
 
-/// Makes a diagram with a text wherever one is allowed.
+/// Makes a diagram with a text in every place that takes one.
 pub fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> Result<Chart, ChartError> {
     let matrix = || {
         Matrix::new(text, rows, columns)
@@ -195,7 +197,8 @@ pub fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> R
         .draw()
 }
 
-/// Checks that there are as many cells as headers in every form, that a row has figures or a reason, and that at most one is the fastest.
+/// Checks that every form has as many cells as headers, that each row has figures or a reason, and that at most one
+/// rung is the fastest.
 pub fn check_table(table: &LadderTable) {
     for form in [table.table(), table.file()] {
         assert!(form.rows.iter().all(|r| r.len() == form.headers.len()), "{form:?}");

@@ -28,10 +28,10 @@ fn a_matrix_says_what_was_taken_for_what() {
     for expect in ["true class", "taken for", "80 %", "90 %", "0 %", "<ship>"] {
         assert!(texts.contains(&expect), "{expect} in {texts:?}");
     }
-    // A figure for each count that is not zero: 8, 2, 1, 9 and 5.
+    // Every nonzero count has a figure: 8, 2, 1, 9 and 5.
     let figures: Vec<&str> = texts.iter().filter(|t| t.chars().all(|c| c.is_ascii_digit())).copied().collect();
     assert_eq!(figures, ["8", "2", "1", "9", "5"]);
-    // Five cells, and the legend's ten.
+    // There are five cells, and ten rectangles in the legend.
     assert_eq!(chart.svg.as_str().matches("<rect").count(), 5 + 10);
     let title = document.descendants().find(|n| n.attribute("id").is_some_and(|id| id.ends_with("-d"))).unwrap();
     assert_eq!(title.text(), Some(&*chart.description));

@@ -1,11 +1,11 @@
-//! Rows of the emulator in every chart: they are listed, and have no bar.
+//! The emulator's rows in every chart: they are listed, but have no bar.
 
 use crate::common::{QUANTITIES, check_layout, check_svg, check_table};
 use crate::{comparisons, sample};
 use warpbook_charts::*;
 use warpbook_record::{ChartKind, Check, Dtype, Emulated, LineCounts, Measurement, Problem, Run};
 
-/// Records that have each kind of chart between them.
+/// Returns records that together have every kind of chart.
 fn records() -> Vec<(Run, Problem)> {
     let main = |run: Run| (run.clone(), run.main_problem().unwrap().clone());
     vec![
@@ -26,7 +26,7 @@ fn emulated(rung: &str, problem: &Problem) -> Measurement {
     Measurement::emulated(rung, problem.clone(), check, found)
 }
 
-/// Returns the record with a rung of its own that only the emulator has run, at all problems.
+/// Returns the record with one more rung, which only the emulator has run, at all problems.
 fn with_emulated(run: &Run) -> Run {
     let mut run = run.clone();
     let mut rung = run.rungs.iter().find(|r| !r.kernels().is_empty()).unwrap_or(&run.rungs[0]).clone();
@@ -54,7 +54,7 @@ fn an_emulated_row_is_in_no_chart_of_times() {
             let (before, after) = (draw().chart(&plain, &problem, kind), draw().chart(&run, &problem, kind));
             assert_eq!(before.is_ok(), after.is_ok(), "{kind:?} of {}: {after:?}", run.title);
             let Ok(chart) = after else { continue };
-            // These two show one run in detail, and no rows.
+            // These two kinds show one run in detail and have no rows.
             if !matches!(kind, ChartKind::Timeline | ChartKind::Xray) {
                 check_svg(&chart);
                 check_layout(&chart);
@@ -70,7 +70,7 @@ fn an_emulated_row_is_in_no_chart_of_times() {
         }
         check_table(&LadderTable::of(&run, &problem));
     }
-    // A kind is missing where no sample has its chart.
+    // A kind is missing if no sample has such a chart.
     let missing: Vec<ChartKind> = ChartKind::ALL.into_iter().filter(|kind| !drawn.contains(kind)).collect();
     assert_eq!(missing, [ChartKind::Other]);
 }
@@ -96,7 +96,8 @@ fn comparisons_and_boards_list_an_emulated_row() {
     comparisons::check(&compared);
     let row = compared.rows.iter().find(|r| r.rung == "emulated+mine").expect("the row is listed");
     assert!(row.cells.iter().all(|c| c.us.is_none() && c.verdict.is_none()), "{row:?}");
-    comparisons::check(&Comparison::of(&[&one, &two]).unwrap());
+    let cube = sample::cube(4096, Dtype::Bf16);
+    comparisons::check(&Comparison::of(&[&one, &two]).unwrap().at(&cube));
     let mut alone = two.clone();
     alone.author = Some("Ada".into());
     alone.measurements.retain(|m| m.emulated.is_some());

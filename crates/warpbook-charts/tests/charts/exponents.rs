@@ -11,7 +11,7 @@ fn exponents_are_those_of_the_numbers() {
     let counts: Vec<(i32, u64)> = row.counts.iter().map(|(e, n)| (*e, *n)).collect();
     assert_eq!(counts, [(-149, 1), (-2, 1), (0, 2), (1, 1), (127, 1)]);
     assert_eq!((row.zeros, row.not_finite, row.counted()), (2, 2, 6));
-    // Every power of two, and the number just below the next.
+    // The numbers are every power of two, and the largest number below the next.
     for e in -149..=127 {
         let power = (2f64.powi(e)) as f32;
         assert_eq!(ExponentRow::of("", [power]).counts.keys().collect::<Vec<_>>(), [&e]);
@@ -24,7 +24,7 @@ fn exponents_are_those_of_the_numbers() {
 
 #[test]
 fn what_a_format_loses_is_counted_and_drawn() {
-    // One number for each exponent from 2^-30 to 2^17: five vanish, eleven lose digits, two overflow.
+    // There is one number for each exponent from 2^-30 to 2^17: five vanish, eleven lose digits, two overflow.
     let all = ExponentRow::of("gradients", (-30..=17).map(|e| 2f64.powi(e) as f32).chain([0.0]));
     let scaled = ExponentRow::of("times 65536", (-14..=3).map(|e| 2f64.powi(e) as f32));
     let chart = draw().exponents("T", "S", &FP16, &[all, scaled]).unwrap();
@@ -33,7 +33,7 @@ fn what_a_format_loses_is_counted_and_drawn() {
     assert!(chart.description.contains("of gradients that are not 0, 10 % vanish"), "{}", chart.description);
     assert!(chart.description.contains("of times 65536 that are not 0, 0 % vanish"), "{}", chart.description);
     let svg = chart.svg.as_str();
-    // A bar for each exponent, and three shaded parts in each of two plots.
+    // There is a bar for each exponent, and three shaded parts in each of two plots.
     assert_eq!(svg.matches("<rect").count(), 48 + 18 + 2 * 3);
     for text in ["0 in fp16", "fewer digits", "all digits of fp16", "overflow", "2^-24", "2^16"] {
         assert!(svg.contains(&format!(">{text}<")), "{text} in {svg}");

@@ -2,7 +2,7 @@
 
 use crate::sample;
 use warpbook_charts::*;
-use warpbook_record::{Grid, KernelSpec, Outcome, Quantity, Runner, Schedule, Source};
+use warpbook_record::{Baseline, Grid, KernelSpec, Outcome, Quantity, Runner, Schedule, Source};
 
 fn labels(headline: &Headline) -> Vec<&str> {
     headline.tiles.iter().map(|t| t.label.as_str()).collect()
@@ -23,16 +23,34 @@ fn a_headline_names_the_fastest_and_its_baseline() {
     );
     assert!(short.ends_with(&found.more), "{short}");
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
-    // Another framework comes first, then libraries; each rung once.
+    // The other framework comes first, then libraries; each rung appears once.
     let run = sample::softmax();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert_eq!(labels(&found), ["Fastest", "Over frameworks", "Over the baseline", "Of its bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
-    // A library that is faster is called faster.
+    // The sentence says so if a library is faster.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
     assert_eq!(found.tiles[1].label, "Over kernels");
+}
+
+#[test]
+fn a_rung_that_is_alone_is_not_called_the_fastest() {
+    let mut run = sample::h200();
+    let problem = run.main_problem().unwrap().clone();
+    let best = run.fastest(&problem).unwrap().rung.clone();
+    run.measurements.retain(|m| m.rung == best);
+    run.descriptor.baseline = Baseline::FirstValid;
+    let found = headline(&run, &problem).unwrap();
+    assert_eq!(found.sentence, "“Fused in a graph”: 2.31 ms.");
+    assert_eq!(found.tiles[0].label, "Result");
+    let short = record_summary(&run).0;
+    assert!(short.starts_with("“Fused in a graph” at 5 M points, 200 epochs: 2.31 ms."), "{short}");
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
+    assert_eq!(chart.title, "Fused in a graph: 2.31 ms");
+    let svg = chart.svg.as_str();
+    assert!(!svg.contains("fastest") && !svg.contains("1.00×"), "{svg}");
 }
 
 #[test]
@@ -50,7 +68,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
-    // If one of them has no figure, the headline is that of any record.
+    // If one of the pair has no figure, the headline is the general one.
     run.measurements.retain(|m| m.rung != "01_unfused");
     assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest: "));
 }

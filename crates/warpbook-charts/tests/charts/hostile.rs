@@ -19,7 +19,7 @@ pub const HOSTILE: [&str; 8] = [
     "\" stroke=\"#010203\" fill=\"#010203",
 ];
 
-/// Returns the record with a text in every place that has one.
+/// Returns the record with a text in every text field.
 fn with_text(mut run: Run, text: &str) -> Run {
     run.title = text.into();
     run.created = text.into();
@@ -75,12 +75,12 @@ fn with_text(mut run: Run, text: &str) -> Run {
     run
 }
 
-/// A record with everything that a device can have recorded.
+/// Returns a record with every kind of recording.
 fn recorded() -> Run {
     Run { xrays: sample::xrayed().xrays, ..sample::recorded() }
 }
 
-/// Returns the problem with its words replaced.
+/// Returns the problem with all of its texts replaced.
 fn worded(problem: &Problem, text: &str) -> Problem {
     problem.with(|p| {
         (p.label, p.short) = (format!("{text}{}", p.label), format!("{text}{}", p.short));

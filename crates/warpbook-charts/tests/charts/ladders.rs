@@ -34,7 +34,7 @@ fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
     assert!(with(1234.0, Quantity::SpeedUp).contains(">your guess: "));
     let far = with(1e12, Quantity::Time);
     assert!(far.contains(">Beyond the axis: your guess:") && !far.contains(">your guess:"), "{far}");
-    // An impossible time: the chart is the one without a guess.
+    // With an impossible time the chart equals the one without a guess.
     for nothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(with(nothing, Quantity::Time), plain.svg.as_str(), "{nothing}");
     }
@@ -59,7 +59,7 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     }
     let bandwidth = draw().ladder(&run, &problem, Quantity::Bandwidth).unwrap();
     assert!(!["DRAM&apos;s bound", "memory&apos;s bound"].iter().any(|t| bandwidth.svg.as_str().contains(t)));
-    // Rungs that do not support these points have no rows, only a remark.
+    // Rungs that do not support such points have no rows, only a remark.
     let several = draw().ladder(&run, &sample::with_features(5_000_000, 16), Quantity::Time).unwrap();
     assert!(several.svg.as_str().contains("10 rungs skipped: It is written for one feature"));
     assert!(!several.svg.as_str().contains(">Unfused</text>"));
@@ -87,7 +87,7 @@ fn devices_are_named_where_they_differ() {
         assert!(chart.svg.as_str().contains(said));
         assert!(chart.svg.as_str().contains(">Tesla T4</text>"));
     }
-    // The same device twice is still told apart.
+    // Two records of the same device still get different labels.
     let mut later = sample::h200();
     later.created = "2026-12-24T18:30:00Z".into();
     let chart = draw().compare(&[&a, &later], 5_000_000).unwrap();
@@ -97,13 +97,13 @@ fn devices_are_named_where_they_differ() {
 #[test]
 fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
     let (mut run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
-    // Everything ten times as slow: the ceiling is more than eight times as high as the highest bar.
+    // With all times ten times as long, the ceiling is more than eight times as high as the highest bar.
     run.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= 10.0);
     let shown = |quantity| draw().ladder(&run, &problem, quantity).unwrap().svg.as_str().to_owned();
     let rates = shown(Quantity::Throughput);
     assert!(rates.contains(">Beyond the axis: the measured ceiling: 845 TFLOP/s, bf16 arithmetic.<"), "{rates}");
     assert!(!rates.contains(">measured ceiling: 845"));
-    // A time is always compared with the ceiling: its mark is near zero.
+    // The chart of times always shows the ceiling, here near zero.
     assert!(shown(Quantity::Time).contains(">measured ceiling: 163"));
 }
 
@@ -129,7 +129,7 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
     let best = |header| cell(&chart.table, "14_overlapped_store", header);
     assert_eq!((best("TFLOP/s"), best("tile"), best("of fastest library")), ("651.7", "128x256s4", "0.9350"));
 
-    // One step of k: bound by memory, not by arithmetic.
+    // A product with a single step of k is bound by memory, not by arithmetic.
     let mut thin = run.clone();
     thin.measurements.iter_mut().for_each(|m| m.problem = sample::product((4096, 4096, 16), Dtype::Bf16));
     let chart = draw().ladder(&thin, &sample::product((4096, 4096, 16), Dtype::Bf16), Quantity::Throughput).unwrap();
@@ -145,10 +145,10 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
     let chart = draw().ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
     assert!(chart.svg.as_str().contains(">652 TFLOP/s<") && !chart.svg.as_str().contains("%: of"));
 
-    // A regression has no library, and its rungs' own operations count.
+    // A regression has no library, and its rungs' own operations count as the work.
     let chart = draw().ladder(&sample::full(), &sample::problem(5_000_000), Quantity::Throughput).unwrap();
     assert!(chart.svg.as_str().contains(">measured ceiling: 9.14 TFLOP/s, L2 at 9143 GB/s<"));
-    // The time of a product is compared with its arithmetic and the library, and speed-ups are over the library.
+    // A product's time is compared with its arithmetic and with the library, and speed-ups refer to the library.
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
     for text in [
@@ -160,7 +160,7 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
         assert!(shown.contains(text), "{text}");
     }
     assert!(chart.description.contains("the fastest is cuBLASLt, best of 32 with 197 µs;"), "{}", chart.description);
-    // Without the peak of arithmetic the ceiling of memory would be far above the true one.
+    // Without the peak of arithmetic, the ceiling of memory alone would be far above the true one.
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.clear();
     let chart = draw().ladder(&unmeasured, &problem, Quantity::Time).unwrap();
@@ -227,7 +227,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     let told = headline(&trained, &problem).unwrap();
     assert!(told.more.ends_with("Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.more);
     assert!(told.tiles.iter().any(|t| (t.label.as_str(), t.value.as_str()) == ("Accuracy", "90.20 %")));
-    // A missed accuracy is shown without a time; one training has no deviation.
+    // A training that missed its accuracy has no time, and a single training has no deviation.
     let m = &mut trained.measurements[at];
     m.test.truncate(1);
     m.check.as_mut().unwrap().passed = false;
@@ -247,7 +247,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     assert_eq!(naive.note.as_deref(), Some("skipped: It would take longer than its time budget of 5 s."));
     assert!(naive.cells.iter().all(|c| c.text.is_empty() && c.number.is_none()));
 
-    // Without columns that this version knows it has the general ones.
+    // If this version knows none of the columns, the table has the general ones.
     let mut unknown = run.clone();
     unknown.descriptor.columns = vec![Column::Other];
     let headers = ladder_table(&unknown, &problem).headers;
@@ -285,7 +285,7 @@ fn what_does_less_of_the_work_is_nowhere_called_the_fastest() {
 #[test]
 fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
     let (mut run, problem) = (sample::troubled(), sample::problem(100_000));
-    // Its figures are better than all others, but its training diverged.
+    // This rung has the best figures, but its training diverged.
     let table = LadderTable::of(&run, &problem);
     check_table(&table);
     assert_eq!(table.rows.iter().find(|r| r.fastest).unwrap().rung, "cpu_all_threads");

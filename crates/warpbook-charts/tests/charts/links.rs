@@ -4,7 +4,7 @@ use crate::sample::{h200, peak};
 use warpbook_charts::draw;
 use warpbook_record::{ComputePeak, LinkCurve, LinkPoint, LinkTransfer, Measurement, MemoryLevel, Run, Span, Traffic};
 
-/// The H200's record with its first sound rung on two GPUs, which send half a gigabyte over a link of 400 GB/s.
+/// Returns the H200's record with its first sound rung on two GPUs that send half a gigabyte over a link of 400 GB/s.
 fn on_two() -> (Run, Measurement) {
     let mut run = h200();
     let problem = run.main_problem().unwrap().clone();
@@ -47,7 +47,7 @@ fn the_link_is_a_roof_and_gpus_are_counted_one_by_one() {
     let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 2e-3, "{a} {b}: {row:?}");
     close(number(5), operations / 2.0 / 5e8);
     close(number(6), operations / 2.0 / (m.median_us().unwrap() * 1e-6) / 1e9);
-    // At its bandwidth, 500 MB take 1.25 ms.
+    // 500 MB take 1.25 ms at the link's bandwidth.
     close(number(8), run.bound(&m).unwrap().us / 1e3);
     let svg = chart.svg.to_string();
     assert!(svg.contains("works from the link") && svg.contains("are those of each GPU"), "{svg}");

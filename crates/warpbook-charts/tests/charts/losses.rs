@@ -61,11 +61,11 @@ fn losses_are_drawn_over_steps_where_all_have_steps() {
     assert_eq!((chart.table.headers[0].as_str(), chart.table.rows[0][0].as_str()), ("step", "4690"));
     assert!(chart.svg.as_str().contains("learning rate 0.01"));
     assert!(chart.svg.as_str().contains("mean squared error on the training points; logarithmic scale"));
-    // A diverged training shows at which step.
+    // The curve of a diverged training says at which step it diverged.
     let mut diverged = run.clone();
     diverged.train_logs[0].losses[3].loss = f64::NAN;
     assert!(draw().loss_curve(&diverged, &problem).unwrap().svg.as_str().contains("diverged at step 18760"));
-    // If one loss has no step, all are drawn over epochs, each with its last loss.
+    // If one loss has no step, all curves are drawn over epochs, each with the epoch's last loss.
     let last = run.train_logs[0].losses[1].loss;
     run.train_logs[6].losses.iter_mut().for_each(|p| p.step = None);
     let chart = draw().loss_curve(&run, &problem).unwrap();
@@ -98,7 +98,7 @@ fn a_training_is_drawn_from_what_was_logged() {
         ]
     );
     let [losses, accuracies, rates, scales, norms] = charts.try_into().unwrap_or_else(|_| panic!("five"));
-    // Every step's loss, and the test's after each epoch.
+    // The table has every step's loss, and the test loss after each epoch.
     assert_eq!(losses.table.headers, ["step", "Fused in a graph", "test loss"]);
     assert_eq!(losses.table.rows.len() as u64, sample::STEPS + 2);
     assert!(!row(&losses.table, "118")[2].is_empty() && row(&losses.table, "119")[2].is_empty());
@@ -124,7 +124,7 @@ fn what_was_not_logged_is_not_drawn() {
     assert_eq!(error(draw().loss_scale(&run, &problem)), format!("The record has no loss scale {topic}"));
     assert_eq!(error(draw().gradient_norm(&run, &problem)), format!("The record has no gradient norm {topic}"));
     assert!(draw().learning_rate(&run, &problem).is_ok());
-    // The ladder's records have losses without a course.
+    // The ladder's records have losses but no course.
     assert!(draw().learning_rate(&sample::h200(), &sample::problem(5_000_000)).is_err());
     run.train_logs.clear();
     assert!(error(draw().learning_rate(&run, &problem)).contains("of no training"));

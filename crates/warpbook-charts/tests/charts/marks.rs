@@ -1,4 +1,4 @@
-//! The data of marks, in every chart of the published records.
+//! The marks' data in every chart of the published records.
 
 use crate::common::{QUANTITIES, check_svg};
 use std::path::Path;
@@ -16,11 +16,11 @@ fn published() -> Vec<Run> {
 
 fn charts(run: &Run) -> Vec<Chart> {
     let problems = run.problems();
-    // The first, the last, and some in between.
+    // The sample has the first problem, the last, and some in between.
     let some: Vec<&Problem> =
         problems.iter().copied().step_by(problems.len().div_ceil(4)).chain(problems.last().copied()).collect();
     let mut all: Vec<Chart> = Vec::new();
-    // The timeline's spans are marks on the page's canvas, not in the drawing.
+    // The page draws the timeline on a canvas, so its spans are not in a drawing.
     let kinds: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|k| *k != ChartKind::Timeline).collect();
     for problem in &some {
         all.extend(kinds.iter().filter_map(|kind| draw().chart(run, problem, *kind).ok()));
@@ -37,13 +37,13 @@ fn attribute<'a>(mark: roxmltree::Node<'a, '_>, name: &str) -> Option<&'a str> {
     mark.ancestors().find_map(|n| n.attribute(name))
 }
 
-/// Returns the first number of a text, without its power of ten, and half of its last digit.
+/// Returns the first number of a text, without its power of ten, and half a unit of its last digit.
 fn mantissa(text: &str) -> Option<(f64, f64)> {
     let from = text.find(|c: char| c.is_ascii_digit())?;
     let rest = &text[from..];
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let number = rest[..end].trim_end_matches('.');
-    // A table has memory in MiB.
+    // A table gives memory in MiB.
     let unit = match rest[end..].trim_start() {
         unit if unit.starts_with("KiB") => 1.0 / 1024.0,
         unit if unit.starts_with("GiB") => 1024.0,
@@ -64,7 +64,7 @@ fn agree(a: (f64, f64), b: (f64, f64)) -> bool {
 #[test]
 fn every_mark_has_a_rung_a_problem_and_a_value_that_the_table_has_too() {
     for run in published() {
-        // In a sweep the chart names the line, and marks name the size.
+        // In a sweep the chart names the line, and the marks name the size.
         let labels: Vec<&str> = run.problems().into_iter().flat_map(|p| [p.label.as_str(), p.short.as_str()]).collect();
         for chart in charts(&run) {
             check_svg(&chart);
@@ -75,7 +75,7 @@ fn every_mark_has_a_rung_a_problem_and_a_value_that_the_table_has_too() {
             for mark in marks {
                 let value = mark.attribute("data-value").unwrap();
                 assert!(!mark.children().any(|c| c.has_attribute("data-value")), "a mark in a mark: {value}");
-                // Lines that all rungs are compared with.
+                // Marks without a rung are reference lines.
                 let Some(rung) = attribute(mark, "data-rung") else { continue };
                 assert!(run.rung(rung).is_some(), "{rung} in {}", chart.title);
                 let problem = attribute(mark, "data-problem").unwrap_or_else(|| panic!("{value} in {}", chart.title));

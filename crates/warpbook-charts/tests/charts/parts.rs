@@ -75,12 +75,12 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
     let shown = chart.svg.as_str();
     let count = |text: &str| shown.matches(text).count();
     assert_eq!((count(">Measured with 1 rung only<"), count("not measured")), (1, 0), "{shown}");
-    // The single rung has its own column, and no second one for the best.
+    // A single rung has its own column and no second one for the best kernel.
     assert_eq!([">Split k</text>", ">Stores overlapped</text>", ">best kernel</text>"].map(count), [2, 1, 1]);
     assert_eq!(count(&format!(">{long}<")), 1, "its name is not cut");
     let y = |text: &str| texts(&chart).into_iter().find(|t| t.3 == text).map(|t| t.2).unwrap();
     assert!(y("8192 × 8192 × 128") < y("Measured with 1 rung only") && y("Measured with 1 rung only") < y(long));
-    // The table has all, whichever panel they are in.
+    // The table has all problems, whichever panel they are in.
     let all = draw().shapes(&sample::products(), dtype).unwrap();
     assert_eq!(chart.table.rows.len(), all.table.rows.len());
     let narrow = Options::phone().shapes(&run, dtype).unwrap();
@@ -89,7 +89,7 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
         narrow.svg.as_str().contains(">Measured with 1 rung only<") && !narrow.svg.as_str().contains("not measured")
     );
 
-    // Many rows lie in two parts beside each other, each with its heading.
+    // Many rows are split into two parts side by side, each with its heading.
     let mut one = sample::products();
     let cube = sample::cube(4096, dtype);
     one.measurements.retain(|m| m.problem == cube || m.rung.starts_with("cublas") || m.rung == "15_split_k");
@@ -101,12 +101,12 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
     assert!(first.1 == seventh.1 && first.0 + 150.0 < seventh.0, "{first:?} {seventh:?}");
     check_layout(&Options::phone().shapes(&one, dtype).unwrap());
 
-    // Half of the rungs count as many, and a single group has no second panel.
+    // Half of the rungs are enough for the main group, and a single group has no second panel.
     run.measurements
         .retain(|m| m.rung.starts_with("cublas") || m.rung == "15_split_k" || m.rung == "14_overlapped_store");
     let chart = draw().shapes(&run, dtype).unwrap();
     assert!(!chart.svg.as_str().contains("Measured with") && chart.svg.as_str().contains("not measured (2 cells)"));
-    // A problem that only libraries were measured at has its figure, but no column.
+    // A problem measured only with libraries shows the library's figure, but has no column.
     run.measurements.retain(|m| m.rung.starts_with("cublas") || !thin.contains(&m.problem));
     let chart = draw().shapes(&run, dtype).unwrap();
     check_layout(&chart);
@@ -126,13 +126,13 @@ fn tiles_are_compared_with_the_chosen_one() {
         let rows = chart.table.rows.iter().filter(|r| r[0] == id);
         rows.map(|r| [r[1].as_str(), r[5].as_str(), r[6].as_str()]).collect()
     };
-    // In the order of the rung's row.
+    // The tiles are in the order of the rung's row.
     let expect = [["128x256s4", "1.000", "yes"], ["128x128s6", "1.069", ""], ["64x256s5", "1.309", ""]];
     assert_eq!(rows_of("11_wgmma_tma"), expect);
     assert_eq!(row(&chart.table, "11_wgmma_tma")[7], "BM 128, BN 256, STAGES 4");
     let error = draw().tiles(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
     assert_eq!(error, "The record has no times with several tiles at 512³ bf16.");
-    // Without the chosen one the fastest is 1.
+    // If no tile was chosen, ratios refer to the fastest.
     let mut unchosen = run;
     unchosen.measurements.clear();
     let chart = draw().tiles(&unchosen, &problem).unwrap();
@@ -149,7 +149,7 @@ fn transfers_are_parts_of_a_whole() {
     assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
     let most = "With the copies to the device and back, Stores overlapped spends 90 % of its time on them";
     assert_eq!(chart.title, most);
-    // If times are far apart, bars are shares; otherwise they are times.
+    // Bars are shares if the times are far apart, otherwise times.
     assert!(chart.svg.as_str().contains("share of the time until"));
     let mut near = run.clone();
     near.parts.retain(|s| s.rung != "01_naive");

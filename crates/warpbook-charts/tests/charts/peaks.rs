@@ -52,7 +52,7 @@ fn a_title_names_the_memory_that_is_compared_with() {
         change(&mut run);
         drawn(&run, 512).title
     };
-    // With another baseline, AMP's memory equals it to a percent.
+    // With this baseline, AMP's memory equals it to a percent.
     let alike = title(&|run| run.descriptor.baseline = Baseline::Rung("amp_fp16".into()));
     assert_eq!(alike, "AMP, fp16 takes the least memory: 1000 MiB", "the first of two that take the same");
     let near = title(&|run| {
@@ -107,10 +107,10 @@ fn a_sweep_of_memory_is_lower_is_better() {
         "{}",
         chart.description
     );
-    // The least of the drawn rungs counts; a baseline that is not drawn is not used.
+    // The least memory among the drawn rungs counts; a baseline that is not drawn is ignored.
     let two = draw().sweep_of(&[&run], Quantity::PeakMemory, None, Some(&["tf32", "amp_fp16"])).unwrap();
     assert_eq!(two.title, "AMP, fp16 takes the least memory: 1.61 GiB at 1024 images");
-    // Amounts that are far apart are on a logarithmic axis, whose ticks are powers of two.
+    // Amounts far apart are on a logarithmic axis with ticks at powers of two.
     let mut far = run.clone();
     for m in far.measurements.iter_mut().filter(|m| m.rung == "fp32") {
         m.peak_bytes = m.peak_bytes.map(|bytes| bytes * 64);
@@ -122,7 +122,7 @@ fn a_sweep_of_memory_is_lower_is_better() {
         assert!(texts.iter().any(|t| t == text), "{text:?} in {texts:?}");
     }
     assert!(texts.iter().any(|t| t.ends_with("three layers, both axes logarithmic")), "{texts:?}");
-    // Several records.
+    // Several records can share the chart.
     check_svg(&draw().sweep_of(&[&run, &far], Quantity::PeakMemory, None, None).unwrap());
 }
 
@@ -134,7 +134,7 @@ fn memory_that_nobody_counted_is_not_drawn() {
     assert_eq!(draw().ladder(&run, &batch(512), Quantity::PeakMemory).unwrap_err().to_string(), why);
     assert_eq!(draw().sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap_err().to_string(), why);
     assert_eq!(quantity_name(&run, Quantity::PeakMemory), "peak memory");
-    // A rung that was not run says why, and not that nothing was counted.
+    // A rung that did not run gives its reason instead of a missing count.
     let mut skipped = sample::precisions();
     for m in skipped.measurements.iter_mut().filter(|m| m.rung == "torch") {
         m.outcome = Outcome::Skipped { why: "no PyTorch".into() };

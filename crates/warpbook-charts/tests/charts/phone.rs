@@ -1,4 +1,4 @@
-//! Charts at a phone's width: they have their own layout, and the same bytes every time.
+//! Charts at a phone's width: they have a layout of their own, and the same bytes every time.
 
 use crate::common::{QUANTITIES, check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use warpbook_charts::*;
 use warpbook_record::{ChartKind, Dtype, Problem, Run};
 
-/// All kinds except the timeline, which the page draws itself.
+/// Returns all kinds except the timeline, which the page draws itself.
 fn kinds() -> impl Iterator<Item = ChartKind> {
     ChartKind::ALL.into_iter().filter(|kind| *kind != ChartKind::Timeline)
 }
@@ -53,7 +53,7 @@ fn no_text_is_smaller_than_12_pixels() {
     }
 }
 
-/// The expected charts are in the folder tests/golden; `WARPBOOK_UPDATE_GOLDEN=1` rewrites them.
+/// Compares with the charts in tests/golden; `WARPBOOK_UPDATE_GOLDEN=1` rewrites them.
 #[test]
 fn the_same_record_gives_the_same_bytes_at_a_phones_width() {
     let folder = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/golden");
@@ -107,7 +107,7 @@ fn of_many_lines_a_few_stand_out() {
     assert!(named(&few, "Stores overlapped") && !named(&few, "Naive"), "{}", few.svg.as_str());
     assert!(few.svg.as_str().contains(">Grey: "), "{}", few.svg.as_str());
     assert!(named(&sweep(&["01_naive"]), "Naive"));
-    // 1000 is not joined to 1024, but it is there.
+    // The size 1000 is not joined to 1024, but it is drawn.
     assert!(few.svg.as_str().contains("no multiple of 64"));
     assert_eq!(few.table.rows.iter().filter(|r| r[0] == "14_overlapped_store" && r[1] == "1000").count(), 1);
 }

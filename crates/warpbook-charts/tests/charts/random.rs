@@ -183,7 +183,7 @@ fn part() -> impl Strategy<Value = Part> {
         .prop_map(|(rung, problem, group, name, samples_us)| Part { rung, problem, group, name, samples_us })
 }
 
-/// Makes a breakdown with a part's words and figures.
+/// Makes a breakdown from a part's words and figures.
 fn breakdown(p: &Part) -> Breakdown {
     let n = p.samples_us.len() as u64;
     let operation = |flops, bytes, dtype| OperationTime {
@@ -214,7 +214,7 @@ fn span(p: &Part, [start_us, duration_us]: [f64; 2]) -> Span {
     Span { rung, problem, operation, name, stream, start_us, duration_us, bytes: Some(7), correlation: None }
 }
 
-/// Makes an X-ray with a part's words and figures.
+/// Makes an X-ray from a part's words and figures.
 fn x_ray(p: &Part) -> Xray {
     let whole = |us: &f64| *us as u64;
     let phases: Vec<(u64, u64)> = p.samples_us.iter().enumerate().map(|(i, us)| (i as u64 % 4, whole(us))).collect();

@@ -34,7 +34,7 @@ fn records_as_they_come_are_drawn() {
                 check_svg(&chart);
                 check_layout(&chart);
             }
-            // The sample has no passes with parts left out.
+            // The sample has no passes with a part left out.
             Err(e) => assert!(e.to_string().contains("parts left out"), "{e}"),
         }
     }
@@ -244,7 +244,8 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
 fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     let drawings = |run: &Run, problem: &Problem| {
         let charts = run.descriptor.charts.iter().map(|kind| draw().chart(run, problem, *kind).unwrap());
-        // The drawing follows the description; the title or the subtitle is in it.
+        // The drawing follows the description, and only it is compared: the description contains the title or the
+        // subtitle.
         charts.map(|c| c.svg.as_str().split("</desc>").nth(1).unwrap().to_owned()).collect::<Vec<_>>()
     };
     let named = |drawn: Vec<String>, titles: &[&str]| {
@@ -255,7 +256,7 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     };
     let run = sample::h200();
     let titles = ["time", "time over size", "roofline", "one epoch, operation by operation", "loss"];
-    // Parts and losses belong to another problem.
+    // The record's parts and losses belong to another problem.
     for points in [5_000_000, 100_000] {
         named(drawings(&run, &sample::problem(points)), &titles);
     }
@@ -270,7 +271,7 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
         "with the transfers from and to the host",
     ];
     named(drawings(&products, &sample::cube(2048, Dtype::F16)), &titles);
-    // A thin product lies on no line of a sweep; the sweep is then that of the main problem.
+    // A thin product lies on no line of a sweep, so the sweep is the main problem's.
     let thin = draw().chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
     assert!(thin.svg.as_str().contains("NVIDIA H200, bf16, median of 30, warm L2<"));
     let unknown = draw().chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();

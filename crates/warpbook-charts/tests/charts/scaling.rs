@@ -43,7 +43,7 @@ fn throughput_has_the_line_of_as_many_devices() {
     let chart = draw().scaling_throughput(&run(), "weak").unwrap();
     let rate = 64.0 / 100e-6 / 1e6;
     assert_eq!(chart.table.headers.last().unwrap(), "perfect scaling");
-    // A point at every number: a straight line between the first and the last would be wrong on an axis that doubles.
+    // The ideal line has a point at every number, since it is curved on an axis that doubles.
     let perfect: Vec<Option<f64>> = chart.table.rows.iter().map(|row| row.last().unwrap().parse().ok()).collect();
     assert_eq!(perfect, [1.0, 2.0, 4.0].map(|n| Some(n * rate)));
     assert!(chart.description.contains("million items a second over ranks"), "{}", chart.description);

@@ -21,11 +21,11 @@ fn every_counted_rung_of_ours_is_below_its_own_roof() {
     assert!(shown.contains("Left out, as their bytes were not counted: PyTorch, eager; PyTorch, compiled;"));
     assert!(!shown.contains("CPU, one thread"), "the CPU's memory is another");
     assert!(!shown.contains("found no room"));
-    // 4.5 times the bytes of reading every input once.
+    // The rung moves 4.5 times the bytes of reading every input once.
     let unfused = row(&chart.table, "01_unfused");
     assert_eq!(unfused[2..6], ["L2", "28800000000", "6400000000", "0.2222"]);
     assert_eq!(row(&chart.table, "08_multivariate")[5], "1.000");
-    // Bound by arithmetic: drawn at the level that it moves most at.
+    // The rung is bound by arithmetic, so it is drawn at the level at which it moves the most.
     let on_chip = row(&chart.table, "06_on_chip");
     assert_eq!((on_chip[2], on_chip[11]), ("registers", "arithmetic"));
     assert_eq!(row(&chart.table, "roof")[1], "registers, measured");
@@ -64,7 +64,7 @@ fn a_sweep_is_of_one_kind_of_work() {
     assert!(chart.svg.as_str().contains("8 measurements of other work left out."));
     assert!(chart.table.rows.iter().all(|r| r[0] != "08_multivariate" || r[2] != "13.0"));
     assert_eq!(chart.table.rows.iter().filter(|r| r[0] == "08_multivariate" && r[1] == "5000000").count(), 1);
-    // The experiment decides what is equal along a line: another learning rate is other work here, too.
+    // The experiment decides what is equal along a line: here, too, another learning rate is other work.
     let mut run = sample::full();
     for m in run.measurements.iter_mut().filter(|m| m.problem.size() == 100_000) {
         let line = "200 epochs at a learning rate of 0.5".to_owned();
@@ -136,7 +136,7 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
     assert_eq!(edges, ["256", "512", "1000", "1024", "2048", "4096", "8192", "16384"]);
     assert!(chart.svg.as_str().contains(">bf16 arithmetic: 845 TFLOP/s<"));
     assert!(chart.description.contains("from 256³ to 16384³ of 17 rungs"), "{}", chart.description);
-    // Only the libraries have dashes.
+    // Only the libraries' lines are dashed.
     let dashed = |c: &Chart| c.svg.as_str().matches("<polyline").count();
     let few = draw()
         .sweep_throughput(&[&run], Some(Dtype::F32), Some(&["08_double_buffered", "01_naive", "15_split_k"]))

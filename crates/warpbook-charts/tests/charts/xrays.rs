@@ -6,7 +6,7 @@ use warpbook_charts::*;
 use warpbook_record::ChartKind;
 use warpbook_record::xray::XraySm;
 
-/// Returns the row of a kernel's figure.
+/// Returns the table's row of a kernel's figure.
 fn row<'c>(chart: &'c Chart, what: &str) -> Vec<&'c str> {
     let found = chart.table.rows.iter().find(|r| r[2] == what);
     found.unwrap_or_else(|| panic!("{what} in {:?}", chart.table.rows)).iter().map(String::as_str).collect()
@@ -31,14 +31,15 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     }
     let phone = Options::phone().xray_of(&run, &run.xrays[0]).unwrap();
     check_layout(&phone);
-    // Four consumers for every one that is kept: 800 of the 1110 ns that are known, and with the producer's 520 ns 3200 of 4960.
+    // Each kept consumer stands for four: 800 of the 1110 ns that are known, and with the producer's 520 ns 3200 of
+    // 4960.
     assert_eq!(row(&chart, "phase multiply")[..6], ["gemm", "consumers", "phase multiply", "24", "72 %", "65 %"]);
     let loads = chart.table.rows.iter().find(|r| r[1] == "producers" && r[2] == "phase load").unwrap();
     assert_eq!(loads[3..6], ["6", "12 %", "1.2 %"]);
     assert!(chart.table.rows.iter().all(|r| r[2] != "phase not kept"), "{:?}", chart.table.rows);
     let most = "72 % of the consumers' time in multiply, 81 % of the producers' time in wait.";
     assert!(chart.description.ends_with(most), "{}", chart.description);
-    // SMs 1 and 2 have no block left from 1.21 and 1.22 us on, until 2.45.
+    // SMs 1 and 2 have no block left from 1.21 and 1.22 us until 2.45 us.
     assert_eq!(row(&chart, "tail of the last wave")[7], "1.240");
     assert_eq!(row(&chart, "1 SM without a block")[0], "gemm");
     assert_eq!(row(&chart, "lead of loads, 1.5 tiles")[3], "6");
@@ -55,7 +56,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
 #[test]
 fn a_lighter_x_ray_says_how_many_sms_it_shows() {
     let mut run = sample::xrayed();
-    // As many SMs as an H200 has; the others have no block.
+    // The record has as many SMs as an H200; only some have blocks.
     let first = run.xrays[0].sms[0].clone();
     run.xrays[0].sms.extend((0..132).map(|sm| XraySm { sm, ..first.clone() }));
     let all = draw().xray_of(&run, &run.xrays[0]).unwrap();
@@ -75,7 +76,7 @@ fn a_record_without_one_says_so() {
         draw().xray(&run, &problem).unwrap_err().to_string(),
         "The record has no X-ray at 5 M points, 200 epochs."
     );
-    // Requested by kind, the chart is of the problem that has one.
+    // If the chart is requested by kind, it shows the problem that has one.
     let other = sample::problem(100_000);
     assert!(draw().chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
 }

@@ -1,4 +1,5 @@
-//! A record like the published one: seven sizes, one problem of several features, PyTorch and Warpbook, bytes counted.
+//! A record like the published one: seven sizes, one problem with several features, PyTorch and Warpbook, with counted
+//! bytes.
 
 use super::{empty, log, losses, measured, part_of_pass, peak, problem, with_features};
 use warpbook_record::{
@@ -38,7 +39,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// Returns (fixed microseconds an epoch, how often x and y are moved).
+/// Returns the fixed microseconds an epoch, and how often x and y are moved.
 fn cost(rung: &str) -> (f64, f64) {
     match rung {
         "pytorch_eager" => (62.0, 9.0),
@@ -61,7 +62,7 @@ fn bytes(level: MemoryLevel, bytes: u64) -> Traffic {
     Traffic { level, bytes }
 }
 
-/// Returns a rung's time in microseconds, its traffic and its own operations, on something like an H200.
+/// Returns a rung's time in microseconds, its traffic and its own operations, on a GPU similar to an H200.
 fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
     let set = p.working_set_bytes;
     let (near, rate) = if set <= 37_500_000 { (MemoryLevel::L2, 8.4e6) } else { (MemoryLevel::Dram, 4.5e6) };
@@ -74,7 +75,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
             let us = 14.0 + set as f64 / rate;
             return (us, vec![bytes(near, set)], Some(set / 8 * 44));
         }
-        // The points that the SMs hold: 24 groups of four points a thread in registers, the rest in shared memory.
+        // The SMs hold these points: 24 groups of four points a thread in registers, the rest in shared memory.
         "06_on_chip" if set <= 56_000_000 => {
             let in_registers = set.min(132 * 256 * 24 * 4 * 8);
             let shared = set - in_registers;
@@ -85,7 +86,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
             }
             return (us, traffic, Some(set / 8 * (6 * 200 + 2 * 20)));
         }
-        // Alternating direction: L2 keeps the part of one epoch that fits into it for the next.
+        // With alternating direction, L2 keeps part of one epoch's data for the next.
         "05b_persistent_alternating" | "08_multivariate" if near == MemoryLevel::Dram => {
             let kept = 37_500_000;
             let us = 200.0 * (1.9 + (set - kept) as f64 / 4.5e6 + kept as f64 / 2e7);
@@ -108,7 +109,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
     (us, traffic, None)
 }
 
-/// The record.
+/// Returns the record.
 pub fn full() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.rungs = RUNGS.map(rung).into();

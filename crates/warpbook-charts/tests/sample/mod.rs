@@ -1,4 +1,4 @@
-//! Records that a GPU and a laptop might give.
+//! Records as a GPU and a laptop might produce them.
 #![allow(dead_code)]
 
 mod full;
@@ -24,12 +24,12 @@ use warpbook_record::{
     Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
 };
 
-/// A regression problem of 200 epochs over points of one feature.
+/// Returns a regression problem of 200 epochs over points with one feature.
 pub fn problem(points: u64) -> Problem {
     regression(points, 1, 200, 0.01)
 }
 
-/// A regression problem of 200 epochs over points of several features.
+/// Returns a regression problem of 200 epochs over points with several features.
 pub fn with_features(points: u64, features: u64) -> Problem {
     regression(points, features, 200, 0.01)
 }
@@ -142,7 +142,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
     }
 }
 
-/// The sample's own rungs: tests of charts do not depend on the regression's.
+/// The sample has its own rungs, so that tests of charts do not depend on the regression's.
 const RUNGS: [(&str, &str); 7] = [
     ("cpu_1_thread", "CPU, one thread"),
     ("cpu_all_threads", "CPU, all threads"),
@@ -162,7 +162,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// Models of rungs: (rung, fixed microseconds, microseconds a point, relative spread).
+/// Cost models of the rungs: (rung, fixed microseconds, microseconds a point, relative spread).
 const GPU: [(&str, f64, f64, f64); 7] = [
     ("cpu_1_thread", 200.0, 0.8, 0.02),
     ("cpu_all_threads", 9_000.0, 0.09, 0.1),
@@ -197,7 +197,7 @@ fn part_of_pass(rung: &str, group: PartGroup, name: &str, us: f64) -> Part {
     Part { rung: rung.into(), problem: problem(5_000_000), group, name: name.into(), samples_us }
 }
 
-/// A full sweep.
+/// Returns a record with a full sweep.
 pub fn h200() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.main_problem = Some(problem(5_000_000).id.clone());
@@ -234,7 +234,7 @@ pub fn h200() -> Run {
     run
 }
 
-/// A record with many problems: skipped, failed, wrong, diverged.
+/// Returns a record with many problems: skipped, failed, wrong and diverged rungs.
 pub fn troubled() -> Run {
     let mut run = empty("AMD Ryzen 7 PRO 5850U with Radeon Graphics", DeviceKind::Cpu);
     run.peaks.bandwidth = vec![peak(MemoryLevel::Dram, 2.1e10)];
@@ -267,7 +267,7 @@ pub fn troubled() -> Run {
     run
 }
 
-/// A smaller GPU with the same policy.
+/// Returns a record of a smaller GPU with the same policy.
 pub fn t4() -> Run {
     let mut run = h200();
     run.environment.device.name = "Tesla T4".into();

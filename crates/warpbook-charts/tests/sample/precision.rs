@@ -1,4 +1,4 @@
-//! Steps of a training in four precisions on a GPU, beside the CPU and a framework without counted memory.
+//! Training steps in four precisions on a GPU, next to the CPU and a framework whose memory was not counted.
 
 use super::{empty, measured};
 use warpbook_record::{
@@ -6,7 +6,7 @@ use warpbook_record::{
     Schedule, SweepAxis, SweepPoint, count,
 };
 
-/// A training step over a batch of images.
+/// Returns the problem of a training step over a batch of images.
 pub fn batch(images: u64) -> Problem {
     let sizes = vec![count("batch", images, "images")];
     Problem::new(format!("three layers, batch {images}"), format!("batch {images}"), sizes, Dtype::F32).with(|p| {
@@ -35,7 +35,7 @@ fn rung((id, title, ..): (&'static str, &'static str, f64, [u64; 3])) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// The record of these steps.
+/// Returns the record of these steps.
 pub fn precisions() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.experiment = "training".into();

@@ -127,7 +127,7 @@ fn skipped(id: &str, p: &Problem) -> Option<String> {
     }
 }
 
-/// Returns a rung's time in microseconds and the bytes that its tiles read from L2, on something like an H200.
+/// Returns a rung's time in microseconds and the bytes that its tiles read from L2, on a GPU similar to an H200.
 fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>) {
     let ([m, n, k], dtype) = (shape(p), p.dtype);
     if id.starts_with("cpu") {
@@ -142,7 +142,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>) {
     let (_, _, share, edge) = *RUNGS.iter().find(|r| r.0 == id).unwrap();
     let cores = on_cuda_cores(id);
     let peak = if cores { 5.95e13 } else { peak_of(dtype) };
-    // Whole waves of tiles over 132 SMs; split k has more of them.
+    // Tiles run in whole waves over 132 SMs; split k has more tiles.
     let split = if id == "15_split_k" { 4 } else { 1 };
     let tiles = m.div_ceil(edge.max(16)) * n.div_ceil(edge.max(16)) * split;
     let wave = tiles as f64 / tiles.next_multiple_of(132) as f64;
@@ -161,7 +161,7 @@ pub fn part(rung: &str, problem: &Problem, group: PartGroup, name: &str, us: f64
     Part { rung: rung.into(), problem: problem.clone(), group, name: name.into(), samples_us: samples(us, 30, 0.01) }
 }
 
-/// The record.
+/// Returns the record.
 pub fn products() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.experiment = "matmul".into();

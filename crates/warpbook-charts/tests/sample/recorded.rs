@@ -34,7 +34,8 @@ fn operation(&(name, kernels, launches, us, flops, bytes): &Row) -> OperationTim
     }
 }
 
-/// The two rungs one after the other, the second with a weight gradient on a second stream, which overlaps another operation.
+/// Returns the two rungs, one after the other. The second has a weight gradient on a second stream, which overlaps
+/// another operation.
 pub fn recorded() -> Run {
     let (mut run, p) = (h200(), problem(5_000_000));
     run.peaks.compute.push(ComputePeak {

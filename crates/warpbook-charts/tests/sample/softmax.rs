@@ -1,4 +1,4 @@
-//! An experiment that no crate knows: the softmax of each row of a matrix, which reads its data once, from DRAM or L2.
+//! An experiment that no crate knows: a softmax of each row of a matrix, which reads its data once, from DRAM or L2.
 
 use super::{empty, measured, peak};
 use warpbook_record::{
@@ -8,7 +8,7 @@ use warpbook_record::{
 
 pub const COLUMNS: u64 = 1024;
 
-/// The softmax of this many rows.
+/// Returns the problem of a softmax over this many rows.
 pub fn rows(rows: u64) -> Problem {
     let sizes = vec![count("rows", rows, "rows"), count("columns", COLUMNS, "columns")];
     let elements = rows * COLUMNS;
@@ -21,7 +21,7 @@ pub fn rows(rows: u64) -> Problem {
     })
 }
 
-/// Rungs as (id, title, fixed microseconds, how often rows are moved).
+/// Rungs as (id, title, fixed microseconds, how often the rows are moved).
 const RUNGS: [(&str, &str, f64, f64); 6] = [
     ("cpu_1_thread", "CPU, one thread", 1.0, 900.0),
     ("cpu_all_threads", "CPU, all threads", 20.0, 70.0),
@@ -40,7 +40,7 @@ fn rung((id, title, ..): (&'static str, &'static str, f64, f64)) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// The record of the softmax.
+/// Returns the record of the softmax.
 pub fn softmax() -> Run {
     use Column::{Bandwidth, BoundBy, Check, ItemRate, Mad, Median, OfBound, Samples, SpeedUp, Wall};
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);

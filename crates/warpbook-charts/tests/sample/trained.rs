@@ -19,7 +19,7 @@ fn values(of: impl IntoIterator<Item = (u64, f64)>) -> Vec<StepValue> {
     of.into_iter().map(|(step, value)| StepValue { step, value }).collect()
 }
 
-/// Returns a loss that falls, with noise.
+/// Returns a falling loss with noise.
 fn loss(step: u64) -> f64 {
     let noise = ((step * 7919 % 101) as f64 / 50.0 - 1.0) * 0.2;
     0.08 + 2.2 * (-(step as f64) / 60.0).exp() * (1.0 + noise) + 0.03 * noise

@@ -1,4 +1,4 @@
-//! A record with an X-ray: two waves of blocks on three SMs, a producer and a consumer in each.
+//! A record with an X-ray: two waves of blocks on three SMs, each block with a producer and a consumer.
 
 use super::{h200, problem};
 use warpbook_record::xray::phase;
@@ -14,7 +14,7 @@ pub fn xrayed() -> Run {
         let warp =
             |warp, stands_for, phases: &[(u64, u64)]| XrayWarp { warp, start_ns, phases: phases.to_vec(), stands_for };
         let warps = vec![warp(0, 4, &consumer), warp(4, 1, &producer)];
-        // For some blocks only start and end are kept.
+        // Some blocks keep only their start and end.
         let warps = if block == 2 { Vec::new() } else { warps };
         XrayBlock { kernel: 0, block, sm, start_ns, end_ns: start_ns + 1200, warps }
     };

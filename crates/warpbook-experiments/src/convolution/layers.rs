@@ -1,24 +1,24 @@
-//! The convolutions of the trained networks, and their problems.
+//! The convolutions of the trained networks as problems.
 
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::Pass;
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 
-/// Convolution of one of the trained networks: filters of 3 x 3, moved by one pixel.
+/// A convolution of a trained network: 3 x 3 filters with a stride of one pixel.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConvolutionLayer {
     /// Name on the command line.
     pub name: &'static str,
-    /// Title, a few words.
+    /// Title of a few words.
     pub title: &'static str,
     /// Height and width of the images.
     side: usize,
     channels: usize,
     filters: usize,
     padding: usize,
-    /// True for the first layer of its network, which has no input gradient.
+    /// True for the first layer of a network, which needs no input gradient.
     is_first: bool,
-    /// Batches of the published figures.
+    /// Batch sizes of the published figures.
     pub(super) batches: [u64; 2],
 }
 
@@ -80,7 +80,7 @@ pub const LAYERS: [ConvolutionLayer; 5] = [
     },
 ];
 
-/// Returns the name of a pass in settings and problems.
+/// Returns a pass's name in settings and problems.
 pub(super) const fn name_of(pass: Pass) -> &'static str {
     match pass {
         Pass::Forward => "forward",
@@ -90,17 +90,17 @@ pub(super) const fn name_of(pass: Pass) -> &'static str {
 }
 
 impl ConvolutionLayer {
-    /// Returns the layer of a name.
+    /// Returns the layer with this name.
     ///
     /// # Errors
-    /// If there is no layer of that name: the message lists the known names.
+    /// If there is no such layer; the message lists the known names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         let known = || LAYERS.iter().map(|l| l.name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|l| l.name == name.trim());
         found.ok_or_else(|| format!("`{name}` is not a layer: choose {}", known()))
     }
 
-    /// Returns the shapes of the layer with a batch.
+    /// Returns the layer's shapes for a batch.
     #[must_use]
     pub fn geometry(&self, batch: usize) -> Geometry {
         Geometry {
@@ -115,14 +115,14 @@ impl ConvolutionLayer {
         }
     }
 
-    /// Returns the passes that a training needs of the layer.
+    /// Returns the passes of the layer that a training needs.
     pub fn passes(&self) -> impl Iterator<Item = Pass> + use<> {
         let is_first = self.is_first;
         Pass::ALL.into_iter().filter(move |pass| !(is_first && *pass == Pass::InputGradient))
     }
 }
 
-/// Task: one pass of one layer, with a batch and in a type.
+/// A task: one pass of one layer, with a batch size and a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub layer: &'static ConvolutionLayer,
@@ -152,8 +152,8 @@ impl Task {
         if self.pass == Pass::WeightGradient || self.dtype == Dtype::Tf32 { Dtype::F32 } else { self.dtype }
     }
 
-    /// Returns the task as a problem. FLOPs: two for each product of the definition, including windows that lie in the padding. Bytes: both inputs are read
-    /// once and the output is written once, a weight gradient in fp32.
+    /// Returns the task as a problem. FLOPs: two for each product of the definition, including those with padding.
+    /// Bytes: both inputs are read once and the output is written once, in fp32 for a weight gradient.
     pub fn problem(&self) -> Problem {
         let Self { layer, batch, pass, dtype } = *self;
         let sizes = vec![

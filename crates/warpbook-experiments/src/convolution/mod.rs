@@ -1,4 +1,4 @@
-//! Convolutions: each pass of each layer of the trained networks, by every method and by cuDNN.
+//! Convolutions: each pass of each layer of the trained networks, by several methods and by cuDNN.
 
 mod layers;
 mod prepared;
@@ -16,21 +16,21 @@ use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
 };
 
-/// Least FLOP/s that a thread of a CPU reaches, and seconds that a pass may be expected to take there.
+/// Least FLOP/s of one CPU thread, and the most seconds that a pass on the CPU may be expected to take.
 const CPU_FLOPS_PER_S: f64 = 2e9;
 const CPU_LIMIT_S: f64 = 4.0;
-/// FLOPs up to which the definition in f64 is computed on the CPU.
+/// The most FLOPs for which the f64 definition is computed on the CPU.
 const CPU_REFERENCE_FLOPS: u64 = 2_000_000_000;
 /// Largest batch.
 const MAX_BATCH: u64 = 1 << 14;
-/// GPU of the published figures, whose kernels a ladder without a GPU lists.
+/// GPU of the published figures, whose kernels are listed if there is no GPU.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
 /// The experiment, with its settings.
 #[derive(Debug, Clone)]
 pub struct Convolutions {
     layers: Vec<&'static ConvolutionLayer>,
-    /// Batch sizes; `None` takes those of the published figures.
+    /// Batch sizes; `None` stands for those of the published figures.
     batches: Option<Vec<u64>>,
     passes: Vec<Pass>,
     dtypes: Vec<Dtype>,
@@ -55,7 +55,7 @@ selects!(Convolutions);
 seeded!(Convolutions, "Key of the random numbers.");
 
 impl Convolutions {
-    /// Creates the default experiment: every layer and pass with the published batches in fp16, every rung.
+    /// Creates the default experiment: every layer and pass with the published batch sizes in fp16, every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -80,7 +80,7 @@ impl Convolutions {
         self
     }
 
-    /// Sets the images of a batch, from 1 up; each layer is run with each.
+    /// Sets the batch sizes, from 1 up; each layer is run with each.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Some(batches.into_iter().collect());
@@ -118,7 +118,7 @@ impl Convolutions {
         rows::rungs(&self.tasks(), compute_capability)
     }
 
-    /// Returns its passes, as problems.
+    /// Returns the experiment's passes as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.tasks().iter().map(Task::problem).collect()
@@ -138,7 +138,7 @@ impl Convolutions {
         }
     }
 
-    /// Returns an error unless the settings make sense, and the lab's device can hold the images.
+    /// Returns an error unless the settings are valid and the lab's device can hold the images.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.tasks().is_empty() {
@@ -157,7 +157,7 @@ impl Convolutions {
             }
             if let Some(device) = lab.and_then(|lab| lab.device().cuda()) {
                 let problem = task.problem();
-                // The reference takes 16 bytes an element of the output.
+                // The reference takes 16 bytes for each element of the output.
                 let needed = problem.bytes.saturating_add(task.lengths()[2] as u64 * 16);
                 let room = needed.saturating_mul(2).saturating_add(4 * warpbook_kernels::matmul::WORKSPACE_BYTES);
                 device.ensure_free(problem.label.clone(), room)?;
@@ -171,7 +171,7 @@ impl Experiment for Convolutions {
     fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
         self.validate(lab)?;
         let tasks = self.tasks();
-        // The longest convolution of the MNIST CNN.
+        // This is the longest convolution of the MNIST CNN.
         let longest = |t: &&Task| t.layer.name == "mnist-2" && t.pass == Pass::InputGradient;
         let capability = lab.and_then(|lab| lab.device().info().compute_capability).or(PUBLISHED_ON);
         Ok(Plan {

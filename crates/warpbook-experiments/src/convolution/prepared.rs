@@ -1,4 +1,4 @@
-//! Arrays of one problem, and its rungs, ready to run.
+//! A problem's arrays and rungs, ready to run.
 
 use super::layers::Task;
 use super::rows::{Row, row_of};
@@ -17,15 +17,15 @@ use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_nn::ops::reference;
 use warpbook_record::{Check, Dtype, Rung};
 
-/// Inputs of a problem, and the reference of the results.
+/// The inputs of a problem, and the reference for results.
 pub(super) struct Work<'a> {
     task: Task,
-    /// Both inputs of the pass, rounded to its type.
+    /// Both inputs of the pass, rounded to the task's type.
     inputs: [Vec<f32>; 2],
     gpu: Option<OnGpu<'a>>,
 }
 
-/// Arrays of a task on a GPU.
+/// A task's arrays on a GPU.
 struct OnGpu<'a> {
     device: &'a CudaDevice,
     stream: Stream,
@@ -34,11 +34,11 @@ struct OnGpu<'a> {
     inputs: [DeviceArray; 2],
     /// Output in the task's output type.
     out: Output,
-    /// Output in the type of the inputs, if it differs: libraries return a weight gradient in it.
+    /// Output in the inputs' type, if that differs; libraries return weight gradients in it.
     narrow: Option<Output>,
 }
 
-/// Array for a result.
+/// An array for a result.
 struct Output {
     storage: Storage,
     array: DeviceArray,
@@ -67,7 +67,7 @@ impl<'a> Work<'a> {
         Ok(Self { task, inputs, gpu })
     }
 
-    /// Returns the fastest of the engines that cuDNN suggests and that give the right result.
+    /// Returns the fastest engine that cuDNN suggests and that gives the right result.
     fn library<'p>(&'p self, on: &'p OnGpu<'a>, trials: &Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (shape, pass) = (library_shape(&self.task)?, library_pass(self.task.pass));
         let plans = Cudnn::open(on.device)?.plans(&shape, pass, WORKSPACE_BYTES)?;
@@ -99,7 +99,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Describes the chosen engine: its name, and of how many it was chosen.
+/// Describes the chosen engine: its name, and the number of engines to choose from.
 fn chosen(engine: &str, rank: usize, found: usize) -> String {
     let place = if rank == 1 { "suggested first".to_owned() } else { format!("suggestion {rank}") };
     format!("cuDNN's {engine} ({place}), the fastest of {found} that were timed.")
@@ -171,7 +171,7 @@ fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> 
     for ((got, want), size) in got.iter().zip(&want).zip(&sizes) {
         let error = (f64::from(*got) - want).abs();
         let relative = error / size.max(f64::MIN_POSITIVE);
-        // A NaN stays.
+        // A NaN must not disappear in `max`.
         worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
         worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
     }
@@ -184,7 +184,7 @@ fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> 
     }
 }
 
-/// Implementation that runs a rung.
+/// The implementation that runs a rung.
 enum Way {
     Ours(Box<Convolution>),
     Library(Box<CudnnPlan>),
@@ -237,7 +237,7 @@ impl Candidate for Ready<'_> {
                 };
                 c.weight_gradient(stream, a, b, dweight, None, workspace)
             }
-            // For an input gradient the library takes the weight first, then dy.
+            // For an input gradient, the library takes the weights first, then dy.
             (Way::Library(plan), Pass::InputGradient) => {
                 plan.launch(stream, [b.bytes(), a.bytes()], out.bytes(), workspace.slice())
             }
@@ -270,7 +270,7 @@ fn as_check(v: &Verdict) -> Check {
 /// Returns true if a candidate runs and gives the right result.
 ///
 /// # Errors
-/// If an error occurs after which the GPU cannot be used.
+/// If an error occurs that makes the GPU unusable.
 fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
     match ran.and_then(|()| candidate.check()) {

@@ -1,20 +1,20 @@
-//! Rungs of the convolution ladder.
+//! The rungs of the convolution ladder.
 
 use super::layers::Task;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::{Form, Method, Pass};
 use warpbook_record::{Dtype, KernelSpec, Requires, Rung, Runner, Schedule};
 
-/// Rung on a GPU.
+/// A rung on a GPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
     pub method: Method,
-    /// Passes that this rung computes: for shifted windows the weight gradient is a different kernel.
+    /// Passes that this rung computes. With shifted windows, the weight gradient needs a different kernel.
     passes: &'static [Pass],
-    /// For methods that compute fp32 on CUDA cores: true for the rung that is used in fp32. `None` for others.
+    /// True if the rung is only for fp32, false if it is only for the tensor cores' types; `None` if it takes both.
     fp32: Option<bool>,
 }
 
@@ -92,12 +92,12 @@ const ROWS: [Row; 8] = {
     ]
 };
 
-/// Returns the row of a rung; `None` for the CPU's.
+/// Returns the row of a rung; `None` for the CPU's rung.
 pub(super) fn row_of(rung: &Rung) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.id == rung.id)
 }
 
-/// Returns every rung, with the kernels that these tasks run on a GPU of a compute capability.
+/// Returns all rungs, with the kernels that these tasks use on a GPU of a compute capability.
 pub(super) fn rungs(tasks: &[Task], compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
     let cpu = Rung::cpu(CPU, "CPU", "The same by all threads of the CPU, in fp32.", "all threads");
     std::iter::once(cpu).chain(ROWS.iter().map(|row| row.rung(tasks, compute_capability))).collect()
@@ -108,7 +108,7 @@ impl Row {
         Form { method: self.method, dtype, layout: Layout::Nhwc }
     }
 
-    /// Returns the kernels that run for a task; for im2col, without the product.
+    /// Returns the kernels for a task; for im2col, without the product.
     pub fn kernels(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Vec<KernelSpec> {
         let is_fp32 = task.dtype == Dtype::F32;
         if !self.passes.contains(&task.pass) || self.fp32.is_some_and(|fp32| fp32 != is_fp32) {
@@ -145,7 +145,7 @@ impl Row {
         }
     }
 
-    /// Returns the reason why the row leaves out a task; `None` if it does not.
+    /// Returns the reason why the row skips a task; `None` if it runs.
     pub fn obstacle(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Option<String> {
         if self.method == Method::Stock || !self.kernels(task, compute_capability).is_empty() {
             return None;

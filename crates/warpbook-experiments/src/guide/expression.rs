@@ -1,12 +1,12 @@
-//! Arithmetic on one number, given as text: evaluated here, or written as CUDA C++.
+//! Arithmetic expressions of one number, given as text: evaluated here, or translated to CUDA C++.
 
 use std::fmt::Write;
 use warpbook_record::KernelSpec;
 
-/// Deepest nesting that is read.
+/// Deepest nesting that the parser accepts.
 const DEEPEST: usize = 64;
 
-/// Functions by name, with their number of arguments and their names in CUDA C++.
+/// Functions by name, with the number of arguments and the name in CUDA C++.
 const FUNCTIONS: [(&str, usize, &str); 6] = [
     ("abs", 1, "fabsf"),
     ("exp", 1, "expf"),
@@ -16,7 +16,8 @@ const FUNCTIONS: [(&str, usize, &str); 6] = [
     ("min", 2, "fminf"),
 ];
 
-/// An expression of `x`, such as `max(x * 0.9 + 0.1, 0)`: numbers, `+ - * /`, parentheses, `abs exp sqrt tanh max min`. All arithmetic is in f32 on a GPU.
+/// An expression of `x`, such as `max(x * 0.9 + 0.1, 0)`: numbers, `+ - * /`, parentheses, `abs exp sqrt tanh max min`.
+/// On a GPU, all arithmetic is in f32.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     node: Node,
@@ -29,7 +30,7 @@ enum Node {
     Number(f32),
     Negated(Box<Node>),
     Binary(char, Box<[Node; 2]>),
-    /// Number of a function, and its arguments.
+    /// Index of a function, and its arguments.
     Call(usize, Vec<Node>),
 }
 
@@ -37,7 +38,7 @@ impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// If the text is not an expression; the message says where it stops making sense.
+    /// If the text is not an expression; the message gives the place of the mistake.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         let node = reader.sum()?;
@@ -59,7 +60,7 @@ impl Expression {
         self.node.at(x)
     }
 
-    /// Runs every operation on a whole array before the next, in f32, as a framework does without compiling.
+    /// Runs each operation on the whole array before the next one, in f32, as a framework does without compiling.
     #[must_use]
     pub fn array_by_array(&self, x: &[f32]) -> Vec<f32> {
         self.node.array(x)
@@ -71,7 +72,7 @@ impl Expression {
         self.node.operations()
     }
 
-    /// Returns the kernel `guide/expression.cu` of this expression.
+    /// Returns the kernel `guide/expression.cu` for this expression.
     #[must_use]
     pub fn kernel(&self) -> KernelSpec {
         let spec = warpbook_kernels::guide::expression();
@@ -79,7 +80,7 @@ impl Expression {
         KernelSpec { source: source.into(), ..spec }
     }
 
-    /// Returns the expression as CUDA C++ of a float `v`.
+    /// Returns the expression in CUDA C++, for a float `v`.
     #[must_use]
     pub fn cuda(&self) -> String {
         let mut text = String::new();
@@ -160,7 +161,7 @@ impl Node {
         match self {
             Self::X => text.push('v'),
             Self::Number(v) => {
-                // Rust's `{:?}` always writes a point or an exponent, without which the suffix would not be allowed.
+                // `{:?}` always writes a point or an exponent; without one the suffix would be invalid.
                 let _ = write!(text, "{v:?}f");
             }
             Self::Negated(a) => {
@@ -187,7 +188,7 @@ impl Node {
     }
 }
 
-/// Recursive-descent parser.
+/// A recursive-descent parser.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -235,7 +236,7 @@ impl Reader<'_> {
             return Err(self.wrong("parentheses are nested too deeply"));
         }
         let mut node = of(self)?;
-        // A long chain is a deep tree, too.
+        // A long chain makes a deep tree, too.
         let mut length = 0;
         while let Some(sign) = signs.into_iter().find(|sign| self.takes(*sign)) {
             length += 1;

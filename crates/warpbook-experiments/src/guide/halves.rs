@@ -1,30 +1,30 @@
-//! Halves of a pair: their code, and the work that they do.
+//! The halves of a pair, and the work that they do.
 
 use super::prepared::Arrays;
 use warpbook_lab::Result;
 use warpbook_lab::experiment::Candidate;
 use warpbook_record::{CUDA_DRIVER, KernelSpec, Requires, Rung, Runner, Schedule, Tile};
 
-/// Work at one size.
+/// The work at one size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
-    /// Size that kernels receive: elements, or samples.
+    /// The n that kernels receive: elements or samples.
     pub n: u64,
-    /// Numbers of floats of the input and of the output.
+    /// Number of floats in the input and in the output.
     pub inputs: u64,
     pub outputs: u64,
-    /// Operations, and bytes that have to be read and written, with the written part of these.
+    /// Operations; bytes to read and write at least; and the written part of these bytes.
     pub flops: u64,
     pub bytes: u64,
     pub written_bytes: u64,
     /// Last argument of the kernels.
     pub argument: u64,
-    /// Bytes of the arrays, each counted once however often it is read and written: they decide whether the arrays stay in L2.
+    /// Bytes of the arrays, each counted once, however often it is used. They decide whether the arrays stay in L2.
     pub array_bytes: u64,
 }
 
 impl Work {
-    /// Returns the work of n floats in and n out, with `flops` operations an element.
+    /// Returns the work of n floats in and n floats out, with `flops` operations for each.
     pub const fn each(n: u64, flops: u64) -> Self {
         Self {
             n,
@@ -38,29 +38,29 @@ impl Work {
         }
     }
 
-    /// Adds a last argument.
+    /// Sets the last argument of the kernels.
     pub const fn with(self, argument: u64) -> Self {
         Self { argument, ..self }
     }
 }
 
-/// One half of a pair: a way to do its work.
+/// One half of a pair: the slow or the fast way to do the work.
 pub(super) struct Half {
     pub id: &'static str,
     pub title: &'static str,
     pub idea: &'static str,
     pub how: How,
-    /// Largest size that it takes.
+    /// Largest size that the half can run.
     pub most: u64,
 }
 
-/// Function on a CPU, of input, output, n and the size.
+/// A function on the CPU with input, output, n and the size.
 pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
 
-/// Function that makes a candidate for the arrays of a size.
+/// A function that makes a candidate on the arrays of a size.
 pub(super) type Make = for<'p> fn(&'p Arrays) -> Result<Box<dyn Candidate + 'p>>;
 
-/// Device of a candidate that the pair makes itself.
+/// The device of a candidate made by the pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// All threads of the CPU.
@@ -69,34 +69,34 @@ pub(super) enum Place {
     Gpu(u32, u32),
 }
 
-/// Implementation of a half.
+/// The implementation of a half.
 pub(super) enum How {
-    /// Product, convolution, network or training of the engine, made by the pair.
+    /// A product, convolution, network or training of the engine, made by the pair.
     Made { place: Place, make: Make },
-    /// Function on the CPU, by one thread or by all.
+    /// A function on the CPU, run by one thread or by all.
     Cpu { run: OnCpu, all_threads: bool },
-    /// Kernel with `threads` threads for n and the size; if it adds to y, y is zeros at first.
+    /// A kernel with `threads` threads for n and the size. If it adds to y, y starts as zeros.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
     /// Kernels and copies that the host queues and waits for.
     Host { spec: Option<fn() -> KernelSpec>, program: Program },
 }
 
-/// Program that the host runs.
+/// A program that the host runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// Number of operations given by the argument: each a launch, or all replayed as a graph.
+    /// As many operations as the argument says, each a launch, or all replayed as a graph.
     Operations { in_a_graph: bool },
     /// One launch.
     Whole,
-    /// Sums of products, `outputs` of them, copied back one by one or once at the end.
+    /// Sums of products, `outputs` of them, copied back one by one or all at the end.
     Sums { copied_each: bool },
-    /// Samples that are copied to the device, computed and copied back: one by one, or `size` at a time.
+    /// Samples that are copied to the device, computed and copied back, one by one or `size` at a time.
     Batches { one_by_one: bool },
-    /// Ten allocations of an array for an intermediate result: each from the driver and back to it, or from a pool.
+    /// Ten allocations of an intermediate array, from the driver or from a pool.
     Allocations { pooled: bool },
-    /// Input that all threads of the host make, and that is copied to the device.
+    /// An input that all host threads generate and that is copied to the device.
     Made,
-    /// Copies between host and device, of page-locked memory or not.
+    /// Copies between host and device, with page-locked or pageable memory.
     Copy { pinned: bool, to_device: bool },
 }
 
@@ -122,12 +122,12 @@ impl Half {
         }
     }
 
-    /// Returns true if the device memory that it holds is known.
+    /// Returns true if the half's device memory can be counted.
     pub fn counts_memory(&self) -> bool {
         matches!(self.how, How::Made { place: Place::Gpu(..), .. })
     }
 
-    /// Returns the tile for a size: of several tiles the one named after the size, such as `w8`.
+    /// Returns the tile for a size. If there are several tiles, it is the one named after the size, such as `w8`.
     pub fn tile<'s>(&self, spec: &'s KernelSpec, size: u64) -> Option<&'s Tile> {
         let named = format!("w{size}");
         spec.tiles.iter().find(|t| t.id == named).or(spec.tiles.first())

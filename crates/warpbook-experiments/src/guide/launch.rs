@@ -4,7 +4,7 @@
 use warpbook_device::{Buffer, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
-/// Queues `kernel(x, y, n, size)`. The arrays are the pair's, as long as its kernels assume for this n and size.
+/// Queues `kernel(x, y, n, size)`. The arrays are the pair's, and as long as its kernels need for this n and size.
 pub(super) fn queue(
     stream: &Stream,
     (kernel, shape): (&Kernel, Launch),
@@ -12,8 +12,9 @@ pub(super) fn queue(
     y: &Slice<f32>,
     [n, size]: [u32; 2],
 ) -> Result<()> {
-    // SAFETY: every kernel of `kernels/guide` takes (x, y, n, size) and touches the elements that its header names, which the pair's `work` allocates; the
-    // arrays are kept until the stream has been waited for, and by a graph that captures the launch.
+    // SAFETY: every kernel in `kernels/guide` takes (x, y, n, size) and accesses only the elements that its header
+    // names, which the pair's `work` allocates. The arrays live until the stream was waited for, and as long as a graph
+    // that captures the launch.
     unsafe { kernel.launch(stream, shape, &[x, y, &n, &size]) }
 }
 

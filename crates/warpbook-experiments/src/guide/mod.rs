@@ -1,4 +1,4 @@
-//! The optimisation guide: pairs of a slow way and a fast one to do the same work, each a small experiment.
+//! The optimisation guide: pairs of a slow and a fast way to do the same work, each a small experiment.
 
 mod expression;
 mod halves;
@@ -24,19 +24,20 @@ use warpbook_record::{
     SweepPoint, count, nearest,
 };
 
-/// A lesson of the guide: one result, computed in a slow way and in a fast one.
+/// A pair of the guide: one result, computed in a slow and in a fast way.
 pub struct Pair {
-    /// Name, as on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Name of its records.
+    /// Name of the pair's records.
     pub record: &'static str,
-    /// Title, a few words for a heading.
+    /// Title of a few words, for headings.
     pub title: &'static str,
-    /// Summary of the comparison, in a sentence.
+    /// Summary of the comparison in one sentence.
     pub about: &'static str,
-    /// Reason why one is faster, in a sentence or two.
+    /// Reason why one way is faster, in a sentence or two.
     pub reason: &'static str,
-    /// Direction of the ratio on a GPU with fewer SMs and less bandwidth, and why: reasoning, not a measurement.
+    /// Expected change of the ratio on a GPU with fewer SMs and less bandwidth, with the reason; this is reasoning, not
+    /// a measurement.
     pub on_a_smaller_gpu: &'static str,
     /// Unit of the sweep, such as "kinds" in "32 kinds of elements".
     axis: &'static str,
@@ -45,19 +46,20 @@ pub struct Pair {
     sizes: &'static [u64],
     quick: &'static [u64],
     shown: u64,
-    /// Returns the work at a size, on a GPU or (smaller) without.
+    /// Returns the work at a size; it is smaller without a GPU.
     work: fn(size: u64, quick: bool) -> Work,
-    /// Returns the input.
+    /// Generates the input.
     input: fn(work: &Work) -> Vec<f32>,
-    /// Returns the expected output, in f64.
+    /// Computes the expected output in f64.
     want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
-    /// Tolerance of results, relative to an element or to 1; 0 where both halves are exact.
+    /// Tolerance of results, relative to an element or to 1; 0 if both halves are exact.
     tolerance: f64,
-    /// Ids of the slow way and the fast one whose ratio is the lesson.
+    /// Ids of the slow and the fast way whose ratio is shown.
     pub compared: [&'static str; 2],
-    /// Hardware counters that show the reason, by their column in [`counters_of`](warpbook_charts::counters_of); empty if the reason is not inside a kernel.
+    /// Hardware counters that show the reason, by their column in [`counters_of`](warpbook_charts::counters_of); empty
+    /// if the reason is outside the kernels.
     pub counters: &'static [&'static str],
-    /// Records the pair's ways over time, if that shows the reason.
+    /// Recording of the pair's ways over time, if that shows the reason.
     over_time: Option<OverTime>,
     halves: &'static [Half],
 }
@@ -69,10 +71,10 @@ impl std::fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// Returns the pair of a name.
+    /// Returns the pair with this name.
     ///
     /// # Errors
-    /// If there is no pair of that name: the error lists the nearest names.
+    /// If there is no such pair; the error lists the nearest names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         PAIRS.iter().copied().find(|pair| pair.name == name.trim()).ok_or_else(|| {
             let near = nearest(name, PAIRS.iter().map(|p| p.name)).join(", ");
@@ -80,17 +82,17 @@ impl Pair {
         })
     }
 
-    /// Returns the pair of a record.
+    /// Returns the pair with this name of records.
     pub fn of_record(experiment: &str) -> Option<&'static Self> {
         PAIRS.iter().copied().find(|pair| pair.record == experiment)
     }
 }
 
-/// The experiment, with its settings: one pair, or all of them one after another.
+/// The experiment with its settings: one pair, or all pairs one after another.
 #[derive(Debug, Clone)]
 pub struct Guide {
     pair: Option<&'static Pair>,
-    /// Sizes of the sweep; `None` takes the full sweep.
+    /// Sizes of the sweep; `None` for the full sweep.
     sizes: Option<Vec<u64>>,
     quick: bool,
     selection: Selection,
@@ -102,25 +104,25 @@ impl Guide {
     /// Creates the experiment of one pair; see [`PAIRS`].
     ///
     /// # Errors
-    /// If there is no pair of that name.
+    /// If there is no pair with this name.
     pub fn pair(name: &str) -> Result<Self> {
         Ok(Self { pair: Some(Pair::named(name).map_err(Error::Setting)?), ..Self::all() })
     }
 
-    /// Selects all pairs, which [`Configurable::each`] gives one by one.
+    /// Selects all pairs; [`Configurable::each`] then returns them one by one.
     #[must_use]
     pub fn all() -> Self {
         Self { pair: None, sizes: None, quick: false, selection: Selection::default() }
     }
 
-    /// Sets little work and few sizes, for a machine without a GPU.
+    /// Reduces work and sizes, for a machine without a GPU.
     #[must_use]
     pub fn quick(mut self) -> Self {
         self.quick = true;
         self
     }
 
-    /// Sets the sizes of the sweep, which the pair has to have.
+    /// Sets the sizes of the sweep, chosen from the pair's own sizes.
     #[must_use]
     pub fn sizes(mut self, sizes: impl IntoIterator<Item = u64>) -> Self {
         self.sizes = Some(sizes.into_iter().collect());
@@ -148,7 +150,7 @@ impl Guide {
         })
     }
 
-    /// Returns the sizes of its pair, as problems.
+    /// Returns the pair's sizes as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let problems_of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
@@ -166,7 +168,7 @@ impl Guide {
         let headline = pair.headline;
         let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
         quantities.dedup();
-        // Memory that a half makes for itself is counted; other halves have the pair's arrays only.
+        // Only halves that allocate memory themselves are counted; the others use just the pair's arrays.
         let counts_memory = pair.halves.iter().any(Half::counts_memory);
         let columns = if counts_memory {
             vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
@@ -180,7 +182,7 @@ impl Guide {
             headline,
             levels,
             quantities,
-            // The baseline is given by name, since merging may put another framework's rungs first.
+            // The baseline is named, since after a merge another framework's rung may be the first.
             baseline: pair.halves.first().map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
             axis: SweepAxis { caption: pair.axis.into(), unit: String::new(), doubling: true },
             columns,
@@ -190,7 +192,7 @@ impl Guide {
         }
     }
 
-    /// Returns the pair, or an error if there is none or the settings make no sense.
+    /// Returns the pair; an error if there is none or the settings are invalid.
     fn validated(&self) -> Result<&'static Pair> {
         let Some(pair) = self.pair else {
             let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
@@ -211,7 +213,7 @@ impl Guide {
     }
 }
 
-/// Describes a size on an axis with a name in the plural: "4 warps per SM" and "1 warp per SM".
+/// Describes a size, given the axis's name in the plural: "4 warps per SM" and "1 warp per SM".
 fn sized(size: u64, axis: &str) -> String {
     let one = |noun: &str| {
         let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
@@ -225,7 +227,7 @@ fn sized(size: u64, axis: &str) -> String {
 
 /// Returns the half of a rung.
 fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
-    // A learner's kernel is launched as the rung that it replaces.
+    // A learner's kernel is launched like the rung that it replaces.
     let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
     pair.halves.iter().find(|h| h.id == *id)
 }
@@ -233,7 +235,7 @@ fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
 impl Experiment for Guide {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let pair = self.validated()?;
-        // Such a pair also makes thousands of launches, too many for CUPTI's profiler.
+        // A pair without counters may also make thousands of launches, too many for CUPTI's profiler.
         let uncounted = "The reason of this pair is not inside a kernel: no hardware counters were read.";
         Ok(Plan {
             name: pair.record.into(),
@@ -256,7 +258,7 @@ impl Experiment for Guide {
     }
 
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
-        // Where the size is a stride or the like, the smallest shows nothing and the largest takes long.
+        // If the size is a stride or similar, the smallest shows nothing and the largest takes long.
         let pair = self.pair?;
         let bytes = |size: &u64| (pair.work)(*size, true).bytes;
         let least = pair.quick.iter().map(bytes).min()?;
@@ -288,7 +290,7 @@ impl Experiment for Guide {
         Ok(Box::new(prepared::Arrays::new(lab, pair, (pair.work)(problem.size(), self.quick), problem.size())?))
     }
 
-    /// Returns the ratio at the size that charts show, and the reason.
+    /// Returns sentences on the ratio and the reason, at the size that charts show.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let Some(problem) = self.main_problem() else { return Vec::new() };
         let rungs = measured.slow_and_fast(&problem).map(|(slow, fast)| (&*slow.rung, &*fast.rung));
@@ -296,7 +298,7 @@ impl Experiment for Guide {
     }
 }
 
-/// Compares two rungs of a pair at a size, with the pair's reason.
+/// Compares two rungs of a pair at a size in a sentence, with the pair's reason.
 pub fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
     let valid = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
     let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();

@@ -1,4 +1,4 @@
-//! Arrays of one size, and the halves, ready to run.
+//! The arrays of one size and the halves, ready to run.
 
 use super::halves::{Half, How, Program, Work};
 use super::launch::{queue, whole};
@@ -77,7 +77,7 @@ impl Arrays {
         on_cpu(launch, move || Ok(self.check(&self.out.borrow())))
     }
 
-    /// Creates the candidate of one kernel, whose result lies on the device.
+    /// Creates a candidate for one kernel, whose result stays on the device.
     fn by_kernel<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
         let details = Details::of_kernel(&kernel, shape);
         let launch = move || {
@@ -90,7 +90,7 @@ impl Arrays {
         on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details)
     }
 
-    /// Creates a candidate that launches `operation` for each number below the size.
+    /// Creates a candidate that launches the kernel once for each operation, or replays all launches as a graph.
     fn operations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, in_a_graph: bool) -> Result<Closures<'p>> {
         let shape = kernel.shape(self.work.n);
         let details = Details::of_kernel(&kernel, shape);
@@ -152,12 +152,12 @@ impl Arrays {
                 let shape = kernel.shape((here * neurons) as u64);
                 queue(&on.stream, (&kernel, shape), &x, &y, [here as u32, 0])?;
                 on.stream.copy_to_host(&y, &to.range(first * neurons..(first + here) * neurons))?;
-                // The host waits for each sample's result before it sends the next.
+                // The host waits for each sample's result before it sends the next sample.
                 on.stream.synchronize()?;
             }
             Ok(())
         };
-        // Copies have overwritten the device's input: the check restores it for the next candidate.
+        // The copies overwrite the device's input, so the check restores it for the next candidate.
         let check = move || {
             on.x.write(&self.x)?;
             Ok(self.check(&out.read()?))
@@ -165,7 +165,7 @@ impl Arrays {
         Ok(on_gpu(&on.stream, launch, check).details(details).as_launched())
     }
 
-    /// Creates a candidate that computes y by way of an intermediate array, which is allocated anew each of ten times.
+    /// Creates a candidate that computes y through an intermediate array, allocated anew each of ten times.
     fn allocations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, pooled: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n);
         let details = Details::of_kernel(&kernel, shape);
@@ -186,7 +186,7 @@ impl Arrays {
         on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()
     }
 
-    /// Creates a candidate that makes x anew, by all threads of the host, and copies it to the device.
+    /// Creates a candidate that generates x anew on all host threads and copies it to the device.
     fn made<'p>(&'p self, on: &'p OnGpu) -> Closures<'p> {
         let launch = move || on.y.write(&(self.pair.input)(&self.work));
         let check = move || on.y.to_vec().map(|y| self.check(&y)).map_err(Error::from);

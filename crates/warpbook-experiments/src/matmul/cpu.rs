@@ -12,9 +12,9 @@ use warpbook_lab::experiment::{Candidate, Checked, Prepared, Trials};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Check, Dtype, Problem, Rung};
 
-/// Seconds that a CPU rung may be expected to take for one product.
+/// The most seconds that a CPU rung may be expected to take for one product.
 const LIMIT_S: f64 = 4.0;
-/// Number of multiplications of the reference in f64 beyond which only some rows are compared.
+/// The most multiplications for which the f64 reference covers all rows; beyond it, only some rows are compared.
 const REFERENCE_TERMS: u64 = 1 << 31;
 
 /// Returns the reason why a CPU rung does not run a problem.
@@ -27,7 +27,7 @@ pub(super) fn obstacle(lab: &Lab, body: CpuBody, problem: &Problem) -> Option<St
     (expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.0} s a product"))
 }
 
-/// Matrices of one problem, drawn when the first rung asks for them.
+/// The matrices of one problem, drawn when the first rung needs them.
 pub(super) struct Matrices<'a> {
     experiment: &'a Matmul,
     sides: [usize; 3],
@@ -63,7 +63,7 @@ impl<'a> Matrices<'a> {
         }
     }
 
-    /// Returns a CPU rung that is ready to run.
+    /// Returns a CPU rung, ready to run.
     pub(super) fn candidate(&self, body: CpuBody) -> OnCpu<'_> {
         let [m, n, _] = self.sides;
         OnCpu { matrices: self, body, c: RefCell::new(vec![f32::NAN; m * n]) }
@@ -85,7 +85,7 @@ impl<'a> Matrices<'a> {
         for (i, (want, magnitude)) in want.iter().zip(&magnitudes).enumerate() {
             let error = (f64::from(c[rows[i / n] * n + i % n]) - want).abs();
             let relative = error / magnitude.max(f64::MIN_POSITIVE);
-            // A NaN stays.
+            // A NaN must not disappear in `max`.
             worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
             worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
         }
@@ -109,7 +109,7 @@ impl Prepared for Matrices<'_> {
     }
 }
 
-/// CPU rung at one problem.
+/// A CPU rung at one problem.
 pub(super) struct OnCpu<'p> {
     matrices: &'p Matrices<'p>,
     body: CpuBody,

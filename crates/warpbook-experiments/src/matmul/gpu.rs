@@ -1,4 +1,4 @@
-//! Matrices of one problem on a GPU, and the rungs that multiply them.
+//! The matrices of one problem on a GPU, and the rungs that multiply them.
 
 use super::{EMULATED_WORKSPACE, Matmul, cpu, is_standard, launch, product_of};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
-/// Arrays of a product, and the reference of its results.
+/// A product's arrays, and the reference for results.
 pub(super) struct Inputs {
     pub(super) product: Product,
     pub(super) a: Storage,
@@ -23,14 +23,14 @@ pub(super) struct Inputs {
     pub(super) stream: Stream,
 }
 
-/// Implementation that runs a rung.
+/// The implementation that runs a rung.
 pub(super) enum Way {
     Ours(Arc<Plan>),
     Cublas(Cublas),
     CublasLt(LtPlan),
 }
 
-/// Matrices of one problem.
+/// The matrices of one problem.
 pub(super) struct Matrices<'a> {
     experiment: &'a Matmul,
     device: &'a CudaDevice,
@@ -39,7 +39,8 @@ pub(super) struct Matrices<'a> {
     on_cpu: cpu::Matrices<'a>,
 }
 
-/// Compiles kernels with their tiles on all threads into the compiler's cache; a kernel that does not compile is reported where it is used.
+/// Compiles kernels with their tiles into the compiler's cache, on all threads. A failure is reported only when the
+/// kernel is used.
 pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
     let Ok(compiler) = device.compiler() else { return };
     collect(jobs.len(), &|i| {
@@ -71,7 +72,7 @@ impl<'a> Matrices<'a> {
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
-    /// Returns the tiles of a row that are tried.
+    /// Returns the tiles of a row to try.
     fn wanted_tiles(&self, row: &Row) -> Vec<Tile> {
         let permitted = row.kernel().map(|k| k.tiles.clone()).unwrap_or_default();
         let asked = self.experiment.selection.tile.as_deref();
@@ -86,14 +87,14 @@ impl<'a> Matrices<'a> {
         OnGpu { matrices: self, row: row.clone(), way, choice: None }
     }
 
-    /// Returns the fastest of cuBLASLt's algorithms that give the right result.
+    /// Returns the fastest of cuBLASLt's algorithms with a right result.
     fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<OnGpu<'_>> {
         let call = self.on_gpu.product.library_call();
         let plans = CublasLt::open(self.device)?.plans(&call, LT_ALGORITHMS, WORKSPACE_BYTES)?;
         let mut right = Vec::new();
         for plan in plans {
             let candidate = self.candidate_of(row, Way::CublasLt(plan));
-            // The device refuses some algorithms that cuBLASLt suggests.
+            // The device rejects some algorithms that cuBLASLt suggests.
             if is_right(&candidate)? {
                 right.push(candidate);
             }
@@ -109,13 +110,13 @@ impl<'a> Matrices<'a> {
         Ok(best)
     }
 
-    /// Returns the choice of `gemm()`, with the row of its kernel.
+    /// Returns the choice of `gemm()` and the row of its kernel.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
         let Chosen { row, plan, why } = Chosen::new(&Gemm::untuned(self.device), &self.on_gpu.product)?;
         Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
     }
 
-    /// Returns the fastest tile of a row, or the tile that was asked for; the times of all become parts.
+    /// Returns the fastest tile of a row, or the requested one; the times of all tiles become parts.
     fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
@@ -127,12 +128,12 @@ impl<'a> Matrices<'a> {
             match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
                 Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
                 Err(e) if e.is_sticky() => return Err(e.into()),
-                // A tile may need more shared memory than there is.
+                // A tile may need more shared memory than the device has.
                 Err(e) => first_error = first_error.or(Some(e)),
             }
         }
         let (best, times) = trials.fastest(&plans.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
-        // In a sweep, the standard size is enough to show each tile's effect.
+        // In a sweep, the tiles' times are kept only at the standard size.
         let kept = self.experiment.shapes.len() == 1 || is_standard(&self.problem);
         for (candidate, samples) in plans.iter().zip(times).filter(|_| kept) {
             trials.keep(PartGroup::Tile, candidate.details().tile.unwrap_or_default(), samples.us);
@@ -171,7 +172,7 @@ impl Prepared for Matrices<'_> {
         compile_into_cache(self.device, &jobs);
     }
 
-    /// Tries the kernel at three small products, whose edges tell mistakes apart.
+    /// Tries the kernel on three small products, whose edges tell mistakes apart.
     fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
         match self.experiment.row_of(rung) {
             Some(row) => try_small(self.device, &row, self.on_gpu.product.form, limit_s),
@@ -179,7 +180,7 @@ impl Prepared for Matrices<'_> {
         }
     }
 
-    /// Times the cost of a result that is needed on the host: pageable copies to the device and back.
+    /// Times the copies for a result on the host: pageable copies to the device and back.
     fn extras(&self, lab: &Lab, _: &Run) -> Result<Vec<Part>> {
         fn copies<T: warpbook_device::Element>(
             bench: &Bench,
@@ -188,7 +189,7 @@ impl Prepared for Matrices<'_> {
         ) -> Result<[Vec<f64>; 2]> {
             let host: Vec<Vec<T>> = to.iter().map(|b| b.to_vec()).collect::<warpbook_device::Result<_>>()?;
             let there = bench.cpu(|| to.iter().zip(&host).try_for_each(|(b, h)| b.write(h)))?;
-            // The copy goes into memory that was used before: getting fresh pages would take longer than the copy.
+            // The copy goes to memory that was used before, since fresh pages would take longer than the copy.
             let mut result = from.to_vec()?;
             let back = bench.cpu(|| from.read(&mut result))?;
             Ok([there.us, back.us])
@@ -205,7 +206,7 @@ impl Prepared for Matrices<'_> {
             (Storage::Bf16(a), Storage::Bf16(b), Storage::Bf16(c)) => copies(&bench, &[a, b], c)?,
             _ => return Ok(Vec::new()),
         };
-        // The copies cost the same whatever rung computes in between.
+        // The copies cost the same for every rung.
         let part = |(name, samples_us): (&str, Vec<f64>)| Part {
             rung: String::new(),
             problem: self.problem.clone(),
@@ -217,9 +218,9 @@ impl Prepared for Matrices<'_> {
     }
 }
 
-/// Plan that costs choose for a product.
+/// A plan that the cost model chose for a product.
 pub(super) struct Chosen {
-    /// Row of the kernel.
+    /// Row of the chosen kernel.
     pub(super) row: Row,
     pub(super) plan: Arc<Plan>,
     /// Rung, tile and reason, in a sentence.
@@ -227,7 +228,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Prepares the choice of a handle, for arrays that begin at multiples of 16 bytes.
+    /// Prepares a handle's choice for arrays aligned to 16 bytes.
     pub(super) fn new(gemm: &Gemm, product: &Product) -> Result<Self> {
         let choice = gemm.choice(product)?;
         let plan = gemm.plan(product, [true; 2])?;
@@ -243,13 +244,13 @@ impl Chosen {
     }
 }
 
-/// Joins two sentences, or returns the one that is there.
+/// Joins two sentences, or returns the existing one.
 fn joined(first: &Option<String>, second: Option<String>) -> Option<String> {
     let both: Vec<&str> = [first.as_deref(), second.as_deref()].into_iter().flatten().collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-/// Rung on the GPU at one problem.
+/// A rung on the GPU at one problem.
 struct OnGpu<'p> {
     matrices: &'p Matrices<'p>,
     row: Row,
@@ -301,7 +302,7 @@ impl Candidate for OnGpu<'_> {
 /// Returns true if a candidate runs and gives the right result.
 ///
 /// # Errors
-/// If an error occurs after which the GPU cannot be used.
+/// If an error occurs that makes the GPU unusable.
 pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
     match ran.and_then(|()| candidate.check()) {
@@ -321,7 +322,7 @@ pub(crate) fn as_check(v: &Verdict) -> Check {
     }
 }
 
-/// Tries a learner's kernel at small products, which show what is wrong with it.
+/// Tries a learner's kernel on small products, which reveal its mistakes.
 fn try_small(device: &CudaDevice, row: &Row, form: Form, limit_s: f64) -> Result<()> {
     for tile in row.kernel().iter().flat_map(|k| k.tiles.first()) {
         match rehearse(device, row, tile, form, limit_s)? {

@@ -5,13 +5,13 @@ use super::gpu::{Inputs, Way};
 use warpbook_device::Result;
 use warpbook_gemm::Arrays;
 
-/// Queues the product by one of the ways, into C.
+/// Queues the product into C, computed in one of the ways.
 pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
     let (a, b, c) = (on.a.at(0), on.b.at(0), on.c.at(0));
     let arrays = Arrays { workspace: on.workspace.at(0), ..Arrays::new(a, b, c) };
     match way {
-        // SAFETY: the arrays have the product's shapes and live as long as `on`, whose stream is waited for before it is dropped; the workspace is as large as
-        // any plan's.
+        // SAFETY: the arrays have the product's shapes and live as long as `on`, whose stream is waited for before it
+        // is dropped; the workspace is as large as any plan needs.
         Way::Ours(plan) => unsafe { plan.launch(&on.stream, &arrays) },
         // SAFETY: as above.
         Way::Cublas(cublas) => unsafe { cublas.gemm(&on.stream, &on.product.library_call(), a, b, c) },

@@ -22,18 +22,19 @@ use warpbook_record::{
     Quantity, Run, Rung, SweepAxis,
 };
 
-/// Largest edge: products and their references are counted in 32 bits a side.
+/// Largest edge; the kernels and references count sides in 32 bits.
 const MAX_EDGE: u64 = 1 << 20;
-/// The most multiplications of a product in the emulator, and the product where none of the settings has so few.
+/// The most multiplications of a product in the emulator, and the product to use if no setting is that small.
 const MOST_EMULATED: u64 = 1 << 19;
 const EMULATED_SHAPE: (u64, u64, u64) = (64, 48, 32);
-/// Bytes of workspace there: its checks look at all memory.
+/// Bytes of workspace in the emulator, whose checks look at all memory.
 const EMULATED_WORKSPACE: u64 = 1 << 20;
-/// Seconds that a rung on a GPU may be expected to take for one product: a naive kernel at the largest sizes would take minutes with
-/// its warm-up, its checks and its samples.
+/// The most seconds that a rung on a GPU may be expected to take for one product. A naive kernel at the largest sizes
+/// would take minutes with its warm-up, checks and samples.
 const LIMIT_S: f64 = 1.0;
 
-/// Returns the kernel that computed a measured product: copies come before it, and the kernel that adds up a split k after it.
+/// Returns the kernel that computed a measured product; copies may come before it, and the kernel that adds up a split
+/// k may come after it.
 pub fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
     m.kernels.iter().rfind(|k| k.entry != SUM_PARTS_ENTRY)
 }
@@ -41,7 +42,7 @@ pub fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
 /// Shape, type, and whether A and B are stored transposed.
 type Also = ((u64, u64, u64), Dtype, (bool, bool));
 
-/// Rungs of the published record for the networks' layers.
+/// Rungs that the published record has for the networks' layers.
 const OF_LAYERS: [&str; 3] = ["as_chosen", "cublas", "cublaslt"];
 
 /// The experiment, with its settings.
@@ -78,7 +79,7 @@ selects!(Matmul);
 seeded!(Matmul, "Key of the random numbers.");
 
 impl Matmul {
-    /// Creates the default experiment: 4096 x 4096 x 4096 in fp32 and bf16, every rung, each with the fastest of its tiles.
+    /// Creates the default experiment: 4096 x 4096 x 4096 in fp32 and bf16, every rung with its fastest tile.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -90,8 +91,8 @@ impl Matmul {
         Self::default().shapes([(256, 256, 256), (512, 512, 512), (1000, 1000, 1000)])
     }
 
-    /// Creates the experiment with the shapes and types of the published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16, and in bf16 the
-    /// shapes that no tile was chosen for, also with B transposed.
+    /// Creates the experiment with the published record's shapes and types: all shapes in fp32 and bf16, the cubes in
+    /// tf32 and fp16; in bf16 also the shapes for which no tile was chosen, with and without B transposed.
     #[must_use]
     pub fn sweep() -> Self {
         let cubes = SHAPES.into_iter().filter(|(m, n, k)| m == n && n == k);
@@ -101,8 +102,8 @@ impl Matmul {
         Self { also, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
     }
 
-    /// Creates the experiment with the products of the networks' linear layers, forward and both gradients, in fp16 and bf16: by the choice of `gemm`, and by
-    /// the libraries. The published record has them too.
+    /// Creates the experiment with the products of the networks' linear layers, forward and both gradients, in fp16 and
+    /// bf16: with the choice of `gemm` and with the libraries. The published record has them too.
     #[must_use]
     pub fn layers() -> Self {
         let also = LAYERS.into_iter().flat_map(|(images, inputs, outputs)| {
@@ -123,7 +124,7 @@ impl Matmul {
         this
     }
 
-    /// Sets the sizes (m, n, k) of each product, from 1 up: C is m x n, each of its elements a sum of k terms.
+    /// Sets the sizes (m, n, k) of each product, from 1 up. C is m x n, and each element is a sum of k terms.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = (u64, u64, u64)>) -> Self {
         self.shapes = shapes.into_iter().collect();
@@ -144,7 +145,7 @@ impl Matmul {
         self
     }
 
-    /// Returns shape and type of each product, and how it is stored.
+    /// Returns the shape, type and storage of each product.
     fn products(&self) -> Vec<Also> {
         let crossed = self.dtypes.iter().flat_map(|d| self.shapes.iter().map(move |s| (*s, *d, self.transposed)));
         crossed.chain(self.also.iter().copied()).collect()
@@ -157,21 +158,21 @@ impl Matmul {
         self
     }
 
-    /// Sets one tile by id for the rungs that have it, in place of the fastest.
+    /// Sets a tile by id for the rungs that have it, instead of the fastest.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Sets whether every tile of a rung is tried, and the fastest kept; otherwise the first is taken.
+    /// Sets whether every tile of a rung is tried and the fastest kept; otherwise the first tile is used.
     #[must_use]
     pub fn tiles(mut self, tiles: bool) -> Self {
         self.tiles = tiles;
         self
     }
 
-    /// Sets whether copies to the device and back are timed too.
+    /// Sets whether copies to the device and back are also timed.
     #[must_use]
     pub fn transfers(mut self, transfers: bool) -> Self {
         self.transfers = transfers;
@@ -193,15 +194,15 @@ impl Matmul {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// Returns the row of a rung; for a variant the row of its base, with the variant in its place.
+    /// Returns the row of a rung; for a variant, the base's row with the variant in its place.
     pub(crate) fn row_of(&self, rung: &Rung) -> Option<Row> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         let base = self.rows.iter().find(|r| r.rung.id == *id)?;
         Some(Row { rung: rung.clone(), ..base.clone() })
     }
 
-    /// Returns the tile of a rung: the one that was asked for; otherwise the one that `gemm` would take if this rung were its only one; otherwise the row's
-    /// first.
+    /// Returns the tile of a rung: the requested one, else the one that `gemm` would choose if it had only this rung,
+    /// else the row's first.
     #[must_use]
     pub fn tile_by_costs(&self, rung: &Rung, problem: &Problem, info: &DeviceInfo, tuned: &Findings) -> Option<String> {
         let row = self.row_of(rung)?;
@@ -214,13 +215,14 @@ impl Matmul {
         chosen.or_else(|| kernel.tiles.first().map(|t| t.id.to_string()))
     }
 
-    /// Returns an error unless the matrices, the reference and the workspaces fit into the device's memory, or the host's.
+    /// Returns an error unless the matrices, the reference and the workspaces fit into the memory of the device, or of
+    /// the host.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let Some((m, n, _)) = shape_of(problem) else { return Ok(()) };
         let elements = m.saturating_mul(n);
         let what = format!("A product of {}", problem.label);
         match lab.device().cuda() {
-            // The reference takes 16 bytes an element of C.
+            // The reference takes 16 bytes for each element of C.
             Some(device) => {
                 let needed = problem.bytes.saturating_add(elements.saturating_mul(16));
                 device.ensure_free(what, needed.saturating_add(4 * matmul::WORKSPACE_BYTES))?;
@@ -236,7 +238,7 @@ impl Matmul {
         Ok(())
     }
 
-    /// Returns its products, as problems.
+    /// Returns the experiment's products as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.products().into_iter().map(|product| self.problem(product)).collect()
@@ -266,7 +268,7 @@ impl Matmul {
         }
     }
 
-    /// Returns an error unless the settings make sense, and the lab's device can hold the matrices.
+    /// Returns an error unless the settings are valid and the lab's device can hold the matrices.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.products().is_empty() {
@@ -295,7 +297,7 @@ impl Experiment for Matmul {
             title: "Matrix product".into(),
             descriptor: Self::descriptor(),
             inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type"),
-            // The main problem has the type that the ladder ends with, if it is there.
+            // The main problem has the ladder's final type, if that is measured.
             main_problem: problems.iter().filter(|p| is_standard(p)).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
             ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
@@ -446,7 +448,7 @@ fn shape_text((m, n, k): &(u64, u64, u64)) -> String {
     format!("{m}x{n}x{k}")
 }
 
-/// Parses a shape and a type, with the storage of both if one is transposed: 4096:tf32, 4096:bf16:nt.
+/// Parses a shape and a type, with the storage if an operand is transposed: 4096:tf32, 4096:bf16:nt.
 fn parse_product(text: &str) -> Result<Also, String> {
     let why = || {
         format!(
@@ -473,7 +475,7 @@ fn product_text((shape, dtype, (a, b)): &Also) -> String {
     format!("{}:{}{stored}", shape_text(shape), dtype.label())
 }
 
-/// Returns the reason why a rung is left out at a size, going by its best rate in this type at earlier sizes.
+/// Returns the reason for skipping a rung at a size, based on its best rate in this type at earlier sizes.
 fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     let same = |m: &&Measurement| m.rung == rung.id && m.problem.dtype == problem.dtype && m.is_valid();
     let rate = so_far.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
@@ -481,12 +483,12 @@ fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
 }
 
-/// Returns true if a product is the cube that is measured when no shape is asked for.
+/// Returns true if a product is the cube that is measured by default.
 fn is_standard(problem: &Problem) -> bool {
     shape_of(problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE))
 }
 
-/// Returns the product of a problem of this experiment.
+/// Returns the product described by a problem of this experiment.
 fn product_of(problem: &Problem) -> Result<Product> {
     Product::try_from(problem).map_err(|malformed| Error::Setting(malformed.to_string()))
 }
@@ -525,15 +527,15 @@ mod tests {
             experiment.tile_by_costs(&rung, &problem, &h200, &Findings::default())
         };
         let product = |edge| Matmul::new().shapes([(edge, edge, edge)]).dtypes([Dtype::Bf16]);
-        // `gemm` takes these tiles where it chooses the same rung (`warpbook-nn`'s tests of `choose`).
+        // `gemm` uses these tiles if it chooses the same rung (see the tests of `choose`).
         assert_eq!(tile(&product(4096), "14_overlapped_store").as_deref(), Some("128x256s4c2g8"));
         assert_eq!(tile(&product(1024), "15b_small_tiles").as_deref(), Some("128x64s8k1"));
-        // The tile depends on the size, also for a rung that is not chosen there.
+        // The tile depends on the size, even for a rung that is not chosen there.
         assert_ne!(tile(&product(512), "14_overlapped_store"), tile(&product(8192), "14_overlapped_store"));
-        // Without costs it is the first tile; a rung without tiles has none.
+        // Without costs, it is the first tile; a rung without tiles has none.
         assert_eq!(tile(&product(2048), "11_wgmma_tma").as_deref(), Some("128x128s4"));
         assert_eq!(tile(&product(2048), "cublas"), None);
-        // A tile that was asked for is taken by the rungs that have it.
+        // A requested tile is used by the rungs that have it.
         let asked = product(2048).tile("128x128s6c2g8");
         assert_eq!(tile(&asked, "14_overlapped_store").as_deref(), Some("128x128s6c2g8"));
         assert_eq!(tile(&asked, "11_wgmma_tma").as_deref(), Some("128x128s4"));
@@ -546,7 +548,7 @@ mod tests {
             assert!(tried.iter().any(|r| r.id == row.rung.id), "{}", row.rung.id);
         }
         assert!(tried.iter().any(|r| r.id == "16_tf32_registers") && tried.iter().any(Rung::is_library));
-        // The rung of `gemm`'s choice is not one of the candidates.
+        // The rung for `gemm`'s choice is not one of the candidates.
         let is_choice = |r: &Rung| matches!(r.runner, Runner::Chosen(_));
         assert!(!tried.iter().any(is_choice) && Experiment::rungs(&Matmul::new()).iter().any(is_choice));
     }

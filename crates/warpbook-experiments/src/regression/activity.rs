@@ -1,4 +1,5 @@
-//! Recording of the GPU's activity in an epoch, for the rungs that launch kernels for each epoch. It comes after all timing, so that no profiler disturbs it.
+//! Records the GPU's activity in an epoch, for rungs that launch kernels for each epoch. This happens after all timing,
+//! so that no profiler affects it.
 
 use super::Regression;
 use super::prepared::Points;
@@ -8,11 +9,11 @@ use warpbook_lab::activity::{Recording, Timelines};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Problem, Run, Rung, Runner};
 
-/// Epochs of a recorded descent: none of them logs its loss, so that all do the same work.
+/// Number of epochs in a recorded descent; none of them logs its loss, so that all do the same work.
 const EPOCHS: u64 = 9;
 const _: () = assert!(EPOCHS < LOG_EVERY);
 
-/// Returns the project's rungs that were measured at a problem and launch kernels for every epoch.
+/// Returns Warpbook's rungs that were measured at a problem and launch kernels for every epoch.
 fn wanted<'r>(experiment: &Regression, run: &'r Run, problem: &Problem) -> Vec<&'r Rung> {
     let is_ours = |r: &&Rung| matches!(r.runner, Runner::Kernels { .. }) && r.variant_of.is_none();
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
@@ -28,7 +29,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     if rungs.is_empty() {
         return Ok(found);
     }
-    // The points stay, with fewer epochs.
+    // The points are the same, but there are fewer epochs.
     let short = Regression { epochs: EPOCHS, ..experiment.clone() };
     let points = Points::draw(&short, lab, problem)?;
     let recorder = Recorder::start(device)?;
@@ -44,7 +45,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     Ok(found)
 }
 
-/// Records a descent, after one that loads everything that the first launch loads; the recorder sees the graph's capture.
+/// Records a descent after an unrecorded one, which does all lazy loading; the recorder sees the graph's capture.
 fn recorded(recorder: &Recorder, points: &Points<'_>, rung: &Rung) -> Result<Recording> {
     let descender = points.descender(rung)?;
     for _ in 0..2 {

@@ -1,13 +1,13 @@
-//! The descent on the CPU: one loop over the points, by one thread or by all.
+//! The descent on the CPU: one loop over the points, on one thread or on all.
 
 use super::data::Columns;
 
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Lanes of a loop; the compiler turns them into vector registers.
+/// Number of lanes in a loop, which the compiler turns into vector registers.
 const LANES: usize = 32;
-/// Number of points whose sums are kept in f32 before they are added up in f64.
+/// Number of points summed in f32 before the sums are added in f64.
 const BLOCK: usize = 4096;
 /// Number of points that a thread takes at a time.
 const CHUNK: usize = 1 << 16;
@@ -20,7 +20,7 @@ fn add(mut a: Sums, b: &Sums) -> Sums {
     a
 }
 
-/// Makes one pass over a range of the points, on one thread.
+/// Makes one pass over a range of points on one thread.
 fn pass((x, y): Columns<'_>, points: Range<usize>, weights: &[f32]) -> Sums {
     let starts = points.clone().step_by(BLOCK);
     let zero = vec![0.0; x.len() + 2];
@@ -57,7 +57,7 @@ fn block_of_one(x: &[f32], y: &[f32], w: f32, b: f32) -> Sums {
 
 static ONES: [f32; BLOCK] = [1.0; BLOCK];
 
-/// Sums feature by feature, while the block's errors stay in L1.
+/// Sums one feature after the other, while the block's errors stay in L1.
 fn block_of_many(x: &[&[f32]], y: &[f32], points: Range<usize>, weights: &[f32]) -> Sums {
     let (b, y) = (weights[x.len()], &y[points.clone()]);
     let mut errors: Vec<f32> = y.iter().map(|y| b - y).collect();
@@ -88,22 +88,22 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     sum(&lanes)
 }
 
-/// Threads that take part.
+/// The threads that take part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     One,
     All,
 }
 
-/// Result of a descent.
+/// The result of a descent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Descent {
-    /// Weights, one a feature, then b.
+    /// Weights: one for each feature, then b.
     pub(crate) weights: Vec<f32>,
     pub(crate) losses: Vec<f32>,
 }
 
-/// Makes `epochs` steps over the training points from these weights, b last.
+/// Makes `epochs` steps over the training points, starting from these weights (b last).
 pub(crate) fn descend(
     points: Columns<'_>,
     start: &[f32],
@@ -118,7 +118,7 @@ pub(crate) fn descend(
     for epoch in 1..=epochs {
         let sums = match threads {
             Threads::One => pass(points, 0..count, &weights),
-            // Sums are collected in order, so that they do not depend on which thread was first.
+            // Sums are collected in order, so that they do not depend on the threads' speed.
             Threads::All => {
                 let starts: Vec<usize> = (0..count).step_by(CHUNK).collect();
                 let parts: Vec<Sums> = starts
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn both_loops_descend_as_the_reference_does() {
-        // Odd sizes, with and without a rest behind the lanes, the blocks and the chunks.
+        // Odd sizes cover a remainder after lanes, blocks and chunks.
         for (points, features) in
             [(2u64, 1u64), (37, 1), (5119, 1), (81_921, 1), (200_003, 1), (3, 2), (5119, 5), (100_003, 17)]
         {

@@ -1,14 +1,15 @@
-//! Points of the regression, drawn by Philox in shuffled order, with the same bits on every device.
+//! The regression's points, drawn with Philox in shuffled order, with the same bits on every device.
 
 use rayon::prelude::*;
 use warpbook_data::parallel::collect;
 use warpbook_data::philox::{gaussian, permute};
 use warpbook_kernels::regression::Line;
 
-/// Points in shuffled order; the first `train` are trained on.
+/// Points in shuffled order; the first `train` are the training points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataSet {
-    /// The features, f32 `[features][points]`: one evenly spaced, in [0, 10) unless another range is asked for, or several that are standard Gaussian numbers.
+    /// Features, f32 `[features][points]`: one evenly spaced feature, in [0, 10) by default, or several standard
+    /// Gaussian ones.
     pub x: Vec<Vec<f32>>,
     /// Observed values, f32 `[points]`.
     pub y: Vec<f32>,
@@ -16,15 +17,15 @@ pub struct DataSet {
     pub train: usize,
 }
 
-/// Features f32 `[features][points]`, and y f32 `[points]`.
+/// The features f32 `[features][points]`, and y f32 `[points]`.
 pub(crate) type Columns<'a> = (&'a [&'a [f32]], &'a [f32]);
 
-/// Evenly spaced feature before it is shuffled: values begin at `low`, `step` apart, and are at most `below_high`.
+/// An evenly spaced feature before shuffling: values start at `low`, are `step` apart, and are at most `below_high`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spaced {
     pub low: f64,
     pub step: f64,
-    /// Largest float below the range's end, which keeps the interval half open after rounding.
+    /// Largest float below the end of the range, which keeps the interval half open after rounding.
     pub below_high: f32,
 }
 
@@ -35,9 +36,9 @@ impl Spaced {
     }
 }
 
-/// Returns the number of training points among `points`: 80 %, rounded down.
+/// Returns the number of training points: 80 % of `points`, rounded down.
 pub(crate) fn train_points(points: u64) -> u64 {
-    // This is four fifths without the overflow of 4 n.
+    // This is four fifths, without the overflow of 4 n.
     points / 5 * 4 + points % 5 * 4 / 5
 }
 
@@ -48,7 +49,7 @@ impl DataSet {
         Self::around(&Line::default(), (points, features), noise, seed)
     }
 
-    /// Draws points with so many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
+    /// Draws points with this many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
     #[must_use]
     pub fn around(line: &Line, (points, features): (u64, u64), noise: f32, seed: u64) -> Self {
         let train = train_points(points) as usize;
@@ -66,7 +67,7 @@ impl DataSet {
         }
         let streams = 1..=u32::try_from(features).unwrap_or(u32::MAX);
         let x: Vec<Vec<f32>> = streams.map(|j| collect(points as usize, &|i| gaussian(seed, i as u64, j))).collect();
-        // Draws are in the kernel's order: b first, then one feature after the other, then the noise.
+        // The order of draws is the kernel's: b first, then one feature after the other, then the noise.
         let seen = |i: usize| {
             let line = x.iter().enumerate().fold(b, |line, (j, xj)| line + true_weight(w, j) * xj[i]);
             line + noise * gaussian(seed, i as u64, 0)
@@ -88,7 +89,7 @@ impl DataSet {
     }
 }
 
-/// Returns a feature's weight in the line that points with several features are drawn around: w, -w/2, w/3, -w/4 ...
+/// Returns a feature's true weight in data with several features: w, -w/2, w/3, -w/4 ...
 fn true_weight(w: f32, feature: usize) -> f32 {
     let sign = if feature.is_multiple_of(2) { 1.0 } else { -1.0 };
     sign * w / (feature + 1) as f32
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!((x[0], x[500]), (-5.0, 0.0));
         assert!(x[999] < 5.0 && x.windows(2).all(|p| (p[1] - p[0] - 0.01).abs() < 1e-5));
         assert!(set.x[0].iter().zip(&set.y).all(|(x, y)| *y == -2.0 * x + 0.5));
-        // The default line draws the same bits as before other lines could be set.
+        // The default line draws the same bits as before lines could be chosen.
         let (usual, bits) =
             (DataSet::draw(7, 1, 0.1, 1), |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
         let spaced = (0..7).map(|i| ((i as f64 * (10.0 / 7.0)) as f32).min(9.999_999)).collect::<Vec<_>>();
@@ -150,7 +151,7 @@ mod tests {
         for (j, x) in set.x.iter().enumerate() {
             assert!(mean(&mut x.iter().map(|v| f64::from(*v))).abs() < 0.03);
             assert!((mean(&mut x.iter().map(|v| f64::from(v * v))) - 1.0).abs() < 0.03);
-            // The covariance of independent features with y is their weight.
+            // With independent features, the covariance of a feature with y is its weight.
             let with_y = mean(&mut x.iter().zip(&set.y).map(|(x, y)| f64::from(x * y)));
             assert!((with_y - [3.0, -1.5, 1.0][j]).abs() < 0.1, "{j}: {with_y}");
         }

@@ -19,17 +19,17 @@ use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joi
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_record::{ChartKind, Column, Descriptor, Inputs, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
-/// Maximum number of epochs: each is two nodes of a graph.
+/// The most epochs, each of which is two nodes of a graph.
 const MAX_EPOCHS: u64 = 10_000;
-/// Maximum number of points, whatever the memory.
+/// The most points, however large the memory.
 const MAX_POINTS: u64 = 1 << 40;
-/// Points and epochs for the emulator.
+/// Number of points and epochs in the emulator.
 const EMULATED_POINTS: u64 = 3000;
 const EMULATED_EPOCHS: u64 = 20;
-/// Name of the work with several features, in a record's inputs.
+/// Name for work with several features in a record's inputs.
 const SEVERAL: &str = "several features";
 
-/// The experiment, with its settings; the defaults are those of its published record.
+/// The experiment with its settings; the defaults are the published record's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
     points: Vec<u64>,
@@ -87,14 +87,14 @@ impl Regression {
         Self::default().points(SWEEP_POINTS).also(STANDARD_POINTS, STANDARD_FEATURES)
     }
 
-    /// Sets the points of each data set, test points included: at least 2.
+    /// Sets the numbers of points, each for one data set and with its test points: at least 2.
     #[must_use]
     pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
         self.points = points.into_iter().collect();
         self
     }
 
-    /// Sets the features of a point, and thereby the weights apart from b: 1 to 256.
+    /// Sets the number of features, and thereby of weights apart from b: 1 to 256.
     #[must_use]
     pub fn features(mut self, features: u64) -> Self {
         self.features = features;
@@ -113,64 +113,65 @@ impl Regression {
         self.points.iter().map(|p| (*p, self.features)).chain(self.also.iter().copied()).collect()
     }
 
-    /// Sets the passes over the training points: 1 to 10,000.
+    /// Sets the number of passes over the training points: 1 to 10,000.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Sets the step width of the descent, above 0.
+    /// Sets the learning rate of the descent, above 0.
     #[must_use]
     pub fn learning_rate(mut self, learning_rate: f32) -> Self {
         self.learning_rate = learning_rate;
         self
     }
 
-    /// Sets the standard deviation of the noise on y, from 0.
+    /// Sets the standard deviation of the noise on y, at least 0.
     #[must_use]
     pub fn noise(mut self, noise: f32) -> Self {
         self.noise = noise;
         self
     }
 
-    /// Sets the weights before the first epoch: w and b. With several features each of them begins at w.
+    /// Sets the initial weights w and b. With several features, all of their weights start at w.
     #[must_use]
     pub fn start(mut self, w: f32, b: f32) -> Self {
         self.line.start = (w, b);
         self
     }
 
-    /// Sets the line that the points are drawn around: y = w x + b. With several features their weights are w, -w/2, w/3, -w/4 and so on.
+    /// Sets the true line of the points, y = w x + b. With several features the weights are w, -w/2, w/3, -w/4 and so
+    /// on.
     #[must_use]
     pub fn truth(mut self, w: f32, b: f32) -> Self {
         self.line.truth = (w, b);
         self
     }
 
-    /// Sets the range of x, evenly spaced, with one feature: from `min` on, below `max`.
+    /// Sets the range of x for a single, evenly spaced feature: from `min` to below `max`.
     #[must_use]
     pub fn range(mut self, min: f32, max: f32) -> Self {
         self.line.range = (min, max);
         self
     }
 
-    /// Selects another of the tiles that a rung's row permits, by id.
+    /// Selects a tile by id, for the rungs that have it.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Sets whether the parts of an epoch are also timed separately.
+    /// Sets whether the parts of an epoch are also timed.
     #[must_use]
     pub fn parts(mut self, parts: bool) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Sets whether the GPU's activity in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of the process
-    /// take longer, so a process that goes on timing does without.
+    /// Sets whether the GPU's activity in an epoch is recorded after all timing. From then on, CUPTI slows down every
+    /// launch of the process, so a process that times more work should not record.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
@@ -202,19 +203,19 @@ impl Regression {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// Returns the row of a rung, or of the rung that it is a variant of.
+    /// Returns the row of a rung, or of its base rung if it is a variant.
     fn row_of(&self, rung: &Rung) -> Option<&RegressionRow> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         self.rows.iter().find(|r| r.rung.id == *id)
     }
 
-    /// Returns true if parts are timed at a problem: at the standard size, or at the only one.
+    /// Returns true if parts are timed at a problem: at the standard size, or at the only size.
     fn wants_parts(&self, problem: &Problem) -> bool {
         let one_feature = problem.count("features").is_none();
         self.parts && one_feature && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
     }
 
-    /// Returns an error unless start, true line and range are numbers that a descent can begin with.
+    /// Returns an error unless initial weights, true line and range are valid numbers.
     fn validate_line(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let Line { start, truth, range } = self.line;
@@ -241,7 +242,7 @@ impl Regression {
     fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
         let bytes = points.saturating_mul(4 * (features + 1));
         if let Some(device) = lab.device().cuda() {
-            // The memory is for all points; the unfused rung has pred and err of the training points, too.
+            // Memory is needed for all points; the unfused rung also has pred and err of the training points.
             let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
             device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
         }
@@ -257,7 +258,7 @@ impl Regression {
         Ok(())
     }
 
-    /// Returns its data sets, as problems.
+    /// Returns the experiment's data sets as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.sizes().into_iter().map(|s| self.problem(s)).collect()
@@ -297,7 +298,7 @@ impl Regression {
         }
     }
 
-    /// Returns an error unless the settings make sense, and the lab's device can hold the points.
+    /// Returns an error unless the settings are valid and the lab's device can hold the points.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let sizes = self.sizes();
@@ -486,7 +487,7 @@ checked against the same descent in f64.";
     }
 }
 
-/// Parses points and features: 5Mx16.
+/// Parses points and features, such as 5Mx16.
 fn parse_size(text: &str) -> Result<(u64, u64), String> {
     let (points, features) = text
         .split_once(['x', 'X', '×'])
@@ -494,7 +495,7 @@ fn parse_size(text: &str) -> Result<(u64, u64), String> {
     Ok((parse_count(points)?, parse_count(features)?))
 }
 
-/// Parses two numbers: 0.83,0.7645.
+/// Parses two numbers, such as 0.83,0.7645.
 fn parse_pair(text: &str) -> Result<(f32, f32), String> {
     match list(text, parse_real)?[..] {
         [first, second] => Ok((first, second)),
@@ -502,7 +503,7 @@ fn parse_pair(text: &str) -> Result<(f32, f32), String> {
     }
 }
 
-/// Formats two numbers as [`parse_pair`] reads them; `None` for the defaults.
+/// Formats two numbers for [`parse_pair`]; `None` for the defaults.
 fn pair(own: (f32, f32), usual: (f32, f32)) -> Option<String> {
     (own != usual).then(|| format!("{},{}", own.0, own.1))
 }

@@ -1,4 +1,4 @@
-//! Points of one problem, and its rungs, ready to run on them.
+//! The points of one problem, and its rungs, ready to run.
 
 use super::Regression;
 use super::cpu::{self, Descent, Threads};
@@ -13,7 +13,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Repeated, 
 use warpbook_lab::{Event, Lab, Result};
 use warpbook_record::{Check, Dtype, LossPoint, Part, PartGroup, Problem, Run, Rung, TrainLog};
 
-/// Points of one problem, and the descent that every rung is compared with.
+/// The points of one problem, and the reference descent.
 pub(super) struct Points<'a> {
     experiment: &'a Regression,
     lab: &'a Lab,
@@ -36,7 +36,7 @@ impl<'a> Points<'a> {
             }
             Device::Cpu(_) => None,
         };
-        // The reference is computed from the points that the kernels will read, not from those that should have been drawn.
+        // The reference uses the points that the kernels will read, not those that should have been drawn.
         let host = match &device {
             Some(points) => points.download()?,
             None => DataSet::around(line, (points, features), noise, seed),
@@ -116,7 +116,7 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Returns the weights before the first epoch: one a feature, then b.
+/// Returns the initial weights: one for each feature, then b.
 fn initial(experiment: &Regression, features: u64) -> Vec<f32> {
     let (w, b) = experiment.line.start;
     let mut weights = vec![w; features as usize];
@@ -136,8 +136,8 @@ impl Prepared for Points<'_> {
         })
     }
 
-    /// Returns two epochs of a rung that launches kernels for each: the points are in L2 for the second, as for all but the first epoch of a descent. Other
-    /// rungs are counted whole, as their epochs cannot be told apart.
+    /// Returns two epochs of a rung that launches kernels for each. In the second, the points are in L2, as in all but
+    /// the first epoch of a descent. Other rungs are counted as a whole, since their epochs cannot be separated.
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
@@ -216,7 +216,7 @@ impl Candidate for OnGpu<'_> {
         self.descender.reset()
     }
 
-    /// A descent begins with the initial weights.
+    /// Every descent starts from the initial weights.
     fn resets_each_run(&self) -> bool {
         true
     }

@@ -1,12 +1,12 @@
-//! Descent in double precision.
+//! The reference descent in double precision.
 
 use super::data::Columns;
 use warpbook_data::parallel::collect;
 
 /// Means and centred second moments of a set of points, in double precision.
 ///
-/// A descent on the mean squared error of a line needs no more of the points, so that a reference costs one pass over them. Chunks are merged by the updating
-/// formulas of Chan, Golub and LeVeque (1983), which do not cancel.
+/// A descent on the mean squared error of a line needs nothing else of the points, so the reference costs one pass over
+/// them. Chunks are merged with the updating formulas of Chan, Golub and LeVeque (1983), which avoid cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     /// Number of points.
@@ -24,11 +24,11 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Sums up points (x, y), f32 `[n]` each; the shorter array counts.
+    /// Computes the moments of points (x, y), f32 `[n]` each; the shorter array determines n.
     #[must_use]
     pub fn from_points(x: &[f32], y: &[f32]) -> Self {
         const CHUNK: usize = 4096;
-        // Chunks are merged in order, so that the same points give the same bits with any number of threads.
+        // Chunks are merged in order, so that the result has the same bits with any number of threads.
         let chunks: Vec<_> = x.chunks(CHUNK).zip(y.chunks(CHUNK)).collect();
         let chunks = collect(chunks.len(), &|i| Self::of_chunk(chunks[i].0, chunks[i].1));
         Self::merge_all(&chunks)
@@ -89,7 +89,7 @@ impl Moments {
         w * self.mean_x + b - self.mean_y
     }
 
-    /// Returns the derivatives of the loss by w and b.
+    /// Returns the derivatives of the loss with respect to w and b.
     #[must_use]
     pub fn gradient(&self, w: f64, b: f64) -> (f64, f64) {
         let mean_error = self.mean_error(w, b);
@@ -98,8 +98,8 @@ impl Moments {
     }
 }
 
-/// Means of the products of features, 1 and y with each other, in double precision: the counterpart of [`Moments`] for several features. They are not centred,
-/// which standardised features do not need.
+/// Means of the products of features, 1 and y with each other, in double precision: the counterpart of [`Moments`] for
+/// several features. They are not centred, which is unnecessary for standardised features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gram {
     /// Number of points.
@@ -110,13 +110,13 @@ pub struct Gram {
 }
 
 impl Gram {
-    /// Sums up points (x, y).
+    /// Computes the products of points (x, y).
     #[must_use]
     pub fn from_points((x, y): Columns<'_>) -> Self {
         const CHUNK: usize = 512;
         let (n, size) = (y.len(), x.len() + 2);
         let starts: Vec<usize> = (0..n).step_by(CHUNK).collect();
-        // A few parts are summed in order, so that the same points give the same bits with any number of threads.
+        // The parts are summed in order, so that the result has the same bits with any number of threads.
         let parts: Vec<_> = starts.chunks(starts.len().div_ceil(64).max(1)).collect();
         let parts = collect(parts.len(), &|part| {
             let mut sums = vec![0.0; size * size];
@@ -151,13 +151,13 @@ impl Gram {
         Self { n: n as u64, products, size }
     }
 
-    /// Returns the products with (weights, b, -1): of each feature, of 1 and of y with the error.
+    /// Returns the products of each feature, of 1 and of y with the error, by multiplying with (weights, b, -1).
     fn with_error(&self, weights: &[f64]) -> Vec<f64> {
         let factors: Vec<f64> = weights.iter().copied().chain([-1.0]).collect();
         self.products.chunks(self.size).map(|row| row.iter().zip(&factors).map(|(p, f)| p * f).sum()).collect()
     }
 
-    /// Returns the mean squared error of the weights, b last; NaN without points.
+    /// Returns the mean squared error of the weights (b last); NaN without points.
     #[must_use]
     pub fn loss(&self, weights: &[f64]) -> f64 {
         let with_error = self.with_error(weights);
@@ -183,12 +183,12 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// Statistics of the points that determine the descent.
+/// The statistics of the points that determine a descent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statistics {
-    /// Statistics of one feature.
+    /// The moments of a single feature.
     One(Moments),
-    /// Statistics of several features.
+    /// The products of several features.
     Many(Gram),
 }
 
@@ -211,7 +211,7 @@ impl Statistics {
         }
     }
 
-    /// Returns the mean squared error of the weights, b last.
+    /// Returns the mean squared error of the weights (b last).
     #[must_use]
     pub fn loss(&self, weights: &[f64]) -> f64 {
         match self {
@@ -230,7 +230,7 @@ impl Statistics {
         }
     }
 
-    /// Makes `epochs` steps from these weights, b last; logs the loss in every `log_every`th.
+    /// Makes `epochs` steps from these weights (b last), and logs the loss in every `log_every`th.
     #[must_use]
     pub fn descend(&self, start: &[f64], learning_rate: f64, epochs: u64, log_every: u64) -> Reference {
         let (mut weights, mut losses) = (start.to_vec(), Vec::new());
@@ -245,12 +245,12 @@ impl Statistics {
     }
 }
 
-/// Result of the descent in double precision.
+/// The result of the descent in double precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
-    /// Final weights, one a feature, then b.
+    /// Final weights: one for each feature, then b.
     pub weights: Vec<f64>,
-    /// Logged losses, each of the weights that its epoch began with.
+    /// Logged losses, each of the weights at the start of its epoch.
     pub losses: Vec<f64>,
 }
 
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Computes the descent as the formula says, over every point in every epoch.
+    /// Computes the descent literally, over every point in every epoch.
     fn literal(x: &[&[f32]], y: &[f32], start: &[f64], rate: f64, epochs: u64, log_every: u64) -> Reference {
         let n = y.len() as f64;
         let (mut weights, mut losses) = (start.to_vec(), Vec::new());

@@ -1,4 +1,4 @@
-//! Cost of an all-reduce by its length: between ranks on the CPU, with the collective that their trainings use.
+//! The cost of an all-reduce between CPU ranks by its length, with the collective that trainings use.
 
 use super::threads::together;
 use std::time::Instant;
@@ -7,19 +7,19 @@ use warpbook_nn::train::TrainError;
 use warpbook_ranks::{Collective, Reduce, Wire};
 use warpbook_record::stats;
 
-/// Numbers of untimed and of timed all-reduces of a length.
+/// Number of untimed and of timed all-reduces for each length.
 const REPEATS: [usize; 2] = [2, 9];
-/// Largest array, in bytes.
+/// Largest array in bytes.
 const MOST: usize = 1 << 30;
 
-/// Timing of an all-reduce of one length.
+/// The timing of an all-reduce of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
     /// Number of ranks.
     pub ranks: usize,
     /// Bytes of the array on each rank, as f32.
     pub bytes: usize,
-    /// Times in microseconds, of the slowest rank.
+    /// Times of the slowest rank in microseconds.
     pub samples_us: Vec<f64>,
 }
 
@@ -30,22 +30,24 @@ impl AllReduce {
         stats::median(&self.samples_us).unwrap_or(f64::NAN)
     }
 
-    /// Returns the bus bandwidth; see [`bus_bytes_per_s`].
+    /// Returns the bus bandwidth in bytes per second; see [`bus_bytes_per_s`].
     #[must_use]
     pub fn bus_bytes_per_s(&self) -> f64 {
         bus_bytes_per_s(self.ranks, self.bytes as f64, self.median_us())
     }
 }
 
-/// Returns the bus bandwidth of an all-reduce: the bytes that the busiest link has to carry with any algorithm, 2 (N - 1) / N times the array's, over the time.
-/// It can be compared with the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
+/// Returns the bus bandwidth of an all-reduce: the bytes that the busiest link must carry with any algorithm, 2 (N - 1)
+/// / N times the array's, divided by the time. It is comparable with the link's own bandwidth for any number of ranks.
+/// Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
 #[must_use]
 pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
     let n = ranks as f64;
     2.0 * (n - 1.0) / n * bytes / (us * 1e-6)
 }
 
-/// Times all-reduces of these lengths, in bytes, between ranks that are threads of this process. Each result is checked.
+/// Times all-reduces of these lengths in bytes, between ranks that are threads of this process. Every result is
+/// checked.
 ///
 /// # Errors
 /// If there are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.

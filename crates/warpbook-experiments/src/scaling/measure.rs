@@ -1,4 +1,4 @@
-//! Measurements of one rank.
+//! The measurements that a rank takes part in.
 
 use super::timeline::{self, Moment};
 use super::{Cell, Scaling, Way};
@@ -12,36 +12,36 @@ use warpbook_nn::train::{
 };
 use warpbook_record::Check;
 
-/// Losses below this are compared with it instead.
+/// Smallest loss for relative differences; smaller ones are compared with this value.
 const LEAST_LOSS: f64 = 0.01;
-/// Largest difference between the losses of the first steps. On the CPU, sums are in another order; on GPUs, smaller batches also have other kernels, and 16
-/// bits round.
+/// Largest difference between the losses of the first steps. On the CPU, sums have another order; on GPUs, smaller
+/// batches also use other kernels, and 16-bit types round.
 const ALLOWED_ON_CPU: f64 = 2e-4;
 const ALLOWED_ON_GPU: f64 = 2e-3;
 const ALLOWED_IN_HALF: f64 = 3e-2;
-/// Loss scale with which no gradient of the checked steps overflows.
+/// Loss scale at which no gradient of the checked steps overflows.
 const CHECKED_SCALE: f32 = 1024.0;
-/// Numbers of steps before the timed ones.
+/// Number of steps before the timed ones.
 const WARM_UP: [usize; 2] = [2, 20];
-/// Number of losses that are checked at the end.
+/// Number of losses checked at the end.
 const LAST: usize = 8;
 
-/// Measurement of one cell.
+/// The measurement of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub(crate) network: String,
     pub(crate) way: String,
     pub(crate) ranks: usize,
     pub(crate) batch: u64,
-    /// Times of a step in microseconds, of the slowest rank, one a sample.
+    /// Times of a step in microseconds, one a sample, each of the slowest rank.
     pub(crate) samples_us: Vec<f64>,
     pub(crate) check: Option<Check>,
     pub(crate) error: Option<String>,
-    /// Data that travel between ranks, described in a sentence.
+    /// Description of the data that ranks exchange, in a sentence.
     pub(crate) choice: Option<String>,
-    /// Activity of every rank in one step.
+    /// The activity of every rank in one step.
     pub(crate) moments: Vec<Moment>,
-    /// Reason why the activity is not known.
+    /// Reason why the activity is unknown.
     pub(crate) note: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl Measured {
     }
 }
 
-/// Source of steps: a trainer, alone or one of several, or replicas in one process.
+/// A source of steps: a trainer, alone or among several ranks, or replicas in one process.
 enum Steps {
     Trainer(Box<Trainer>, Option<Ranks>),
     Replicas(Box<DataParallel>),
@@ -104,10 +104,11 @@ impl Steps {
 }
 
 impl Scaling {
-    /// Measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has the results; each is passed to `tell`.
+    /// Measures as one of several ranks, or as the only one. Every rank must call it. Rank 0 gets the results and
+    /// passes each to `tell`.
     ///
     /// # Errors
-    /// If a rank is lost, or a setting is out of range. A failure on all ranks alike is a row.
+    /// If a rank is lost or a setting is out of range. A failure that all ranks share becomes a row.
     pub fn work(&self, lab: &Lab, ranks: Option<&Ranks>, tell: &mut dyn FnMut(&Measured)) -> Result<Vec<Measured>> {
         self.validate(lab)?;
         let (world, on_gpu) = (ranks.map_or(1, Ranks::world), lab.device().cuda().is_some());
@@ -123,7 +124,7 @@ impl Scaling {
         Ok(all)
     }
 
-    /// Measures in one process that drives all devices, on every number of them.
+    /// Measures in one process that drives all devices, on every number of devices.
     ///
     /// # Errors
     /// If a device cannot be opened, or a setting is out of range.
@@ -141,7 +142,7 @@ impl Scaling {
         Ok(all)
     }
 
-    /// Measures a cell; an error of the work itself becomes its row.
+    /// Measures a cell; an error in the work itself becomes the cell's row.
     fn measured(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Measured> {
         lab.bench().cancel.check()?;
         let mut measured = Measured::new(cell);
@@ -201,10 +202,10 @@ impl Scaling {
         Ok(())
     }
 
-    /// Compares the losses of the first steps with those of one rank with the same global batch.
+    /// Compares the losses of the first steps with those of a single rank with the same global batch.
     fn check(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Check> {
         let set = if cell.network.is_rows() {
-            // The same batch is used again and again: otherwise its losses would not fall from step to step.
+            // All steps use the same batch; with Gaussian batches the loss would not fall otherwise.
             Set::gaussian(cell.batch as usize, self.features, self.seed)
         } else {
             self.set(cell.network, cell.batch)?
@@ -215,7 +216,8 @@ impl Scaling {
             recipe.epochs = self.checked_steps as u32;
             self.checked_steps
         } else {
-            // Losses of one epoch only: a second epoch is in another order, which replicas with prepared steps do not follow.
+            // Only losses of one epoch are compared: the second has another order, which replicas with prepared steps
+            // do not follow.
             self.checked_steps.min(batches)
         };
         let place = place(lab, cell.way.precision, Some(CHECKED_SCALE))?;
@@ -255,7 +257,7 @@ impl Scaling {
             let all = got.len() == steps && want.len() == steps;
             Check::compare(reference, if all { &pairs } else { &[] }, LEAST_LOSS, allowed)
         };
-        // All ranks go on with the verdict of rank 0.
+        // All ranks continue with the verdict of rank 0.
         let of_first = all_numbers(ranks, &want)?;
         Ok(compared(&of_first[0]))
     }
@@ -284,11 +286,12 @@ impl Scaling {
         Ok(Steps::Trainer(Box::new(trainer), ranks))
     }
 
-    /// Records the activity of every rank in a step of each way, at the first size of each network.
+    /// Records the activity of every rank in one step of each way, at the first size of each network.
     fn record_timelines(&self, lab: &Lab, ranks: Option<&Ranks>, all: &mut [Measured]) -> Result<()> {
         let Some(ranks) = ranks else { return Ok(()) };
         let on_gpu = lab.device().cuda().is_some();
-        // One recorder serves all ways: CUPTI names kernels by their functions' addresses, which kernels that are loaded later would get again after its end.
+        // One recorder serves all ways. CUPTI identifies kernels by their functions' addresses, and after a recorder
+        // ends, later kernels could get the same ones.
         let recorder = lab.device().cuda().map(Recorder::start);
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
@@ -325,7 +328,7 @@ impl Scaling {
         Ok(timeline::of_work(ranks.rank(), &work))
     }
 
-    /// Returns the moments of a step on GPUs, or the reason why some rank recorded nothing.
+    /// Returns the moments of a step on GPUs, or the reason why a rank recorded nothing.
     fn recorded_on_gpu(
         &self,
         lab: &Lab,
@@ -348,7 +351,7 @@ impl Scaling {
     }
 }
 
-/// Describes the data that travel in a step, in a sentence.
+/// Describes the data exchanged in a step, in a sentence.
 fn travels(buckets: &[u64]) -> String {
     let total = warpbook_charts::words::bytes(buckets.iter().sum());
     match buckets.len() {
@@ -357,7 +360,7 @@ fn travels(buckets: &[u64]) -> String {
     }
 }
 
-/// Returns the place where a rank computes as fast as it can.
+/// Returns the fastest place for a rank to train.
 fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => {
@@ -369,7 +372,7 @@ fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     })
 }
 
-/// Returns the places where the replicas of one process compute: on the first GPUs, or one after the other on the CPU.
+/// Returns the places for the replicas of one process: the first GPUs, or the CPU for all of them in turn.
 fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     let first = place(lab, cell.way.precision, scale)?;
     let Place::Cuda(device, options) = &first else { return Ok(vec![Place::Cpu; cell.world]) };
@@ -378,7 +381,7 @@ fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     std::iter::once(Ok(first.clone())).chain(others).collect()
 }
 
-/// Returns the losses of the first steps of a training, of the global batches.
+/// Returns the losses of a training's first steps on global batches.
 fn losses(mut trainer: Trainer, set: &Set, steps: usize) -> Result<Vec<f64>> {
     let mut losses = Vec::new();
     let mut hear = |event: Event| {
@@ -391,7 +394,7 @@ fn losses(mut trainer: Trainer, set: &Set, steps: usize) -> Result<Vec<f64>> {
     Ok(losses)
 }
 
-/// Waits until all ranks are here.
+/// Waits until all ranks have arrived.
 fn meet(ranks: Option<&Ranks>) -> Result<()> {
     ranks.map_or(Ok(()), |ranks| ranks.all_gather(&[]).map(drop).map_err(failure))
 }
@@ -405,13 +408,13 @@ fn all_numbers(ranks: Option<&Ranks>, own: &[f64]) -> Result<Vec<Vec<f64>>> {
     Ok(ranks.all_gather(&bytes).map_err(failure)?.iter().map(numbers).collect())
 }
 
-/// Returns for each sample the time of the slowest rank.
+/// Returns the time of the slowest rank for each sample.
 fn slowest(ranks: Option<&Ranks>, own: Vec<f64>) -> Result<Vec<f64>> {
     let all = all_numbers(ranks, &own)?;
     Ok((0..own.len()).map(|i| all.iter().filter_map(|of| of.get(i)).fold(0.0, |most: f64, us| most.max(*us))).collect())
 }
 
-/// Returns an error unless all ranks have the same bits; the message says which differ.
+/// Returns an error unless all ranks have bit-identical weights; the message says which differ.
 fn ensure_the_same_weights(trainer: &Trainer, ranks: &Ranks) -> Result<()> {
     let weights = trainer.weights().map_err(failure)?;
     let word = |hash: u64, v: &f32| (hash ^ u64::from(v.to_bits())).wrapping_mul(0x0000_0100_0000_01b3);

@@ -1,5 +1,5 @@
-//! Scaling of training steps with the number of ranks: the time of a step on 1 to N of them, each with its own process and GPU, and on as many GPUs
-//! of one process.
+//! Scaling of training steps: the time of a step on 1 to N ranks, each with its own process and GPU, and on equally
+//! many GPUs of one process.
 
 mod collective;
 mod measure;
@@ -26,15 +26,15 @@ use warpbook_ranks::Wire;
 const BATCHES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
 /// Allowed widths of the AMP recipe's layers.
 const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
-/// Maximum number of ranks on one machine.
+/// The most ranks on one machine.
 const MOST_RANKS: usize = 64;
 
-/// Growth of the global batch with the number of ranks.
+/// How the global batch grows with the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Growth {
-    /// Every rank has the same batch: the more ranks, the larger the global batch.
+    /// Every rank's batch stays constant, so the global batch grows with the ranks.
     Weak,
-    /// The global batch stays constant: the more ranks, the smaller each one's part.
+    /// The global batch stays constant, so each rank's part shrinks.
     Strong,
 }
 
@@ -61,13 +61,13 @@ impl std::str::FromStr for Growth {
     }
 }
 
-/// One way of training on several devices.
+/// One way to train on several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// True if each device has a rank; otherwise one thread of one process drives them all.
+    /// True if each device has a rank; otherwise one thread of one process drives all devices.
     pub ranks: bool,
     pub precision: Precision,
-    /// Type in which ranks on the CPU send gradients.
+    /// Type in which CPU ranks send gradients.
     pub wire: Wire,
 }
 
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// Piece of work: a number of ranks, and the samples of a batch over all of them.
+/// A measurement to make: a number of ranks, and the size of the global batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub network: Net,
@@ -93,10 +93,11 @@ pub(crate) struct Cell {
     pub batch: u64,
 }
 
-/// Experiment that measures how training steps scale with the number of ranks.
+/// Measures how training steps scale with the number of ranks.
 ///
-/// Before a step is timed, the losses of some steps on all ranks are compared with those of one rank with the same global batch. The timed steps are of the
-/// recipe itself, with dropout and augmentation, by the clock of the host: some steps are queued and waited for, and the slowest rank counts.
+/// Before the timing, the losses of some steps on all ranks are compared with those of a single rank with the same
+/// global batch. The timed steps use the full recipe with dropout and augmentation, and the host's clock: some steps
+/// are queued and waited for, and the slowest rank counts.
 #[derive(Debug, Clone)]
 pub struct Scaling {
     networks: Vec<Net>,
@@ -119,8 +120,8 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Creates the default experiment on 1 to `ranks` ranks, in powers of two: the CIFAR-10 CNN with its own batch a rank in fp32, weak and strong, and next to
-    /// the ranks the same GPUs in one process.
+    /// Creates the default experiment on 1 to `ranks` ranks in powers of two: the CIFAR-10 CNN with its own batch a
+    /// rank in fp32, weak and strong scaling, and the same GPUs driven by one process.
     #[must_use]
     pub fn new(ranks: usize) -> Self {
         let mut worlds: Vec<usize> = (0..16).map(|power| 1 << power).take_while(|world| *world < ranks).collect();
@@ -146,15 +147,16 @@ impl Scaling {
         }
     }
 
-    /// Sets the networks that are trained.
+    /// Sets the networks to train.
     #[must_use]
     pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
         self.networks = networks.into_iter().map(Net::Known).collect();
         self
     }
 
-    /// Trains a network of one's own instead: a recipe, and the images that it trains on. The recipe is timed; for the check it loses dropout and augmentation.
-    /// A learning rate at which losses jump makes the check fail, since differences of rounding grow with them.
+    /// Trains a custom network instead: a recipe and its images. The recipe is timed; the check omits dropout and
+    /// augmentation. If losses jump because the learning rate is too high, the check fails, since rounding differences
+    /// grow with them.
     #[must_use]
     pub fn own(mut self, recipe: Recipe, images: &Dataset) -> Self {
         self.networks = vec![Net::Own];
@@ -162,7 +164,7 @@ impl Scaling {
         self
     }
 
-    /// Sets the samples of a batch: of each rank for weak scaling, of all together for strong.
+    /// Sets the batch sizes: of each rank for weak scaling, of all ranks together for strong scaling.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Some(batches.into_iter().collect());
@@ -176,22 +178,22 @@ impl Scaling {
         self
     }
 
-    /// Sets the types that GPUs compute in, and with them the types in which gradients travel: the weights' gradients of linear layers are 16 bits wide in
-    /// mixed precision. The CPU computes in fp32.
+    /// Sets the types in which GPUs compute and gradients travel: in mixed precision, weight gradients of linear layers
+    /// have 16 bits. The CPU computes in fp32.
     #[must_use]
     pub fn precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
         self.precisions = precisions.into_iter().collect();
         self
     }
 
-    /// Sets the types in which ranks on the CPU send their gradients.
+    /// Sets the types in which CPU ranks send gradients.
     #[must_use]
     pub fn gradients(mut self, wires: impl IntoIterator<Item = Wire>) -> Self {
         self.wires = wires.into_iter().collect();
         self
     }
 
-    /// Sets whether one process also drives each number of devices.
+    /// Sets whether one process also drives every number of devices.
     #[must_use]
     pub fn one_process(mut self, one_process: bool) -> Self {
         self.one_process = one_process;
@@ -212,35 +214,35 @@ impl Scaling {
         self
     }
 
-    /// Sets the steps of a sample, and the number of samples; the defaults are 100 and 15 on GPUs, and 4 and 5 on the CPU.
+    /// Sets the steps of a sample, and the number of samples; by default 100 and 15 on GPUs, 4 and 5 on the CPU.
     #[must_use]
     pub fn timed(mut self, steps: usize, samples: usize) -> Self {
         (self.steps, self.samples) = (Some(steps.max(1)), Some(samples.max(1)));
         self
     }
 
-    /// Sets the number of steps whose losses are compared with those of one rank.
+    /// Sets the number of steps whose losses are compared with a single rank's.
     #[must_use]
     pub fn checked_steps(mut self, steps: usize) -> Self {
         self.checked_steps = steps;
         self
     }
 
-    /// Sets whether the activity of every rank in one step is recorded after everything was timed.
+    /// Sets whether every rank's activity in one step is recorded after all timing.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
         self
     }
 
-    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of their names.
+    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of these names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), Drawn::default());
         self
     }
 
-    /// Draws images, even if there are files.
+    /// Uses synthetic images, even if there are files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), Drawn::default());
@@ -257,13 +259,13 @@ impl Scaling {
         self.batches.clone().unwrap_or_else(|| self.own_batches(network))
     }
 
-    /// Returns the ways on this lab's kind of device.
+    /// Returns the ways to train on the lab's kind of device.
     fn ways(&self, on_gpu: bool) -> Vec<Way> {
         let mut all = Vec::new();
         match on_gpu {
             true => {
                 all.extend(self.precisions.iter().map(|p| Way { ranks: true, precision: *p, wire: Wire::F32 }));
-                // Only one of the devices would know the loss scale of fp16.
+                // In fp16, only one of the devices would know the loss scale.
                 let alone = self.precisions.iter().filter(|p| self.one_process && !p.scales_the_loss());
                 all.extend(alone.map(|p| Way { ranks: false, precision: *p, wire: Wire::F32 }));
             }
@@ -276,7 +278,7 @@ impl Scaling {
         all
     }
 
-    /// Returns the samples of a batch over all ranks.
+    /// Returns the size of the global batch.
     fn global(growth: Growth, batch: u64, world: usize) -> u64 {
         match growth {
             Growth::Weak => batch * world as u64,
@@ -284,7 +286,7 @@ impl Scaling {
         }
     }
 
-    /// Returns the measurements of so many ranks, each once.
+    /// Returns the measurements on this many ranks, each once.
     fn cells(&self, world: usize, on_gpu: bool) -> Vec<Cell> {
         let mut all = Vec::new();
         for network in &self.networks {
@@ -292,7 +294,7 @@ impl Scaling {
                 for growth in &self.growths {
                     for way in self.ways(on_gpu) {
                         let cell = Cell { network: *network, way, world, batch: Self::global(*growth, batch, world) };
-                        // Measurements in one process run in one process only.
+                        // A measurement in one process must not be repeated for each rank.
                         if !all.contains(&cell) {
                             all.push(cell);
                         }
@@ -303,10 +305,11 @@ impl Scaling {
         all
     }
 
-    /// Returns an error if the settings make no sense on this lab's device.
+    /// Returns an error if the settings are invalid on this lab's device.
     ///
     /// # Errors
-    /// If nothing is to be measured, a batch cannot be split, the CPU trains a network too slowly, or files are missing.
+    /// If there is nothing to measure, a batch cannot be split, the CPU would train a network too slowly, or files are
+    /// missing.
     pub fn validate(&self, lab: &Lab) -> Result<()> {
         let on_gpu = lab.device().cuda().is_some();
         let setting = |why: String| Err(Error::Setting(why));

@@ -1,4 +1,4 @@
-//! Networks that are trained: those of the published figures, or a learner's own.
+//! The networks to train: those of the published figures, or a learner's own.
 
 use super::Scaling;
 use crate::training::{Set, Workload};
@@ -8,32 +8,32 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Recipe;
 use warpbook_record::{Dtype, Problem};
 
-/// Number of batches of Gaussian numbers that are trained on.
+/// Number of batches of Gaussian numbers in the training data.
 const ROW_BATCHES: usize = 8;
 
-/// Network that is trained.
+/// A network to train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Net {
     Known(Workload),
-    /// A learner's own network: see [`Scaling::own`].
+    /// A learner's own network; see [`Scaling::own`].
     Own,
 }
 
-/// A learner's own network, with its images.
+/// A learner's own network with its images.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
     pub recipe: Recipe,
     pub images: Dataset,
 }
 
-/// Samples that were drawn last, by workload, batch and features: every way needs them, and drawing a gigabyte takes seconds.
+/// The samples drawn last, by workload, batch and features. Every way needs them, and drawing a gigabyte takes seconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn(Arc<Mutex<Option<(DrawnKey, Set)>>>);
 
 type DrawnKey = (Workload, u64, usize);
 
 impl Net {
-    /// Returns its name in a record.
+    /// Returns the network's name in a record.
     pub fn name(self) -> &'static str {
         match self {
             Self::Known(workload) => workload.name(),
@@ -76,7 +76,7 @@ impl Scaling {
         }
     }
 
-    /// Returns the timed recipe, with batches of all ranks together.
+    /// Returns the timed recipe with the global batch.
     pub(super) fn recipe(&self, network: Net, batch: u64) -> Result<Recipe> {
         Ok(match network {
             Net::Known(workload) => workload.recipe(batch, self.features, self.seed),
@@ -84,7 +84,7 @@ impl Scaling {
         })
     }
 
-    /// Returns the recipe by which several ranks are compared with one.
+    /// Returns the recipe for comparing several ranks with one.
     pub(super) fn checked_recipe(&self, network: Net, batch: u64) -> Result<Recipe> {
         Ok(match network {
             Net::Known(workload) => workload.checked_recipe(batch, self.features, self.seed),
@@ -92,7 +92,7 @@ impl Scaling {
         })
     }
 
-    /// Returns the samples of at least one batch over all ranks.
+    /// Returns samples for at least one global batch.
     pub(super) fn set(&self, network: Net, batch: u64) -> Result<Set> {
         let Net::Known(workload) = network else { return Ok(Set::Images(self.own_network()?.images.clone())) };
         let key = (workload, batch, self.features);
@@ -100,7 +100,7 @@ impl Scaling {
         if let Some((_, set)) = drawn.as_ref().filter(|(of, _)| *of == key) {
             return Ok(set.clone());
         }
-        // The earlier samples are dropped first, to save memory.
+        // Earlier samples are dropped first, to save memory.
         *drawn = None;
         let set = match workload {
             Workload::AmpRecipe => Set::gaussian(ROW_BATCHES * batch as usize, self.features, self.seed),
@@ -109,7 +109,7 @@ impl Scaling {
         Ok(drawn.insert((key, set)).1.clone())
     }
 
-    /// Returns one step of all ranks as a problem, whatever their number, with its work.
+    /// Returns one step of all ranks as a problem with its work; the number of ranks does not matter.
     pub(super) fn step_problem(&self, network: Net, batch: u64) -> Problem {
         match (network, &self.own) {
             (Net::Known(workload), _) => workload.problem(batch, self.features, &self.files.label(workload)),

@@ -1,4 +1,5 @@
-//! Figures of PyTorch's DistributedDataParallel and DataParallel, as `notebooks/pytorch/ddp.py --out` writes them.
+//! Figures of PyTorch's DistributedDataParallel and DataParallel, from a file that `notebooks/pytorch/ddp.py --out`
+//! writes.
 
 use super::{Measured, Scaling};
 use serde::Deserialize;
@@ -6,7 +7,7 @@ use std::path::Path;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Check, DeviceKind, Requires, Run, Rung, Runner};
 
-/// File that `ddp.py` wrote.
+/// A file written by `ddp.py`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PyTorch {
     script: String,
@@ -47,11 +48,11 @@ impl PyTorch {
 }
 
 impl Scaling {
-    /// Adds PyTorch's figures to a record that [`Scaling::run`] or `warpbook scaling` has made, where they are of the same device, network and batches. Figures
-    /// of batches that the record lacks are left out, and a note says so.
+    /// Adds PyTorch's figures to a record of [`Scaling::run`] or `warpbook scaling`, if they were measured on the same
+    /// device, network and batches. Figures for batches that the record lacks are left out, and a note says so.
     ///
     /// # Errors
-    /// If they were measured on another device.
+    /// If the figures were measured on another device.
     pub fn absorb(&self, run: &mut Run, other: &PyTorch) -> Result<()> {
         let info = &run.environment.device;
         let here = if info.kind == DeviceKind::Cuda { info.name.as_str() } else { "CPU" };

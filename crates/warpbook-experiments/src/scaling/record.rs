@@ -1,4 +1,4 @@
-//! Record of the measurements: a problem for each number of ranks and batch, a rung for each way.
+//! The record of the measurements: one problem for each number of ranks and batch, one rung for each way.
 
 use super::network::Net;
 use super::{Growth, Measured, Scaling, Way, timeline};
@@ -50,7 +50,7 @@ impl Scaling {
         m
     }
 
-    /// Creates the record of the ranks' measurements; `a_rank` names what each rank was, such as "a process".
+    /// Creates the record of the ranks' measurements; `a_rank` says what a rank was, such as "a process".
     #[must_use]
     pub fn record(&self, lab: &Lab, measured: &[Measured], command: String, a_rank: &str) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -125,7 +125,7 @@ impl Scaling {
     }
 }
 
-/// Returns the main problem: the largest batch on the most ranks, of the first network.
+/// Returns the main problem: the first network with the largest batch on the most ranks.
 fn main_problem(problems: &[Problem]) -> Option<&Problem> {
     let network = problems.first()?.text("network");
     problems.iter().filter(|p| p.text("network") == network).max_by_key(|p| (p.size(), p.count("batch")))
@@ -175,7 +175,7 @@ pub fn scaling_lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Returns a table with a row for each measurement: ranks, samples of each, time of a step, samples a second, efficiency.
+/// Returns a table with one row a measurement: ranks, samples of each, time of a step, samples a second, efficiency.
 #[must_use]
 pub fn scaling_table(run: &Run) -> Table {
     let headers =

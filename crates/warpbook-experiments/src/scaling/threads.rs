@@ -1,4 +1,4 @@
-//! Ranks as threads of this process, over the same rendezvous and collectives as processes.
+//! Ranks as threads of this process, with the same rendezvous and collectives as processes.
 
 use super::{Measured, Scaling};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,11 +9,11 @@ use warpbook_nn::train::{Ranks, RanksOptions, TrainError};
 use warpbook_ranks::{Alone, Collective, Group, Launcher, Limits, Placement};
 use warpbook_record::Run;
 
-/// Time after which a missing rank is given up.
+/// Time after which a missing rank counts as lost.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `work` as `count` ranks, each a thread with as many threads of its own for the CPU's loops, and returns their results in order. The first error, by
-/// rank, ends all.
+/// Runs `work` on `count` ranks, each a thread with the given number of threads for the CPU's loops, and returns the
+/// results in order. An error ends all ranks; the first one, by rank, is returned.
 pub(super) fn together<R: Send>(
     world: usize,
     threads: usize,
@@ -49,8 +49,9 @@ pub(super) fn together<R: Send>(
     })
 }
 
-/// Runs `work` as so many ranks on the CPU, each a thread of this process with an equal share of its threads, and returns their results in order. They meet,
-/// talk and end as processes do. An error of one ends all, and is returned.
+/// Runs `work` on this many CPU ranks, each a thread of this process with an equal share of its threads, and returns
+/// the results in order. Ranks meet, communicate and end like processes. An error of one rank ends all, and is
+/// returned.
 ///
 /// # Errors
 /// If a rank fails (the error of the first one), or if there are no ranks or more than 64.
@@ -67,7 +68,7 @@ pub fn on_threads<R: Send>(
         let ranks = Ranks::new(group, options);
         let made = work(&ranks);
         match &made {
-            // If the ranks were ended meanwhile, `work` has reported it.
+            // If the ranks ended early, `work` has already reported it.
             Ok(_) => drop(ranks.finish()),
             Err(error) => ranks.aborter().abort(&error.to_string()),
         }
@@ -76,11 +77,12 @@ pub fn on_threads<R: Send>(
 }
 
 impl Scaling {
-    /// Runs all measurements in this process: ranks are its threads, on the CPU with an equal share of its threads whatever their number, on GPUs one each.
-    /// `warpbook scaling` starts a process for each rank instead.
+    /// Runs all measurements in this process. Ranks are threads: on the CPU each has the same share of the machine's
+    /// threads, whatever their number, and on GPUs each has a GPU. `warpbook scaling` starts a process for each rank
+    /// instead.
     ///
     /// # Errors
-    /// If a setting is out of range, there are not as many GPUs, or a rank fails.
+    /// If a setting is out of range, there are too few GPUs, or a rank fails.
     pub fn run(&self, lab: &Lab) -> Result<Run> {
         self.validate(lab)?;
         let most = self.worlds().iter().copied().max().unwrap_or(1);
@@ -96,10 +98,10 @@ impl Scaling {
         }
         for world in self.worlds() {
             let of_rank = |rank: usize, group: Box<dyn Collective>| {
-                // One of several ranks has its own device.
+                // Each of several ranks has its own device.
                 let choice = lab.device().cuda().map_or(Choice::Cpu, |_| Choice::Cuda(rank as u32));
                 let own = Lab::on(choice)?.with_bench(Bench { cancel: lab.cancel(), ..lab.bench().clone() });
-                // A recorder records all GPUs of a process and cannot tell them apart.
+                // A recorder records all GPUs of the process and cannot tell them apart.
                 let this = Self { timelines: self.timelines && own.device().cuda().is_none(), ..self.clone() };
                 let ranks = Ranks::new(group, this.options);
                 let measured = if *world == 1 {
@@ -125,7 +127,8 @@ impl Scaling {
         Ok(self.record(lab, &all, command, "a thread"))
     }
 
-    /// Returns the threads of a rank for the CPU's loops: the same with any number of ranks, so that more ranks use more threads.
+    /// Returns the number of threads for a rank's CPU loops. It does not depend on the number of ranks, so that more
+    /// ranks use more threads.
     #[must_use]
     pub fn threads_a_rank(&self, lab: &Lab) -> usize {
         let most = self.worlds().iter().copied().max().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Timeline of every rank in one step, on one clock.
+//! The timeline of every rank in one step, on one clock.
 
 use crate::training::failure;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::{RankThread, RankWork, Ranks};
 use warpbook_record::{Problem, Span};
 
-/// Number of recorded steps, of which the middle one is shown.
+/// Number of recorded steps; the middle one is shown.
 pub(super) const RECORDED: usize = 3;
-/// Kind of a GPU's activities that are not communication.
+/// Kind of a GPU's activities other than communication.
 const KERNEL: &str = "kernel";
 /// Nanoseconds by which successive activities may overlap.
 const CLOCK_NS: u64 = 200;
 
-/// Activity of a rank in a step.
+/// An activity of a rank in a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     pub rank: usize,
@@ -48,17 +48,17 @@ pub(super) fn of_work(rank: usize, work: &[RankWork]) -> Vec<Moment> {
     work.iter().map(moment).collect()
 }
 
-/// Returns the moments of a rank's GPU, from the middle one of the steps that were just recorded.
+/// Returns the activities of a rank's GPU in the middle one of the steps just recorded.
 pub(super) fn of_activities(rank: usize, recorder: &Recorder) -> Result<Vec<Moment>> {
     let recorded = recorder.take()?;
-    // The same moment by CUPTI's clock and by the machine's.
+    // The same moment on CUPTI's clock and on the machine's.
     let (now, here) = (recorder.now_ns()?, SystemTime::now());
     let here = here.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let zero = u64::try_from(here).unwrap_or(u64::MAX).saturating_sub(now);
     Ok(of_step(rank, &recorded.activities, zero))
 }
 
-/// Returns the moments of a step. A step is one launch of a graph, so all its activities have one correlation number.
+/// Returns the activities of a step. A step is one graph launch, so all of its activities share a correlation number.
 fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
     let mut launches: Vec<(u32, usize)> = Vec::new();
     for activity in activities {
@@ -67,7 +67,7 @@ fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
             None => launches.push((activity.correlation, 1)),
         }
     }
-    // Copies between steps are not steps.
+    // Copies between steps also have numbers, but fewer activities.
     let most = launches.iter().map(|(_, count)| *count).max().unwrap_or(0);
     launches.retain(|(_, count)| *count == most);
     let Some((step, _)) = launches.get(launches.len() / 2) else { return Vec::new() };
@@ -106,12 +106,13 @@ pub(super) fn of_all(ranks: &Ranks, own: &[Moment]) -> Result<Vec<Moment>> {
     Ok(all)
 }
 
-/// Returns the moments as the spans of a record, from the first moment on, with a lane for each rank's computation and one for its communication.
+/// Returns the activities as the spans of a record, starting at the first one, with one lane for each rank's
+/// computation and one for its communication.
 pub(super) fn spans(moments: &[Moment], rung: &str, problem: &Problem) -> Vec<Span> {
     let zero = moments.iter().map(|m| m.start_ns).min().unwrap_or(0);
     let mut ordered: Vec<&Moment> = moments.iter().collect();
     ordered.sort_by(|a, b| (a.rank, &a.lane, a.start_ns).cmp(&(b.rank, &b.lane, b.start_ns)));
-    // Communication is below the compute lane of its rank; by name, "compute" would come after it.
+    // Communication goes below the rank's compute lane; sorted by name, it would come first.
     ordered.sort_by_key(|m| (m.rank, m.lane == "communication"));
     let span = |m: &&Moment| Span {
         rung: rung.to_owned(),

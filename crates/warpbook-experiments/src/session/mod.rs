@@ -1,4 +1,4 @@
-//! A training in a lab: set up, watched, and kept as a record.
+//! A training in a lab: set up, watched, and stored as a record.
 
 mod points;
 mod profiled;
@@ -28,12 +28,12 @@ use warpbook_nn::weights::Weights;
 /// Default number of batches between two lines of progress.
 const LOG_EVERY: u64 = 100;
 
-/// Samples that a network is trained on, and samples that it is tested on.
+/// The samples for training and for testing a network.
 #[derive(Debug, Clone, Copy)]
 pub struct Sets<'a> {
-    /// Samples that the network is trained on.
+    /// Samples for training.
     pub train: Samples<'a>,
-    /// Samples that the network is tested on after every epoch.
+    /// Samples for testing after every epoch.
     pub test: Samples<'a>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> From<(&'a Rows, &'a Rows)> for Sets<'a> {
     }
 }
 
-/// A training that is set up: see [`Lab::train`].
+/// A training that is being set up; see [`Lab::train`].
 #[derive(Debug)]
 #[must_use = "nothing is trained until `run` is called"]
 pub struct Session<'a> {
@@ -79,10 +79,11 @@ pub struct Session<'a> {
 
 /// Trainings on a lab's device.
 pub trait Trains {
-    /// Creates a training on the lab's device. The methods of the returned session set it up, and [`Session::run`] begins it.
+    /// Creates a training on the lab's device. The session's methods set it up, and [`Session::run`] starts it.
     ///
-    /// A notebook's interrupt ends evcxr's process at once, and all variables with it. The files of [`Session::checkpoint`] and [`Session::out`] survive: at
-    /// most the epoch under way is lost, or a minute of it, and [`Session::resume`] goes on from there. To end a training and keep the variables give it a
+    /// Interrupting a notebook ends evcxr's process at once, and all variables with it. The files of
+    /// [`Session::checkpoint`] and [`Session::out`] survive. At most the current epoch or a minute of it is lost, and
+    /// [`Session::resume`] continues from there. To end a training and keep the variables, use
     /// [`Session::time_budget`].
     ///
     /// ```
@@ -124,13 +125,13 @@ impl Trains for Lab {
 }
 
 impl<'a> Session<'a> {
-    /// Sets the types; fp32 by default. The CPU has fp32 only.
+    /// Sets the types; fp32 by default. The CPU supports only fp32.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
         self
     }
 
-    /// Trains like a rung of the ladder, for example `08_graph_fp16`.
+    /// Trains like a rung of the ladder, such as `08_graph_fp16`.
     ///
     /// # Errors
     /// If there is no such rung.
@@ -143,14 +144,14 @@ impl<'a> Session<'a> {
         Ok(self.options(way.options))
     }
 
-    /// Sets how a GPU trains, in place of the fastest way of the precision.
+    /// Sets how a GPU trains, instead of the precision's fastest way.
     pub fn options(mut self, options: CudaOptions) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// Changes the options of a GPU: those of [`Session::rung`] or [`Session::options`], or else those of the fastest way of the precision, which has to be set
-    /// before.
+    /// Changes the options of a GPU: those of [`Session::rung`] or [`Session::options`], or else those of the
+    /// precision's fastest way. Set the precision first.
     pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
         let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
         self.options(change(options))
@@ -174,50 +175,51 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Puts a note into the checkpoints from which the data set can be opened again: see [`Trainer::trained_on`].
+    /// Stores a note in the checkpoints that says how to open the data set again; see [`Trainer::trained_on`].
     pub fn trained_on(mut self, data: impl Into<Source>) -> Self {
         self.data = Some(data.into());
         self
     }
 
-    /// Keeps a checkpoint in this file after every epoch, every minute within one, and at the end.
+    /// Saves a checkpoint to this file after every epoch, every minute within one, and at the end.
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint = Some(path.into());
         self
     }
 
-    /// Writes the record to this file, every few seconds and at the end.
+    /// Writes the record to this file every few seconds and at the end.
     pub fn out(mut self, path: impl Into<PathBuf>) -> Self {
         self.out = Some(path.into());
         self
     }
 
-    /// Sets the number of batches between two logged losses, each the mean since the last; 100 by default. 1 logs every step.
+    /// Sets the number of batches between two logged losses, each a mean since the last; 100 by default. With 1, every
+    /// step is logged.
     pub fn log_every(mut self, batches: u64) -> Self {
         self.log_every = batches.max(1);
         self
     }
 
-    /// Ends the training after the step that exceeds this time.
+    /// Ends the training after the step in which it exceeds this time.
     pub fn time_budget(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// Limits how many steps are queued before their losses are read: see [`Trainer::read_losses_every`].
+    /// Limits the number of steps queued before their losses are read; see [`Trainer::read_losses_every`].
     pub fn read_losses_every(mut self, steps: u64) -> Self {
         self.read_every = Some(steps);
         self
     }
 
-    /// Trains as one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; each rank has its own
-    /// record.
+    /// Trains as one of several ranks, which must all set up the same session; see [`Trainer::on_ranks`]. Rank 0 saves
+    /// the checkpoint; each rank has its own record.
     pub fn ranks(mut self, ranks: &Ranks) -> Self {
         self.ranks = Some(ranks.clone());
         self
     }
 
-    /// Sets the command that repeats it, for the record.
+    /// Sets the command that repeats the training, for the record.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
         self
@@ -239,11 +241,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Prepares everything: on a GPU memory is allocated and kernels are compiled; learners' kernels that compute layers are tried first.
+    /// Prepares everything: allocates memory on a GPU and compiles kernels. Learners' kernels for layers are tried
+    /// first.
     ///
     /// # Errors
-    /// If the result of such a kernel is wrong ([`Error::WrongProduct`]), a setting does not fit these samples, a file cannot be read or written,
-    /// or the training does not fit into the device's memory.
+    /// If such a kernel gives a wrong result ([`Error::WrongProduct`]), a setting does not suit these samples, a file
+    /// cannot be read or written, or the training does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
         if let Place::Cuda(device, options) = &place {
@@ -277,12 +280,13 @@ impl<'a> Session<'a> {
         Ok(Underway { lab: self.lab, trainer, recorder, sets: self.sets, log_every: self.log_every, out: self.out })
     }
 
-    /// Trains. The lab's listener receives lines and epochs, and the lab's [`cancel`](Lab::cancel) ends the training after the current step.
+    /// Runs the training. The lab's listener receives lines and epochs, and [`cancel`](Lab::cancel) ends the training
+    /// after the current step.
     ///
-    /// A loss that is not finite ends it, too, and is part of the result: see [`TrainingRun::error`].
+    /// A loss that is not finite also ends it, and is part of the result; see [`TrainingRun::error`].
     ///
     /// # Errors
-    /// For the reasons of [`Session::start`].
+    /// See [`Session::start`].
     pub fn run(self) -> Result<TrainingRun> {
         let lab = self.lab;
         let (mut throttle, cancel) = (Throttle::default(), lab.cancel());
@@ -297,7 +301,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Training that is ready to go on.
+/// A training that is ready to run.
 #[derive(Debug)]
 pub struct Underway<'a> {
     lab: &'a Lab,
@@ -309,7 +313,7 @@ pub struct Underway<'a> {
 }
 
 impl Underway<'_> {
-    /// Returns the trainer.
+    /// Returns the training's trainer.
     #[must_use]
     pub fn trainer(&self) -> &Trainer {
         &self.trainer
@@ -321,19 +325,19 @@ impl Underway<'_> {
         words::data_note(self.sets.train)
     }
 
-    /// Returns true if its samples have labels, so that its results have an accuracy.
+    /// Returns true if the samples have labels, so that results have an accuracy.
     #[must_use]
     pub fn is_classified(&self) -> bool {
         matches!(self.sets.train, Samples::Images(_))
     }
 
-    /// Trains to the end; the listener receives every event and may stop it.
+    /// Trains to the end; the listener receives every event and may stop the training.
     pub fn finish(self, listener: &mut dyn FnMut(&Event) -> Flow) -> TrainingRun {
         let Self { lab, mut trainer, mut recorder, sets, log_every, out } = self;
         let ended = trainer.train(sets.train, sets.test, log_every, &mut |event| {
             recorder.hear(&event);
             if let Some(path) = out.as_ref().filter(|_| !matches!(event, Event::Step { .. })) {
-                // A disk that is full now may have room at the end, where an error is reported.
+                // A disk that is full now may have room at the end; the error is reported then.
                 let _ = recorder.keep(path);
             }
             listener(&event)

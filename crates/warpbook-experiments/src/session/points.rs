@@ -1,8 +1,8 @@
-//! Lists of logged values that grow no longer than a record keeps them.
+//! Lists of logged values that stay within a record's limit.
 
 use warpbook_record::StepValue;
 
-/// Logged loss: sums over its steps.
+/// A logged loss, as sums over its steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Point {
     pub epoch: u64,
@@ -14,7 +14,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// Merges two points, at the index of the later one.
+    /// Merges two points, at the position of the later one.
     fn and(self, later: Self) -> Self {
         Self {
             epoch: later.epoch,
@@ -27,12 +27,12 @@ impl Point {
     }
 }
 
-/// List of points that is bounded by a record's limit: at the limit, each two become one.
+/// A list of points within a record's limit. When it is full, every two neighbours are merged.
 #[derive(Debug)]
 pub(super) struct Points {
     most: usize,
     pub all: Vec<Point>,
-    /// Number of lines that a point is made of, and of lines in the last one.
+    /// The number of lines merged into each point, and into the last one.
     pub lines: [u64; 2],
 }
 
@@ -60,13 +60,14 @@ impl Points {
     }
 }
 
-/// List of changes that is bounded by a record's limit: at the limit it keeps every second, fourth ... change.
+/// A list of changes within a record's limit. When it is full, it keeps only every second change, then every fourth and
+/// so on.
 #[derive(Debug)]
 pub(super) struct Changes {
     most: usize,
     pub all: Vec<StepValue>,
     last: Option<f64>,
-    /// One in `every[0]` changes is kept; `every[1]` counts the changes since the last one.
+    /// One of `every[0]` changes is kept; `every[1]` counts the changes since the last kept one.
     pub every: [u64; 2],
 }
 

@@ -6,16 +6,18 @@ use warpbook_lab::profile::Profile;
 use warpbook_nn::train::{Event, Flow};
 
 impl Underway<'_> {
-    /// Trains to the end as [`Underway::finish`] does, with a profile of `active` steps, after `wait` that go by and `warm_up` whose recording is thrown away.
-    /// Every step is waited for, so that it ends where its loss is known.
+    /// Trains to the end like [`Underway::finish`], and profiles `active` steps, after `wait` unrecorded steps and
+    /// `warm_up` steps whose recording is discarded. The host waits for every step, so that a step ends when its loss
+    /// is known.
     ///
-    /// On a GPU with CUPTI the recorded steps are broken down by operation ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)): for that, one
-    /// more step is made at the end, one operation at a time, and the whole training is put back to where it was.
+    /// On a GPU with CUPTI, the recorded steps are broken down by operation
+    /// ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)). For that, one more step is made at the end,
+    /// one operation at a time, and then undone.
     ///
-    /// On the CPU each recorded step has a range for each pass and for each operation in it.
+    /// On the CPU, each recorded step has a range for each pass and for each operation in it.
     ///
     /// # Errors
-    /// If the device reports an error while it records. An error that ended the training is in the [`TrainingRun`].
+    /// If the device reports an error while recording. An error that ended the training is in the [`TrainingRun`].
     pub fn finish_with_profile(
         self,
         steps: (u64, u64, u64),
@@ -24,12 +26,12 @@ impl Underway<'_> {
         self.finish_profiled(steps, false, listener)
     }
 
-    /// Ends the training with the hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)). For these the step is made over
-    /// and over at the end, before the whole training is put back; if they cannot be read, the cycle says why
+    /// Also reads the hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)). For
+    /// that, the step is repeated at the end and then undone. If the counters cannot be read, the cycle says why
     /// ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
     ///
     /// # Errors
-    /// For the reasons of [`Underway::finish_with_profile`].
+    /// See [`Underway::finish_with_profile`].
     pub fn finish_with_counters(
         self,
         steps: (u64, u64, u64),

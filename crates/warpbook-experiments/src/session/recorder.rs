@@ -12,7 +12,7 @@ use warpbook_record::{
     ChartKind, Course, Descriptor, DeviceKind, EpochPoint, LossPoint, MAX_POINTS, Right, Run, Rung, StepValue, TrainLog,
 };
 
-/// Least time between two writes of a running training's record.
+/// Shortest time between two writes of a running training's record.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// Sums over an epoch.
@@ -24,14 +24,14 @@ struct OfEpoch {
     samples: u64,
 }
 
-/// Recorder that makes a record of a training from the trainer's events.
+/// Builds the record of a training from the trainer's events.
 #[derive(Debug)]
 pub(super) struct Recorder {
     run: Run,
     started: Instant,
     written: Instant,
     log_every: u64,
-    /// Number of samples, samples of a batch, and whether they have labels.
+    /// The number of samples, the batch size, and whether there are labels.
     samples: u64,
     batch: u64,
     classified: bool,
@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     of_epoch: OfEpoch,
 }
 
-/// Facts that a record begins with.
+/// The facts known at the start of a record.
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
     pub train: Samples<'a>,
@@ -176,7 +176,7 @@ impl Recorder {
         }
     }
 
-    /// Brings the record up to date.
+    /// Updates the record.
     fn update(&mut self) {
         let log_every = self.log_every * self.points.lines[0];
         let total_s = self.started.elapsed().as_secs_f64();
@@ -194,7 +194,7 @@ impl Recorder {
         (course.log_every, course.total_s) = (log_every, total_s);
     }
 
-    /// Writes the record so far, unless it was written a short time ago.
+    /// Writes the current record, unless it was written recently.
     pub fn keep(&mut self, path: &Path) -> Result<()> {
         if self.written.elapsed() < WRITE_EVERY {
             return Ok(());
@@ -251,7 +251,7 @@ impl Recorder {
     }
 }
 
-/// Returns the descriptor by which the record is read.
+/// Returns the descriptor of a training's record.
 fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     use ChartKind::{Accuracy, GradientNorm, LearningRate, Loss, LossScale};
     let mut charts = vec![Loss, Accuracy, LearningRate, LossScale, GradientNorm];
@@ -267,7 +267,8 @@ fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     }
 }
 
-/// Returns the rung of the training, with the kernels that the GPU runs: the ladder's rung with these options, if there is one.
+/// Returns the rung of the training with the kernels that the GPU runs: the ladder's rung with these options, if there
+/// is one.
 pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     match place {
         Place::Cuda(device, options) => rung_on(device.info().compute_capability, options, recipe),
@@ -277,9 +278,10 @@ pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     }
 }
 
-/// Returns the rung of a training on a GPU of a compute capability.
+/// Returns the rung of a training on a GPU with a compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
-    // Loader and scaler do not change which kernels run, nor do methods that this GPU replaces, or early launches that it cannot make.
+    // Some options do not change which kernels run: loader, scaler, methods that this GPU replaces, and early launches
+    // that it does not support.
     let options = &CudaOptions { last_block: options.has_last_blocks(recipe), ..*options };
     let plain = |o: &CudaOptions| CudaOptions {
         loader: Default::default(),
@@ -315,8 +317,8 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
     if recipe.groups.is_empty() { Rung { title, ..rung } } else { rung }
 }
 
-/// Describes a step whose parameters are updated in groups, for which the ladder has no rung: launched in one of its ways, with separate kernels for the
-/// update. `None` for a recipe without groups.
+/// Describes a step whose parameters are updated in groups, for which the ladder has no rung: the way of launching,
+/// with separate update kernels. `None` for a recipe without groups.
 fn in_groups(options: &CudaOptions, recipe: &Recipe) -> Option<String> {
     let grouped = recipe.grouped().ok().flatten().filter(|_| !recipe.groups.is_empty())?;
     let launched = match (options.graph, options.dependent) {
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(rung_for((9, 0), &best), is("13_last_block_fp16", true, false));
         assert_eq!(rung_for((8, 0), &best), is("13_last_block_fp16", false, false));
         assert_eq!(rung_for((7, 5), &best), is("13_last_block_fp16", false, true));
-        // With separate kernels for the work of last blocks, a GPU that launches nothing early runs an earlier rung.
+        // With separate kernels for the work of last blocks, a GPU without early launches runs an earlier rung.
         let apart = CudaOptions { last_block: false, ..best };
         assert_eq!(rung_for((9, 0), &apart), is("12_dependent_launch_fp16", true, false));
         assert_eq!(rung_for((8, 0), &apart), is("11_few_channels_fp16", false, false));

@@ -1,4 +1,4 @@
-//! Result of a training.
+//! The result of a training.
 
 use std::path::{Path, PathBuf};
 use warpbook_lab::write_and_link;
@@ -7,7 +7,7 @@ use warpbook_nn::train::{Ended, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
 use warpbook_record::{EpochPoint, Run, TrainLog};
 
-/// A training that has ended: its record, and the trainer with the weights. A notebook displays it.
+/// A finished training: its record, and the trainer with the weights. Notebooks can display it.
 #[derive(Debug)]
 pub struct TrainingRun {
     pub(super) record: Run,
@@ -35,26 +35,26 @@ impl TrainingRun {
         self.log().course.as_ref()?.epochs.last()
     }
 
-    /// Returns the reason of its end; `None` if an error ended it.
+    /// Returns the reason why the training ended; `None` if it was an error.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.ended.as_ref().ok().copied()
     }
 
-    /// Returns the error that ended it.
+    /// Returns the error that ended the training.
     #[must_use]
     pub fn error(&self) -> Option<&TrainError> {
         self.ended.as_ref().err()
     }
 
-    /// Returns the path of the file that [`Session::out`](crate::Session::out) asked for, or the error of writing it: [`TrainingRun::save`] writes it
-    /// elsewhere. `None` without such a file.
+    /// Returns the path of the file set with [`Session::out`](crate::Session::out), or the error of writing it;
+    /// [`TrainingRun::save`] then writes it elsewhere. `None` without such a file.
     #[must_use]
     pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
         self.written.as_ref().map(|w| w.as_deref())
     }
 
-    /// Returns the trainer, to go on, to evaluate, or to save a checkpoint.
+    /// Returns the trainer, for more training, an evaluation, or a checkpoint.
     pub fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
     }
@@ -67,10 +67,10 @@ impl TrainingRun {
         Ok(self.trainer.weights()?)
     }
 
-    /// Writes the record as JSON, as the prelude's `write_record` does. Returns the path.
+    /// Writes the record as JSON, like the prelude's `write_record`. Returns the path.
     ///
     /// # Errors
-    /// For the reasons of [`warpbook_lab::write_and_link`].
+    /// See [`warpbook_lab::write_and_link`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         write_and_link(&self.record, path)
     }

@@ -1,4 +1,4 @@
-//! Whole trainings with their time and accuracy, one seed after the other, as a record: each training is a sample.
+//! Whole trainings with time and accuracy, one seed after the other, as a record in which each training is a sample.
 
 use super::{recorder, words};
 use warpbook_data::Origin;
@@ -9,10 +9,10 @@ use warpbook_record::{
     Size, TimedBy, count, setting,
 };
 
-/// Percent by which rounding may put a mean below the target that it equals.
+/// Percent by which rounding may lower a mean that equals the target.
 const ROUNDING: f64 = 1e-10;
 
-/// Span that the time of a training covers.
+/// The span covered by a training's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
     /// From images on the device to the accuracy on the host.
@@ -22,7 +22,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// Says where the timed span begins.
+    /// Returns a phrase for the start of the timed span.
     fn begins(self) -> &'static str {
         match self {
             Self::AtOnce => "images on the device",
@@ -44,28 +44,28 @@ impl Timed {
     }
 }
 
-/// Training that is repeated with each seed, and facts for its record.
+/// A training that is repeated with several seeds, with facts for its record.
 #[derive(Debug, Clone)]
 pub struct WholeTraining<'a> {
-    /// The recipe; its seed is the first.
+    /// The recipe, with the first seed.
     pub recipe: &'a Recipe,
-    /// Place where the network is trained.
+    /// The place of the training.
     pub place: &'a Place,
-    /// Samples that the network is trained on.
+    /// Samples for training.
     pub train: Samples<'a>,
-    /// Samples that the network is tested on.
+    /// Samples for testing.
     pub test: Samples<'a>,
     /// True if the test samples are held out of the training samples.
     pub held_out: bool,
-    /// Description of the images, if their files have none, such as "recompressed as JPEG q75".
+    /// A description of the images if their files have none, such as "recompressed as JPEG q75".
     pub data_note: Option<&'a str>,
-    /// Span that the time covers.
+    /// The span covered by the time.
     pub timed: Timed,
-    /// Mean accuracy to reach, in percent; without it nothing is checked.
+    /// Mean accuracy to reach in percent; without it, nothing is checked.
     pub target: Option<f64>,
     /// Number of trainings.
     pub trainings: u64,
-    /// Command that repeats it.
+    /// The command that repeats the trainings.
     pub command: String,
 }
 
@@ -77,7 +77,7 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// Returns a name for the images that claims no more than is known.
+    /// Returns a name for the images that claims only what is known.
     fn data(&self) -> String {
         match (self.data_note, self.train) {
             (Some(note), Samples::Images(set)) => format!("{}, {note}", set.name()),
@@ -85,10 +85,10 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// Returns the warning that results with these images need.
+    /// Returns a warning about results with these images, if one is needed.
     fn data_warning(&self) -> Option<String> {
         match self.train {
-            // The user's description says more than that the files are unknown.
+            // The user's description replaces the remark that the files are unknown.
             Samples::Images(set) if self.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
                 Some(format!("Accuracies are of these images: {}.", self.data()))
             }
@@ -96,7 +96,8 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// Returns the problem. Ways that take other numbers of steps to the same accuracy do the same work; without an accuracy the steps are the work.
+    /// Returns the problem. Ways with different numbers of steps do the same work if they reach the same accuracy;
+    /// without an accuracy, the steps are the work.
     fn problem(&self) -> Problem {
         let Self { recipe, train, test, .. } = *self;
         let (dtype, from, data) = (self.dtype(), self.timed.begins(), self.data());
@@ -138,15 +139,15 @@ impl WholeTraining<'_> {
     }
 }
 
-/// Name of the count of a problem that is the accuracy to reach.
+/// Name of a problem's count that holds the accuracy to reach.
 const TARGET: &str = "accuracy";
 
-/// Record of trainings, which gains a sample with each.
+/// A record of trainings, to which each training adds a sample.
 #[derive(Debug, Clone)]
 pub struct WholeTrainings {
     run: Run,
     seed: u64,
-    /// Number of the record's notes that are not about its samples.
+    /// Number of notes that are not about the samples.
     notes: usize,
 }
 
@@ -203,13 +204,13 @@ impl WholeTrainings {
         Self::from_record(run, recipe.seed)
     }
 
-    /// Continues a record that [`WholeTrainings::new`] began, without samples so far, perhaps in another process.
+    /// Continues an empty record made by [`WholeTrainings::new`], possibly in another process.
     #[must_use]
     pub fn from_record(run: Run, first_seed: u64) -> Self {
         Self { notes: run.notes.len(), run, seed: first_seed }
     }
 
-    /// Adds the training with the next seed: its seconds, and the number of test samples that it classifies right.
+    /// Adds the training with the next seed: its seconds, and its correctly classified test samples.
     pub fn push(&mut self, seconds: f64, right: Right) {
         let Some(m) = self.run.measurements.first_mut() else { return };
         m.test.push(right);
@@ -229,7 +230,7 @@ impl WholeTrainings {
         }
     }
 
-    /// Adds the clocks of the lab's device so far to the record.
+    /// Stores the current clocks of the lab's device in the record.
     pub fn note_clocks(&mut self, lab: &Lab) {
         self.run.environment.clocks = lab.watch().report();
     }
@@ -243,17 +244,17 @@ impl WholeTrainings {
     /// Returns the only measurement: a time in microseconds and an accuracy for each training.
     ///
     /// # Panics
-    /// Never for a record that [`WholeTrainings::new`] began.
+    /// Never, for a record made by [`WholeTrainings::new`].
     #[must_use]
     pub fn measurement(&self) -> &Measurement {
         &self.run.measurements[0]
     }
 }
 
-/// Checks whether a mean accuracy from 0 to 1 is at least the target in percent. The error is the shortfall.
+/// Checks that a mean accuracy from 0 to 1 is at least the target in percent. The error is the shortfall.
 pub(crate) fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
     let mean = accuracy.map_or(f64::NAN, |(mean, _)| 100.0 * mean);
-    // `min` would turn a mean that is NaN into the target.
+    // `min` would turn a NaN into the target.
     let got = if mean >= target - ROUNDING { target } else { mean };
     Check::compare(format!("a mean accuracy of {target} % or more"), &[(got, target)], 0.0, 0.0)
 }
@@ -271,7 +272,7 @@ mod tests {
             let p = Problem::new("", "", Vec::new(), Dtype::F32);
             check(target, Measurement { test, ..Measurement::without_samples("", p, Outcome::Measured) }.accuracy())
         };
-        // The target is reached exactly, though no sum of floats is exact.
+        // The mean equals the target, apart from rounding in its sum.
         for target in [99.0, 99.1, 90.42, 70.7] {
             let right = (target * 100.0f64).round() as u64;
             assert!(check_of(target, &[right; 3]).passed, "{target}");

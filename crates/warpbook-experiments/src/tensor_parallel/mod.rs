@@ -1,4 +1,4 @@
-//! A product over several GPUs, by rows and by K, with copies, stores and NCCL, compared with one GPU.
+//! A product over several GPUs, split by rows or by K, with copies, stores or NCCL, compared with one GPU.
 
 mod prepared;
 mod team;
@@ -25,17 +25,17 @@ use warpbook_record::{
 const MAX_EDGE: u64 = 1 << 20;
 /// Largest number of panels.
 const MAX_PANELS: u64 = 256;
-/// Edge of the cube that is measured when no shape is asked for.
+/// Edge of the cube that is measured by default.
 const STANDARD_EDGE: u64 = 8192;
 /// Edges of the sweep.
 const EDGES: [u64; 5] = [1024, 2048, 4096, 8192, 16384];
 
 /// Rule that chooses the multiplying kernel in every rung.
 const RULE: &str = "the expected times of the tiles on one GPU, without tuning";
-/// Rung that others are compared with.
+/// Rung that the others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
-/// Transport that brings results to the first GPU.
+/// The transport that brings results to the first GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Copies,
@@ -43,18 +43,18 @@ enum By {
     Nccl,
 }
 
-/// A way of computing the product.
+/// One way of computing the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Way {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
-    /// Split over several GPUs; `None` on one.
+    /// Split over several GPUs; `None` for one GPU.
     split: Option<Split>,
     by: By,
 }
 
-/// Ways of computing the product, in the ladder's order.
+/// The ways of computing the product, in the ladder's order.
 const WAYS: [Way; 6] = [
     Way {
         id: ONE_GPU,
@@ -116,7 +116,7 @@ impl Way {
         }
     }
 
-    /// Names a communication, on the first GPU or on another.
+    /// Describes the communication on the first GPU or on another one.
     fn communication(self, is_first: bool) -> &'static str {
         match (self.by, self.split, is_first) {
             (By::Copies | By::Stores, ..) => "copy to the first GPU",
@@ -136,7 +136,7 @@ pub struct TensorParallel {
     panels: Option<u64>,
     seed: u64,
     selection: Selection,
-    /// GPUs of a run, once they are open.
+    /// The GPUs of a run, once they are open.
     team: Arc<Mutex<Option<Arc<Team>>>>,
 }
 
@@ -190,7 +190,7 @@ impl TensorParallel {
         self
     }
 
-    /// Sets the number of GPUs, the lab's first, in place of all.
+    /// Sets the number of GPUs, counted from the lab's first, instead of all.
     #[must_use]
     pub fn gpus(mut self, gpus: u64) -> Self {
         self.gpus = Some(gpus);
@@ -198,7 +198,7 @@ impl TensorParallel {
         self
     }
 
-    /// Sets the number of panels of a GPU's rows, in place of the number that the expected times choose.
+    /// Sets the number of panels of a GPU's rows, instead of the number with the best expected time.
     #[must_use]
     pub fn panels(mut self, panels: u64) -> Self {
         self.panels = Some(panels);
@@ -219,13 +219,14 @@ impl TensorParallel {
         Ok(Some(kept.insert(Arc::new(Team::open(first, self.gpus)?)).clone()))
     }
 
-    /// Returns an error unless the matrices and all arrays computed from them fit into each GPU's memory.
+    /// Returns an error unless the matrices and all derived arrays fit into each GPU's memory.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let (Some(team), Some((m, n, _))) = (self.team(lab)?, shape_of(problem)) else { return Ok(()) };
         let elements = m.saturating_mul(n);
         let gpus = team.devices.len() as u64;
         for (rank, device) in team.devices.iter().enumerate() {
-            // The first GPU has the reference, 16 bytes an element, and a partial product of each GPU; the others have every rung's own arrays.
+            // The first GPU also has the reference (16 bytes an element) and a partial product of each GPU; the others
+            // also have every rung's own arrays.
             let more = if rank == 0 { elements.saturating_mul(16 + 12 * gpus) } else { elements.saturating_mul(16) };
             let needed = problem.bytes.saturating_mul(4).saturating_add(more).saturating_add(6 * WORKSPACE_BYTES);
             device.ensure_free(format!("A product of {} over {gpus} GPUs", problem.label), needed)?;
@@ -233,7 +234,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Returns its products, as problems.
+    /// Returns the experiment's products as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let problems_in = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
@@ -253,7 +254,7 @@ impl TensorParallel {
         }
     }
 
-    /// Returns an error unless the settings make sense, and the GPUs of the lab, if given, can hold the matrices.
+    /// Returns an error unless the settings are valid and the GPUs of the lab, if given, can hold the matrices.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.shapes.is_empty() || self.dtypes.is_empty() {
@@ -281,7 +282,7 @@ impl TensorParallel {
         lab.map_or(Ok(()), |lab| self.problems().iter().try_for_each(|problem| self.fits(lab, problem)))
     }
 
-    /// Adds the ceilings of the link between the GPUs, where there are several.
+    /// Adds the ceilings of the link if there are several GPUs.
     fn measure_links(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(()) };
         let bench = Bench { samples: 10.min(lab.bench().samples), budget_s: 0.2, ..lab.bench().clone() };
@@ -344,7 +345,7 @@ impl Experiment for TensorParallel {
         })
     }
 
-    /// Records a run of each rung over several GPUs, by events.
+    /// Records a run of each rung over several GPUs with events.
     fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
         let mut found = Timelines::default();
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(found) };
@@ -366,7 +367,7 @@ impl Experiment for TensorParallel {
     }
 }
 
-/// Describes a timeline, for a note of the record.
+/// Describes a timeline for a note in the record.
 fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
     let us = |us: f64| warpbook_charts::words::time(us);
     if way.by == By::Stores {
@@ -416,7 +417,7 @@ fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<S
             }
         })
         .collect();
-    // The lanes of a GPU are below each other, whatever was queued first.
+    // The lanes of a GPU are next to each other, whatever was queued first.
     all.sort_by(|a, b| a.stream.cmp(&b.stream).reverse().then(a.start_us.total_cmp(&b.start_us)));
     all
 }

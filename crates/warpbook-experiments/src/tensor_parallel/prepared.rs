@@ -1,4 +1,4 @@
-//! Matrices of one problem, and the rungs that multiply them.
+//! The matrices of one problem, and the rungs that multiply them.
 
 use super::team::Team;
 use super::{By, TensorParallel, Way};
@@ -13,11 +13,11 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, MemoryLevel, Problem, Rung, Traffic};
 
-/// Operations of each GPU below which a rung is timed by itself: runs that short would be captured into a graph to be timed in turn, and copies between GPUs
-/// cannot be captured.
+/// The least operations on each GPU for a rung to be timed in turn with others. Shorter runs would be captured into a
+/// graph, and copies between GPUs cannot be captured, so these rungs are timed alone.
 const SHORT: u64 = 50_000_000_000;
 
-/// Problem without a GPU, for which nothing is prepared: every rung is skipped.
+/// A problem without a GPU, for which every rung is skipped.
 pub(super) struct Nothing;
 
 impl Prepared for Nothing {
@@ -38,7 +38,7 @@ pub(super) struct Work {
     a: Storage,
     b: Storage,
     c: Storage,
-    /// Comparison with the reference; `None` if nothing is checked.
+    /// The comparison with the reference; `None` if nothing is checked.
     judge: Option<Judge>,
     stream: Stream,
     panels: Option<u64>,
@@ -70,7 +70,7 @@ impl Work {
         Ok(Self { team, problem: problem.clone(), product, a, b, c, judge, stream, panels })
     }
 
-    /// Plans the product by one of the ways.
+    /// Plans the product in one of the ways.
     fn over(&self, way: Way) -> Result<Over> {
         let devices = if way.split.is_some() { &self.team.devices[..] } else { &self.team.devices[..1] };
         let mut options = Options::new(way.split.unwrap_or(Split::Rows));
@@ -98,7 +98,7 @@ impl Prepared for Work {
     }
 }
 
-/// Rung at one problem.
+/// A rung at one problem.
 struct OnGpus<'p> {
     work: &'p Work,
     over: Over,
@@ -135,7 +135,7 @@ impl Candidate for OnGpus<'_> {
 
     fn details(&self) -> Details {
         let (gpus, crossing) = (self.over.gpus(), self.over.link_bytes());
-        // Apart from arithmetic, the link bounds it, or on one GPU its memory.
+        // Besides arithmetic, its bound is the link, or on one GPU the memory.
         let traffic = if crossing > 0 {
             Traffic { level: MemoryLevel::Link, bytes: crossing }
         } else {

@@ -1,25 +1,25 @@
-//! GPUs of a run.
+//! The GPUs of a run.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use warpbook_device::{Communicator, CudaDevice, Inventory};
 use warpbook_lab::{Error, Result};
 
-/// Time limit for NCCL to make its communicators.
+/// Time limit for NCCL to create its communicators.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// GPUs of a run, the lab's first, with NCCL's communicators.
+/// The GPUs of a run, starting with the lab's, and NCCL's communicators.
 #[derive(Debug)]
 pub(super) struct Team {
     pub devices: Vec<CudaDevice>,
-    /// Communicators, made on first use.
+    /// Communicators, created on first use.
     nccl: OnceLock<warpbook_device::Result<Arc<Vec<Communicator>>>>,
-    /// Measured bandwidth of the link in bytes a second, once it is known.
+    /// Measured bandwidth of the link in bytes per second, once it is known.
     link: OnceLock<f64>,
 }
 
 impl Team {
-    /// Opens the lab's device and the next ones in order, `count` in all.
+    /// Opens the lab's device and the next ones in order, `count` in total.
     pub fn open(first: &CudaDevice, count: Option<u64>) -> Result<Self> {
         let there: Vec<u32> = Inventory::cuda_devices()?.iter().map(|d| d.index).collect();
         if let Some(asked) = count.filter(|n| *n > there.len() as u64) {
@@ -36,12 +36,12 @@ impl Team {
         Ok(Self { devices, nccl: OnceLock::new(), link: OnceLock::new() })
     }
 
-    /// Returns true if this is the first device.
+    /// Returns true if this device is the first of the team.
     pub fn is_of(&self, first: &CudaDevice) -> bool {
         self.devices.first().is_some_and(|d| d.is_same(first))
     }
 
-    /// Returns NCCL's communicators, or the error of making them.
+    /// Returns NCCL's communicators, or the error of creating them.
     pub fn nccl(&self) -> warpbook_device::Result<Arc<Vec<Communicator>>> {
         self.nccl.get_or_init(|| Communicator::all(&self.devices, LIMIT).map(Arc::new)).clone()
     }

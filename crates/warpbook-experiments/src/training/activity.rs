@@ -1,4 +1,4 @@
-//! Recording of the GPU's activity in a step. It comes after all timing, so that no profiler disturbs it.
+//! Records the GPU's activity in a step. This happens after all timing, so that no profiler affects it.
 
 use super::Training;
 use super::data::Set;
@@ -10,14 +10,15 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{CudaOptions, Place, Recipe, TrainError, Trainer, Way};
 use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
 
-/// Numbers of recorded steps, of steps before them, and of further recordings if a step was skipped: the scale of a loss may have to be halved some times
-/// first.
+/// Number of recorded steps, of steps before them, and of further attempts if a step was skipped, since a loss scale
+/// may have to be halved a few times first.
 const RECORDED: usize = 8;
 const WARM: usize = 20;
 const ATTEMPTS: usize = 12;
 
-/// Returns the rungs to record: every rung at the main problem, so that the ladder can be compared kernel by kernel, including libraries; at other problems
-/// Warpbook's fastest in each precision. Recording everything would make a record twice as large.
+/// Returns the rungs to record: all at the main problem, including libraries, so that the ladder can be compared kernel
+/// by kernel; at other problems only Warpbook's fastest in each precision. Recording all of them would double the
+/// record's size.
 fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
     let is_ours = |r: &Rung| matches!(r.runner, Runner::Kernels { .. });
@@ -29,7 +30,8 @@ fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: boo
     run.rungs.iter().filter(is_sound).filter(|r| is_main || is_fastest(r)).collect()
 }
 
-/// Returns the way with its kernels one after another: on one stream, none launched early. `None` if it already runs like that.
+/// Returns the way with its kernels one after another: on one stream, without early launches. `None` if it already runs
+/// like that.
 fn in_turn(way: &Way) -> Option<Way> {
     let CudaOptions { overlap, dependent, .. } = way.options;
     let options = CudaOptions { overlap: false, dependent: false, ..way.options };
@@ -95,7 +97,7 @@ fn recorded(
     }
     for _ in 0..ATTEMPTS {
         let recording = attempt(recorder, &mut trainer, way)?;
-        // A step that leaves the weights unchanged does less work, and so does the step by operations.
+        // A skipped step does less work, and so does the step by operations.
         if trainer.step_outcomes(RECORDED + 1)?.iter().all(|o| !o.skipped && o.loss.is_finite()) {
             return Ok(recording);
         }
@@ -103,9 +105,9 @@ fn recorded(
     Err(TrainError::Setting(format!("each of {ATTEMPTS} recordings has a step that changed no weight")))
 }
 
-/// Records a step operation by operation, and [`RECORDED`] whole steps.
+/// Records one step operation by operation, and [`RECORDED`] whole steps.
 fn attempt(recorder: &Recorder, trainer: &mut Trainer, way: &Way) -> Result<Recording, TrainError> {
-    // Losses are read afterwards: their copies are not part of a step.
+    // Losses are read afterwards, since their copies are not part of a step.
     let wait = |trainer: &Trainer| trainer.stream().map_or(Ok(()), |stream| stream.synchronize());
     wait(trainer)?;
     let (operations, mut lost) = by_operation(recorder, |after| trainer.step_by_operation(after))?;

@@ -1,4 +1,4 @@
-//! Samples of the trainings: published files if they are found, otherwise images and numbers drawn with a seed.
+//! The samples of trainings: published files if available, otherwise images and numbers drawn from a seed.
 
 use super::workload::{AMP_BATCHES, Workload};
 use std::collections::BTreeMap;
@@ -11,36 +11,36 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Samples;
 use warpbook_record::Inputs;
 
-/// Number of batches of drawn images, and number of images beyond which there are fewer batches.
+/// Number of batches of synthetic images, and the number of images beyond which there are fewer batches.
 const DRAWN_BATCHES: usize = 20;
 const MOST_DRAWN: usize = 20_480;
-/// Name of drawn images as a setting.
+/// Name of synthetic images in settings.
 pub(crate) const SYNTHETIC: &str = "synthetic";
 /// `[channels, height, width]` of CIFAR-10.
 const CIFAR: [usize; 3] = [3, 32, 32];
 
-/// Places where images are looked for.
+/// The places to look for images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Place {
-    /// The usual places; drawn images if they have none.
+    /// The usual places, else synthetic images.
     #[default]
     Usual,
-    /// This folder, and nowhere else.
+    /// Only this folder.
     Folder(PathBuf),
-    /// Drawn images.
+    /// Synthetic images.
     Synthetic,
 }
 
 type Opened = std::result::Result<Option<Splits>, String>;
 
-/// Images of files, read once; clones share them.
+/// Images from files, read once and shared by clones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     place: Place,
     opened: Arc<Mutex<BTreeMap<&'static str, Opened>>>,
 }
 
-/// Samples that a training can be made with. Clones share the numbers.
+/// Samples for a training; clones share the numbers.
 #[derive(Debug, Clone)]
 pub(crate) enum Set {
     Images(Dataset),
@@ -70,7 +70,7 @@ impl Files {
         &self.place
     }
 
-    /// Opens the images of the files; `None` if images are to be drawn.
+    /// Opens the images of the files; `None` for synthetic images.
     pub(crate) fn open(&self, workload: Workload) -> Opened {
         let folder = match (&self.place, workload) {
             (Place::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
@@ -80,14 +80,14 @@ impl Files {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || match warpbook_data::open(workload.name(), folder) {
             Ok(splits) => Ok(Some(splits)),
-            // A mistyped WARPBOOK_DATA is not a wish for drawn images.
+            // A mistyped WARPBOOK_DATA must not lead to synthetic images.
             Err(warpbook_data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
             Err(error) => Err(error.to_string()),
         };
         opened.entry(workload.name()).or_insert_with(read).clone()
     }
 
-    /// Returns an error unless the files can be read, or are not needed.
+    /// Returns an error unless the files can be read or are not needed.
     pub(crate) fn validate(&self, workload: Workload) -> Result<()> {
         self.open(workload).map(drop).map_err(Error::Setting)
     }
@@ -123,7 +123,7 @@ impl Files {
         }
     }
 
-    /// Returns the samples to train on with batches of this size.
+    /// Returns training samples for batches of this size.
     pub(crate) fn set(&self, workload: Workload, batch: usize, features: usize, seed: u64) -> Result<Set> {
         if let Some(set) = self.open(workload).map_err(Error::Setting)? {
             return Ok(Set::Images(set.train));
@@ -137,7 +137,7 @@ impl Files {
     }
 }
 
-/// Draws images of CIFAR-10's shape: noise, the brighter the higher its label.
+/// Draws images of CIFAR-10's shape: noise that is brighter for higher labels.
 fn noise(n: usize, seed: u64) -> Result<Dataset> {
     let pixels = CIFAR.iter().product::<usize>();
     let labels: Vec<u8> = (0..n as u64).map(|i| ((uniform(seed, i, 1) * 10.0) as u8).min(9)).collect();

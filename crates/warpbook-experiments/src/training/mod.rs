@@ -23,23 +23,23 @@ use warpbook_nn::train::{Recipe, Way, rungs_with_product, ways};
 use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Inputs, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
-/// Least FLOP/s that a thread of a CPU reaches: half a core of ten years ago.
+/// Least FLOP/s of one CPU thread: half a core from ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;
-/// Seconds that a step on the CPU may be expected to take, and that all steps of the reference may.
+/// The most seconds that a step on the CPU may be expected to take, and that all steps of the reference may.
 const CPU_STEP_LIMIT_S: f64 = 5.0;
 const REFERENCE_LIMIT_S: f64 = 900.0;
 /// Largest batch.
 const MAX_BATCH: u64 = 1 << 14;
 /// Allowed widths of the AMP recipe's layers.
 const FEATURES: std::ops::RangeInclusive<usize> = 64..=1 << 15;
-/// Maximum number of steps that are compared with the reference: a GPU remembers the losses of as many.
+/// The most steps that are compared with the reference; a GPU stores this many losses.
 const MAX_STEPS: u64 = 128;
-/// Word for the batches of the published record.
+/// Word for the batch sizes of the published record.
 const PUBLISHED: &str = "published";
-/// GPU of the published figures, whose kernels a ladder without a GPU lists.
+/// GPU of the published figures, whose kernels are listed if there is no GPU.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
-/// Sizes of a batch.
+/// The sizes of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batches {
     /// Each network's own batch size.
@@ -50,18 +50,18 @@ enum Batches {
     Of(Vec<u64>),
 }
 
-/// The experiment, with its settings.
+/// The experiment with its settings.
 #[derive(Debug, Clone)]
 pub struct Training {
     networks: Vec<Workload>,
     batches: Batches,
     features: usize,
-    /// Number of steps that are compared with the reference; `None` takes each network's own.
+    /// Number of steps compared with the reference; `None` for each network's default.
     steps: Option<u64>,
     seed: u64,
     files: Files,
     ways: Vec<Way>,
-    /// A learner's kernel that computes linear layers in two of the ways.
+    /// A learner's kernel that computes linear layers in two additional ways.
     product: Option<ProductBy>,
     selection: Selection,
 }
@@ -104,14 +104,14 @@ impl Training {
         Self { batches: Batches::Published, ..Self::default() }.networks(Workload::ALL)
     }
 
-    /// Sets the networks that are trained.
+    /// Sets the networks to train.
     #[must_use]
     pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
         self.networks = networks.into_iter().collect();
         self
     }
 
-    /// Sets the samples of a batch, from 1 up; each network is trained with each.
+    /// Sets the batch sizes, from 1 up; each network is trained with each.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Batches::Of(batches.into_iter().collect());
@@ -125,21 +125,21 @@ impl Training {
         self
     }
 
-    /// Sets the number of steps whose losses are compared with the reference; 20 by default, and 5 for the AMP recipe.
+    /// Sets the number of steps whose losses are compared with the reference; by default 20, and 5 for the AMP recipe.
     #[must_use]
     pub fn steps(mut self, steps: u64) -> Self {
         self.steps = Some(steps);
         self
     }
 
-    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of their names.
+    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of these names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.files = Files::at(Place::Folder(folder.into()));
         self
     }
 
-    /// Draws images, even if there are files.
+    /// Uses synthetic images, even if there are files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(Place::Synthetic);
@@ -153,7 +153,7 @@ impl Training {
         self
     }
 
-    /// Computes the linear layers by a kernel of one's own, in two more rungs: `own_products_fp32` and `own_products_fp16`.
+    /// Computes the linear layers with a custom kernel in two more rungs: `own_products_fp32` and `own_products_fp16`.
     #[must_use]
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         let by = by.into();
@@ -163,7 +163,7 @@ impl Training {
         self
     }
 
-    /// Returns the way of a rung.
+    /// Returns the way that a rung trains.
     fn way_of(&self, rung: &Rung) -> Option<&Way> {
         self.ways.iter().find(|way| way.id == rung.id)
     }
@@ -176,7 +176,7 @@ impl Training {
         }
     }
 
-    /// Returns network and batch of each problem.
+    /// Returns the network and the batch of each problem.
     fn sizes(&self) -> Vec<(Workload, u64)> {
         self.networks.iter().flat_map(|w| self.batches_of(*w).into_iter().map(|b| (*w, b))).collect()
     }
@@ -189,7 +189,7 @@ impl Training {
         workload.problem(batch, self.features, &self.files.label(workload))
     }
 
-    /// Returns all rungs, with the kernels of a GPU of a compute capability.
+    /// Returns all rungs with the kernels for a GPU of a compute capability.
     fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
         let recipes: Vec<Recipe> = self.networks.iter().map(|w| w.recipe(1, self.features, self.seed)).collect();
         let cpu = Rung::cpu(
@@ -201,7 +201,7 @@ impl Training {
         std::iter::once(cpu).chain(self.ways.iter().map(|way| way.rung(&recipes, compute_capability))).collect()
     }
 
-    /// Returns an error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
+    /// Returns an error unless the samples fit into the host's memory and the reference takes a reasonable time.
     fn fits(&self, lab: &Lab, workload: Workload, batch: u64) -> Result<()> {
         let problem = self.problem(workload, batch);
         let (steps, step_s) = (self.steps_of(workload), expected_s(lab, &problem));
@@ -224,7 +224,7 @@ impl Training {
         Ok(())
     }
 
-    /// Returns its steps, as problems.
+    /// Returns the experiment's steps as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.sizes().into_iter().map(|(w, b)| self.problem(w, b)).collect()
@@ -265,7 +265,7 @@ impl Training {
         data.with("", format!("weights from seed {}", self.seed))
     }
 
-    /// Returns an error unless the settings make sense and, if a lab is given, the files are there and it can do the work.
+    /// Returns an error unless the settings are valid and, if a lab is given, it has the files and can do the work.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.sizes().is_empty() {
@@ -295,7 +295,7 @@ impl Training {
     }
 }
 
-/// Returns the most seconds that a step on the CPU takes, by its operations.
+/// Returns the most seconds that a step on the CPU should take, based on its operations.
 fn expected_s(lab: &Lab, problem: &Problem) -> f64 {
     problem.flops as f64 / (CPU_FLOPS_PER_S * f64::from(lab.cpu_threads().max(1)))
 }
@@ -310,7 +310,7 @@ impl Experiment for Training {
             descriptor: Self::descriptor(),
             inputs: self.inputs(),
             main_problem: problems.first().cloned(),
-            // A setting cannot name a way that was added.
+            // Settings cannot express a way added in code.
             settings: None,
             ..settings::plan(self, problems, self.selection.select(self.all_rungs(capability)))
         })

@@ -1,4 +1,4 @@
-//! Samples, reference and candidates of one problem.
+//! The samples, reference and candidates of one problem.
 
 use super::Training;
 use super::data::Set;
@@ -12,14 +12,15 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{CudaOptions, GradScaler, Place, Recipe, Way};
 use warpbook_record::{Check, Dtype, KernelStats, LossPoint, Problem, Rung, TrainLog};
 
-/// Losses below this are compared with it instead: where there is next to nothing left to learn, relative errors say little.
+/// Smallest loss for relative errors; smaller ones are compared with this value, since relative errors of tiny losses
+/// say little.
 const LEAST_LOSS: f64 = 0.01;
-/// Number of CPU steps that are made a second time: the reference is the CPU's own result.
+/// Number of CPU steps that are repeated, since the reference is the CPU's own result.
 const REPEATED: usize = 3;
-/// Loss scale with which no gradient of the checked steps overflows: a skipped step would shift all that follow.
+/// Loss scale at which no gradient of the checked steps overflows; a skipped step would shift all later ones.
 const CHECKED_SCALE: f32 = 1024.0;
 
-/// Samples of a problem, and the losses that every rung is compared with.
+/// The samples of a problem, and the losses that every rung is compared with.
 pub(super) struct Work<'a> {
     training: &'a Training,
     lab: &'a Lab,
@@ -37,7 +38,7 @@ impl<'a> Work<'a> {
         let seed = training.seed;
         let set = training.files.set(workload, batch as usize, features, seed)?;
         let checked_set = match workload {
-            // The same batch is used again and again: otherwise its losses would not fall from step to step.
+            // All steps use the same batch; with Gaussian batches the loss would not fall otherwise.
             Workload::AmpRecipe => Set::gaussian(batch as usize, features, seed),
             _ => set.clone(),
         };
@@ -76,7 +77,7 @@ impl<'a> Work<'a> {
         );
         let products = way.options.precision.products();
         let check = self.compare(what, &found, products);
-        // The training above has freed its memory, so that the peak is that of the timed steps.
+        // The training above has freed its memory, so the peak is that of the timed steps.
         let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
         let here = device.info().compute_capability;
@@ -114,20 +115,20 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// Parts of a candidate.
+/// The parts of a candidate.
 struct Made {
     timed: Timed,
     check: Check,
     /// Losses of the checked steps.
     losses: Vec<f64>,
     kernels: Vec<KernelStats>,
-    /// Type of its products, if it is not fp32.
+    /// Type of the products, if it is not fp32.
     dtype: Option<Dtype>,
-    /// Libraries that take part.
+    /// Libraries that the training uses.
     choice: Option<String>,
 }
 
-/// Candidate that repeats a step of a training.
+/// A candidate that repeats a training step.
 struct OneStep<'p> {
     work: &'p Work<'p>,
     rung: String,
@@ -139,7 +140,7 @@ impl Candidate for OneStep<'_> {
         self.made.timed.stream()
     }
 
-    /// A training has its own stream, and its memory is counted without that of others.
+    /// A training has its own stream, and its memory must be counted alone.
     fn timed_alone(&self) -> bool {
         true
     }

@@ -4,9 +4,9 @@ use warpbook_nn::network::{Shape, amp_recipe};
 use warpbook_nn::train::Recipe;
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 
-/// Number of batches of the AMP recipe that lie in memory.
+/// Number of batches of the AMP recipe that are kept in memory.
 pub(super) const AMP_BATCHES: usize = 50;
-/// Published width of its layers.
+/// Published width of the AMP recipe's layers.
 pub(crate) const AMP_FEATURES: usize = 4096;
 
 /// A network with its recipe.
@@ -34,7 +34,7 @@ impl Workload {
         }
     }
 
-    /// Returns the batches of the published figures, the recipe's own first.
+    /// Returns the published batch sizes, starting with the recipe's own.
     #[must_use]
     pub fn batches(self) -> &'static [u64] {
         match self {
@@ -52,7 +52,7 @@ impl Workload {
         }
     }
 
-    /// Returns the default number of steps that are compared with the reference.
+    /// Returns the default number of steps compared with the reference.
     pub(super) fn checked_steps(self) -> u64 {
         if self == Self::AmpRecipe { 5 } else { 20 }
     }
@@ -68,13 +68,14 @@ impl Workload {
         Recipe { batch, seed, ..recipe }
     }
 
-    /// Returns the recipe that is compared with the reference: without dropout and augmentation, and with a learning rate at which the steps show in the
-    /// losses, while rounding differences do not grow from step to step as they do at the recipe's own rate.
+    /// Returns the recipe for the comparison with the reference: without dropout and augmentation, and with a learning
+    /// rate at which losses change visibly while rounding differences do not grow from step to step, as they would at
+    /// the recipe's own rate.
     pub(crate) fn checked_recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let learning_rate = match self {
             Self::Mnist => 0.01,
             Self::Cifar10 => 1e-4,
-            // The loss is a mean over all targets: the gradient of a smaller batch is larger.
+            // The loss is a mean over all targets, so a smaller batch has larger gradients.
             Self::AmpRecipe => (0.08 * batch as f64).min(40.0),
         };
         let recipe = self.recipe(batch, features, seed).without_dropout();
@@ -83,10 +84,11 @@ impl Workload {
 
     /// Returns one step with a batch of this size as a problem; `data` describes the samples.
     ///
-    /// FLOPs: those of convolutions and linear layers, forwards, of the weights' gradients and of the inputs' gradients but the first, times the batch. Bytes:
-    /// weights and each array of the optimiser's state are read once and written once, as are the gradients, in fp32, 8 p (2 + s) for p parameters and s arrays
-    /// of state; and the batch is read once as it is stored, a byte a pixel and a label, or four a number. Keeping activations from the forward to the backward
-    /// pass is not counted.
+    /// FLOPs: those of convolutions and linear layers, for the forward pass, the weight gradients and the input
+    /// gradients (except the first layer's), times the batch. Bytes: weights and each array of the optimiser's state
+    /// are read and written once, and so are the gradients, in fp32: 8 p (2 + s) for p parameters and s state arrays.
+    /// The batch is read once as stored, with one byte a pixel and a label, or four a number. Storing activations from
+    /// the forward to the backward pass is not counted.
     pub(crate) fn problem(self, batch: u64, features: usize, data: &str) -> Problem {
         let recipe = self.recipe(batch, features, 0);
         let network = &recipe.network;
@@ -139,7 +141,7 @@ mod tests {
         let p = Workload::Mnist.problem(512, 0, "MNIST");
         let network = Recipe::mnist().network;
         assert_eq!((p.flops, p.items), (512 * network.training_flops(), Some(512)));
-        // Weights, gradients and one array of momentum are read and written; a sample has 784 pixels and a label.
+        // Weights, gradients and one momentum array are read and written; a sample has 784 pixels and a label.
         assert_eq!(p.bytes, 2 * 4 * 1_199_882 * 3 + 512 * 785);
         assert_eq!((p.written_bytes, p.label.as_str()), (4 * 1_199_882 * 3, "MNIST CNN, batch 512, MNIST"));
         assert_eq!(p, Workload::Mnist.problem(512, 0, "synthetic digits"), "what it is of, not what was at hand");

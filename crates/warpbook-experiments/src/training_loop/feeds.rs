@@ -1,4 +1,4 @@
-//! Feeds, which pass batches and losses between host and GPU, and whole trainings with them.
+//! Feeds, which move batches and losses between host and GPU, and whole trainings with them.
 
 use crate::training::failure;
 use warpbook_data::Splits;
@@ -8,14 +8,14 @@ use warpbook_nn::train::{
     CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, TrainError, Trainer,
 };
 
-/// Feed of a training: how its batches and losses pass between host and GPU.
+/// A training's feed: how batches and losses move between host and GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
-    /// All images are on the GPU; losses are read after many steps.
+    /// All images are on the GPU, and losses are read after many steps.
     Resident,
-    /// Batches are gathered by workers and copied one by one; losses are read after many steps.
+    /// Workers gather batches, which are copied one by one; losses are read after many steps.
     Loader,
-    /// Batches come as in `Loader`, and every loss is read before the next step begins.
+    /// Batches come as with `Loader`, and every loss is read before the next step begins.
     LoaderAndLosses,
 }
 
@@ -29,7 +29,7 @@ impl Feed {
     }
 }
 
-/// Rung: a precision and a feed.
+/// A rung of this ladder: a precision and a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     /// The rung's id.
@@ -40,7 +40,7 @@ pub struct Way {
     pub feed: Feed,
 }
 
-/// Ladder, from the loop that most people write first to one that waits for nothing.
+/// The ladder, from the loop that most people write first to one without any waiting.
 pub const WAYS: [Way; 6] = [
     Way { id: "losses_fp32", precision: Precision::Fp32, feed: Feed::LoaderAndLosses },
     Way { id: "loader_fp32", precision: Precision::Fp32, feed: Feed::Loader },
@@ -51,13 +51,13 @@ pub const WAYS: [Way; 6] = [
 ];
 
 impl Way {
-    /// Returns the way of a rung's id.
+    /// Returns the way with this rung id.
     pub fn by_id(id: &str) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == id)
     }
 }
 
-/// Returns the place where a loop trains: on the lab's GPU, fed in this way; on the CPU all feeds are the same.
+/// Returns the place for a loop: the lab's GPU with this feed. On the CPU all feeds are the same.
 ///
 /// # Errors
 /// If the lab's device does not compute in this precision.
@@ -68,20 +68,20 @@ pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) ->
     })
 }
 
-/// Training that is prepared once, and then run as often as is asked, from the same initial weights.
+/// A training that is prepared once and then runs repeatedly from the same initial weights.
 pub struct WholeLoop<'s> {
     trainer: Trainer,
     splits: &'s Splits,
-    /// Losses of all steps of the last training.
+    /// Losses of all steps in the last training.
     losses: Vec<f64>,
 }
 
 impl<'s> WholeLoop<'s> {
-    /// Allocates memory, compiles kernels and captures graphs; images that stay on a GPU are copied. Losses are read after at most `read_every` steps;
-    /// `None` leaves it to the device.
+    /// Allocates memory, compiles kernels and captures graphs; images for a resident feed are copied to the GPU. Losses
+    /// are read after at most `read_every` steps; `None` leaves that to the device.
     ///
     /// # Errors
-    /// If the recipe does not fit these images, or does not fit into memory.
+    /// If the recipe does not suit these images, or does not fit into memory.
     pub fn new(place: &Place, recipe: Recipe, splits: &'s Splits, read_every: Option<u64>) -> Result<Self> {
         let mut trainer = Trainer::on(place, recipe, &splits.train, None).map_err(failure)?;
         if let Some(steps) = read_every {
@@ -91,13 +91,13 @@ impl<'s> WholeLoop<'s> {
         Ok(Self { trainer, splits, losses: Vec::new() })
     }
 
-    /// Goes back to the initial weights.
+    /// Restores the initial weights.
     pub fn restart(&mut self) -> std::result::Result<(), TrainError> {
         self.losses.clear();
         self.trainer.restart(&self.splits.train)
     }
 
-    /// Makes all steps of all epochs, and waits for the last one; nothing is evaluated.
+    /// Makes all steps of all epochs and waits for the last one, without evaluation.
     pub fn run(&mut self, cancel: &Cancel) -> std::result::Result<Ended, TrainError> {
         let losses = &mut self.losses;
         self.trainer.train_remaining_steps(&self.splits.train, &mut |outcomes| {
@@ -111,18 +111,18 @@ impl<'s> WholeLoop<'s> {
         self.trainer.evaluate(&self.splits.test)
     }
 
-    /// Returns the number of steps that were made.
+    /// Returns the number of steps made.
     pub fn steps(&self) -> u64 {
         self.trainer.step()
     }
 
-    /// Returns the mean loss of each epoch's batches.
+    /// Returns the mean loss of each epoch.
     pub fn losses(&self) -> Vec<f64> {
         let per_epoch = self.splits.train.len().div_ceil(self.trainer.recipe().batch).max(1);
         self.losses.chunks(per_epoch).map(|epoch| epoch.iter().sum::<f64>() / epoch.len() as f64).collect()
     }
 
-    /// Returns the peak of the bytes that it allocated on a GPU; `None` on the CPU.
+    /// Returns the peak of the bytes allocated on a GPU; `None` on the CPU.
     pub fn peak_bytes(&self) -> Option<u64> {
         matches!(self.trainer.place(), Place::Cuda(..)).then(|| self.trainer.bytes())
     }

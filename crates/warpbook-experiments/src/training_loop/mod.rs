@@ -19,27 +19,27 @@ use warpbook_record::{
     SweepPoint, count, setting,
 };
 
-/// Least FLOP/s that a thread of a CPU reaches: half a core of ten years ago.
+/// Least FLOP/s of one CPU thread: half a core from ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;
-/// Seconds that a training on the CPU may be expected to take.
+/// The most seconds that a training on the CPU may be expected to take.
 const CPU_LIMIT_S: f64 = 120.0;
-/// Numbers of images that are drawn without files, for training and for the test: as many as MNIST has.
+/// Number of synthetic images for training and for testing, as many as in MNIST.
 const DRAWN: [usize; 2] = [60_000, 10_000];
 const MAX_BATCH: u64 = 1 << 14;
 const MAX_EPOCHS: u64 = 1000;
 const MAX_WORKERS: usize = 64;
-/// Maximum number of steps that a GPU queues before their losses are read.
+/// The most steps that a GPU queues before their losses are read.
 const MAX_QUEUED: u64 = 128;
-/// Least percent of test images that have to be right by default, each after a number of steps or more.
+/// Default accuracies to reach in percent, each for trainings with at least this many steps.
 const EXPECTED: [(u64, f64); 3] = [(1000, 98.0), (100, 90.0), (0, 20.0)];
 
-/// The experiment, with its settings.
+/// The experiment with its settings.
 #[derive(Debug, Clone)]
 pub struct TrainingLoop {
     batches: Vec<u64>,
     epochs: u64,
     workers: usize,
-    /// Number of training images, from the first on, and the most test images; `None` takes all.
+    /// Number of training images, counted from the first, and the most test images; `None` for all.
     images: Option<u64>,
     read_losses: u64,
     to: Option<f64>,
@@ -80,56 +80,56 @@ impl TrainingLoop {
         Self::default().batches([64]).epochs(2).images(1024).synthetic()
     }
 
-    /// Sets the samples of a batch, from 1 up.
+    /// Sets the batch sizes, from 1 up.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = batches.into_iter().collect();
         self
     }
 
-    /// Sets the passes over the training images.
+    /// Sets the number of passes over the training images.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Sets the threads that gather batches if images are not on the GPU; with 0 the thread that trains does it.
+    /// Sets the number of threads that gather batches if images are not on the GPU; with 0 the training thread does it.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Limits the training images to the first `images`, and the test images to as many.
+    /// Limits the training images to the first `images`, and the test images to the same number.
     #[must_use]
     pub fn images(mut self, images: u64) -> Self {
         self.images = Some(images);
         self
     }
 
-    /// Sets the steps after which the losses are read in the rungs that read them: 1 waits for each step.
+    /// Sets the number of steps after which the rungs that read losses read them; 1 waits for each step.
     #[must_use]
     pub fn read_losses(mut self, steps: u64) -> Self {
         self.read_losses = steps;
         self
     }
 
-    /// Sets the percent of the test images that each training has to classify right.
+    /// Sets the percentage of test images that each training must classify correctly.
     #[must_use]
     pub fn to(mut self, percent: f64) -> Self {
         self.to = Some(percent);
         self
     }
 
-    /// Sets the folder with MNIST's files, or with a subfolder `mnist` that has them.
+    /// Sets the folder with MNIST's files, or with a subfolder `mnist` that contains them.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.files = Files::at(FilesPlace::Folder(folder.into()));
         self
     }
 
-    /// Draws images, even if there are files.
+    /// Uses synthetic images, even if there are files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(FilesPlace::Synthetic);
@@ -166,7 +166,7 @@ impl TrainingLoop {
         (feed == Feed::LoaderAndLosses).then_some(self.read_losses)
     }
 
-    /// Returns the percent of the test images that have to be right.
+    /// Returns the percentage of test images that must be classified correctly.
     fn target(&self, batch: u64) -> f64 {
         let steps = self.recipe(batch).total_steps(self.counts()[0]);
         let expected = EXPECTED.iter().find(|(least, _)| steps >= *least).map_or(0.0, |(_, percent)| *percent);
@@ -175,8 +175,8 @@ impl TrainingLoop {
 
     /// Returns a whole training with batches of this size as a problem.
     ///
-    /// FLOPs: those of convolutions and linear layers, forwards, of the weights' gradients and of the inputs' gradients but the first, times the
-    /// images of all epochs. Bytes are not counted.
+    /// FLOPs: those of convolutions and linear layers, for the forward pass, the weight gradients and the input
+    /// gradients (except the first layer's), times the images of all epochs. Bytes are not counted.
     fn problem(&self, batch: u64) -> Problem {
         let ([train, test], data) = (self.counts(), self.files.label(Workload::Mnist));
         let sizes = vec![
@@ -245,13 +245,13 @@ impl TrainingLoop {
             title: format!("{precision}, {how}").into(),
             idea: idea.into(),
             requires: way.precision.requires(),
-            // The training step has its own ladder, which lists its kernels.
+            // The training step has its own ladder with the kernels.
             runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Graph },
             variant_of: None,
         }
     }
 
-    /// Returns its trainings, as problems.
+    /// Returns the experiment's trainings as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.batches.iter().map(|batch| self.problem(*batch)).collect()
@@ -275,7 +275,7 @@ impl TrainingLoop {
         }
     }
 
-    /// Returns an error unless the settings make sense.
+    /// Returns an error unless the settings are valid.
     fn validate(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.batches.is_empty() {
@@ -389,7 +389,7 @@ files digits are drawn, and the record says so.";
     }
 }
 
-/// Returns the settings of the workload and its feeding.
+/// Returns the settings for the workload and its feeds.
 fn sizes() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {
@@ -430,7 +430,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
     ]
 }
 
-/// Returns the settings of the samples and the goal.
+/// Returns the settings for the samples and the goal.
 fn conditions() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {

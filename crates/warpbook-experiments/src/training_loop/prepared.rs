@@ -1,4 +1,4 @@
-//! Images and candidates of one batch size; a candidate's timed run is a whole training.
+//! The images and candidates of one batch size; a timed run of a candidate is a whole training.
 
 use super::feeds::{Way, WholeLoop, place};
 use super::{TrainingLoop, several};
@@ -10,7 +10,7 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Ended, Place, Recipe, Score, TrainError};
 use warpbook_record::{Dtype, LossPoint, Problem, Right, Rung, TrainLog};
 
-/// Images of a problem, and its recipe.
+/// The images of a problem, and its recipe.
 pub(super) struct Work<'a> {
     of: &'a TrainingLoop,
     lab: &'a Lab,
@@ -44,27 +44,27 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// Candidate that repeats a whole training.
+/// A candidate that repeats a whole training.
 struct Whole<'p> {
     work: &'p Work<'p>,
     rung: String,
-    /// Type of its products, if it is not fp32.
+    /// Type of the products, if it is not fp32.
     dtype: Option<Dtype>,
     state: RefCell<State<'p>>,
 }
 
 struct State<'p> {
     training: WholeLoop<'p>,
-    /// Score on the test images after the last training; `None` until they are classified.
+    /// Score on the test images after the last training; `None` until it is computed.
     tested: Option<Score>,
-    /// Correctly classified test images of each training.
+    /// Number of correctly classified test images in each training.
     runs: Vec<Right>,
     /// Reason why a training ended early.
     failed: Option<String>,
 }
 
 impl State<'_> {
-    /// Keeps an error of the training as the reason why the rung fails; errors of the device are returned.
+    /// Stores a training's error as the reason why the rung fails; errors of the device are returned.
     fn note(&mut self, error: TrainError) -> warpbook_device::Result<()> {
         match error {
             TrainError::Device(error) => Err(error),

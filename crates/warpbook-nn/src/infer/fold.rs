@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_batch_norm_that_cannot_be_folded_stays() {
-        // Nothing to fold into; another layer between; the sum also reads the convolution's output.
+        // Nothing to fold into; another layer in between; a sum that also reads the convolution's output.
         check(vec![batch_norm(), flatten(), linear(2)], &["bn1", "flatten1", "fc1"]);
         check(vec![conv2d(3, 3), relu(), batch_norm()], &["conv1", "relu1", "bn1"]);
         check(vec![conv2d(3, 3), residual([batch_norm(), gelu()])], &["conv1", "bn1", "gelu1", "residual1"]);

@@ -89,21 +89,21 @@ impl Frozen {
         self
     }
 
-    /// Chooses where it computes: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half precision.
-    /// [`Frozen::predictor`] copies the weights there.
+    /// Chooses the place of computation: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half
+    /// precision. [`Frozen::predictor`] copies the weights there.
     #[must_use]
     pub fn to(mut self, place: impl Into<Place>) -> Self {
         self.place = place.into();
         self
     }
 
-    /// Where it computes; the CPU until [`Frozen::to`] is called.
+    /// The place of computation; the CPU until [`Frozen::to`] is called.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Checks the rules that hold for files too.
+    /// Checks rules that also hold for files.
     fn checked(self) -> Result<Self, TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         let [channels, ..] = self.shape;
@@ -123,25 +123,25 @@ impl Frozen {
         Ok(self)
     }
 
-    /// Name of the recipe it was trained with.
+    /// Name of the recipe that trained the network.
     #[must_use]
     pub fn recipe(&self) -> &str {
         &self.recipe
     }
 
-    /// Where its training data set can be opened again, if known.
+    /// The place where the training data set can be opened again, if known.
     #[must_use]
     pub fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// Which images it was trained on; `None` if its file is of an older version, or [`Frozen::trained_on`] was not called.
+    /// The images of the training; `None` if the file is of an older version, or [`Frozen::trained_on`] was not called.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// How an image file is resized: as in training or, if that is unknown, as is usual for its data set.
+    /// How an image file is resized: as in training or, if that is unknown, in the usual way for the data set.
     #[must_use]
     pub fn fit(&self) -> Fit {
         let usual = || self.source.as_ref().map_or(Fit::Centre, Source::usual_fit);

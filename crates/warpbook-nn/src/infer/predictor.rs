@@ -89,7 +89,7 @@ impl Predictor {
     pub(super) fn new(frozen: &Frozen, batch: usize) -> Result<Self, TrainError> {
         let Frozen { network, weights, shape, mean, deviation, .. } = frozen;
         let engine = match &frozen.place {
-            // This optimiser has no state: nothing is trained.
+            // This optimiser has no state, since nothing is trained.
             Place::Cpu => Engine::Cpu(Box::new(OnCpu {
                 engine: CpuEngine::new(network, batch, weights, &Optimizer::sgd())?,
                 mean: mean.clone(),
@@ -121,8 +121,8 @@ impl Predictor {
         }
     }
 
-    /// Times a batch of images, at most [`Predictor::batch`], from pixels in host memory to outputs there: on a GPU with CUDA events, with
-    /// launch and wait in [`Samples::wall_us`].
+    /// Times a batch of at most [`Predictor::batch`] images, from pixels in host memory to outputs there. On a GPU it uses CUDA events;
+    /// launch and wait are in [`Samples::wall_us`].
     ///
     /// # Errors
     /// If the batch is too large or not a whole number of images, or the device fails.

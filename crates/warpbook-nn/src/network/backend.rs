@@ -11,7 +11,7 @@ use warpbook_gemm::ProductBy;
 pub struct By {
     /// Method of a convolution.
     pub convolution: Option<Method>,
-    /// Who computes the matrix products of a linear layer, or of a convolution by [`Method::Im2col`].
+    /// The implementation of the matrix products, of a linear layer or of a convolution by [`Method::Im2col`].
     pub product: Option<ProductBy>,
 }
 
@@ -25,8 +25,8 @@ impl Layer {
         }
     }
 
-    /// Chooses who computes the layer's matrix products on a GPU, such as a kernel of your own. The layer is linear, or a convolution,
-    /// which [`Method::Im2col`] then computes. See [`By`].
+    /// Chooses the implementation of the layer's matrix products on a GPU, such as a kernel of your own. The layer is linear, or a
+    /// convolution, which [`Method::Im2col`] then computes. See [`By`].
     #[must_use]
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         match (&self.kind, self.by.convolution) {

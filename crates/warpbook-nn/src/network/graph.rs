@@ -180,7 +180,7 @@ impl Builder {
                 (Op::Conv2d(*c), Shape::image(c.filters, h, w))
             }
             (Kind::Pool(p), Shape::Image { channels, height, width }) => {
-                // A wider border would leave windows without a pixel.
+                // A wider border would make windows without a pixel.
                 if (0..2).any(|i| p.padding[i] > p.size[i] / 2) {
                     return Err("its padding is at most half of its window.".into());
                 }
@@ -286,7 +286,7 @@ impl Builder {
         output
     }
 
-    /// Returns the layer's name, or makes the next one of its kind.
+    /// Returns the layer's own name, or the next one of its kind.
     fn name(&mut self, layer: &Layer) -> Result<String, NetworkError> {
         let stem = layer.kind.stem();
         let place = self.counts.iter().position(|(s, _)| *s == stem).unwrap_or_else(|| {

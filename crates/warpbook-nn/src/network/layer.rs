@@ -286,8 +286,8 @@ impl Layer {
 }
 
 impl Layer {
-    /// Like `Display`, with everything that differs from the defaults: a frozen weight, no bias, other settings of a batch normalisation,
-    /// the layers of a residual branch, and a given name.
+    /// Like `Display`, but with every setting that differs from the defaults: a frozen weight, no bias, settings of a batch
+    /// normalisation, the layers of a residual branch, and a given name.
     #[must_use]
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();

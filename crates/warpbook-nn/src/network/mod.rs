@@ -42,7 +42,7 @@ pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
 pub(crate) use rebuild::Rebuilt;
 pub use shape::{Shape, windows};
 
-/// Why a list of layers is no network: names the layer, and the shapes that do not match.
+/// The reason why a list of layers is no network: names the layer, and the shapes that do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NetworkError(pub(crate) String);
@@ -67,7 +67,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns true if an optimiser changes such a parameter.
+    /// Returns true if an optimiser changes parameters of this role.
     #[must_use]
     pub fn is_trained(self) -> bool {
         !matches!(self, Self::RunningMean | Self::RunningVariance)
@@ -81,7 +81,7 @@ pub struct ParamSpec {
     pub name: String,
     /// PyTorch's shape.
     pub shape: Vec<usize>,
-    /// Purpose.
+    /// Its purpose, which decides how it is initialised and trained.
     pub role: Role,
     /// Number of inputs that each output of its layer sums over; it scales the initial values.
     pub fan_in: usize,

@@ -12,7 +12,7 @@ pub(crate) enum Rebuilt {
 }
 
 impl Node {
-    /// Returns its layer, with its name; `None` for the end of a residual branch.
+    /// Returns the operation's layer, with its name; `None` for the end of a residual branch.
     pub(crate) fn layer(&self) -> Option<Layer> {
         let kind = match self.op {
             Op::Conv2d(c) => Kind::Conv2d(c),

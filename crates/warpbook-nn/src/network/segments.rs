@@ -10,10 +10,10 @@ impl Network {
     /// sqrt(layers). 1 segment keeps all activations, which is the default.
     ///
     /// A segment begins at a convolution, a linear layer, a batch normalisation or a custom layer, so that epilogues and in-place
-    /// operations stay inside one segment. Values that a residual branch adds in a later segment are kept.
+    /// operations stay inside one segment. Values that a later segment's residual connection adds are kept.
     ///
     /// # Errors
-    /// If there are 0 segments, or more than the network has places where one can begin.
+    /// If there are 0 segments, or more than the network has possible beginnings.
     pub fn checkpointed(mut self, segments: usize) -> Result<Self, NetworkError> {
         let begins = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } | Op::Own);
         let places: Vec<usize> = (1..self.nodes.len()).filter(|i| begins(&self.nodes[*i].op)).collect();
@@ -24,7 +24,7 @@ impl Network {
                  batch normalisation or a layer of your own."
             )));
         }
-        // Activations before each operation.
+        // The number of activations before each operation.
         let sizes = self.nodes.iter().map(|node| self.values[node.output].elements());
         let before: Vec<usize> = std::iter::once(0)
             .chain(sizes.scan(0usize, |sum, n| {
@@ -37,7 +37,7 @@ impl Network {
         let mut next = 0;
         for k in 1..segments {
             let target = (total * k as u128 / segments as u128) as usize;
-            // Enough places are left for the cuts that follow.
+            // Leaves enough places for the remaining cuts.
             let candidates = next..places.len() - (segments - 1 - k);
             next = candidates.min_by_key(|i| before[places[*i]].abs_diff(target)).unwrap_or(next);
             self.cuts.push(places[next]);

@@ -5,7 +5,8 @@ use crate::ops::batch_norm::BatchNorm;
 use crate::ops::{conv2d, linear, pool};
 
 impl Network {
-    /// Sizes of a convolution for a batch; for any other operation, those of a 1 x 1 convolution with one filter.
+    /// Sizes of a convolution for a batch; for other operations, the sizes of a 1 x 1 convolution with one
+    /// filter.
     #[must_use]
     pub fn conv_geometry(&self, node: &Node, batch: usize) -> conv2d::Geometry {
         let [channels, height, width] = self.value(node.input).sides();
@@ -16,7 +17,7 @@ impl Network {
         conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
     }
 
-    /// Sizes of a pool for a batch; for any other operation, those of windows of one element.
+    /// Sizes of a pool for a batch; for other operations, the sizes of a pool with windows of one element.
     #[must_use]
     pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::PoolGeometry {
         let [channels, height, width] = self.value(node.input).sides();
@@ -34,7 +35,7 @@ impl Network {
         linear::Sizes { batch, inputs, outputs }
     }
 
-    /// Sizes and settings of a batch normalisation; for any other operation, PyTorch's settings.
+    /// Sizes and settings of a batch normalisation; PyTorch's settings for other operations.
     #[must_use]
     pub fn batch_norm_sizes(&self, node: &Node, batch: usize) -> BatchNorm {
         let input = self.value(node.input);

@@ -3,7 +3,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::cpu::GemmError;
 use warpbook_record::Dtype;
 
-/// Why an operation cannot be computed.
+/// The reason why an operation cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
@@ -22,11 +22,11 @@ pub enum OpError {
         op: &'static str,
         /// Name of the slice.
         name: &'static str,
-        /// Its shape, such as `[2][3]`.
+        /// Shape of the slice, such as `[2][3]`.
         shape: String,
-        /// Number of elements it needs.
+        /// Number of elements that the shape has.
         needed: usize,
-        /// Number of elements it has.
+        /// Number of elements that the slice has.
         len: usize,
     },
     /// A window is larger than the image.
@@ -93,7 +93,7 @@ pub enum OpError {
 /// The result of an operation.
 pub type Result<T> = std::result::Result<T, OpError>;
 
-/// Passes the message on to functions that queue kernels.
+/// Wraps the error for functions that queue kernels.
 impl From<OpError> for warpbook_device::Error {
     fn from(error: OpError) -> Self {
         let text = error.to_string();
@@ -103,12 +103,12 @@ impl From<OpError> for warpbook_device::Error {
     }
 }
 
-/// Number of elements of an array of this shape; `usize::MAX` on overflow, a length that no slice has.
+/// Number of elements of an array of this shape; `usize::MAX`, a length that no slice has, on overflow.
 pub(crate) fn elements(shape: &[usize]) -> usize {
     shape.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
-/// The checks of one operation, whose name errors contain.
+/// The checks of one operation; errors contain its name.
 #[derive(Clone, Copy)]
 pub(crate) struct Check(pub &'static str);
 
@@ -163,7 +163,7 @@ impl Check {
     }
 }
 
-/// Checks a single number on the device that a kernel reads or writes.
+/// Checks that a kernel's scalar on the device has one element.
 pub(crate) fn one<T>(check: Check, name: &'static str, slice: Option<&Slice<T>>) -> Result<()> {
     slice.map_or(Ok(()), |slice| check.lengths(&[(name, slice.len(), &[1])]))
 }

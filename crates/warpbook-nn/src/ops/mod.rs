@@ -1,4 +1,4 @@
-//! The operations that neural networks are trained with: forward and backward passes as plain functions on slices.
+//! The operations of neural networks: forward and backward passes as plain functions on slices.
 //!
 //! An operation's folder has its shape rules and settings in `mod.rs` and its implementations in files named after the device. Images are
 //! NHWC, `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`, the weight of a linear layer `[outputs][inputs]`.

@@ -1,5 +1,5 @@
-//! The convolution in f64, straight from its definition: loops over every index, one thread, no blocks and nothing shared with the
-//! implementations. It panics if slices do not have the lengths of the shapes.
+//! The convolution in f64, straight from its definition: loops over every index, in one thread, without blocks, and without code
+//! of the implementations. It panics if slices do not have the lengths of the shapes.
 
 use crate::ops::conv2d;
 

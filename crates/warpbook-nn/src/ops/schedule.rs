@@ -10,7 +10,7 @@ use std::f64::consts::PI;
 pub enum Schedule {
     /// The rate never changes.
     Constant,
-    /// `StepLR`: the rate is multiplied by `gamma` after each `every`.
+    /// `StepLR`: the rate is multiplied by `gamma` every `every` units of time.
     Step {
         /// Time between two changes, at least 1.
         every: u64,

@@ -1,4 +1,4 @@
-//! Arguments of kernels that end a step, or a part of it: the structs of `kernels/nn/step.cuh`, and the arrays that they point to.
+//! Arguments of the kernels that end a step or a part of it: the structs of `kernels/nn/step.cuh`, and the arrays to which they point.
 #![allow(unsafe_code)]
 
 use super::optimizer::Optimizer;
@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use warpbook_device::{DevicePtr, KernelArg, Slice};
 
-/// `Settings`.
+/// `Settings` of the kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settings {
@@ -22,7 +22,7 @@ pub(super) struct Settings {
     unused: u32,
 }
 
-// SAFETY: the layout is that of the kernel's struct: four f64 and four words.
+// SAFETY: the layout is the kernel's struct: four f64 and four words.
 unsafe impl KernelArg for Settings {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
@@ -51,7 +51,7 @@ impl Settings {
     }
 }
 
-/// `Verdict`.
+/// `Verdict` of the kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct VerdictArgs {
@@ -67,7 +67,7 @@ struct VerdictArgs {
     withdraws: u64,
 }
 
-/// The decision of a kernel's last block whether and with which numbers a step changes the weights: the work of `judge_step` and `prepare`.
+/// A last block's decision: whether a step changes the weights, and with which numbers. It replaces the kernels `judge_step` and `prepare`.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     args: VerdictArgs,
@@ -97,8 +97,8 @@ impl Verdict {
         Self { args: VerdictArgs::default(), owner: None }
     }
 
-    /// The verdict of a step: `counters` `[4]` and `losses` are the training's, `overflow` is the norm's finding. It writes
-    /// `control.found`, without which nothing is decided.
+    /// The verdict of a step: `counters` `[4]` and `losses` belong to the training, `overflow` is the norm's finding. The verdict writes
+    /// `control.found`; if that is `None`, nothing is decided.
     pub fn new(
         optimizer: &Optimizer,
         (counters, losses): (&Slice<u32>, &Slice<f64>),
@@ -125,14 +125,14 @@ impl Verdict {
         Self { args, owner: Some(Arc::new((words, numbers))) }
     }
 
-    /// Limits the verdict of a step whose numbers an earlier verdict has written: it can only revert the step.
+    /// Limits the verdict of a step whose numbers an earlier verdict has already written: now it can only revert the step.
     pub fn withdrawing(mut self) -> Self {
         self.args.withdraws = 1;
         self
     }
 }
 
-/// `Scaler`, which works like `torch.amp.GradScaler`.
+/// `Scaler` of the kernels, which works like `torch.amp.GradScaler`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scaler {
@@ -142,7 +142,7 @@ pub(crate) struct Scaler {
     pub unused: u32,
 }
 
-/// `End`.
+/// `End` of the kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct EndArgs {
@@ -171,7 +171,7 @@ pub(crate) struct Ended<'a> {
     pub counters: &'a Slice<u32>,
     /// Not 0 if the step was skipped, `[1]`.
     pub found: Option<&'a Slice<u32>>,
-    /// The loss scale, and the number of steps since its last change, `[1]` each.
+    /// The loss scale, and the number of steps since it last changed, `[1]` each.
     pub scale: Option<(&'a Slice<f32>, &'a Slice<u32>)>,
     /// Norm of the gradients, `[1]`.
     pub norm: Option<&'a Slice<f64>>,
@@ -181,7 +181,7 @@ pub(crate) struct Ended<'a> {
     pub norms: &'a Slice<f64>,
 }
 
-/// The end of a step, made by `finish_step` or the optimiser's last block.
+/// The end of a step, executed by `finish_step` or by the optimiser's last block.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     args: EndArgs,
@@ -231,7 +231,7 @@ impl End {
     }
 }
 
-/// Address of one number, or null.
+/// Address of the slice's first element, or null.
 fn first<T>(slice: Option<&Slice<T>>) -> DevicePtr {
     slice.map_or(DevicePtr::NULL, |slice| {
         assert!(!slice.is_empty(), "one number at least");
@@ -254,7 +254,7 @@ mod tests {
         );
         let header = warpbook_kernels::HEADERS.iter().find(|h| h.path == "nn/step.cuh").unwrap();
         assert!(header.text.contains(&said), "{said}");
-        // Without padding, only the order of the fields could differ.
+        // The structs have no padding, so only the order of the fields could differ.
         let fields = |name: &str| -> Vec<&str> {
             let body = header.text.split_once(&format!("struct {name} {{\n")).unwrap().1.split_once("};").unwrap().0;
             let name = |line: &'static str| {

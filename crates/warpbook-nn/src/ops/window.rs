@@ -17,7 +17,7 @@ pub(crate) struct Axis {
 pub(crate) struct Taps {
     /// Range of these elements in the window.
     pub inside: Range<usize>,
-    /// Position in the image of the first of them; 0 if there is none.
+    /// Position in the image of the first of these elements; 0 if there is none.
     pub first: usize,
 }
 
@@ -37,7 +37,7 @@ impl Axis {
     /// The elements of the window of an output that lie in the image.
     pub fn taps(self, output: usize) -> Taps {
         let Self { size, window, stride, padding } = self;
-        // In coordinates of the padded image.
+        // Computes in coordinates of the padded image.
         let start = output * stride;
         let from = padding.saturating_sub(start).min(window);
         let to = (size + padding).saturating_sub(start).min(window);

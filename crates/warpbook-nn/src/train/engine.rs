@@ -1,4 +1,4 @@
-//! The interface of a device to a trainer.
+//! The interface between a device and a trainer.
 
 use super::{Samples, Score, TrainError};
 use crate::weights::Weights;
@@ -20,8 +20,8 @@ pub(crate) struct Batches<'a> {
     pub learning_rates: &'a [f64],
     /// Number of earlier steps.
     pub step: u64,
-    /// If several ranks train, this rank's part of each global batch; `indices` are the samples of the parts, each with at least one
-    /// sample, which does not count if the part is empty. Otherwise empty.
+    /// If several ranks train, this rank's part of each global batch; otherwise empty. `indices` then holds the samples of the
+    /// parts. Each part has at least one sample, which does not count if the part is empty.
     pub shards: &'a [Shard],
 }
 
@@ -61,9 +61,9 @@ pub struct StepOutcome {
 pub struct StepOperation {
     /// Name, such as "conv1 weight gradient".
     pub name: String,
-    /// Floating-point operations of convolutions and linear layers, a multiply-add counted as two; 0 of others.
+    /// Floating-point operations of convolutions and linear layers, a multiply-add counted as two; 0 for other operations.
     pub flops: u64,
-    /// Bytes that it has to read and write at least: each array of a batch and each weight once. 0 if negligible.
+    /// Bytes that the operation has to read and write at the least: each array of a batch and each weight once. 0 if negligible.
     pub bytes: u64,
     /// Bytes written (a part of `bytes`).
     pub written_bytes: u64,
@@ -72,16 +72,16 @@ pub struct StepOperation {
 /// Callback after each operation of a step.
 pub(crate) type AfterOperation<'a> = &'a mut dyn FnMut(&StepOperation) -> Result<(), TrainError>;
 
-/// The steps that were made.
+/// The result of training several steps.
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
     /// Outcomes of the steps with a finite loss.
     pub outcomes: Vec<StepOutcome>,
-    /// Why the next step was not made.
+    /// The reason why the next step was not made.
     pub broken: Option<Broken>,
 }
 
-/// A step whose loss is not finite; the weights are those before it.
+/// A step whose loss is not finite; the weights are those from before the step.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub loss: f64,
@@ -110,7 +110,7 @@ pub(crate) struct State {
     pub updates: u64,
     /// Loss scale, if there is one.
     pub scaler: Option<ScalerState>,
-    /// Kernels chosen so far for its matrix products on a GPU: other kernels would give other bits.
+    /// Kernels chosen so far for the matrix products on a GPU; other kernels would give other bits.
     pub kernels: Vec<Finding>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct State {
 pub struct ScalerState {
     /// Factor of the loss.
     pub scale: f32,
-    /// Number of steps without an overflow since it last changed.
+    /// Number of steps without an overflow since the scale last changed.
     pub steps: u32,
 }
 
@@ -134,7 +134,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Computes loss and accuracy over these samples of a data set, without dropout and augmentation.
     fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError>;
 
-    /// Brings samples to the device, and prepares steps of batches of this size, and the evaluation.
+    /// Copies samples to the device, and prepares the evaluation and steps with batches of this size.
     fn make_ready(&mut self, _train: (Samples<'_>, usize), _test: Samples<'_>) -> Result<(), TrainError> {
         Ok(())
     }
@@ -144,13 +144,13 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
         false
     }
 
-    /// Prepares steps of these batches, to be repeated by [`Engine::queue_step`].
+    /// Prepares steps with these batches, which [`Engine::queue_step`] repeats.
     fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError>;
 
-    /// Queues the next of the prepared steps without waiting for it; the CPU makes it at once.
+    /// Queues the next prepared step without waiting for it; the CPU makes it at once.
     fn queue_step(&mut self) -> Result<(), TrainError>;
 
-    /// Makes the next of the prepared steps one operation at a time, each waited for.
+    /// Makes the next prepared step one operation at a time, waiting for each.
     fn step_by_operation(&mut self, _after: AfterOperation<'_>) -> Result<(), TrainError> {
         Err(TrainError::Setting("Steps can be made one operation at a time on a GPU only.".into()))
     }

@@ -1,4 +1,4 @@
-//! Initial weights beyond random numbers.
+//! Initial weights other than random numbers.
 
 use super::{Recipe, Samples, TrainError};
 use crate::network::{Op, ParamSpec, Role};
@@ -7,7 +7,7 @@ use crate::weights::Weights;
 use rayon::prelude::*;
 use warpbook_data::Dataset;
 
-/// Largest number of images from which the whitening filters are computed: the first ones.
+/// Largest number of images from which the whitening filters are computed; the first ones are taken.
 const WHITENED: usize = 5000;
 /// Constant added to the eigenvalues.
 const EPSILON: f64 = 5e-4;
@@ -20,9 +20,9 @@ pub struct Initial {
     /// two filters for each element of a patch. Sources: Page, "How to Train Your ResNet", 2018; Jordan, "94% on CIFAR-10 in 3.29 Seconds
     /// on a Single GPU", 2024.
     pub whiten: Option<String>,
-    /// True if filter i of every other convolution copies channel i, for as many as there are of both: `torch.nn.init.dirac_`.
+    /// True if filter i of every other convolution copies channel i, as long as both exist, like `torch.nn.init.dirac_`.
     pub identity: bool,
-    /// Factors of the random numbers, by names of parameters as in [`Group::params`]; the first matching entry counts.
+    /// Factors of the random numbers, by names of parameters as in [`Group::params`]; the first matching entry applies.
     pub factors: Vec<(String, f64)>,
 }
 
@@ -85,7 +85,7 @@ impl Recipe {
     }
 }
 
-/// Sets the middle of channel i in filter i to 1.
+/// Sets the centre of channel i in filter i to 1.
 fn pass_on(values: &mut [f32], shape: &[usize]) {
     let [_, channels, rows, columns] = *shape else { return };
     let len = channels * rows * columns;
@@ -102,7 +102,7 @@ fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviatio
     let count = set.len().min(WHITENED);
     let (down, over) = (height - rows + 1, width - columns + 1);
     let image_len = channels * height * width;
-    // Sums of each element, then of its products with the earlier elements and itself.
+    // Sums of each element, then of its products with itself and earlier elements.
     let of_image = |image: &[u8]| -> Vec<u64> {
         let line = |element: usize, y: usize| {
             let (c, at) = (element / (rows * columns), element % (rows * columns));
@@ -174,7 +174,7 @@ fn eigen(mut a: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
     ((0..n).map(|i| a[i * n + i]).collect(), v)
 }
 
-/// Makes a\[p\]\[q\] 0.
+/// Rotates so that a\[p\]\[q\] becomes 0.
 fn rotate(a: &mut [f64], v: &mut [f64], n: usize, (p, q): (usize, usize)) {
     let apq = a[p * n + q];
     if apq == 0.0 {
@@ -214,7 +214,7 @@ mod tests {
         let (recipe, set) = (recipe(), synthetic_digits(50, 10, 3).train);
         let weights = recipe.initial_weights(&set).unwrap();
         let filters = weights.get("whiten.weight").unwrap();
-        // The products of all outputs of the first four filters, straight from the definition.
+        // Compares with the products of all outputs of the first four filters, straight from the definition.
         let pixel = |i: usize, y: usize, x: usize| {
             (f64::from(set.images()[(i * 28 + y) * 28 + x]) / 255.0 - f64::from(recipe.mean[0]))
                 / f64::from(recipe.deviation[0])
@@ -229,7 +229,7 @@ mod tests {
         }
         for (a, row) in sums.iter().enumerate() {
             for (b, got) in row.iter().enumerate() {
-                // The constant added to an eigenvalue takes a little of each.
+                // The constant added to each eigenvalue reduces the result a little.
                 let wrong = if a == b { !(0.9..=1.0).contains(got) } else { got.abs() > 1e-4 };
                 assert!(!wrong, "{a} {b}: {got}");
             }

@@ -33,7 +33,7 @@ pub(super) fn ensure_it_fits(
     )))
 }
 
-/// Checks the host's memory in the same way, as far as the system reports how much of it is free.
+/// Checks the host's memory in the same way, if the system reports how much of it is free.
 ///
 /// # Errors
 /// If the batch does not fit.
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_largest_batch_that_fits_is_named() {
-        // 7 MiB of weights, and 3 for each sample.
+        // The case: 7 MiB of weights, and 3 MiB for each sample.
         let check = |batch, free: u64| {
             ensure_it_fits(batch, (free << 20, "memory"), |n| (7 + 3 * n as u64) << 20).map_err(|e| e.to_string())
         };

@@ -42,7 +42,7 @@ pub use training_rungs::{Way, rungs_with_product, ways};
 use crate::ops::OpError;
 use crate::weights::WeightsError;
 
-/// Why a training cannot continue.
+/// The reason why a training cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -55,7 +55,7 @@ pub enum TrainError {
     /// Weights cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// A tensor cannot be made, moved or read.
+    /// A tensor cannot be created, moved or read.
     #[error(transparent)]
     Tensor(#[from] crate::tensor::TensorError),
     /// The ranks cannot continue together.

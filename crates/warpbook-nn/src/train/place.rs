@@ -4,7 +4,7 @@ use super::{CudaOptions, Precision, TrainError};
 use std::fmt;
 use warpbook_device::{CudaDevice, Device};
 
-/// Where a network is trained, or used.
+/// The place where a network is trained or used.
 #[derive(Debug, Clone, Default)]
 pub enum Place {
     /// On the CPU, in fp32.

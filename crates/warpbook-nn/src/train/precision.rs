@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use warpbook_record::{DeviceInfo, Dtype, Requires};
 
-/// The types of a training, with PyTorch's meaning. Weights, their gradients and the optimiser's state are f32 in all.
+/// The types of a training, with PyTorch's meaning. Weights, their gradients and the optimiser's state are always f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -51,7 +51,7 @@ impl Precision {
         if self == Self::Tf32 { Dtype::Tf32 } else { self.activations() }
     }
 
-    /// The hardware it needs: tensor cores take fp16 from compute capability 7.5, tf32 and bf16 from 8.0.
+    /// The required hardware: tensor cores take fp16 from compute capability 7.5, tf32 and bf16 from 8.0.
     #[must_use]
     pub fn requires(self) -> Requires {
         match self {
@@ -60,7 +60,7 @@ impl Precision {
         }
     }
 
-    /// Refuses a GPU that does not support it.
+    /// Refuses a GPU that does not support the precision.
     pub(crate) fn check(self, gpu: &DeviceInfo) -> Result<(), TrainError> {
         let requires = self.requires();
         if requires.met_by(gpu.compute_capability) {
@@ -107,7 +107,7 @@ impl fmt::Display for Precision {
     }
 }
 
-/// Parses a name; `fp16` and `bf16` alone are accepted too.
+/// Parses a name; also accepts `fp16` and `bf16`.
 impl std::str::FromStr for Precision {
     type Err = String;
 
@@ -152,7 +152,7 @@ pub struct GradScaler {
     pub growth_factor: f32,
     /// Factor of the scale after an overflow; between 0 and 1.
     pub backoff_factor: f32,
-    /// Number of steps without an overflow after which it grows; at least 1.
+    /// Number of steps without an overflow after which the scale grows; at least 1.
     pub growth_interval: u32,
 }
 
@@ -283,7 +283,7 @@ mod tests {
         assert!(types(Precision::Fp32).iter().all(|t| *t == (full, full)));
         let tf32 = types(Precision::Tf32);
         assert!(tf32[0] == (full, Dtype::Tf32) && tf32[1..].iter().all(|t| *t == (full, full)));
-        // Operands of products in half precision; sums, statistics and the optimiser's numbers in f32.
+        // Products have operands in half precision; sums, statistics and the optimiser's numbers are in f32.
         let amp = types(Precision::AmpFp16);
         assert_eq!((amp[0], amp[1], amp[5], amp[7]), ((half, half), (full, full), (full, full), (full, full)));
         assert!(amp[2..5].iter().chain(&amp[6..7]).all(|t| *t == (half, full)));

@@ -31,7 +31,7 @@ pub struct Prefetcher {
     stream: Option<Arc<Stream>>,
     lent: Option<Batch>,
     loaded: Receiver<Result<Batch, TrainError>>,
-    /// Dropped to end the thread, which waits for a free batch.
+    /// Sends free batches to the thread; dropped to end it.
     room: Option<Sender<Batch>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,7 +57,7 @@ impl Batch {
         self.indices.len()
     }
 
-    /// Returns true if it has no images; that never happens.
+    /// Returns true if the batch has no images, which never happens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
@@ -130,8 +130,8 @@ impl<I: Iterator<Item = u32>> Load<I> {
 }
 
 impl Prefetcher {
-    /// Loads batches into host memory. `order` gives the indices of the images, of as many epochs as you like; each batch takes the next
-    /// `batch` of them, and the last one the rest.
+    /// Loads batches into host memory. `order` gives the indices of the images, for any number of epochs; each batch takes the next `batch`
+    /// of them, and the last one takes the rest.
     ///
     /// # Errors
     /// If the batch has no image, or no thread can be started.
@@ -179,7 +179,7 @@ impl Prefetcher {
         let (room, free) = channel();
         let (loads, loaded) = channel();
         for _ in 0..IN_FLIGHT {
-            // The receiver is here, so this cannot fail.
+            // The receiver exists, so this cannot fail.
             let _ = room.send(Batch { indices: Vec::new(), pixels: load.set.pixels(), place: place()? });
         }
         let thread = std::thread::Builder::new().name("prefetcher".into()).spawn(move || load.run(&free, &loads));
@@ -198,7 +198,7 @@ impl Prefetcher {
             if let (Place::Cuda(slot), Some(stream)) = (&used.place, &self.stream) {
                 slot.consumed(stream)?;
             }
-            // The thread has ended if everything is loaded.
+            // Fails only if everything is loaded and the thread has ended.
             let _ = room.send(used);
         }
         let Ok(batch) = self.loaded.recv() else {
@@ -236,7 +236,7 @@ mod tests {
     use warpbook_data::synthetic_digits;
     use warpbook_device::testing;
 
-    /// Two epochs over 50 images in an order of their own.
+    /// An order of two epochs over 50 images, each shuffled differently.
     fn order() -> impl Iterator<Item = u32> + Send + 'static {
         (0..2).flat_map(|epoch| (0..50).map(move |i| (i * 7 + epoch * 3) % 50))
     }
@@ -273,7 +273,7 @@ mod tests {
             while taken.load(Ordering::SeqCst) < expect && begun.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Long enough for one batch too many.
+            // Leaves time to load one batch too many.
             std::thread::sleep(Duration::from_millis(30));
             assert_eq!(taken.load(Ordering::SeqCst), expect);
         };
@@ -281,7 +281,7 @@ mod tests {
         reaches(15);
         assert_eq!(batches.next_batch().unwrap().unwrap().indices(), [5, 6, 7, 8, 9]);
         reaches(20);
-        // Ends a thread that still has batches to load.
+        // Must end a thread that still has batches to load.
         drop(batches);
         assert_eq!(Arc::strong_count(&taken), 1, "the thread has ended");
     }
@@ -321,7 +321,7 @@ mod tests {
         while let Some(batch) = batches.next_batch().unwrap() {
             assert!(batch.on_cpu().is_none());
             let (images, own) = batch.on_gpu().unwrap();
-            // The stream is far behind the host, which waits for nothing: a batch that is overwritten too early shows below.
+            // The stream is far behind the host, which waits for nothing, so a batch that is overwritten too early would be seen below.
             stream.copy(&from, &to).unwrap();
             stream.copy(&images, &kept.range(at * pixels..(at + batch.len()) * pixels)).unwrap();
             stream.copy(&own, &labels.range(at..at + batch.len())).unwrap();

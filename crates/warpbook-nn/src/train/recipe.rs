@@ -1,4 +1,4 @@
-//! Recipes: what is trained, and with which settings.
+//! Recipes: a training's network and settings.
 
 use super::{Initial, Loss, TrainError};
 use crate::network::{Network, amp_recipe, cifar10_cnn, mnist_cnn};
@@ -19,8 +19,8 @@ pub struct Augmentation {
     pub flip: bool,
     /// True if the border mirrors the image at its edge; otherwise it is black.
     pub reflect: bool,
-    /// True if an image is mirrored in every second epoch, after a random first choice; otherwise each epoch draws anew. On a GPU the
-    /// images are then kept there.
+    /// True if an image is mirrored in every second epoch, after a random first choice; otherwise each epoch draws anew. On a GPU this
+    /// keeps the images in device memory.
     pub alternate: bool,
 }
 
@@ -41,8 +41,8 @@ pub enum Views {
     One,
     /// The unchanged image, and its mirror image.
     Flips,
-    /// Both of [`Views::Flips`] and, with half the weight, both shifted by a pixel down and right, and up and left, with a border that
-    /// mirrors the image. Source: Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
+    /// Both of [`Views::Flips`], and with half the weight both shifted by a pixel down and right, and up and left; the border mirrors the
+    /// image. Source: Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
     FlipsAndShifts,
 }
 
@@ -109,14 +109,14 @@ pub struct Recipe {
     pub learning_rate: f64,
     /// Schedule of the learning rate.
     pub schedule: Schedule,
-    /// True if the schedule's time counts steps; otherwise epochs.
+    /// True if the schedule's time counts steps; otherwise it counts epochs.
     pub schedule_by_step: bool,
     /// Largest norm of all gradients together; larger ones are scaled down. Infinity clips nothing, but the norm is computed and recorded.
     pub clip: Option<f64>,
     /// Samples per batch.
     pub batch: usize,
-    /// Number of parts in which a batch passes through the network, one after the other, with their gradients added up before the
-    /// optimiser's step: 1 for the whole batch at once. Only the activations of one part are in memory. Batch normalisation uses the
+    /// Number of parts in which a batch passes through the network, one after another, with their gradients added up before the
+    /// optimiser's step; 1 for the whole batch at once. Only the activations of one part are in memory. Batch normalisation uses the
     /// statistics of each part separately.
     pub accumulate: usize,
     /// Number of passes over the training images.
@@ -135,7 +135,7 @@ pub struct Recipe {
     pub views: Views,
     /// Random changes of training images.
     pub augmentation: Option<Augmentation>,
-    /// True if each epoch has another order.
+    /// True if the order of the samples differs from epoch to epoch.
     pub shuffle: bool,
     /// Seed of weights, order, dropout and augmentation.
     pub seed: u64,
@@ -240,7 +240,7 @@ impl Recipe {
         Ok(self.schedule.at(self.learning_rate, time)?)
     }
 
-    /// Its parameters in groups; `None` if the optimiser alone decides.
+    /// The recipe's parameters in groups; `None` if the optimiser alone decides.
     ///
     /// # Errors
     /// Like [`Grouped::new`].
@@ -248,7 +248,7 @@ impl Recipe {
         Ok(Grouped::new(&self.network, &self.optimizer, &self.groups)?)
     }
 
-    /// Learning rates of every rule at a step, counted from 0; `rate` is the recipe's at that step.
+    /// Learning rates of all rules at a step, counted from 0; `rate` is the recipe's rate at that step.
     pub(super) fn group_rates(
         &self,
         grouped: &Grouped,
@@ -330,7 +330,7 @@ mod tests {
     fn views_have_names() {
         for (name, views) in Views::NAMED {
             assert_eq!((views.name(), name.parse(), name.replace('_', "-").parse()), (name, Ok(views), Ok(views)));
-            // As in checkpoints.
+            // The form in checkpoints.
             assert_eq!(serde_json::to_string(&views).unwrap(), format!("\"{name}\""));
             assert!((views.all().iter().map(|(_, share)| share).sum::<f32>() - 1.0).abs() < 1e-6);
         }

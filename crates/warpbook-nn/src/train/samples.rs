@@ -54,8 +54,8 @@ impl Samples<'_> {
 }
 
 impl Trainer {
-    /// Refuses steps over this many samples that would give a batch normalisation a single row, which has no variance: in the last batch of
-    /// an epoch, in a part of a batch, or on a rank.
+    /// Refuses steps over this many samples if a batch normalisation would ever have a single row, which has no variance: in the last batch
+    /// of an epoch, in a part of a batch, or on a rank.
     pub(super) fn ensure_variances(&self, samples: usize) -> Result<(), TrainError> {
         let r = &self.recipe;
         let is_narrow = |n: &&Node| matches!(n.op, Op::BatchNorm { .. }) && r.network.batch_norm_sizes(n, 1).rows == 1;
@@ -63,7 +63,7 @@ impl Trainer {
         let (whole, last) = (r.batch.min(samples), samples % r.batch.max(1));
         let is_last_made = last > 0 && r.total_steps(samples) >= samples.div_ceil(r.batch.max(1)) as u64;
         let world = self.ranks().map_or(1, Ranks::world);
-        // A GPU needs at least two rows of its own.
+        // On a GPU each rank needs at least two rows of its own.
         let is_shared = *self.place() == Place::Cpu && self.ranks().is_some_and(|r| r.options().synchronised_norm);
         for batch in [whole].into_iter().chain(is_last_made.then_some(last)) {
             let on_one = if is_shared { batch } else { (batch / world).max(1) };

@@ -10,7 +10,7 @@ use crate::ops::optimizer::Optimizer;
 pub struct SummaryRow {
     /// Name of the operation.
     pub name: String,
-    /// The layer as it was written.
+    /// The layer's text as it was written.
     pub layer: String,
     /// Shape of its output for one sample.
     pub output: String,
@@ -37,7 +37,7 @@ pub struct PlannedMemory {
     pub gradients: u64,
     /// Optimiser state.
     pub state: u64,
-    /// Activations, their gradients and other arrays of the operations, if none shared memory.
+    /// Activations, their gradients and other arrays of the operations, as if none shared memory.
     pub unshared: u64,
     /// Activations, their gradients and other arrays of the operations; arrays that are not in use at the same time share memory.
     pub activations: u64,
@@ -122,7 +122,7 @@ impl Summary {
 
 impl Network {
     /// Summarises layers, shapes, parameters, FLOPs and planned memory at a batch size, for a training in fp32 whose optimiser has no
-    /// state. [`Summary::new`] takes other settings, and [`Recipe::summary`] a recipe's.
+    /// state. [`Summary::new`] takes other settings, and [`Recipe::summary`] takes them from a recipe.
     #[must_use]
     pub fn summary(&self, batch: usize) -> Summary {
         Summary::new(self, batch, &Optimizer::sgd(), &CudaOptions::new(Precision::Fp32))
@@ -130,8 +130,8 @@ impl Network {
 }
 
 impl Recipe {
-    /// Summarises its network at its batch size, or that of a part of a batch ([`Recipe::accumulate`]), with the memory of its optimiser
-    /// and a GPU's options.
+    /// Summarises the recipe's network at its batch size, or at the size of a part of a batch ([`Recipe::accumulate`]), with the memory
+    /// of its optimiser and a GPU's options.
     #[must_use]
     pub fn summary(&self, options: &CudaOptions) -> Summary {
         let mut summary = Summary::new(&self.network, self.largest_part(self.batch), &self.optimizer, options);
@@ -203,7 +203,7 @@ mod tests {
         let network = Network::new([1, 4, 4], layers).unwrap();
         let summary = network.summary(3);
         let row = |name: &str| summary.rows.iter().find(|r| r.name == name).unwrap();
-        // Mean and deviation of the channel in f32; partial sums and lines forward and backward.
+        // Mean and deviation of the channel in f32, and partial sums and lines of the forward and the backward pass.
         assert!(row("bn1").other_bytes > 8 && row("residual1").output == "2 x 4 x 4");
         assert!(row("conv2").other_bytes >= 4 * 3 * 32, "a gradient that is added to that of the sum");
     }

@@ -1,4 +1,4 @@
-//! Gradient accumulation: a batch in parts gives the weights of the batch at once.
+//! Gradient accumulation: a batch in parts gives the same weights as the whole batch.
 
 use warpbook_data::{Rows, synthetic_digits};
 use warpbook_device::testing;
@@ -10,7 +10,7 @@ use warpbook_nn::train::{
 };
 use warpbook_nn::weights::Weights;
 
-/// No batch normalisation and no dropout.
+/// Layers without batch normalisation and dropout.
 fn plain() -> Vec<Layer> {
     vec![conv2d(4, 5), relu(), max_pool(2), flatten(), linear(24), gelu(), linear(10)]
 }
@@ -35,7 +35,7 @@ fn trained(place: &Place, recipe: Recipe) -> (Vec<StepOutcome>, Trainer) {
     (outcomes, trainer)
 }
 
-/// Largest difference of a value, relative to the largest of its parameter.
+/// Largest difference of a value, relative to the largest value of its parameter.
 fn apart(a: &Weights, b: &Weights) -> f64 {
     let difference = |(a, b): (&Vec<f32>, &Vec<f32>)| {
         let most = b.iter().fold(1e-12f32, |m, v| m.max(v.abs()));
@@ -74,7 +74,7 @@ fn a_batch_in_parts_trains_as_the_batch_at_once() {
     }
 }
 
-/// On the CPU an image's position in the batch decides its random draws, whatever part it is in.
+/// On the CPU an image's position in the batch decides its random draws, whichever part it is in.
 #[test]
 fn dropout_and_augmentation_are_those_of_the_whole_batch_and_clipping_is_of_the_sum() {
     let layers = || vec![conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(24), relu(), linear(10)];
@@ -91,7 +91,8 @@ fn dropout_and_augmentation_are_those_of_the_whole_batch_and_clipping_is_of_the_
     }
 }
 
-/// Numbers whose products and sums fp32 represents exactly: the order of the sums does not matter.
+/// Numbers whose products and sums fp32 represents exactly, so that the order of the sums does not
+/// matter.
 fn exact() -> (Recipe, Rows, Weights) {
     let number = |i: usize| ((i * 7 + i / 5) % 9) as f32 - 4.0;
     let rows =
@@ -135,7 +136,7 @@ fn where_sums_are_exact_the_bits_are_those_of_the_batch_at_once() {
     }
 }
 
-/// A resumed training in parts has the bits of one that was not interrupted.
+/// Checks that a resumed training in parts has the same bits as one without interruption.
 fn resumes(place: &Place, recipe: &Recipe) {
     let digits = synthetic_digits(50, 16, 3);
     let path = std::env::temp_dir().join(format!(
@@ -148,7 +149,7 @@ fn resumes(place: &Place, recipe: &Recipe) {
     let mut whole = new();
     whole.train(&digits.train, &digits.test, 1, quiet).unwrap();
     let mut first = new();
-    // In the middle of the second epoch.
+    // Step 6 is in the middle of the second epoch.
     first.train_until(6, &digits.train, &digits.test, 1, quiet).unwrap();
     first.save(&path).unwrap();
     let mut second = new();
@@ -170,7 +171,7 @@ fn a_resumed_training_in_parts_has_the_same_bits() {
     resumes(&Place::Cpu, &with_everything(3));
 }
 
-/// Each part has its own statistics, and moves the running ones.
+/// Each part has its own statistics, and updates the running ones.
 #[test]
 fn batch_normalisation_takes_the_statistics_of_a_part() {
     let layers = || vec![conv2d(3, 5), batch_norm().momentum(0.5), relu(), flatten(), linear(10)];
@@ -180,7 +181,7 @@ fn batch_normalisation_takes_the_statistics_of_a_part() {
         trainer.weights().unwrap().get("bn1.running_var").unwrap().to_vec()
     };
     let [whole, parts] = [variance(1), variance(2)];
-    // From 1, half of the way to the variance once, or twice.
+    // The variance starts at 1, and moves half of the way to the batch's variance once, or twice.
     for (whole, parts) in whole.iter().zip(&parts) {
         let batch = 2.0 * whole - 1.0;
         assert!(((parts - 0.25) / 0.75 - batch).abs() < 0.25 * batch, "{parts} after two parts, {whole} after one");
@@ -225,7 +226,7 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
                 ..base
             };
             let place = Place::Cuda(device.clone(), options);
-            // 25 features: a part's first one is seldom the first of a Philox block.
+            // With 25 features, a part's first feature is seldom the first of a Philox block.
             let layers = || {
                 vec![
                     conv2d(4, 5),

@@ -24,7 +24,7 @@ fn recipe(network: Network) -> Recipe {
 /// The results of [`bits`], and the bytes of the training.
 type Bits = (Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>, u64);
 
-/// Losses, weights with running statistics, and gradients.
+/// Returns losses, weights with running statistics, and gradients.
 fn bits(place: &Place, recipe: Recipe) -> Bits {
     let digits = synthetic_digits(40, 16, 3);
     let mut trainer = Trainer::on(place, recipe, &digits.train, None).unwrap();
@@ -52,7 +52,7 @@ fn a_checkpointed_training_has_the_same_bits() {
         assert_eq!(network.segments().len(), segments);
         let other = bits(&Place::Cpu, recipe(network));
         assert!(plain.0 == other.0 && plain.1 == other.1 && plain.2 == other.2, "{segments} segments");
-        // The CPU keeps the last segment's activations all the time.
+        // The CPU always keeps the last segment's activations.
         assert!(other.3 < plain.3 || segments == 2, "{} of {} bytes in {segments} segments", other.3, plain.3);
     }
 }
@@ -67,7 +67,7 @@ fn memory_of_equal_layers_grows_with_the_root_of_their_number() {
         recipe.summary(&options).memory.activations as f64
     };
     for overlap in [false, true] {
-        // Four times as many layers in twice as many segments.
+        // Compares four times as many layers in twice as many segments.
         let [small, large] = [footprint_of(16, 4, overlap), footprint_of(64, 8, overlap)];
         assert!((1.5..2.6).contains(&(large / small)), "{small} {large}");
         assert!(footprint_of(64, 1, overlap) / large > 3.0, "{} {large}", footprint_of(64, 1, overlap));

@@ -1,4 +1,5 @@
-//! Data-parallel training in one process: replicas are compared with one training of the same batch.
+//! Data-parallel training in one process: replicas are compared with a single training on the same
+//! batch.
 
 use warpbook_data::synthetic_digits;
 use warpbook_device::{CudaDevice, testing};
@@ -12,7 +13,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, batch: 24, learning_rate: 0.02, ..Recipe::mnist() }
 }
 
-/// With dropout and augmentation, which draw by the position in the batch.
+/// A recipe with dropout and augmentation, which draw by the position in the batch.
 fn drawing() -> Recipe {
     let layers = [conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(12), relu(), linear(10)];
     let augmentation = Some(Augmentation::new(2, true));
@@ -64,7 +65,7 @@ fn replicas_on_the_cpu_train_as_one_with_the_same_batch() {
         for n in [2, 3, 5] {
             let places = vec![Place::Cpu; n];
             let got = together(&places, &recipe);
-            // Seven steps of sums in another order, in f32.
+            // The difference comes from seven steps of f32 sums in another order.
             let most = apart(&got, &want);
             assert!(most <= 2e-4, "{n} replicas differ by {most:.1e}");
             assert_eq!(got, together(&places, &recipe), "{n} replicas have the same bits on every run");

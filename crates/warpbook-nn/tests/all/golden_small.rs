@@ -1,4 +1,4 @@
-//! Twenty steps of a small network in PyTorch, repeated on the CPU and on a GPU: `notebooks/pytorch/golden.py` wrote `tests/golden`.
+//! Twenty steps of a small network in PyTorch, repeated on the CPU and on a GPU. `notebooks/pytorch/golden.py` wrote `tests/golden`.
 
 use safetensors::SafeTensors;
 use std::path::PathBuf;
@@ -173,7 +173,7 @@ fn compare_gradients(name: &str, got: &Weights, want: &serde_json::Value) {
     for (spec, values) in trained {
         let norm = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
         let want = want[&spec.name].as_f64().unwrap_or_else(|| panic!("PyTorch has no {}", spec.name));
-        // The gradient of a bias before a batch normalisation is pure rounding.
+        // The gradient of a bias before a batch normalisation is only rounding error.
         assert!((norm - want).abs() <= 1e-4 * want + 1e-6, "{name}, {}: norm {norm}, PyTorch's {want}", spec.name);
         compared += 1;
     }
@@ -198,7 +198,7 @@ fn nesterov_s_momentum_follows_pytorch() {
 fn a_gpu_follows_pytorch_in_every_precision() {
     let Some(device) = testing::gpu("a_gpu_follows_pytorch_in_every_precision") else { return };
     let golden = Golden::open();
-    // Small batches have large gradients: at the usual scale a step could be skipped.
+    // Small batches have large gradients, so at the usual scale a step could be skipped.
     let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
     for precision in Precision::ALL {
         let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..CudaOptions::new(precision) });

@@ -1,5 +1,5 @@
-//! Groups of parameters, Muon, frozen layers, alternating flips and averaged views: trainings on the CPU, and on a GPU compared with f64
-//! and the CPU.
+//! Groups of parameters, Muon, frozen layers, alternating flips and averaged views: trainings on the CPU, and trainings on a GPU
+//! compared with f64 and with the CPU.
 
 use crate::in_f64::{ParameterState, muon_step, optimizer_step};
 use warpbook_data::philox::gaussian;
@@ -72,7 +72,7 @@ fn grouped_steps_are_the_references() {
     {
         let Case { places, grouped, n } = case(muon, nesterov);
         let kernels = GroupedUpdate::new(&device, (sgd(0.9, nesterov, 0.01), &grouped), (n, &places), dtype).unwrap();
-        // Between the parameters of an arena there is nothing but zeros.
+        // The gaps between parameters of an arena hold only zeros.
         let inside = |values: Vec<f32>| -> Vec<f32> {
             let is_inside = |i: usize| places.iter().any(|p| p.at.contains(&i));
             values.into_iter().enumerate().map(|(i, v)| if is_inside(i) { v } else { 0.0 }).collect()
@@ -99,7 +99,7 @@ fn grouped_steps_are_the_references() {
             let scaled: Vec<f32> = gradients.iter().map(|g| 4.0 * g).collect();
             let gradients_at = device.buffer_from(&scaled).unwrap().range(..);
             let now: Vec<f64> = grouped.rates(0.1 / f64::from(k + 1), 0.1, 0).unwrap();
-            // The slot of the step is the third.
+            // The third counter is the slot of the step.
             counters.write(&[0, k, 2, 0]).unwrap();
             rates.range(6..9).write(&now.iter().map(|r| *r as f32).collect::<Vec<_>>()).unwrap();
             let p = Parameters {
@@ -141,7 +141,7 @@ fn grouped_steps_are_the_references() {
                     }
                     None => optimizer_step(&rule.optimizer, now[of], &mut want[range.clone()], &g, &mut of_sgd[at]),
                 }
-                // The iteration uses bf16: its error is relative to the change of the weights, not to the weights.
+                // The iteration uses bf16, so its error is relative to the change of the weights, not to the weights.
                 let change = norm(want[range.clone()].iter().zip(&start_of_step).map(|(a, b)| a - b));
                 let error = norm(got[range.clone()].iter().zip(&want[range.clone()]).map(|(a, b)| f64::from(*a) - b));
                 let bound = if rule.muon.is_some() { 0.03 * f64::from(k + 1) } else { 1e-5 };
@@ -217,16 +217,16 @@ fn losses(place: &Place, recipe: &Recipe) -> (Vec<StepOutcome>, Trainer) {
 fn a_training_in_groups_is_that_of_the_cpu() {
     let Some(device) = testing::gpu("a_training_in_groups_is_that_of_the_cpu") else { return };
     let digits = synthetic_digits(128, 70, 5);
-    // At the recipe's own rate the first losses grow, and so does every rounding difference.
+    // At the recipe's own rate the first losses grow, and every rounding difference grows with them.
     let recipe = || Recipe { learning_rate: 0.03, ..recipe() };
     let (want, mut cpu) = losses(&Place::Cpu, &recipe());
     for precision in [Precision::Fp32, Precision::AmpBf16, Precision::AmpFp16] {
-        // At the usual scale gradients in fp16 overflow at first, and their steps would be skipped.
+        // At the usual scale gradients in fp16 overflow at first, and the steps would be skipped.
         let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
         let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..CudaOptions::new(precision) });
         let (got, mut gpu) = losses(&place, &recipe());
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
-            // The iteration of Muon always uses bf16, and its filters are as large as their rate.
+            // Muon's iteration always uses bf16, and its filters are as large as their rate.
             let bound = if precision == Precision::Fp32 { 0.02 } else { 0.08 };
             let error = (got.loss - want.loss).abs() / want.loss;
             assert!(
@@ -241,7 +241,7 @@ fn a_training_in_groups_is_that_of_the_cpu() {
             assert_eq!(of_gpu.get(name), of_cpu.get(name), "{name} stays");
         }
         assert_ne!(of_gpu.get("whiten.bias"), recipe().initial_weights(&digits.train).unwrap().get("whiten.bias"));
-        // The same weights see the same test images as on the CPU: the views agree.
+        // The same weights give the same results on test images as on the CPU, so the views agree.
         let mut judge = Trainer::new(recipe(), &digits.train, Some(&of_gpu)).unwrap();
         let (got, want) = (gpu.evaluate(&digits.test).unwrap(), judge.evaluate(&digits.test).unwrap());
         let bound = if precision == Precision::Fp32 { 1e-4 } else { 0.05 };

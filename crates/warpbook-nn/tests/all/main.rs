@@ -1,4 +1,4 @@
-//! Tests of networks on the CPU, and of GPU code that needs no GPU, in one executable.
+//! Tests of networks on the CPU, and of GPU code without a GPU, in one executable.
 
 mod accumulate;
 mod checkpointed;

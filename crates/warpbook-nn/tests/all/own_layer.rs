@@ -1,4 +1,4 @@
-//! Custom layers: in networks, compiled, checked, and trained in comparison with built-in ones.
+//! Custom layers: in networks, compiled, checked, and trained in comparison with built-in layers.
 
 use warpbook_data::Dataset;
 use warpbook_data::philox;
@@ -138,7 +138,7 @@ fn mean(channels: usize) -> OwnLayer {
     OwnLayer::new("mean", MEAN).parameter("w", [channels], 1.0).one_block_a_sample().output(channels)
 }
 
-/// Swish with CPU bodies too.
+/// Swish with CPU bodies in addition to its kernels.
 fn swish_on_both() -> OwnLayer {
     let sigmoid = |v: f32| 1.0 / (1.0 + (-v).exp());
     swish().on_cpu(
@@ -165,7 +165,7 @@ fn compiled(layer: &OwnLayer, dtype: Dtype, layout: Layout, architecture: &str) 
     Ok(stats.map(|s| s.registers))
 }
 
-/// Noise images, brighter the higher their label.
+/// Noise images; the higher the label, the brighter.
 fn images(n: usize) -> Dataset {
     let len = SHAPE.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
@@ -231,7 +231,7 @@ fn a_network_has_its_shapes_names_and_words() {
     assert!(
         network_with(swish()) == network_with(swish()) && network_with(swish()) != network_with(swish().threads(64))
     );
-    // Initial values, and weights in a file.
+    // Checks initial values, and weights in a file.
     let w = Weights::init(&n, 7);
     assert_eq!((w.get("swish1.beta"), w.get("mean1.w")), (Some(&[1.0][..]), Some(&[1.0; 4][..])));
     let folder = tempfile::tempdir().unwrap();
@@ -307,7 +307,7 @@ fn other_parameters_and_missing_kernels_are_told_with_the_right_ones() {
         &["live/swish.cu, line 2: `forward` has other parameters", forward],
     );
     check("__global__ void forward", "void forward", &["line 2: `forward` has other parameters", forward]);
-    // Only the compiler knows the elements' types.
+    // Only the compiler knows the types of the elements.
     check("y[i] = v /", "y[i] = x[i] > 0 ? x[i] : 0; y[i] = v /", &["line 6", "ambiguous"]);
 }
 
@@ -340,7 +340,7 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
         let beta = weights.get(name).unwrap()[0];
         assert!((beta - 1.0).abs() > 1e-6, "{name} is {beta}");
     }
-    // The same bits again, also with a checkpoint in between.
+    // A second run has the same bits, even with a checkpoint in between.
     let (again, _) = run(&Place::Cpu, &r);
     assert_eq!(bits(&outcomes), bits(&again));
     let folder = tempfile::tempdir().unwrap();
@@ -349,7 +349,7 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
     let mut resumed = Trainer::new(r.clone(), &images(50), None).unwrap();
     resumed.resume(&path).unwrap();
     assert_eq!(resumed.weights().unwrap(), weights);
-    // Frozen it predicts, but it cannot be saved to a file.
+    // The frozen network predicts, but cannot be saved to a file.
     let classes: Vec<String> = ["a", "b", "c"].map(String::from).into();
     let frozen = Frozen::new(&r, &weights, &classes).unwrap();
     assert_eq!(frozen.predict(images(4).images()).unwrap().len(), 4);
@@ -410,11 +410,11 @@ fn what_is_wrong_is_found_and_named() {
     check(with("if (i < n) {", "if (i < n && i != 5) {"), &["dx[0][0][0][5] is not written"]);
     check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y differs between runs"]);
     check(with("y[i] = v /", "y[i] = logf(v) /"), &["y[", "checked_between"]);
-    // An index for NCHW is right in that layout only.
+    // An index for NCHW is correct only in that layout.
     let nchw = SOFTMAX
         .replace("index(blockIdx.x, c, row, column)", "((blockIdx.x * CHANNELS + c) * HEIGHT + row) * WIDTH + column");
     check(OwnLayer::new("nchw", nchw).one_block_a_sample(), &["fp32, NHWC", "fp32, NCHW", "either layout"]);
-    // 65504 is the largest number of fp16.
+    // 65504 is the largest fp16 number.
     check(with("y[i] = v /", "y[i] = 1e6f * v /"), &["dx["]);
 }
 
@@ -433,7 +433,7 @@ fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
     assert!(sentence.contains("forward in live/swish.cu") && sentence.contains("at most 64 threads"), "{sentence}");
 }
 
-/// Types, layouts and launch methods.
+/// Options that differ in type, layout and launch method.
 fn options() -> Vec<CudaOptions> {
     let options_in = |precision| CudaOptions { fused: false, ..CudaOptions::new(precision) };
     let best = options_in(Precision::Fp32);

@@ -31,7 +31,7 @@ fn together<R: Send>(world: usize, options: RanksOptions, work: impl Fn(&Ranks) 
                 let group = Group::join(&placement, limits(), listener).unwrap();
                 let ranks = Ranks::new(Box::new(group), options);
                 let made = work(&ranks);
-                // Fails if the work has failed.
+                // `finish` fails if the work has failed.
                 let _ = ranks.finish();
                 made
             }));
@@ -55,7 +55,7 @@ fn normalised() -> Recipe {
     recipe(Network::new([1, 28, 28], layers).unwrap())
 }
 
-/// 98 images: four batches of 24 and one of 2, fewer than three ranks need.
+/// 98 images make four batches of 24 and one of 2, which is fewer than three ranks need.
 fn digits() -> (Dataset, Dataset) {
     let digits = synthetic_digits(98, 41, 3);
     (digits.train, digits.test)
@@ -93,7 +93,7 @@ fn on_ranks(recipe: &Recipe, world: usize, options: RanksOptions) -> Vec<Course>
     })
 }
 
-/// Largest differences of losses and of weights, relative to the largest weight.
+/// Largest differences of losses and of weights, relative to the largest loss or weight.
 fn apart(a: &Course, b: &Course) -> [f64; 2] {
     assert_eq!(a.losses.len(), b.losses.len());
     let losses = a.losses.iter().zip(&b.losses).map(|(a, b)| (a - b).abs() / b.abs()).fold(0.0, f64::max);
@@ -122,7 +122,7 @@ fn several_ranks_train_as_one_with_the_same_global_batch() {
     for world in [2, 3, 5] {
         let all = on_ranks(&recipe, world, RanksOptions { bucket_bytes: 2000, ..RanksOptions::default() });
         assert!(all.iter().all(|course| *course == all[0]), "{world} ranks have the same bits");
-        // Ten steps of sums in another order, in f32.
+        // The difference comes from ten steps of f32 sums in another order.
         assert_close(&format!("{world} ranks"), &all[0], &want, 2e-4);
     }
 }
@@ -164,7 +164,7 @@ fn gradients_may_travel_in_16_bits() {
 
 #[test]
 fn batch_normalisation_is_local_or_synchronised() {
-    // A batch of 2 leaves ranks without samples; locally one image has enough pixels for a variance.
+    // A batch of 2 leaves ranks without samples; with local statistics one image has enough pixels for a variance.
     let recipe = Recipe { clip: None, ..normalised() };
     let want = alone(&recipe);
     let synchronised = RanksOptions { synchronised_norm: true, ..RanksOptions::default() };
@@ -185,14 +185,14 @@ fn a_training_goes_on_with_another_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.safetensors");
     let options = RanksOptions::default();
-    // Within an epoch; only rank 0 knows the file.
+    // Resumes within an epoch; only rank 0 knows the file.
     let whole = together(3, options, |ranks| {
         let mut trainer = Trainer::on_ranks(&Place::Cpu, recipe.clone(), &digits().0, None, ranks).unwrap();
         if ranks.rank() == 0 {
             trainer = trainer.checkpoint(&path);
         }
         let first = course(&mut trainer, 3).unwrap();
-        // Written before the others go on.
+        // Makes sure that the file is written before the other ranks continue.
         ranks.all_gather(&[]).unwrap();
         let kept = std::fs::read(&path).unwrap();
         ranks.all_gather(&[]).unwrap();
@@ -229,7 +229,7 @@ fn a_loss_that_is_no_number_ends_all_and_names_the_rank() {
         course(&mut trainer, u64::MAX).unwrap_err().to_string()
     });
     for why in &all {
-        // A rank may hear of it from another one that was faster.
+        // A rank may learn of it from a faster one.
         assert!(why.contains("Step ") && why.contains(" on rank ") && why.contains("Lower the learning rate"), "{why}");
     }
 }
@@ -255,7 +255,7 @@ fn a_time_budget_is_that_of_rank_0() {
         let (train, test) = digits();
         let recipe = Recipe { epochs: 100_000, ..plain() };
         let trainer = Trainer::on_ranks(&Place::Cpu, recipe, &train, None, ranks).unwrap();
-        // The other rank's clock is slower.
+        // The other rank has a much larger budget.
         let budget = if ranks.rank() == 0 { Duration::from_millis(300) } else { Duration::from_secs(600) };
         let mut trainer = trainer.time_budget(budget);
         (trainer.train(&train, &test, 100, &mut |_| Flow::Continue).unwrap(), trainer.step())
@@ -285,7 +285,8 @@ fn ranks_that_train_different_things_say_so() {
 fn a_checkpoint_that_is_not_there_ends_all() {
     let all = together(2, RanksOptions::default(), |ranks| {
         let mut trainer = Trainer::on_ranks(&Place::Cpu, plain(), &digits().0, None, ranks).unwrap();
-        // Rank 0 ends all ranks at its first check: no other may still be making its trainer then. This call may fail.
+        // Rank 0 ends all ranks at its first check, when no other rank may still be creating its trainer. This call
+        // may fail.
         let _ = ranks.all_gather(&[]);
         trainer.resume("/nowhere/c.safetensors").unwrap_err().to_string()
     });

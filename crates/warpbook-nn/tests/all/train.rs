@@ -1,4 +1,5 @@
-//! Training on the CPU: it learns, its gradients are right through every kind of layer, and an interruption changes no bit.
+//! Training on the CPU: the loss falls, gradients are right through every kind of layer, and an interruption changes no
+//! bit.
 
 use std::time::Duration;
 use warpbook_data::philox;
@@ -8,7 +9,7 @@ use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{CpuEngine, Ended, Event, Flow, Loss, Mode, Recipe, Target, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
 
-/// Small enough for a test, with every kind of layer that a checkpoint has to keep.
+/// A recipe small enough for a test, with every kind of layer that a checkpoint has to keep.
 fn recipe() -> Recipe {
     let layers = [
         conv2d(6, 3).stride(2),
@@ -51,7 +52,7 @@ fn a_small_network_learns_synthetic_digits() {
     let mut trainer = Trainer::new(Recipe { epochs: 4, ..recipe() }, &digits.train, None).unwrap();
     let before = trainer.evaluate(&digits.train).unwrap();
     let events = train(&mut trainer, &digits.train, None);
-    // 700 images are ten whole batches and one of 60.
+    // 700 images make ten whole batches and one of 60.
     assert_eq!(trainer.step(), 44);
     assert_eq!(events.len(), 48, "a line a batch and one an epoch");
     let Some(Event::Epoch { epoch: 4, test, .. }) = events.last() else { panic!("{events:?}") };
@@ -102,7 +103,7 @@ fn steps_that_are_taken_back_leave_nothing() {
     });
     assert!(between.unwrap() != before, "the steps changed the weights");
     assert!(trainer.weights().unwrap() == before && trainer.step() == 3, "all is what it was");
-    // An error is passed on, and changes nothing either.
+    // An error is passed on, and also changes nothing.
     let refused = trainer.with_state_restored(|trainer| {
         trainer.queue_step()?;
         Err::<(), _>(TrainError::Setting("no".into()))
@@ -132,10 +133,10 @@ fn small() -> Recipe {
     Recipe { network, optimizer: Optimizer::sgd(), batch: 32, epochs: 1000, ..recipe() }
 }
 
-/// Also after a restart, and after an early end.
+/// The same holds after a restart, and after an early end.
 #[test]
 fn all_steps_without_evaluations_are_those_of_a_watched_training() {
-    // Five batches per epoch; the last one may be smaller.
+    // Each epoch has five batches; the last one may be smaller.
     for samples in [150, 160] {
         let digits = synthetic_digits(samples, 8, 1);
         let recipe = Recipe { batch: 32, epochs: 3, ..recipe() };
@@ -290,7 +291,7 @@ fn a_clipped_gradient_has_at_most_that_norm() {
     assert!((norm(&engine) - 1.0).abs() < 1e-5);
 }
 
-/// The loss's change along a random direction of all weights: by differences, and by the gradient.
+/// Returns the loss's slope along a random direction of all weights: by differences, and by the gradient.
 fn slopes(layers: Vec<Layer>) -> (f64, f64) {
     const N: usize = 5;
     let network = Network::new([2, 6, 7], layers).unwrap();
@@ -349,7 +350,7 @@ fn gradients_go_through_every_kind_of_layer() {
     check(vec![conv2d(2, 2), gelu(), flatten()]);
 }
 
-/// A batch normalisation over vectors needs two rows in every batch; a violation is reported before the first step.
+/// A batch normalisation over vectors needs two rows in every batch. A violation is reported before the first step.
 #[test]
 fn a_batch_of_one_row_is_refused_before_the_first_step() {
     let network = Network::new([1, 28, 28], [flatten(), linear(4), batch_norm(), linear(10)]).unwrap();

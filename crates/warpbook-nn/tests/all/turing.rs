@@ -1,4 +1,4 @@
-//! Training on a GPU of compute capability 7.5, such as a Tesla T4. Needs NVRTC but no GPU; `cuda/conv/`, `cuda/train.rs` and `gemm.rs`
+//! Training on a GPU of compute capability 7.5, such as a Tesla T4. Needs NVRTC but no GPU. `cuda/conv/`, `cuda/train.rs` and `gemm.rs`
 //! force newer GPUs to use the kernels that only such a GPU would choose.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,7 +87,7 @@ fn with_every_tile(spec: KernelSpec) -> Vec<(KernelSpec, Tile)> {
     spec.tiles.clone().into_iter().map(|tile| (spec.clone(), tile)).collect()
 }
 
-/// It trains fp32 and fp16, but neither tf32 and bf16 nor rungs based on Hopper's instructions.
+/// A T4 trains fp32 and fp16, but neither tf32 and bf16 nor rungs based on Hopper's instructions.
 #[test]
 fn ways_say_what_they_need() {
     for way in ways() {
@@ -103,7 +103,7 @@ fn ways_say_what_they_need() {
         assert_eq!(*requires, expected, "{id}");
     }
     let on_a_t4 = ways().iter().filter(|way| way.requires.met_by(Some(T4))).count();
-    // Three in fp32, five of the ladder in fp16, eleven variants.
+    // Three rungs in fp32, five of the ladder in fp16, and eleven variants.
     assert_eq!(on_a_t4, 3 + 5 + 11);
 }
 
@@ -184,14 +184,14 @@ fn every_product_of_an_fp16_training_has_a_rung_on_a_t4() {
     let kernels = once(kernels);
     assert!(kernels.len() >= 8, "{}", kernels.len());
     check_all(&kernels);
-    // bf16 would be computed without tensor cores, and tf32 not at all: trainings in them are refused.
+    // bf16 would be computed without tensor cores, and tf32 not at all, so trainings in these types are refused.
     let choice_for = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
     assert!(
         choice_for(Dtype::Tf32).is_none() && choice_for(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile")
     );
 }
 
-/// A layer's request for shifted windows or the implicit product falls back on older GPUs too.
+/// A layer's request for shifted windows or the implicit product also falls back on older GPUs.
 #[test]
 fn layers_fall_back_one_by_one() {
     let fp16 = ways().into_iter().find(|w| w.id == "10_windows_fp16").unwrap();

@@ -1,4 +1,4 @@
-//! Unsafe code is limited to small files that launch kernels, where each block says why it is sound.
+//! Unsafe code is limited to small files that launch kernels. Each block there says why it is sound.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use warpbook_device::testing;
 
 /// Largest number of lines of such a file.
 const SMALL: usize = 280;
-/// Launching files with other names: operations that are short, and the call of a library on the CPU.
+/// Files with other names that launch kernels: short operations, and a library's call on the CPU.
 const OTHERS: [&str; 9] = [
     "ops/activation/cuda.rs",
     "ops/add/cuda.rs",

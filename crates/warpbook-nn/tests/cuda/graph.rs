@@ -33,14 +33,14 @@ impl Matrix {
         self.storage.write_f32(&values).unwrap();
     }
 
-    /// Its elements as read by a product of that type.
+    /// The matrix's elements as a product of this type reads them.
     fn read(&self, dtype: Dtype) -> Vec<f32> {
         self.storage.to_f32().unwrap().iter().map(|v| rounded(*v, dtype)).collect()
     }
 }
 
 impl Node {
-    /// Plans a product by the rung with that id if the device supports it, else by the chosen one.
+    /// Plans a product by the rung with this id if the device supports it, else by the chosen rung.
     fn new(device: &CudaDevice, rung: &str, product: Product) -> Self {
         let cc = device.info().compute_capability;
         let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
@@ -70,7 +70,7 @@ impl Node {
         self.bias.write(&values).unwrap();
     }
 
-    /// Checks C and the bias gradient after a replay; `before` is their previous content.
+    /// Checks C and the bias gradient after a replay; `before` is the previous content of C.
     fn check(&self, a: &Matrix, b: &Matrix, c: &Matrix, before: Option<&[f32]>, name: &str) {
         let p = self.plan.product();
         let (m, n, k) = (p.m as usize, p.n as usize, p.k as usize);
@@ -118,16 +118,17 @@ fn products_on_two_streams_are_replayed_as_one_graph() {
     let tf32 = into_f32(Form { trans_a: true, ..Form::plain(Dtype::Tf32) });
     let gradient = into_f32(Form { trans_a: true, ..bf16 });
     let node = |rung, m, n, k, form| Node::new(&device, rung, Product::new(m, n, k, form));
-    // On the first stream: a layer, a second one on its output, and a product whose rows are copied first.
+    // The first stream: a layer, a second layer on its output, and a product whose rows are copied first.
     let layer = node("14_overlapped_store", 300, 264, 200, bf16);
     let second = node("13_persistent_cluster", 300, 96, 264, relu);
     let odd = node("15b_small_tiles", 150, 77, 333, bf16);
-    // On the second: a product whose A is transposed first, a weight gradient with a bias gradient, and one on CUDA cores.
+    // The second stream: a product whose A is transposed first, a weight gradient with a bias gradient, and a product on
+    // CUDA cores.
     let transposed = node("14_overlapped_store", 136, 200, 392, tf32);
     let weights = Product::new(200, 96, 1000, gradient).scaled(0.5, 0.0).with_bias_gradient();
     let weights = Node::new(&device, "15_split_k", weights);
     let on_cuda_cores = node("08_double_buffered", 65, 130, 70, Form::plain(Dtype::F32));
-    // On the first again, after the second: reads the weight gradient, and adds to C.
+    // The first stream again, after the second: a product that reads the weight gradient and adds to C.
     let last = Product::new(40, 96, 200, Form::plain(Dtype::F32)).scaled(1.0, 1.0);
     let last = Node::new(&device, "07_warp_tile", last);
     if device.info().compute_capability == Some((9, 0)) {
@@ -160,7 +161,7 @@ fn products_on_two_streams_are_replayed_as_one_graph() {
         last.queue(&one, &a7, &dw5, &c7)
     };
     let graph = one.capture_owning("seven products", (), |()| work()).unwrap();
-    // Seven products, at least one copy on Hopper, and two levels of column sums.
+    // At least seven products and two levels of column sums; Hopper adds a copy or more.
     assert!(graph.nodes() >= 9, "{} nodes", graph.nodes());
 
     for seed in [1, 2] {

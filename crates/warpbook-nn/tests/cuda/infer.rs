@@ -35,7 +35,7 @@ fn frozen(network: Network, recipe: Recipe) -> Frozen {
     Frozen::new(&recipe, &weights(&recipe.network), &classes).unwrap()
 }
 
-/// Custom networks, with batch normalisations that are folded and others that stay, residual sums and all pools.
+/// Custom networks with batch normalisations that are folded, others that stay, residual sums, and all pools.
 fn own() -> Vec<Frozen> {
     let conv = |filters| conv2d(filters, 3).padding(1).without_bias();
     let networks: Vec<Vec<Layer>> = vec![
@@ -190,7 +190,7 @@ fn a_frozen_network_is_judged_on_a_gpu_as_on_the_cpu() {
     for precision in Precision::ALL {
         let place = cuda(&device, CudaOptions::new(precision));
         let got = frozen.clone().to(place.clone()).evaluate(&test).unwrap();
-        // The network before freezing, evaluated by the training's kernels.
+        // The training's kernels evaluate the network before it is frozen.
         let trainer = Trainer::on(&place, recipe.clone(), &test, Some(&weights)).unwrap().evaluate(&test).unwrap();
         for got in [got, trainer] {
             let allowed = f64::from(tolerance(precision)).max(1e-4);

@@ -1,4 +1,4 @@
-//! The work of a kernel's last block gives the bits of the kernels that it replaces: the rungs `12_dependent_launch` and `13_last_block`.
+//! A kernel's last block gives the same bits as the kernels that it replaces: the rungs `12_dependent_launch` and `13_last_block`.
 
 use warpbook_data::philox;
 use warpbook_data::{Dataset, Rows};
@@ -14,7 +14,7 @@ use warpbook_nn::train::{
 use warpbook_nn::weights::Weights;
 use warpbook_record::Dtype;
 
-/// Options with separate kernels for the work of last blocks, and with last blocks.
+/// Returns the options with separate kernels in place of last blocks, and with last blocks.
 fn both(options: CudaOptions) -> [CudaOptions; 2] {
     [false, true].map(|last_block| CudaOptions { last_block, ..options })
 }
@@ -23,7 +23,7 @@ fn on(device: &CudaDevice, options: CudaOptions) -> Place {
     Place::Cuda(device.clone(), options)
 }
 
-/// Noise images, brighter the higher their label.
+/// Noise images; the higher the label, the brighter.
 fn images(shape: [usize; 3], n: usize) -> Dataset {
     let len = shape.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 10) as u8).collect();
@@ -49,7 +49,7 @@ impl Data {
     }
 }
 
-/// The three networks with samples for two batches of 32 and one of 16: launches of two shapes share the counters of blocks.
+/// The three networks, with samples for two batches of 32 and one of 16, so that launches of two shapes share the counters of blocks.
 fn trainings() -> Vec<(Recipe, Data)> {
     let small = |r: Recipe| Recipe { batch: 32, epochs: 9, learning_rate: 1e-3, ..r };
     vec![
@@ -91,7 +91,7 @@ fn came(trainer: &mut Trainer, outcomes: Vec<StepOutcome>, data: &Data) -> Came 
     }
 }
 
-/// The updates and the scaler, and a checksum of the weights and of the optimiser's arrays in a checkpoint.
+/// Returns the number of updates and the scaler, and a checksum of the weights and the optimiser's arrays in a checkpoint.
 fn state(trainer: &Trainer) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.safetensors");
@@ -121,7 +121,7 @@ fn train(place: &Place, recipe: &Recipe, data: &Data) -> Came {
 #[track_caller]
 fn same(who: &str, apart: &Came, last: &Came) {
     for (step, (a, b)) in apart.outcomes.iter().zip(&last.outcomes).enumerate() {
-        // As text, in which a norm that is NaN equals itself.
+        // Compared as text, in which a NaN norm equals itself.
         let [a, b] = [a, b].map(|outcome| format!("{outcome:?}"));
         assert_eq!(a, b, "{who}: step {step}, by kernels and by last blocks");
     }
@@ -184,7 +184,7 @@ fn launches_one_by_one_have_the_same_bits() {
     }
 }
 
-/// A counter that was not back at 0, or a sum read too early, would show sooner or later.
+/// A counter that did not return to 0, or a sum that was read too early, would show sooner or later.
 #[test]
 fn a_step_that_is_replayed_thousands_of_times_has_the_same_bits() {
     let test = "a_step_that_is_replayed_thousands_of_times_has_the_same_bits";
@@ -243,7 +243,7 @@ fn a_step_taken_apart_has_fewer_operations_and_the_same_bits() {
     }
 }
 
-/// A broken loss halts the steps that were queued after it, whether the loss or the norm decides them.
+/// A broken loss halts the steps that were queued after it, whether the loss or the norm decides about them.
 #[test]
 fn a_training_that_is_halted_keeps_the_same_bits() {
     let Some(device) = testing::gpu("a_training_that_is_halted_keeps_the_same_bits with last blocks") else { return };
@@ -292,7 +292,7 @@ fn a_training_goes_on_the_other_way() {
     }
 }
 
-/// One block, several, and more than one thread each for the second level.
+/// The sizes give one block, several blocks, and more than one block for each thread of the second level.
 #[test]
 fn losses_of_any_number_of_blocks_have_the_same_bits() {
     let Some(device) = testing::gpu("losses_of_any_number_of_blocks_have_the_same_bits") else { return };

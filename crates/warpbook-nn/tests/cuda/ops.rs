@@ -16,7 +16,7 @@ use warpbook_nn::ops::optimizer::{self, Optimizer, clip};
 use warpbook_nn::ops::{Layout, add, mse, pool};
 use warpbook_record::Dtype;
 
-/// Lengths that are not whole groups, and one that takes several steps of the grid.
+/// Lengths that are not whole groups, and one that needs several steps of the grid.
 const LENGTHS: [usize; 5] = [1, 3, 17, 1023, 5_000_011];
 const LAYOUTS: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
 
@@ -28,7 +28,7 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// Half a unit in the last place of a type, relative, and some roundings of f32.
+/// Half a unit in the last place of a type, relative, plus some roundings of f32.
 fn tolerance(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 6e-4,
@@ -200,7 +200,7 @@ fn cross_entropy_is_the_references() {
             let error = (mean[2] - reference::cross_entropy(&c, &wide(&logits), &labels)).abs();
             assert!(error <= 2e-6 * mean[2].abs().max(1.0), "{c:?}: {mean:?}");
             assert_eq!((mean[0], mean[3], &right), (-1.0, -1.0, &vec![9, 9, cpu.correct as u32, 9]));
-            // Without a gradient the loss is the same.
+            // The loss does not change without a gradient.
             for written in [&*means, &*b.buffer(&[0.0f64; 4])] {
                 let to = cross_entropy::cuda::LossSlots { losses: written, ..to };
                 kernels.loss_and_gradient(&b.stream, &c, arrays, None, None, (work, to)).unwrap();
@@ -249,7 +249,7 @@ fn mean_squared_error_is_the_references() {
             close("doutput", &b.values(&gradient), &want, tolerance(b.dtype));
             let (got, want) = (b.slice(&means)[0], reference::mse(&output, &target));
             assert!((got - want).abs() <= 1e-12 * want, "{got} {want}");
-            // Without a gradient the loss is the same.
+            // The loss does not change without a gradient.
             let again = b.buffer(&[0.0f64]);
             let to = cross_entropy::cuda::LossSlots { losses: &again, ..to };
             kernels.loss_and_gradient(&b.stream, arrays, None, None, (&work, to)).unwrap();
@@ -267,7 +267,8 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
     values.chunks(pixels * channels).flat_map(image).collect()
 }
 
-/// Windows that are adjacent, overlapping and apart; a single image of one pixel; windows larger than the image.
+/// Windows that are adjacent, overlapping and apart; a single image of one pixel; and windows larger than the
+/// image.
 fn pools() -> [pool::PoolGeometry; 7] {
     let geometry = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::PoolGeometry {
         batch,
@@ -335,7 +336,7 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
             assert!(pool::cuda::Pooling::masks(&g, b.dtype, Layout::Nhwc));
             let n = g.output_len().unwrap();
             let mut x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
-            // Windows of zeros, and one with NaN.
+            // Some windows are all zeros, and one has a NaN.
             x.iter_mut().skip(200).take(90).for_each(|v| *v = 0.0);
             x[7] = f32::NAN;
             let dy = random(n, 2, b.dtype);
@@ -353,7 +354,7 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
             assert_eq!(b.slice(&index_at), index, "{g:?}");
             kernels.max_backward(&b.stream, &g, &index_at, &dy_at, &dx_at).unwrap();
             assert_eq!(bits(&b.values(&dx_at)), bits(&dx), "{g:?}");
-            // Without a dropout after it, and with one of a quarter.
+            // Cases: no dropout after the pool, and a dropout of a quarter.
             for scale in [1.0, 4.0 / 3.0] {
                 kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at, scale), &dy_at, &dx_at).unwrap();
                 let masked = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };
@@ -398,7 +399,7 @@ fn batches_are_those_of_the_cpu() {
         let cases = [
             a,
             Augment { reflect: true, ..a },
-            // Step 11 of epochs of 4 steps is in the third epoch.
+            // Step 11 is in the third epoch, since epochs have 4 steps.
             Augment { epoch: Some(2), ..a },
             Augment { epoch: Some(2), reflect: true, padding: 4, ..a },
             Augment { view: view(0, 3, false), reflect: true, ..a },
@@ -443,7 +444,7 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
             let control = b.buffer(&[0.0f64, 0.0]);
             let step = b.buffer(&[0u32; optimizer::cuda::STEP_WORDS]);
             let (found, scale, factor) = (b.buffer(&[0u32]), b.buffer(&[4.0f32]), b.buffer(&[0.5f32]));
-            // The last gradients have the type of the copy, in every other step.
+            // In every other step the last gradients have the type of the copy.
             let split = n / 2 / 4 * 4;
             for k in 1..=4u64 {
                 let mut gradients = random(n, 10 + k as u32, Dtype::F32);
@@ -493,7 +494,7 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
 fn norms_and_what_is_not_finite() {
     for_types("norms_and_what_is_not_finite", |b| {
         let kernels = optimizer::cuda::Norm::new(b.device, &[b.dtype, Dtype::F32]).unwrap();
-        // The last ones are in an array in f32.
+        // The last gradients are in an f32 array.
         for (n, last, offset) in [(1, 0, 0), (1, 1, 0), (16_385, 3, 1), (1_000_003, 20_000, 0)] {
             let gradients = random(n, 1, b.dtype);
             let first = n - last;

@@ -17,7 +17,7 @@ use warpbook_record::Requires;
 
 const SHAPE: [usize; 3] = [2, 6, 7];
 
-/// Noise images, brighter the higher their label.
+/// Noise images; the higher the label, the brighter.
 fn images(n: usize) -> Dataset {
     let len = SHAPE.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
@@ -85,7 +85,7 @@ fn difference(a: &Weights, b: &Weights) -> (f64, String) {
     all.map(|(s, (a, b))| (relative(a, b), s.name.clone())).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
 }
 
-/// All options in f32, which differ in rounding alone.
+/// All options in f32; they differ only in rounding.
 fn ways() -> Vec<CudaOptions> {
     let best = CudaOptions::new(Precision::Fp32);
     vec![
@@ -106,7 +106,7 @@ fn ways() -> Vec<CudaOptions> {
 #[test]
 fn every_way_trains_every_network_as_the_cpu_does() {
     let Some(device) = testing::gpu("every_way_trains_every_network_as_the_cpu_does") else { return };
-    // Three whole batches and one of 2 samples; batch normalisation would refuse a single one.
+    // Three whole batches and one of 2 samples; batch normalisation would refuse a batch of one.
     let data = images(50);
     for (i, layers) in networks().into_iter().enumerate() {
         let momentum = Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 1e-3 };
@@ -145,7 +145,7 @@ fn the_kernels_next_to_the_ladder_compile() {
     }
 }
 
-/// Removes options whose library is not installed, and notes them.
+/// Removes options whose library is not installed, and reports them.
 fn with_libraries(device: &CudaDevice, test: &str, options: Vec<CudaOptions>) -> Vec<CudaOptions> {
     let has = |o: &CudaOptions| {
         let cudnn = if o.convolution == Method::Stock { Cudnn::find(device).map(drop) } else { Ok(()) };
@@ -155,9 +155,10 @@ fn with_libraries(device: &CudaDevice, test: &str, options: Vec<CudaOptions>) ->
     options.into_iter().filter(has).collect()
 }
 
-/// Products and convolutions of a library or a beginner, launched one by one and as a graph of two streams, in both layouts.
+/// Options with products and convolutions by a library or by a beginner's rung, launched one by one and as a graph of two streams, in
+/// both layouts.
 fn others(precision: Precision) -> Vec<CudaOptions> {
-    // With fp16, cuDNN's weight gradients are in fp16: at the usual scale some would overflow, and their steps be skipped.
+    // With fp16, cuDNN's weight gradients are in fp16; at the usual scale some would overflow, and their steps would be skipped.
     let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
     let best = CudaOptions { scaler, ..CudaOptions::new(precision) };
     let stock = CudaOptions { convolution: Method::Stock, product: ProductBy::Stock, ..best };
@@ -239,7 +240,7 @@ fn a_layer_s_own_choice_is_what_computes_it() {
             assert!((got.loss - want.loss).abs() / want.loss < 1e-4, "{} and {}", got.loss, want.loss);
         }
     }
-    // The naive rung does not support tf32, so its layer refuses.
+    // The naive rung does not support tf32, so its layer is refused.
     let error = Trainer::on(&cuda(&device, CudaOptions::new(Precision::Tf32)), r, &data, None)
         .and_then(|mut t| t.train(&data, &data, 1, &mut |_| Flow::Continue))
         .unwrap_err()
@@ -289,7 +290,7 @@ fn half_precision_stays_close_and_repeats_to_the_bit() {
         let r = recipe(layers, Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 });
         let (want, _) = run(&Place::Cpu, &r, &data);
         for precision in [Precision::Tf32, Precision::AmpFp16, Precision::AmpBf16] {
-            // Small batches have large gradients, which the usual scale would carry out of fp16's range.
+            // Small batches have large gradients, which would exceed fp16's range at the usual scale.
             let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
             let place = cuda(&device, CudaOptions { scaler, ..CudaOptions::new(precision) });
             let (got, first) = run(&place, &r, &data);
@@ -306,8 +307,8 @@ fn half_precision_stays_close_and_repeats_to_the_bit() {
     }
 }
 
-/// First layers whose weight gradient expands that of the pool after them: even and odd sides, with and without a ReLU, a dropout and
-/// biases.
+/// First layers whose weight gradient expands the gradient of the pool after them: even and odd sides, with and without a ReLU, a
+/// dropout and biases.
 fn first_layers() -> Vec<Vec<Layer>> {
     let conv = || conv2d(8, 3).padding(1);
     vec![
@@ -321,7 +322,7 @@ fn first_layers() -> Vec<Vec<Layer>> {
     ]
 }
 
-/// The same first layer with and without a gradient of its input, which keeps the unpooled gradient in memory.
+/// Compares the same first layer with and without a gradient of its input, which keeps the unpooled gradient in memory.
 #[test]
 fn a_first_layer_that_expands_its_pool_s_gradient_has_the_same_bits() {
     let Some(device) = testing::gpu("a_first_layer_that_expands_its_pool_s_gradient_has_the_same_bits") else { return };
@@ -332,7 +333,7 @@ fn a_first_layer_that_expands_its_pool_s_gradient_has_the_same_bits() {
         let end = || [flatten(), linear(12), relu(), dropout(0.2), linear(3)];
         let optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
         let expanded = recipe(layers.iter().cloned().chain(end()).collect(), optimizer);
-        // Means of windows of one pixel are the pixels.
+        // The mean of a window of one pixel is the pixel.
         let copied = [avg_pool(1)].into_iter().chain(layers).chain(end()).collect();
         let plain = recipe(copied, optimizer);
         for precision in [Precision::AmpFp16, Precision::AmpBf16] {
@@ -386,12 +387,12 @@ fn a_gradient_that_is_expanded_is_no_operation() {
     let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
     let names = operations(layers(), Precision::AmpBf16);
     assert!(has(&names, "conv1 weight gradient") && !has(&names, "pool1 backward"), "{names:?}");
-    // The kernels for few channels are 16-bit.
+    // The kernels for few channels are 16-bit, so tf32 does not use them.
     let names = operations(layers(), Precision::Tf32);
     assert!(has(&names, "conv1 weight gradient") && has(&names, "pool1 backward"), "{names:?}");
 }
 
-/// A GPU of compute capability 7.5 trains with these kernels in fp16; here options and layers force them.
+/// A GPU of compute capability 7.5 uses these kernels to train in fp16; here options and layers force them.
 #[test]
 fn fp16_by_turing_s_convolutions_stays_close_and_repeats_to_the_bit() {
     let Some(device) = testing::gpu("fp16_by_turing_s_convolutions_stays_close_and_repeats_to_the_bit") else { return };
@@ -501,7 +502,7 @@ fn a_loss_that_is_no_number_leaves_the_running_statistics_of_the_step_before() {
         let mut broken = Trainer::on(&place, r.clone(), &data, None).unwrap();
         let error = broken.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap_err();
         assert!(matches!(error, TrainError::NotFinite(_)) && broken.step() == 1, "graph {graph}: {error}");
-        // The steps after the broken one were queued with it.
+        // The steps after the broken one were queued together with it.
         let mut before = Trainer::on(&place, r.clone(), &data, None).unwrap();
         before.train_until(1, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
         let (got, want) = (broken.weights().unwrap(), before.weights().unwrap());
@@ -591,7 +592,7 @@ fn prepared_steps_are_those_of_a_training() {
             trainer.queue_step().unwrap();
         }
         assert_eq!(trainer.step_outcomes(4).unwrap(), want, "{resident:?}");
-        // Repeatedly around the ring of batches.
+        // 300 rounds go around the ring of batches many times.
         for _ in 0..300 {
             trainer.queue_step().unwrap();
         }
@@ -636,7 +637,7 @@ fn a_data_set_is_copied_to_the_device_once() {
     let mut trainer = Trainer::on(&cuda(&device, CudaOptions::new(Precision::AmpFp16)), r, &data, None).unwrap();
     trainer.train_until(4, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
     let bytes = trainer.bytes();
-    // A clone shares its images.
+    // A clone shares the images.
     let clone = data.clone();
     trainer.train_until(12, &clone, &data, 1, &mut |_| Flow::Continue).unwrap();
     trainer.train(&data, &clone, 1, &mut |_| Flow::Continue).unwrap();

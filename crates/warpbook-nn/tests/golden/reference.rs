@@ -1,4 +1,4 @@
-//! Gradients of a network in f64, from arrays that are rounded where an engine rounds them: sums are exact.
+//! Gradients of a network with exact sums in f64, from arrays that are rounded where an engine rounds them.
 
 use crate::in_f64 as reference;
 use warpbook_gemm::storage::rounded;
@@ -14,15 +14,15 @@ pub struct Types {
     stored: Dtype,
     /// Type of the operands of convolutions and linear layers.
     operands: Dtype,
-    /// True if linear layers leave the rounding to tensor cores, which read the upper 19 bits of a tf32: data that Hopper's instructions
-    /// copy to shared memory passes through no register. The other kernels round to the nearest.
+    /// True if linear layers leave the rounding to tensor cores, which read the upper 19 bits of a tf32 operand: data that Hopper's
+    /// instructions copy to shared memory passes through no register. The other kernels round to the nearest.
     linear_truncates: bool,
-    /// Scale of the loss: small gradients would be rounded to zero.
+    /// Scale of the loss, without which small gradients would be rounded to zero.
     scale: f64,
 }
 
 impl Types {
-    /// Rounds nothing.
+    /// Types that round nothing.
     pub const EXACT: Self = Self { stored: Dtype::F64, operands: Dtype::F64, linear_truncates: false, scale: 1.0 };
 
     /// Types of a training's first step; several if they depend on the GPU's kernels.
@@ -45,7 +45,7 @@ impl Types {
     }
 }
 
-/// Rounds to the nearest, and a tf32 like `round_to_tf32` of `kernels/matmul/mma.cuh`.
+/// Rounds to the nearest; tf32 is rounded like `round_to_tf32` of `kernels/matmul/mma.cuh`.
 fn rounded_to(dtype: Dtype, v: f64) -> f64 {
     match dtype {
         Dtype::F64 => v,

@@ -80,7 +80,7 @@ pub fn activation(f: Activation, x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| apply(f, *x)).collect()
 }
 
-/// Computes dx of an activation from dy; unlike the implementations it always takes x.
+/// Computes dx of an activation from dy; unlike the implementations it always needs x.
 pub fn activation_gradient(f: Activation, x: &[f64], dy: &[f64]) -> Vec<f64> {
     x.iter().zip(dy).map(|(x, dy)| dy * derivative(f, *x)).collect()
 }

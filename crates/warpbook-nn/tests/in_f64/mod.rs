@@ -1,8 +1,8 @@
-//! The operations in f64, straight from their definitions: loops over every index, one thread, no blocks and nothing shared with the
+//! The operations in f64, straight from their definitions: loops over every index, in one thread, without blocks, and without code of the
 //! implementations.
 //!
-//! Every implementation, on the CPU and on a GPU, is tested against these functions, and their gradients against finite differences
-//! ([`finite_difference`]). They panic if slices do not have the lengths of the shapes.
+//! Every implementation, on the CPU and on a GPU, is tested against these functions, and the functions' gradients against finite
+//! differences ([`finite_difference`]). They panic if slices do not have the lengths of the shapes.
 #![allow(dead_code, unused_imports, reason = "each executable uses some of the operations")]
 
 mod layers;
@@ -23,8 +23,8 @@ pub use optimizer::{ParameterState, optimizer_step};
 pub use pool::{average_pool, average_pool_gradient, max_pool, max_pool_gradient};
 pub use warpbook_nn::ops::reference::{conv2d, conv2d_input_gradient, conv2d_weight_gradient};
 
-/// Gradient of `f` at `x` by central differences with a step of `step`: its error is of the order of the step's square, plus 1e-16 over the
-/// step.
+/// Gradient of `f` at `x` by central differences with a step of `step`. Its error is of the order of the step's square, plus 1e-16 divided
+/// by the step.
 pub fn finite_difference(x: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut at = x.to_vec();
     let mut slope = |i: usize| {

@@ -24,7 +24,7 @@ pub fn muon_step(
     let [a, b, c] = COEFFICIENTS;
     for _ in 0..muon.steps {
         let gram: Vec<Vec<f64>> = x.iter().map(|r| x.iter().map(|s| dot(r, s)).collect()).collect();
-        // A is symmetric, so its rows are its columns.
+        // A is symmetric, so its rows equal its columns.
         let polynomial: Vec<Vec<f64>> =
             (0..rows).map(|r| (0..rows).map(|s| b * gram[r][s] + c * dot(&gram[r], &gram[s])).collect()).collect();
         let applied = |r: usize, k: usize| (0..rows).map(|s| polynomial[r][s] * x[s][k]).sum::<f64>();

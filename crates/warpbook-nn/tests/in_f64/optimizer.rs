@@ -1,6 +1,6 @@
 use warpbook_nn::ops::optimizer::Optimizer;
 
-/// The state of an optimizer for one parameter; empty before the first step.
+/// The state of an optimiser for one parameter; empty before the first step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParameterState {
     /// Number of steps so far.
@@ -11,7 +11,7 @@ pub struct ParameterState {
     pub second: Vec<f64>,
 }
 
-/// Makes one step, as the documentation of `torch.optim` gives the algorithms.
+/// Makes one step by the algorithms in the documentation of `torch.optim`.
 pub fn optimizer_step(optimizer: &Optimizer, rate: f64, w: &mut [f64], gradients: &[f64], state: &mut ParameterState) {
     state.steps += 1;
     state.first.resize(w.len(), 0.0);

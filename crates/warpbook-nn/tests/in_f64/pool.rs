@@ -23,7 +23,8 @@ fn pool_windows(g: &pool::PoolGeometry) -> Vec<Vec<(usize, usize)>> {
     windows
 }
 
-/// For each window, the index of its maximum in x and in the window: the last NaN, or the first of the largest.
+/// For each window, the index of its maximum in x and in the window: the last NaN, or the first of the largest
+/// values.
 fn maxima(g: &pool::PoolGeometry, x: &[f64]) -> Vec<(usize, usize)> {
     let choose = |window: &Vec<(usize, usize)>| {
         let nan = window.iter().rev().find(|(_, at)| x[*at].is_nan());
@@ -45,7 +46,7 @@ pub fn max_pool_gradient(g: &pool::PoolGeometry, x: &[f64], dy: &[f64]) -> Vec<f
     dx
 }
 
-/// Computes y of an average pool, zeros of the padding included.
+/// Computes y of an average pool, which counts the zeros of the padding.
 pub fn average_pool(g: &pool::PoolGeometry, x: &[f64]) -> Vec<f64> {
     let size = (g.size[0] * g.size[1]) as f64;
     pool_windows(g).iter().map(|window| window.iter().map(|(_, at)| x[*at]).sum::<f64>() / size).collect()

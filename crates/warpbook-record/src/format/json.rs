@@ -3,15 +3,15 @@
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt;
 
-/// Characters of a file that a message repeats at most.
+/// The most characters of a file that a message repeats.
 const MOST_SAID: usize = 200;
 
-/// Why a text does not hold a value of a type.
+/// The reason why a text does not hold a value of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
     /// The text is not JSON: the reason, with line and column.
     Syntax(String),
-    /// The text is JSON, but of another type.
+    /// The text is JSON, but has another type.
     Type {
         /// The reason.
         what: String,
@@ -48,15 +48,15 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
     let end = before + column;
     // serde_json reports some wrong types, of lists and enumerations, as wrong syntax.
     if error.is_data() || serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        // A wrong type is found before a value's first byte or after its last, unless it is the type of a list; wrong syntax is found after the
-        // first.
+        // A wrong type is reported before a value's first byte or after its last, except for a list's type; wrong
+        // syntax is reported after the first byte.
         let read = text.get(..end - usize::from(!error.is_data())).unwrap_or(text);
         let list = read.trim_end().strip_suffix('[').filter(|_| what.starts_with("invalid type: sequence"));
         let path = path(list.filter(|_| !text[read.len()..].starts_with('[')).unwrap_or(read));
         return Wrong::Type { what: shortened(what), path: shortened(&path) };
     }
     let place = format!("at line {line} column {column}");
-    // Python and JavaScript write these numbers, which JSON does not have.
+    // Python and JavaScript write such numbers, but JSON lacks them.
     let here = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     let begins = |name: &&str| {
         (column.saturating_sub(2)..=column).any(|at| here.get(at..).is_some_and(|rest| rest.starts_with(*name)))
@@ -68,10 +68,11 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
     })
 }
 
-/// Returns the path of the value in which, or before which, a prefix of a JSON text ends. The crate `serde_path_to_error` finds it too, but wraps the
-/// reader of every type, which makes the page a twentieth larger.
+/// Returns the path of the value in which, or before which, a prefix of a JSON text ends. The crate
+/// `serde_path_to_error` would find it too, but it wraps the reader of every type, which makes the page a twentieth
+/// larger.
 fn path(text: &str) -> String {
-    /// A step of the path: an object's key, once it is read, or an index of a list.
+    /// A step of the path: an object's key (once it is read) or a list's index.
     enum Part<'a> {
         Key(Option<&'a str>),
         Item(usize),
@@ -143,7 +144,8 @@ mod tests {
         }
     }
 
-    /// Whatever value of a record is replaced, by whatever value, the path is the one that `serde_path_to_error` finds.
+    /// Replaces every value of a record by every kind of value; the path must be the one that `serde_path_to_error`
+    /// finds.
     #[test]
     fn paths_are_those_of_the_library() {
         fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {

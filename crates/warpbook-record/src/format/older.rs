@@ -1,11 +1,11 @@
-//! Facts that records of the current format had in words only, before there were fields for them.
+//! Facts that older records of the current format state only in words, because the fields came later.
 
 use crate::Run;
 
-/// The words before the number of steps, in the note that tells what was trained.
+/// The words before the number of steps in a training's note.
 const STEPS: &str = "steps of each training: ";
 
-/// Fills fields that an older record lacks from its notes.
+/// Fills in the fields that an older record lacks from its notes.
 pub(crate) fn upgrade(run: &mut Run) {
     let number = |note: &String| {
         let digits = note.split_once(STEPS)?.1;
@@ -13,7 +13,7 @@ pub(crate) fn upgrade(run: &mut Run) {
     };
     let Some(steps) = run.notes.iter().find_map(number) else { return };
     for m in run.measurements.iter_mut().filter(|m| m.steps.is_none() && !m.test.is_empty()) {
-        // Other frameworks stop as soon as they reach the accuracy.
+        // The number holds only for Warpbook's rungs; other frameworks stop as soon as they reach the accuracy.
         if run.rungs.iter().any(|r| r.id == m.rung && r.framework().is_none()) {
             m.steps = Some(steps);
         }

@@ -4,23 +4,23 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
 
-/// The largest record that is read, in bytes.
+/// The largest record that can be read, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Why a file cannot be read as a record.
+/// The reason why a file cannot be read as a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file is larger than [`MAX_BYTES`].
     TooLarge {
-        /// Its size in bytes.
+        /// The file's size in bytes.
         bytes: usize,
     },
     /// The file is empty.
     Empty,
     /// The file is an archive.
     Packed {
-        /// Its kind, such as "a zip archive".
+        /// The kind of archive, such as "a zip archive".
         kind: &'static str,
     },
     /// The file is not UTF-8 text.
@@ -34,7 +34,7 @@ pub enum ReadError {
     NotARecord(String),
     /// The record has a format that this version does not read.
     Schema {
-        /// Version of its format.
+        /// The version of the record's format.
         found: u64,
     },
 }
@@ -80,12 +80,12 @@ impl Run {
         if text.trim().is_empty() {
             return Err(ReadError::Empty);
         }
-        // The version is read first: a later format may differ in anything else.
+        // The version is read first, since a later format may differ in everything else.
         let version: Version = read(text).map_err(|wrong| match wrong {
             Wrong::Type { .. } if !text.trim_start().starts_with('{') => ReadError::NotARecord(NO_OBJECT.into()),
             wrong => wrong.into(),
         })?;
-        // A list would be taken for the fields in their order.
+        // serde would read a list as the fields in order.
         if !text.trim_start().starts_with('{') {
             return Err(ReadError::NotARecord(NO_OBJECT.into()));
         }
@@ -96,7 +96,7 @@ impl Run {
             1 => {
                 let mut old: Value = read(text)?;
                 let (problems, descriptor) = crate::format::v1::upgrade(&mut old).map_err(ReadError::NotARecord)?;
-                // The paths in an upgraded record are not those in its file.
+                // Paths in an upgraded record differ from those in its file.
                 let run: Self = read(&old.to_string()).map_err(|wrong| match wrong {
                     Wrong::Syntax(what) | Wrong::Type { what, .. } => ReadError::NotARecord(what),
                 })?;
@@ -113,7 +113,7 @@ impl Run {
 
 const NO_OBJECT: &str = "its outermost value is not an object";
 
-/// First bytes of archives that a record may come in.
+/// First bytes of archives that may contain a record.
 const ARCHIVES: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "a zip archive"),
     (b"\x1f\x8b", "packed by gzip"),

@@ -1,7 +1,7 @@
 //! Floating-point numbers that survive JSON.
 //!
-//! JSON has no NaN and no infinity, and a diverged run has both. They are written as the strings
-//! `"NaN"`, `"Infinity"` and `"-Infinity"`; every finite number is a plain JSON number.
+//! JSON has no NaN and no infinity, and a diverged run has both. They are written as the strings `"NaN"`, `"Infinity"`
+//! and `"-Infinity"`; every finite number is a plain JSON number.
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Real(pub f64);
 
 impl Real {
-    /// Returns the number that JSON lacks, by its name.
+    /// Returns the number that JSON lacks, given its name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "NaN" => Some(Self(f64::NAN)),

@@ -1,5 +1,5 @@
-//! Upgrades records of format 1 while they are read. This file is frozen: it states the meaning of that format, experiment by experiment, and changes
-//! only to correct a misstatement.
+//! Upgrades records of format 1 while they are read. This file is frozen: it states the meaning of that format for each
+//! experiment, and changes only to correct a mistake.
 
 use crate::format::real::Real;
 use crate::{
@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Upgrades a record of format 1 to format 2, except for its problems and its descriptor, which are returned. An error names the entry with a problem
-/// that format 1 does not have; the reader refuses any other error.
+/// Upgrades a record of format 1 to format 2 and returns its problems and its descriptor, which are set later. An error
+/// names an entry whose problem format 1 does not have; the reader reports any other error.
 pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), String> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut seen = HashSet::new();
@@ -43,7 +43,7 @@ pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), Str
     Ok((problems, descriptor(run.get("experiment").and_then(Value::as_str).unwrap_or_default())))
 }
 
-/// The size of a cluster moves to the tile, which always had it. A variant names its rung in a field instead of its id.
+/// Moves a cluster's size into the tile, and a variant's rung from its id into a field.
 fn upgrade_rung(rung: &mut Value) {
     let kernels = rung.get_mut("runner").and_then(|r| r.get_mut("kernels"));
     if let Some(schedule) = kernels.and_then(|k| k.get_mut("schedule"))
@@ -161,7 +161,7 @@ fn matmul(work: &Matmul) -> Problem {
     })
 }
 
-/// The size that the lessons discuss: 5 M points of one feature; the cube of 4096, preferably in bf16.
+/// Returns the problem that the lessons discuss: 5 M points of one feature, or the cube of 4096, preferably in bf16.
 fn main_problem(problems: &[Problem]) -> Option<&Problem> {
     let rank = |p: &Problem| {
         let is = |name: &str, value: u64| p.count(name) == Some(value);
@@ -169,7 +169,7 @@ fn main_problem(problems: &[Problem]) -> Option<&Problem> {
         let cube = is("m", 4096) && is("n", 4096) && is("k", 4096);
         u8::from(points) + u8::from(cube) * (1 + u8::from(p.dtype == Dtype::Bf16))
     };
-    // Among equals the first wins: problems of measurements come before those that only a training or a part has.
+    // The first of equals wins: problems with measurements come before those with only a training or a part.
     problems.iter().rev().filter(|p| rank(p) > 0).max_by_key(|p| rank(p))
 }
 

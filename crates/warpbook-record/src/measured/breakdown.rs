@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The device's activity in one run of a rung's work, such as a training step, recorded over several runs. Times are in microseconds, with a sample
 /// for each run.
 ///
-/// Recording lengthens the gaps between kernels: the rung's [`Measurement`](crate::Measurement) has the time of a run without it. The time of a
-/// kernel that is launched before its predecessor has ended includes its wait for that.
+/// Recording lengthens the gaps between kernels; the time of a run without it is in the rung's
+/// [`Measurement`](crate::Measurement). If a kernel is launched before its predecessor has ended, its time includes the
+/// wait.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breakdown {
@@ -28,7 +29,7 @@ pub struct Breakdown {
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub busy_us: Vec<f64>,
-    /// Time from the end of a run to the start of the next; one fewer than there are runs, which follow one another.
+    /// Time from the end of a run to the start of the next, for runs in a row; one fewer than there are runs.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub between_us: Vec<f64>,
@@ -40,31 +41,32 @@ pub struct Breakdown {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperationTime {
-    /// Name of the operation, such as "conv1 weight gradient"; the name of its kernel if the operation is not known.
+    /// Name of the operation, such as "conv1 weight gradient"; the kernel's name if the operation is unknown.
     pub name: String,
     /// Names of the kernels, each once, in the order of their first launch; also "fill" and "copy on the device".
     pub kernels: Vec<String>,
-    /// Number of kernels, copies and fills in a run.
+    /// Number of kernels, copies and fills in one run.
     pub launches: u64,
-    /// Sum of their durations in each run.
+    /// Sum of the durations of these kernels, copies and fills in each run.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// Sum of their durations in runs whose kernels follow one another: on one stream, and none launched before its predecessor has ended. So no time
-    /// is spent waiting or shared. Empty if that was not recorded, for example because the rung runs that way anyway.
+    /// Sum of the durations in runs whose kernels follow one another: on one stream, each launched after its
+    /// predecessor has ended. No time is then spent waiting or shared. Empty if such runs were not recorded, for
+    /// example because the rung always runs that way.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub alone_us: Vec<f64>,
     /// Floating-point operations; 0 if they are not counted, for example because they are few.
     #[serde(default)]
     pub flops: u64,
-    /// Bytes that have to be read and written at least; 0 if they are not counted.
+    /// Least number of bytes to read and write; 0 if they are not counted.
     #[serde(default)]
     pub bytes: u64,
     /// Bytes written (a part of `bytes`).
     #[serde(default)]
     pub written_bytes: u64,
-    /// Type of its arithmetic, if FLOPs are counted and it differs from the problem's.
+    /// Type of the operation's arithmetic, if FLOPs are counted and the type differs from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
 }
@@ -76,7 +78,8 @@ impl OperationTime {
         stats::median(&self.samples_us)
     }
 
-    /// Returns the median time in microseconds of the operation without others beside it: of [`Self::alone_us`] if that was recorded.
+    /// Returns the operation's median time in microseconds without others beside it, from [`Self::alone_us`] if that
+    /// was recorded.
     #[must_use]
     pub fn own_median_us(&self) -> Option<f64> {
         if self.alone_us.is_empty() { self.median_us() } else { stats::median(&self.alone_us) }
@@ -115,8 +118,8 @@ impl Breakdown {
         self.sum_of(OperationTime::own_median_us)
     }
 
-    /// Takes over the times of the same operations in runs whose kernels follow one another. Returns false, and takes nothing over, unless both
-    /// breakdowns have the same operations with the same numbers of launches.
+    /// Takes over the operations' times from runs whose kernels follow one another. Returns false and changes nothing
+    /// unless both breakdowns have the same operations with the same numbers of launches.
     pub fn set_alone(&mut self, serial: &Self) -> bool {
         let mut left: Vec<&OperationTime> = serial.operations.iter().collect();
         let mut found = Vec::new();
@@ -153,8 +156,9 @@ impl Run {
         self.breakdowns.iter().find(|b| b.rung == rung && b.problem == *problem)
     }
 
-    /// Returns the bound of an operation: its least bytes or its arithmetic, each at its measured ceiling. Data that fits into L2 with room to spare
-    /// is assumed to come from there, where the operation before left it. `None` if neither is counted or has a ceiling.
+    /// Returns the bound of an operation: the time of its least bytes or of its arithmetic, each at the measured
+    /// ceiling. Data that fits easily into L2 is assumed to be there, since the operation before left it. `None` if
+    /// neither is counted or has a ceiling.
     #[must_use]
     pub fn operation_bound(&self, of: &Breakdown, operation: &OperationTime) -> Option<Bound> {
         let OperationTime { flops, bytes, written_bytes, dtype, .. } = operation;
@@ -218,7 +222,7 @@ mod tests {
         let overlapped = breakdown(vec![named("a", 5.0), named("b", 6.0), named("a", 7.0)]);
         let mut taken = overlapped.clone();
         assert!((!taken.has_alone()) && taken.sum_alone_us() == 18.0, "what was recorded is all there is");
-        // In another order, as on one stream.
+        // The operations may come in another order, as on one stream.
         assert!(taken.set_alone(&breakdown(vec![named("b", 2.0), named("a", 1.0), named("a", 4.0)])));
         let own: Vec<Option<f64>> = taken.operations.iter().map(OperationTime::own_median_us).collect();
         assert_eq!((own, taken.sum_alone_us()), (vec![Some(1.0), Some(2.0), Some(4.0)], 7.0));
@@ -265,7 +269,7 @@ mod tests {
             assert_eq!(found, expect, "{flops} {bytes}");
         };
         check(0, 500, None, Some((Some(MemoryLevel::L2), 5.0)));
-        // Half of the bytes are written, so that DRAM has the rate of copies.
+        // Half of the bytes are written, so DRAM's ceiling is the rate of copies.
         check(0, 1000, None, Some((Some(MemoryLevel::Dram), 200.0)));
         check(4000, 500, None, Some((None, 200.0)));
         check(4000, 500, Some(Dtype::F16), Some((None, 20.0)));

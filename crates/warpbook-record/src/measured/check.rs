@@ -10,11 +10,12 @@ pub struct Check {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub max_abs_error: f64,
-    /// The largest |got - want| / max(|want|, scale), with a scale given by the comparer; the tolerance bounds this error.
+    /// The largest |got - want| / max(|want|, scale), where the comparer gives the scale; the tolerance limits this
+    /// error.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub max_rel_error: f64,
-    /// Bound on the relative error.
+    /// Limit on the relative error.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub tolerance: f64,
@@ -23,14 +24,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// Compares pairs of (got, want); `scale` is the smallest magnitude that errors are taken relative to. The check fails on NaN and on an empty
-    /// list.
+    /// Compares pairs of (got, want). Errors are relative to `want`, or to `scale` if that is larger. The check fails
+    /// on NaN and on an empty list.
     #[must_use]
     pub fn compare(reference: impl Into<String>, pairs: &[(f64, f64)], scale: f64, tolerance: f64) -> Self {
         Self::over(reference, pairs.iter().copied(), scale, tolerance)
     }
 
-    /// Like [`Check::compare`], for the pairs of an iterator, without storing them.
+    /// Compares pairs like [`Check::compare`], but takes them from an iterator without storing them.
     #[must_use]
     pub fn over(
         reference: impl Into<String>,
@@ -50,7 +51,7 @@ impl Check {
         Self { reference: reference.into(), max_abs_error, max_rel_error, tolerance, passed }
     }
 
-    /// Returns the worse of two checks of one result, such as before and after a timed loop.
+    /// Returns the worse of two checks of one result, such as those before and after a timed loop.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let passed = self.passed && other.passed;

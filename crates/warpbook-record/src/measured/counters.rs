@@ -3,7 +3,7 @@
 use crate::Dtype;
 use serde::{Deserialize, Serialize};
 
-/// The metrics that the figures are derived from, by the names of NVIDIA's profilers.
+/// The metrics behind the derived figures, named as in NVIDIA's profilers.
 pub mod metric {
     use crate::Dtype;
 
@@ -36,17 +36,18 @@ pub mod metric {
     pub const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
     /// Percent of cycles in which the tensor cores compute.
     pub const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
-    /// Percent of `TENSOR` below which a kernel need not have used the tensor cores: an H100 shows 0.13 for a kernel without any of their
-    /// instructions.
+    /// Percent of `TENSOR` below which a kernel may not have used the tensor cores at all: an H100 shows 0.13 for a
+    /// kernel without any tensor-core instruction.
     pub const IDLE_PIPE: f64 = 1.0;
-    /// Thread instructions in fp32 that add, multiply, and do both, with the operations of each.
+    /// Thread instructions in fp32 (add, multiply, and both fused), with the operations of each.
     pub const FP32: [(&str, f64); 3] = [
         ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
         ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
         ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
     ];
-    /// Floating-point operations of the tensor cores by the type of their inputs; a multiplication and an addition count as two. No chip has all of
-    /// these metrics: Hopper counts fp16 whatever the type of its sums, other chips count by the sums' type, and Turing has one for sums in fp32.
+    /// Floating-point operations of the tensor cores by input type; a multiplication and an addition count as two. No
+    /// chip has all of these metrics: Hopper counts fp16 regardless of the type of its sums, other chips distinguish
+    /// the sums' type, and Turing only has the metric for sums in fp32.
     pub const TENSOR_OPS: [(&str, Dtype); 7] = [
         ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", Dtype::Bf16),
         ("sm__ops_path_tensor_src_fp16.sum", Dtype::F16),
@@ -56,8 +57,8 @@ pub mod metric {
         ("sm__ops_path_tensor_src_tf32_dst_fp32.sum", Dtype::Tf32),
         ("sm__ops_path_tensor_src_fp64.sum", Dtype::F64),
     ];
-    /// Text before and after the name of a stall reason: the cycles that the warps of a scheduler wait for that reason, added up, per issued
-    /// instruction.
+    /// Text before and after the name of a stall reason in a metric. The value is the average number of a scheduler's
+    /// warps that wait for that reason, per issued instruction.
     pub const STALL: [&str; 2] = ["smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"];
 }
 
@@ -65,12 +66,12 @@ pub mod metric {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelCounters {
-    /// Name of the kernel; a number if it is not known, and "whole run" for all kernels together.
+    /// Name of the kernel; a number if the name is unknown, and "whole run" for all kernels together.
     pub kernel: String,
-    /// Grid of blocks; empty if it is not known.
+    /// Grid of blocks; empty if it is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grid: Vec<u32>,
-    /// Values by the names of NVIDIA's profilers.
+    /// Counter values, named as in NVIDIA's profilers.
     pub values: Vec<CounterValue>,
 }
 
@@ -93,7 +94,7 @@ impl KernelCounters {
         self.values.iter().find(|v| v.metric == metric).map(|v| v.value).filter(|v| v.is_finite())
     }
 
-    /// Returns the sum of some metrics; `None` if one is missing.
+    /// Returns the sum of several metrics; `None` if one is missing.
     #[must_use]
     pub fn sum(&self, metrics: &[&str]) -> Option<f64> {
         metrics.iter().map(|m| self.value(m)).sum()
@@ -128,23 +129,24 @@ impl KernelCounters {
         Some((counted().map(|c| c.0).sum(), dtype))
     }
 
-    /// Returns the floating-point operations, and the type of their arithmetic: those of the tensor cores with those in fp32 beside them, or those in
-    /// fp32. `None` if they were not counted, as for a kernel that used the tensor cores on a chip that does not count their operations.
+    /// Returns the floating-point operations, with the type of most of them: tensor-core and fp32 operations together,
+    /// or fp32 alone. `None` if they were not counted, as for a kernel that used tensor cores on a chip that does not
+    /// count their operations.
     #[must_use]
     pub fn flops(&self) -> Option<(f64, Dtype)> {
         let fp32: Option<f64> = metric::FP32.iter().map(|(m, each)| Some(self.value(m)? * each)).sum();
         let pipe = self.value(metric::TENSOR).unwrap_or(0.0);
         match self.tensor_flops() {
             Some((flops, dtype)) if flops > 0.0 => Some((flops + fp32.unwrap_or(0.0), dtype)),
-            // Operations that have no metric, such as those on 8-bit numbers.
+            // Some tensor-core operations, such as those on 8-bit numbers, have no metric.
             Some(_) if pipe >= metric::IDLE_PIPE => None,
             None if pipe > 0.0 => None,
             _ => Some((fp32?, Dtype::F32)),
         }
     }
 
-    /// Returns the stall reasons, each with the average number of a scheduler's warps that wait for it per issued instruction, the largest first. A
-    /// chosen warp ("selected") is not stalled.
+    /// Returns the stall reasons, each with the average number of a scheduler's warps that wait for it per issued
+    /// instruction; the largest comes first. A warp that was chosen to issue ("selected") is not stalled.
     #[must_use]
     pub fn stalls(&self) -> Vec<(String, f64)> {
         let reason = |v: &CounterValue| {
@@ -186,7 +188,7 @@ mod tests {
         let with = |more: &[(&str, f64)]| kernel(&[&fp32[..], more].concat());
         assert_eq!(with(&[]).flops(), Some((23.0, Dtype::F32)));
         assert_eq!(with(&[(metric::TENSOR, 0.0), (metric::TENSOR_OPS[0].0, 0.0)]).flops(), Some((23.0, Dtype::F32)));
-        // On a chip that does not count the tensor cores' operations.
+        // This chip does not count the tensor cores' operations.
         assert_eq!(with(&[(metric::TENSOR, 40.0)]).flops(), None);
         let idle = with(&[(metric::TENSOR, 0.13), (metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 0.0)]);
         assert_eq!(idle.flops(), Some((23.0, Dtype::F32)), "the pipe shows a little without any of its instructions");
@@ -200,7 +202,7 @@ mod tests {
             flops(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]),
             Some((6023.0, Dtype::Bf16))
         );
-        // Instructions are counted kernel by kernel: a graph as a whole has no counts.
+        // Instructions are counted for each kernel, so a graph as a whole has no counts.
         assert_eq!(kernel(&[(metric::TENSOR_OPS[5].0, 1e3)]).flops(), Some((1e3, Dtype::Tf32)));
         assert_eq!(kernel(&[]).flops(), None);
     }

@@ -1,25 +1,26 @@
 use serde::{Deserialize, Serialize};
 
-/// The most points that a list of a [`Course`] keeps.
+/// The most points in each list of a [`Course`].
 pub const MAX_POINTS: usize = 20_000;
 
 /// The course of a training, step by step. Its losses are in the [`TrainLog`](crate::TrainLog) that it belongs to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Course {
-    /// Description of what was trained, and how: names such as "optimiser", each with its value.
+    /// The recipe of the training: names such as "optimiser", each with its value.
     #[serde(default)]
     pub recipe: Vec<(String, String)>,
-    /// Description of the samples, such as "MNIST: the original files"; also says if a program drew them.
+    /// Description of the samples, such as "MNIST: the original files"; it says so if the samples are synthetic.
     #[serde(default)]
     pub data: String,
-    /// Steps that a logged loss is the mean of; the last loss of an epoch may cover fewer. 1 if every step is logged.
+    /// Number of steps that a logged loss is averaged over; the last loss of an epoch may cover fewer. 1 if every step
+    /// is logged.
     #[serde(default)]
     pub log_every: u64,
     /// Steps made before this training, if it resumed an earlier one.
     #[serde(default)]
     pub first_step: u64,
-    /// Steps since the beginning, earlier trainings included.
+    /// Steps since the beginning, including earlier trainings.
     #[serde(default)]
     pub steps: u64,
     /// Steps in a whole epoch.
@@ -31,13 +32,15 @@ pub struct Course {
     /// Loss scale, if the loss was scaled before the backward pass: a point for each change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loss_scales: Vec<StepValue>,
-    /// Steps that left the weights unchanged because a gradient had overflowed, counted from 1; the first [`MAX_POINTS`].
+    /// Steps that left the weights unchanged because a gradient had overflowed, counted from 1; only the first
+    /// [`MAX_POINTS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped_steps: Vec<u64>,
     /// Number of skipped steps.
     #[serde(default)]
     pub skipped_total: u64,
-    /// Norm of all gradients before they were clipped, if it was computed: the mean over the steps of a logged loss, without skipped steps.
+    /// Norm of all gradients before clipping, if it was computed: the mean over the steps of a logged loss, without
+    /// skipped steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gradient_norms: Vec<StepValue>,
     /// Evaluations of the network.
@@ -53,20 +56,20 @@ pub struct Course {
     /// The largest decrease of the device's free memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_reserved_bytes: Option<u64>,
-    /// Why it ended, in a few words, such as "finished"; empty while it goes on.
+    /// Reason why the training ended, in a few words, such as "finished"; empty while it runs.
     #[serde(default)]
     pub ended: String,
 }
 
 impl Course {
-    /// Returns the number of steps of this training.
+    /// Returns the number of steps made in this training.
     #[must_use]
     pub fn made(&self) -> u64 {
         self.steps.saturating_sub(self.first_step)
     }
 }
 
-/// A value at a step, or from a step on.
+/// A value that holds at a step, or from a step on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepValue {
@@ -78,7 +81,7 @@ pub struct StepValue {
     pub value: f64,
 }
 
-/// An evaluation at the end of an epoch, or where a training ended within one.
+/// An evaluation at the end of an epoch, or at the end of a training that stops within one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochPoint {
@@ -90,7 +93,7 @@ pub struct EpochPoint {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub seconds: f64,
-    /// Mean loss of the epoch's batches during training.
+    /// Mean loss of the epoch's batches, taken during training.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub train_loss: f64,

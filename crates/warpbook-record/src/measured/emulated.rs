@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Result of a run in the emulator: what its checks found, and what it counted. It has no times.
+/// Result of a run in the emulator: the findings of its checks, and its counts. It has no times.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Emulated {
@@ -10,10 +10,10 @@ pub struct Emulated {
     /// The first thing that the checks found; `None` if they found nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,
-    /// Remarks on what does no harm, such as that several threads write the same value.
+    /// Remarks on harmless facts, such as several threads writing the same value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Counts of each line of the source that has any, in the order of files and lines.
+    /// Counts for each line of the source that has any, ordered by file and line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineCounts>,
     /// The first request of each instruction that accesses memory, for up to four instructions a line, in the order of files and lines.
@@ -36,11 +36,11 @@ impl Emulated {
         total
     }
 
-    /// Reason for which a row of the emulator is skipped: it is right, and has no time.
+    /// Reason for skipping a row of the emulator: its result is right, but it has no time.
     pub const NO_TIME: &'static str = "emulated: no time";
 }
 
-/// A mistake of a kernel, as a check of the emulator describes it.
+/// A mistake in a kernel, as the emulator describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
@@ -124,7 +124,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Counts of one line of a kernel's source, over all warps of a run.
+/// Counts for one line of a kernel's source, over all warps of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -137,13 +137,13 @@ pub struct LineCounts {
     pub instructions: u64,
     /// Active lanes, summed over the instructions; up to 32 an instruction.
     pub active_lanes: u64,
-    /// Branches at which at least two active lanes went different ways.
+    /// Branches at which active lanes of a warp went different ways.
     pub divergent_branches: u64,
     /// Requests of warps to global memory.
     pub requests: u64,
     /// Sectors of 32 bytes that these requests touched.
     pub sectors: u64,
-    /// The fewest sectors that their active lanes' bytes fit into.
+    /// The fewest sectors that could hold the bytes of these requests' active lanes.
     pub ideal_sectors: u64,
     /// Wavefronts of shared memory.
     pub wavefronts: u64,
@@ -151,7 +151,7 @@ pub struct LineCounts {
     pub ideal_wavefronts: u64,
     /// Atomic operations of lanes.
     pub atomics: u64,
-    /// Bytes that lanes asked global, shared and local memory for.
+    /// Bytes that lanes requested from global, shared and local memory.
     pub bytes: u64,
     /// Loads from global memory, without atomics.
     #[serde(skip_serializing_if = "Transfers::is_none")]

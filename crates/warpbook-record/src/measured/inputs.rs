@@ -1,12 +1,13 @@
-//! The data that the problems of a run were computed on.
+//! Descriptions of the data that a run's problems were computed on.
 
 use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// The data of a run, an entry for each kind of work that has its own.
+/// The data of a run, with one entry for each kind of work that has its own.
 ///
-/// Records written before there were entries have a sentence, "x evenly spaced; several features: Gaussian x", which becomes entries when it is read.
+/// Older records have a sentence instead, such as "x evenly spaced; several features: Gaussian x"; it is split into
+/// entries when it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -16,39 +17,41 @@ pub struct Inputs(#[cfg_attr(feature = "schema", schemars(with = "Form"))] Vec<I
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Input {
-    /// The problems that it is about, by words that their labels contain, such as "MNIST CNN"; empty for all.
+    /// The problems that the entry is about, given by words in their labels, such as "MNIST CNN"; empty for all
+    /// problems.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub work: String,
-    /// Where the numbers come from, such as "standard Gaussian (Philox, seed 1)".
+    /// The origin of the numbers, such as "standard Gaussian (Philox, seed 1)".
     pub data: String,
 }
 
-/// The forms that a record may hold.
+/// The forms that a record may contain.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 #[schemars(inline, untagged)]
 #[expect(dead_code, reason = "it only describes the format")]
 enum Form {
     Entries(Vec<Input>),
-    /// The form of older records.
+    /// The sentence of older records.
     Sentence(String),
 }
 
 impl Inputs {
-    /// The same data for all problems.
+    /// Makes inputs with one entry for all problems.
     #[must_use]
     pub fn of_all(data: impl Into<String>) -> Self {
         Self(vec![Input { work: String::new(), data: data.into() }])
     }
 
-    /// Adds the data of some problems.
+    /// Adds an entry for some problems.
     #[must_use]
     pub fn with(mut self, work: impl Into<String>, data: impl Into<String>) -> Self {
         self.0.push(Input { work: work.into(), data: data.into() });
         self
     }
 
-    /// The entries of a sentence, which are separated by "; " and begin with the work and ": " if they are not about all of it.
+    /// Splits a sentence into entries, which are separated by "; ". An entry for some work begins with the work and ":
+    /// ".
     #[must_use]
     pub fn of_sentence(sentence: &str) -> Self {
         let entry = |clause: &str| match clause.split_once(": ") {
@@ -58,20 +61,20 @@ impl Inputs {
         Self(sentence.split("; ").map(entry).filter(|e| !e.data.is_empty()).collect())
     }
 
-    /// The entries in order.
+    /// Returns the entries in order.
     #[must_use]
     pub fn entries(&self) -> &[Input] {
         &self.0
     }
 
-    /// True if nothing is known of the data.
+    /// Returns true if nothing is known about the data.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The same data for all problems.
+/// Makes one entry for all problems, like [`Inputs::of_all`].
 impl From<&str> for Inputs {
     fn from(data: &str) -> Self {
         Self::of_all(data)
@@ -98,7 +101,7 @@ impl fmt::Display for Inputs {
     }
 }
 
-/// Written out, since an untagged enum would keep a copy of the value first and lose the path to an error.
+/// Written out, since an untagged enum would first keep a copy of the value, and errors would lose their path.
 impl<'de> Deserialize<'de> for Inputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Maximum number of samples that a measurement keeps; `samples_total` is the number that were taken.
 pub const MAX_SAMPLES: usize = 1000;
 
-/// Outcome of a measurement.
+/// The outcome of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum Outcome {
     },
 }
 
-/// Written by hand: serde's derived reader for an internally tagged enum first copies all fields.
+/// Written by hand, since serde's derived reader for an internally tagged enum first copies all fields.
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Outcome {
     }
 }
 
-/// Clock that took the times.
+/// The clock that took the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -63,45 +63,45 @@ pub enum TimedBy {
     CudaEvents,
     /// The host's clock around the region.
     WallClock,
-    /// Nothing: there are no times, as in the emulator.
+    /// No clock: there are no times, as in the emulator.
     Nothing,
     /// A clock that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// State of L2 at the start of a sample.
+/// The state of L2 at the start of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum L2State {
-    /// As the previous sample left it.
+    /// L2 has the data that the previous sample left.
     Warm,
-    /// Overwritten before each sample.
+    /// L2 is overwritten before each sample.
     Cold,
     /// A state that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// Policy by which the samples of a run were taken.
+/// The policy for taking the samples of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
-    /// Clock of the GPU rungs; CPU rungs are always timed by the host's.
+    /// Clock of the GPU rungs; CPU rungs are always timed with the host's clock.
     pub timed_by: TimedBy,
     /// State of L2 at the start of a sample.
     pub l2: L2State,
     /// Number of untimed repetitions before the first sample.
     pub warmup: u32,
-    /// Number of samples wanted of each measurement.
+    /// Number of samples wanted for each measurement.
     pub samples: u32,
-    /// Seconds after which a measurement stops early: the time that its samples have taken together.
+    /// Total time of its samples in seconds after which a measurement stops early.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub budget_s: f64,
-    /// Length below which regions are repeated between two events and the time is divided, in microseconds.
+    /// Length in microseconds below which a region is repeated between two events and the time is divided.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
@@ -113,11 +113,11 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelStats {
-    /// Path of its source below `kernels/`.
+    /// Path of the kernel's source below `kernels/`.
     pub file: String,
-    /// Name of its entry.
+    /// Name of the kernel's entry.
     pub entry: String,
-    /// Architecture that it was compiled for, such as "sm_90".
+    /// Target architecture of the compilation, such as "sm_90".
     pub architecture: String,
     /// Number of registers of a thread.
     pub registers: u32,
@@ -130,86 +130,86 @@ pub struct KernelStats {
     pub spill_store_bytes: u32,
     /// Bytes that a thread loads from local memory for spilled registers.
     pub spill_load_bytes: u32,
-    /// Grid of the launch, if it was launched.
+    /// Grid of the launch, if the kernel was launched.
     #[serde(default)]
     pub grid: Option<[u32; 3]>,
-    /// Block of the launch, if it was launched.
+    /// Block of the launch, if the kernel was launched.
     #[serde(default)]
     pub block: Option<[u32; 3]>,
-    /// Number of blocks that are resident on an SM at once, if a device could be asked.
+    /// Number of blocks resident on an SM at once, if a device could report it.
     #[serde(default)]
     pub blocks_per_multiprocessor: Option<u32>,
-    /// Resident warps over the most that an SM holds, if a device could be asked.
+    /// Resident warps divided by the most that an SM holds, if a device could report them.
     #[serde(default)]
     pub occupancy: Option<f64>,
 }
 
-/// Measurement of one rung at one size.
+/// A measurement of one rung at one problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
-    /// Id of its [`Rung`](crate::Rung).
+    /// Id of the measured [`Rung`](crate::Rung).
     pub rung: String,
-    /// Work, given by the id of its [`Problem`].
+    /// The work, given by the id of its [`Problem`].
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// Id of the tile that it ran with, if the rung has tiles.
+    /// Id of the rung's tile, if it has tiles.
     #[serde(default)]
     pub tile: Option<String>,
-    /// Outcome.
+    /// The outcome: measured, skipped or failed.
     pub outcome: Outcome,
     /// Times of the timed region in microseconds, in the order in which they were taken.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// Number of samples that were taken, also beyond the thousand that are kept.
+    /// Number of samples taken, including those beyond the thousand that are kept.
     #[serde(default)]
     pub samples_total: u64,
     /// Times of the same regions by the host's clock, launch and final synchronisation included, in microseconds.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub wall_us: Vec<f64>,
-    /// Comparison of its result with the reference.
+    /// Comparison of the result with the reference.
     #[serde(default)]
     pub check: Option<Check>,
-    /// Kernels that it ran.
+    /// Kernels that the rung ran.
     #[serde(default)]
     pub kernels: Vec<KernelStats>,
-    /// Choice that a rule made for this size, with the reason, if the rung has such a rule.
+    /// Choice of the rung's rule for this size, with the reason, if the rung has a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
-    /// Bytes that it reads and writes at each level of memory, counted, not measured.
+    /// Bytes read and written at each level of memory, by counting, not by measuring.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
     /// Floating-point operations, if they differ from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops: Option<u64>,
-    /// Type of most of its operations, if it differs from the problem's.
+    /// Type of most operations, if it differs from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
-    /// Peak of the device's memory that it held in bytes, inputs included, if it was counted.
+    /// The most device memory held at once in bytes, inputs included, if it was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// Number of GPUs that it ran on, if there were several; its operations and its traffic are of all together.
+    /// Number of GPUs, if there were several; operations and traffic are totals over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// Correctly classified test samples, one entry for each sample of the time and in that order, if each sample is a whole training.
+    /// Correctly classified test samples, one entry for each timed sample in order, if each sample is a whole training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<Right>,
-    /// Steps of the optimiser in each sample, if each sample is a whole training with a number of steps that is known before it.
+    /// Steps of the optimiser in each sample, if each sample is a whole training with a fixed number of steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
-    /// Findings and counts of the emulator, where the rung ran there. Such a row is skipped or failed, and has no samples.
+    /// Findings and counts of the emulator, if the rung ran there. Such a row is skipped or failed, and has no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<Box<Emulated>>,
 }
 
-/// Bytes that a rung moves at a level of memory.
+/// Bytes that a rung moves at one level of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Traffic {
-    /// Level at which they are read or written.
+    /// Level at which the bytes are read or written.
     pub level: MemoryLevel,
     /// Number of bytes in the timed region.
     pub bytes: u64,
@@ -241,7 +241,7 @@ impl Measurement {
         }
     }
 
-    /// Creates the row of a rung whose result was right in the emulator, which knows no time.
+    /// Creates the row of a rung whose result was right in the emulator, which has no times.
     #[must_use]
     pub fn emulated(rung: impl Into<String>, problem: Problem, check: Check, found: Emulated) -> Self {
         let outcome = Outcome::Skipped { why: Emulated::NO_TIME.into() };
@@ -249,14 +249,14 @@ impl Measurement {
         Self { check: Some(check), emulated, ..Self::without_samples(rung, problem, outcome) }
     }
 
-    /// Returns true if it ran in the emulator, with the right result and without a finding.
+    /// Returns true if the rung ran in the emulator with the right result and without a finding.
     #[must_use]
     pub fn is_right_in_emulator(&self) -> bool {
         let is_clean = self.emulated.as_ref().is_some_and(|e| e.finding.is_none());
         is_clean && self.check.as_ref().is_some_and(|c| c.passed) && !matches!(self.outcome, Outcome::Failed { .. })
     }
 
-    /// Stores samples and their wall times, the first thousand of each.
+    /// Stores samples and their wall times, the first thousand of each list.
     pub fn set_samples(&mut self, samples_us: Vec<f64>, wall_us: Vec<f64>) {
         self.samples_total = samples_us.len() as u64;
         self.samples_us = samples_us;
@@ -265,7 +265,7 @@ impl Measurement {
         self.wall_us.truncate(MAX_SAMPLES);
     }
 
-    /// Returns true if it may be drawn: it was measured, has samples, and passed its check.
+    /// Returns true if the measurement may be drawn: it has samples, and its check passed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.outcome == Outcome::Measured
@@ -291,8 +291,8 @@ impl Measurement {
         stats::median(&self.wall_us)
     }
 
-    /// Returns the mean of the accuracies of [`Measurement::test`] and their sample standard deviation (0 for a single one); both from 0 to 1. `None` if there
-    /// are none, or one of them has no samples.
+    /// Returns the mean and the sample standard deviation of the accuracies in [`Measurement::test`], from 0 to 1; the
+    /// deviation of a single accuracy is 0. `None` if there are none, or if one of them has no samples.
     #[must_use]
     pub fn accuracy(&self) -> Option<(f64, f64)> {
         let all = self.test.iter().map(|right| right.accuracy()).collect::<Option<Vec<f64>>>()?;
@@ -311,8 +311,8 @@ impl Measurement {
         Some(self.problem.items? as f64 / (self.median_us()? * 1e-6))
     }
 
-    /// Returns the bytes per second if every input is read once a pass. A rung that also writes and re-reads intermediates moves more than this, and a rung
-    /// that keeps its data on the chip less.
+    /// Returns the bytes per second if every input is read once a pass. A rung that also writes and re-reads
+    /// intermediates moves more bytes than this; a rung that keeps its data on the chip moves fewer.
     #[must_use]
     pub fn effective_bytes_per_s(&self) -> Option<f64> {
         Some(self.problem.bytes as f64 / (self.median_us()? * 1e-6))
@@ -324,32 +324,32 @@ impl Measurement {
         self.flops.unwrap_or_else(|| self.problem.flops)
     }
 
-    /// Returns the number of GPUs that it ran on.
+    /// Returns the number of GPUs that the rung ran on.
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.gpus.unwrap_or(1).max(1)
     }
 
-    /// Returns the type of most of its operations.
+    /// Returns the type of most operations.
     #[must_use]
     pub fn arithmetic_type(&self) -> Dtype {
         self.dtype.unwrap_or(self.problem.dtype)
     }
 
-    /// Returns true if it reaches the problem's result with less than half of its operations. Such a rung is not ranked with the others: its time says nothing
-    /// about how well the work is done.
+    /// Returns true if the rung reaches the problem's result with less than half of its operations. Such a rung is not
+    /// ranked, since its time does not show how well the work is done.
     #[must_use]
     pub fn does_less(&self) -> bool {
         self.operations().saturating_mul(2) < self.problem.flops
     }
 
-    /// Returns the FLOP/s, counting [`Measurement::operations`].
+    /// Returns the FLOP/s based on [`Measurement::operations`].
     #[must_use]
     pub fn flops_per_s(&self) -> Option<f64> {
         Some(self.operations() as f64 / (self.median_us()? * 1e-6))
     }
 
-    /// Returns the effective bandwidth over a ceiling's.
+    /// Returns the effective bandwidth as a fraction of a ceiling.
     #[must_use]
     pub fn fraction_of(&self, peak: &BandwidthPeak) -> Option<f64> {
         let ceiling = peak.bytes_per_s();
@@ -357,16 +357,16 @@ impl Measurement {
     }
 }
 
-/// Loss at an epoch.
+/// A loss at an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossPoint {
-    /// Epoch of the loss, counted from 1; the loss is that of the weights that the epoch began with.
+    /// Epoch of the loss, counted from 1; the loss is that of the weights at the start of the epoch.
     pub epoch: u64,
-    /// Number of steps made when the loss was taken, from 1 on, if losses are logged by the step.
+    /// Number of steps made before the loss was taken, counted from 1, if losses are logged by step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Loss.
+    /// The loss.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub loss: f64,
@@ -376,13 +376,13 @@ pub struct LossPoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainLog {
-    /// Id of its rung.
+    /// Id of the trained rung.
     pub rung: String,
-    /// Work, given by the id of its [`Problem`].
+    /// The work, given by the id of its [`Problem`].
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// Logged losses.
+    /// The logged losses.
     #[serde(default)]
     pub losses: Vec<LossPoint>,
     /// Final parameters by name, such as "w" and "b".
@@ -397,7 +397,7 @@ pub struct TrainLog {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub test_loss: f64,
-    /// Course of the training, if it was watched step by step.
+    /// Course of the training, if it was logged step by step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Box<Course>>,
 }
@@ -412,40 +412,41 @@ impl TrainLog {
     }
 }
 
-/// Group of parts, by what they divide.
+/// A group of parts, by what they divide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PartGroup {
-    /// The kernels of one pass, each timed alone; together they are the pass.
+    /// The kernels of one pass, each timed alone; together they make up the pass.
     Operation,
-    /// The fused pass with one of its parts left out; the difference to the whole is what the part costs.
+    /// The fused pass with one of its parts left out; the difference to the whole is the part's cost.
     Ablation,
     /// The whole work with another of the rung's tiles; the part's name is the tile's id.
     Tile,
     /// The copies that a result on the host needs: "to the device", "to the host". Records of format 1 also have "compute".
     Transfer,
-    /// Phases of a process from its start on, one after the other: "import", "data", "train". Together they make up the process, or nearly.
+    /// Phases of a process from its start, one after the other: "import", "data", "train". Together they make up almost
+    /// the whole process.
     Phase,
     /// A group that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// Time of a part of a rung.
+/// The time of a part of a rung.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// Id of its rung; empty for a part that all rungs share.
+    /// Id of the rung; empty for a part that all rungs share.
     pub rung: String,
-    /// Work that it is a part of, given by its id; the times are of one pass (one epoch) of it.
+    /// The work that it is a part of, given by its id; times are those of one pass, such as an epoch.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// Group that it belongs to.
+    /// The part's group.
     pub group: PartGroup,
-    /// Name, such as "forward" or "without loss".
+    /// Name of the part, such as "forward" or "without loss".
     pub name: String,
     /// Times in microseconds.
     #[serde(with = "crate::format::real::many")]
@@ -461,23 +462,23 @@ impl Part {
     }
 }
 
-/// Interval on a timeline: a kernel, a copy, or work of the host.
+/// An interval on a timeline: a kernel, a copy, or work of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
-    /// Id of its rung; empty for work that belongs to no rung.
+    /// Id of the rung; empty for work that belongs to no rung.
     #[serde(default)]
     pub rung: String,
-    /// Work, given by its id.
+    /// The work, given by its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// Name, for example of a kernel.
+    /// Name of the span, for example a kernel's.
     pub name: String,
-    /// Operation that it belongs to, such as "conv1 weight gradient", if that is known.
+    /// Operation that the span belongs to, such as "conv1 weight gradient", if it is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub operation: String,
-    /// Stream that it ran on, such as "0"; "host" for work of the host.
+    /// Stream of the span, such as "0"; "host" for work of the host.
     pub stream: String,
     /// Start in microseconds from the start of the timeline.
     #[serde(with = "crate::format::real::one")]
@@ -487,10 +488,10 @@ pub struct Span {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub duration_us: f64,
-    /// Number of bytes of a copy or a fill.
+    /// Number of bytes copied or filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Number of the driver call that led to it; all activities of one launch of a graph have the same number.
+    /// Number of the driver call behind the activity; all activities of one graph launch share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<u32>,
 }

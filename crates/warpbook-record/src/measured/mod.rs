@@ -1,4 +1,4 @@
-//! The results of a run: measurements, checks, counters, courses of trainings, profiles, X-rays.
+//! The results of a run: measurements, checks, counters, courses of trainings, profiles and X-rays.
 
 pub(crate) mod breakdown;
 pub(crate) mod check;

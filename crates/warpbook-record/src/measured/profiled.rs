@@ -14,12 +14,12 @@ pub struct Profiled {
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// The recorder, such as "CUPTI 130001" or "CUDA events", with a reason if it is not the usual one.
+    /// The recorder, such as "CUPTI 130001" or "CUDA events", with the reason if it is not the usual one.
     pub source: String,
     /// Device memory held by arrays, at the start and at each change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryAt>,
-    /// Clock and power of the device, reading by reading, while runs of the rung followed one another.
+    /// Readings of the device's clock and power during repeated runs of the rung.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub power: Vec<PowerAt>,
     /// Cost of recording, if it was measured.
@@ -38,9 +38,9 @@ pub struct MemoryAt {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub at_us: f64,
-    /// Bytes that the driver has given to arrays, arenas and pools.
+    /// Bytes allocated from the driver by arrays, arenas and pools.
     pub allocated_bytes: u64,
-    /// Bytes of these that are used by arrays in pools.
+    /// The part of these bytes that arrays in pools use.
     #[serde(default)]
     pub pool_allocated_bytes: u64,
     /// Bytes of the pools' segments, used or not.
@@ -73,7 +73,8 @@ pub struct PowerAt {
     pub flops: u64,
 }
 
-/// Steady state of a device while runs of a rung followed one another: the second half of its readings, when clock and power have settled.
+/// The steady state of a device during repeated runs of a rung, from the second half of its readings, when clock and
+/// power have settled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settled {
     /// Mean SM clock in MHz.
@@ -92,7 +93,8 @@ pub struct Settled {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilerOverhead {
-    /// Time of a recorded step in microseconds, until the device was done: the mean of a cycle's steps, on the CPU their median.
+    /// Time of a recorded step in microseconds, until the device was done: the mean of a cycle's steps, or their median
+    /// on the CPU.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub recorded_us: f64,
@@ -102,22 +104,23 @@ pub struct ProfilerOverhead {
     pub unrecorded_us: f64,
     /// Number of unrecorded steps.
     pub unrecorded_steps: u64,
-    /// True if an earlier recording had attached CUPTI to the process during some of the unrecorded steps: this makes each launch slightly slower
-    /// even if nothing is recorded.
+    /// True if an earlier recording had attached CUPTI to the process during some of the unrecorded steps, which makes
+    /// each launch slightly slower even when nothing is recorded.
     #[serde(default)]
     pub attached_before: bool,
-    /// Variation between steps of one kind in microseconds: twice the larger of the median absolute deviations of recorded and unrecorded steps.
+    /// Variation between steps in microseconds: twice the larger of the median absolute deviations of recorded and
+    /// unrecorded steps.
     #[serde(default, with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub noise_us: f64,
 }
 
 impl ProfilerOverhead {
-    /// The fewest unrecorded steps of a baseline: a program's first step is slower than its others.
+    /// The fewest unrecorded steps for a baseline, since a program's first step is slower than its others.
     const LEAST_STEPS: u64 = 2;
 
-    /// Returns the recorded over the unrecorded time; `None` if recorded steps are not slower by more than the noise, or only one step was not
-    /// recorded.
+    /// Returns the ratio of recorded to unrecorded time; `None` if recorded steps are not slower by more than the
+    /// noise, or if there are too few unrecorded steps.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let is_measurable =
@@ -128,7 +131,7 @@ impl ProfilerOverhead {
 }
 
 impl Profiled {
-    /// Makes the profile of a rung at a problem, without any recordings yet.
+    /// Makes an empty profile of a rung at a problem.
     #[must_use]
     pub fn new(rung: impl Into<String>, problem: Problem, source: impl Into<String>) -> Self {
         Self {
@@ -150,7 +153,7 @@ impl Profiled {
             let values: Vec<f64> = late.iter().filter_map(of).filter(|v| v.is_finite()).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        // From the last reading of the first half on.
+        // The interval starts at the last reading of the first half.
         let before = &self.power[(self.power.len() / 2).saturating_sub(1)];
         let last = late.last()?;
         let flops = last.flops.saturating_sub(before.flops);
@@ -197,7 +200,7 @@ mod tests {
         let rate = settled.flops_per_s.expect("operations");
         assert!((rate - 2e4).abs() < 1e-6, "{rate}");
         assert_eq!((profile(0).settled(), profile(1).settled()), (None, None));
-        // A clock that stands still gives no rate.
+        // A clock that does not advance gives no rate.
         let mut still = profile(4);
         still.power.iter_mut().for_each(|r| r.at_us = 0.0);
         assert_eq!(still.settled().and_then(|s| s.flops_per_s), None);

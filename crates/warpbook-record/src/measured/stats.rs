@@ -26,7 +26,8 @@ pub fn min(samples: &[f64]) -> Option<f64> {
     samples.iter().copied().min_by(f64::total_cmp)
 }
 
-/// Returns the mean, and the standard deviation of a sample (over n - 1; 0 for a single number), in the samples' unit; `None` without samples.
+/// Returns the mean and the sample standard deviation (over n - 1; 0 for a single number) in the samples' unit; `None`
+/// without samples.
 #[must_use]
 pub fn moments(samples: &[f64]) -> Option<(f64, f64)> {
     let n = samples.len() as f64;

@@ -3,10 +3,10 @@
 use super::Run;
 use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires, Rung};
 
-/// The bound on a measurement by the measured ceilings.
+/// A bound on a measurement, from the measured ceilings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// Level of memory that is the bound; `None` if it is arithmetic.
+    /// Level of memory that sets the bound; `None` for arithmetic.
     pub level: Option<MemoryLevel>,
     /// Shortest possible time in microseconds.
     pub us: f64,
@@ -15,7 +15,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns its name in a sentence: "DRAM", "shared memory", "arithmetic".
+    /// Returns the bound's name in a sentence: "DRAM", "shared memory", "arithmetic".
     #[must_use]
     pub fn label(&self) -> &'static str {
         self.level.map_or("arithmetic", |level| level.label_on(self.device))
@@ -23,13 +23,13 @@ impl Bound {
 }
 
 impl Run {
-    /// Returns the bandwidth ceiling of a problem: L2's if its working set stays there between passes, else DRAM's.
+    /// Returns the bandwidth ceiling of a problem: L2's if its working set stays in L2 between passes, else DRAM's.
     #[must_use]
     pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
         self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
     }
 
-    /// Returns the arithmetic ceiling of a problem: that of its element type, or the highest of the types that rungs use.
+    /// Returns the arithmetic ceiling of a problem: the highest among its element type and the types that rungs use.
     #[must_use]
     pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
         let others = self.measurements.iter().filter(|m| m.problem == *problem).filter_map(|m| m.dtype);
@@ -37,10 +37,10 @@ impl Run {
         peaks.max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()))
     }
 
-    /// Returns the bound on a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at each level
-    /// of memory (the problem's least bytes at [`Run::ceiling`] if none were counted) and the operations. Of several GPUs each does its share, while
-    /// all bytes of the link cross the same one. `None` if no part has a ceiling, as for copies by the CUDA driver: they cross the link between host
-    /// and device.
+    /// Returns the bound on a measurement: the slowest part of its work, each part at its measured ceiling. The parts
+    /// are the operations and the bytes counted at each level of memory; if none were counted, the problem's least
+    /// bytes at [`Run::ceiling`]. Each of several GPUs does its share, but all bytes of the link cross the same link.
+    /// `None` if no part has a ceiling, as for copies by the CUDA driver, which cross the link between host and device.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
         if self.is_copy(m) {
@@ -51,7 +51,7 @@ impl Run {
             (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6, device })
         };
         let written = m.problem.written_part();
-        // Each GPU has its own memory and its own units, but all wait for the bytes of the link.
+        // Each GPU has its own memory and compute units, but all of them wait for the bytes of the link.
         let each = f64::from(m.gpus());
         let shared = |level: MemoryLevel| if level == MemoryLevel::Link { 1.0 } else { each };
         let counted = m.traffic.iter().filter_map(|t| {
@@ -72,7 +72,7 @@ impl Run {
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 
-    /// Returns true for a copy by the CUDA driver with no traffic counted.
+    /// Returns true for a copy by the CUDA driver without counted traffic.
     fn is_copy(&self, m: &Measurement) -> bool {
         m.traffic.is_empty() && self.rung(&m.rung).is_some_and(Rung::is_driver)
     }
@@ -84,8 +84,8 @@ impl Run {
         measurements.map(Measurement::gpus).max().unwrap_or(1)
     }
 
-    /// Returns the bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings, on as many GPUs
-    /// as a rung ran on. `None` if the device only copied.
+    /// Returns the bound of a problem for any rung: the time of its least bytes or of its operations at the measured
+    /// ceilings, on the largest number of GPUs that a rung used. `None` if the device only copied.
     #[must_use]
     pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
         let mut own = self.measurements.iter().filter(|m| m.problem == *problem && self.on_device(m)).peekable();
@@ -97,15 +97,16 @@ impl Run {
         self.bound(&Measurement { dtype, gpus, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
     }
 
-    /// Returns the time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not measured.
+    /// Returns the time of [`Run::bound`] divided by the median time; `None` for a CPU rung in a GPU's record, since
+    /// the CPU's ceilings were not measured.
     #[must_use]
     pub fn fraction_of_bound(&self, m: &Measurement) -> Option<f64> {
         let bound = self.bound(m).filter(|_| self.on_device(m))?;
         Some(bound.us / m.median_us()?)
     }
 
-    /// Returns true if a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run on the
-    /// CPU.
+    /// Returns true if a measurement was made on the record's device, and not on the CPU of a GPU's host. Rungs that
+    /// require nothing run on the CPU.
     #[must_use]
     pub fn on_device(&self, m: &Measurement) -> bool {
         let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
@@ -134,13 +135,13 @@ mod tests {
             );
         };
         let with = |change: &dyn Fn(&mut crate::ProblemData)| timed("01", &p.with(change), 1.0);
-        // 1000 bytes take 250 us from L2, where they stay, and 1000 us from DRAM; 2000 FLOP take 200 us.
+        // 1000 bytes stay in L2 and take 250 us from there (1000 us from DRAM); 2000 FLOP take 200 us.
         check(&timed("01", &p, 1.0), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| p.working_set_bytes = 26 << 20), Some((Some(MemoryLevel::Dram), 1000.0)));
         check(&with(&|p| p.flops = 3000), Some((None, 300.0)));
         // A measurement's own operations take precedence over the problem's.
         check(&Measurement { flops: Some(9000), ..timed("01", &p, 1.0) }, Some((None, 900.0)));
-        // Counted bytes take precedence over the least bytes, even if there are fewer.
+        // Counted bytes take precedence over the least bytes, even if they are fewer.
         let counted = |list: &[Traffic]| Measurement { traffic: list.to_vec(), ..timed("01", &p, 1.0) };
         check(
             &counted(&[traffic(MemoryLevel::L2, 1200), traffic(MemoryLevel::Dram, 500)]),
@@ -151,18 +152,18 @@ mod tests {
             Some((Some(MemoryLevel::L2), 1000.0)),
         );
         check(&counted(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 200.0)));
-        // A CPU's caches have their own names.
+        // A CPU's caches have other names.
         let mut on_cpu = run.clone();
         on_cpu.environment.device.kind = DeviceKind::Cpu;
         let names = [&run, &on_cpu].map(|run| run.bound(&timed("01", &p, 1.0)).unwrap().label());
         assert_eq!(names, ["L2", "the last-level cache"]);
-        // Levels and types that have no ceiling, or that this version does not know, bound nothing.
+        // Levels and types without a ceiling bound nothing, and neither do those that this version does not know.
         check(&counted(&[traffic(MemoryLevel::Shared, u64::MAX)]), Some((None, 200.0)));
         check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
         check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
 
-        // Two GPUs have two memories and twice the units, but one link between them.
+        // Two GPUs have two memories and twice the compute units, but one link.
         let on_two = |traffic: &[Traffic]| Measurement { gpus: Some(2), ..counted(traffic) };
         check(&on_two(&[]), Some((Some(MemoryLevel::L2), 125.0)));
         check(&on_two(&[traffic(MemoryLevel::Dram, 500)]), Some((Some(MemoryLevel::Dram), 250.0)));
@@ -224,10 +225,10 @@ mod tests {
         run.rungs = vec![copy];
         run.measurements = vec![timed("01", &p, 1.0)];
         assert_eq!((run.bound(&run.measurements[0]), run.least_time(&p)), (None, None));
-        // A copy with counted traffic has a bound, such as a copy over the link between GPUs.
+        // A copy with counted traffic has a bound, for example one over the link between GPUs.
         let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 500 }];
         assert!(run.bound(&Measurement { traffic, ..run.measurements[0].clone() }).is_some());
-        // With a kernel beside the copies there is a shortest time again.
+        // With a kernel in addition to the copies, there is a shortest time again.
         run.rungs.push(kernel);
         run.measurements.push(timed("02", &p, 1.0));
         assert!(run.least_time(&p).is_some());

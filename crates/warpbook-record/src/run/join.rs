@@ -3,15 +3,16 @@
 use super::Run;
 
 impl Run {
-    /// Takes over the rungs and figures of another record of the same experiment on the same device, such as another framework's. Its rungs come
-    /// after the CPU rungs that the ladder begins with. If both describe a problem, this record's description stays.
+    /// Adds the rungs and figures of another record, such as another framework's, of the same experiment on the same
+    /// device. Its rungs come after the CPU rungs at the start of the ladder. If both records describe a problem, this
+    /// record's description stays.
     ///
-    /// From a record of X-rays alone a ladder takes the X-rays but no measurements: these were made beside an X-ray, at one problem, and their times
-    /// are in it.
+    /// From a record with only X-rays, a ladder takes the X-rays but no measurements. These were made alongside an
+    /// X-ray at one problem, and the X-ray contains their times.
     ///
     /// # Errors
-    /// If the experiments, devices or rules of timing differ, or both records have a rung or an X-ray. The error is a sentence, and nothing is taken
-    /// over.
+    /// If the experiments, devices or rules of timing differ, or if both records have the same measurement or X-ray.
+    /// The error is a sentence, and the record does not change.
     pub fn absorb(&mut self, mut other: Run) -> Result<(), String> {
         let differ = |what: &str, ours: &str, theirs: &str| {
             Err(format!(
@@ -68,12 +69,13 @@ impl Run {
         self.resolve_problems()
     }
 
-    /// Returns true if all measurements were made beside an X-ray.
+    /// Returns true if all measurements were made alongside an X-ray.
     fn is_of_xrays(&self) -> bool {
         !self.xrays.is_empty() && self.measurements.iter().all(|m| self.xray(&m.rung, &m.problem).is_some())
     }
 
-    /// Checks that the rungs in both records are the same, including their kernels, and that neither record measured them at a problem of the other.
+    /// Checks that rungs in both records are the same, including their kernels, and that the records did not measure
+    /// them at the same problem.
     fn share_rungs_with(&self, other: &Run) -> Result<(), String> {
         for theirs in &other.rungs {
             let Some(ours) = self.rung(&theirs.id) else { continue };
@@ -125,7 +127,7 @@ mod tests {
             name: "forward".into(),
             samples_us: vec![1.0],
         };
-        // The same problem, described in other words.
+        // This is the same problem in other words.
         let p_of_theirs = p.with(|p| p.label = "theirs".into());
         let theirs = Run {
             rungs: vec![rung("eager", GPU, Runner::External("PyTorch".into()))],
@@ -224,7 +226,7 @@ mod tests {
         let why = joined.absorb(xrayed("02", &q)).expect_err("a second X-ray");
         assert!(why.contains("Both records have an X-ray of 02 at "), "{why}");
         assert_eq!(joined, before, "nothing is taken over");
-        // Between X-rays, or with a ladder that has an X-ray, measurements are merged like any others.
+        // X-ray records, and a ladder that already has an X-ray, merge their measurements like any others.
         let mut two = xrayed("01", &p);
         two.absorb(xrayed("02", &q)).expect("two X-rays");
         assert_eq!((two.measurements.len(), two.xrays.len()), (2, 2));
@@ -235,7 +237,7 @@ mod tests {
         assert_eq!(joined.measurements.len(), 4);
     }
 
-    /// Two records have the same rungs at other problems, such as two networks that were measured one after the other.
+    /// Two records may have the same rungs at different problems, such as two networks measured one after the other.
     #[test]
     fn a_rung_of_both_has_the_problems_of_both() {
         let (p, q) = (problem("p"), problem("q"));

@@ -1,4 +1,4 @@
-//! The rungs of a problem in their order, with the baseline and the fastest.
+//! The rungs of a problem in order, with the baseline and the fastest.
 
 use super::Run;
 use crate::{Baseline, Measurement, Problem, Rung, Runner, TrainLog};
@@ -8,17 +8,17 @@ use crate::{Baseline, Measurement, Problem, Rung, Runner, TrainLog};
 pub struct LadderRow<'a> {
     /// The measurement.
     pub measurement: &'a Measurement,
-    /// Its rung, if the record has it.
+    /// The measured rung, if the record has it.
     pub rung: Option<&'a Rung>,
     /// Speed-up over [`Run::baseline`].
     pub speed_up: Option<f64>,
-    /// Fraction of its bound: see [`Run::fraction_of_bound`].
+    /// Fraction of the bound: see [`Run::fraction_of_bound`].
     pub fraction_of_bound: Option<f64>,
 }
 
 impl Run {
-    /// Returns true if a measurement has a figure that others may be compared with: it is valid, took longer than zero, and its training did not
-    /// diverge. Only such rungs have a bar, are a baseline or are the fastest.
+    /// Returns true if a measurement is comparable with others: it is valid, took longer than zero, and its training
+    /// did not diverge. Only such rungs have a bar, or can be the baseline or the fastest.
     #[must_use]
     pub fn is_sound(&self, m: &Measurement) -> bool {
         m.is_valid()
@@ -26,7 +26,7 @@ impl Run {
             && !self.train_log(&m.rung, &m.problem).is_some_and(TrainLog::diverged)
     }
 
-    /// Returns the measurements of a problem in the ladder's order; those of rungs that the record lacks come last.
+    /// Returns the measurements of a problem in the ladder's order; rungs that the record lacks come last.
     fn in_order(&self, problem: &Problem) -> Vec<&Measurement> {
         let mut rows: Vec<&Measurement> = self.measurements.iter().filter(|m| m.problem == *problem).collect();
         rows.sort_by_cached_key(|m| self.rungs.iter().position(|r| r.id == m.rung).unwrap_or(usize::MAX));
@@ -48,8 +48,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns the baseline of the speed-ups at a problem, as the descriptor says; the first sound measurement of the ladder if that was not
-    /// measured, or its check failed.
+    /// Returns the baseline of the speed-ups at a problem, as the descriptor defines it. If that was not measured or
+    /// its check failed, it is the first sound measurement of the ladder.
     #[must_use]
     pub fn baseline(&self, problem: &Problem) -> Option<&Measurement> {
         let named = match &self.descriptor.baseline {
@@ -62,9 +62,10 @@ impl Run {
         named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
     }
 
-    /// Returns the slow and the fast way to do the work of a problem: the two that the record names
-    /// ([`Descriptor::compared`](crate::Descriptor::compared)) if both are sound; else the first and the fastest of the others, in the ladder's
-    /// order. Those are the sound measurements on the GPU if there are at least two, else those on the CPU. `None` if neither has two.
+    /// Returns the slow and the fast way to do the work of a problem. These are the two that the record names
+    /// ([`Descriptor::compared`](crate::Descriptor::compared)) if both are sound, else the first and the fastest of the
+    /// others, in the ladder's order. Sound measurements on the GPU count if there are at least two, else those on the
+    /// CPU. `None` if neither has two.
     #[must_use]
     pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
         if let [slow, fast] = &self.descriptor.compared[..] {
@@ -90,7 +91,8 @@ impl Run {
         self.fastest_where(problem, |_| true).map(|(m, _)| m)
     }
 
-    /// Returns the fastest among the record's rungs of some kind, such as libraries, with its median in microseconds.
+    /// Returns the fastest of the record's rungs that `kind` accepts, such as libraries, with its median in
+    /// microseconds.
     #[must_use]
     pub fn fastest_of(&self, problem: &Problem, kind: impl Fn(&Rung) -> bool) -> Option<(&Measurement, f64)> {
         self.fastest_where(problem, |m| self.rung(&m.rung).is_some_and(&kind))
@@ -110,16 +112,16 @@ impl Run {
         self.fastest_of(problem, Rung::is_library)
     }
 
-    /// Returns the fastest rung of kernels at a problem, with its median in microseconds. A rule's choice counts only if no rung was measured under
-    /// its own name.
+    /// Returns the fastest kernel rung at a problem, with its median in microseconds. A rung chosen by a rule counts
+    /// only if the same rung was not measured under its own name.
     #[must_use]
     pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
         self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
     }
 
-    /// Returns true for a measurement of kernels that a rule chose, at a problem where their rung was also measured under its own name: the same
-    /// kernel a second time, which is neither another implementation nor another candidate for the fastest. The first word of the choice names the
-    /// rung; if there is none, any rung counts.
+    /// Returns true for kernels that a rule chose, at a problem where their rung was also measured under its own name.
+    /// They are the same kernel a second time, neither another implementation nor another candidate for the fastest.
+    /// The first word of the choice names the rung; without one, any rung counts.
     #[must_use]
     pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
         let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
@@ -153,7 +155,7 @@ mod tests {
                 assert_eq!(row.speed_up, if valid { ratio(row.measurement) } else { None }, "{}", row.measurement.rung);
             }
         };
-        // The runs are in another order than the ladder.
+        // The runs come in another order than the ladder.
         let all = [
             timed("02", &p, 10.0),
             timed("01", &p, 40.0),
@@ -164,17 +166,17 @@ mod tests {
         check(Baseline::FirstValid, &all, Some(("cpu", 900.0)));
         check(Baseline::FastestLibrary, &all, Some(("faster_library", 5.0)));
         check(Baseline::Rung("01".into()), &all, Some(("01", 40.0)));
-        // Fallbacks: no library, no such rung, a rung whose check failed.
+        // These use the fallback: no library, no such rung, a failed check.
         check(Baseline::FastestLibrary, &all[..2], Some(("01", 40.0)));
         check(Baseline::Rung("03".into()), &all, Some(("cpu", 900.0)));
         let failed = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0)];
         check(Baseline::Rung("01".into()), &failed, Some(("02", 10.0)));
         check(Baseline::FirstValid, &failed, Some(("02", 10.0)));
-        // A rung that was run again after it had failed.
+        // The rung was run again after a failure.
         let again = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0), timed("01", &p, 41.0)];
         check(Baseline::FirstValid, &again, Some(("01", 41.0)));
         check(Baseline::Rung("01".into()), &again, Some(("01", 41.0)));
-        // Rungs that the record does not describe come last, and are not libraries.
+        // Rungs that the record does not describe come last and do not count as libraries.
         let strange = [timed("strange", &p, 1.0), timed("02", &p, 10.0)];
         check(Baseline::FirstValid, &strange, Some(("02", 10.0)));
         check(Baseline::FirstValid, &strange[..1], Some(("strange", 1.0)));
@@ -192,10 +194,10 @@ mod tests {
             assert!(run.slow_and_fast(&problem("another")).is_none());
         };
         let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
-        // The ladder's order decides, not that of the runs; the first way may be the fastest of all.
+        // The ladder's order decides, not the order of the runs; the first way may be the fastest of all.
         check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
         check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The record's own pair comes first, if both of it were measured.
+        // The record's own pair wins if both were measured.
         let named = |rows: &[Measurement], pair: [&str; 2]| {
             let descriptor =
                 crate::Descriptor { compared: pair.map(Into::into).to_vec(), ..crate::Descriptor::default() };
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(named(&rows, ["02", "01"]), Some(("02".into(), "01".into())));
         assert_eq!(named(&rows, ["02", "03"]), Some(("library".into(), "01".into())));
         check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The CPU's rungs count if the GPU has fewer than two, and are not mixed with the GPU's.
+        // The CPU's rungs count if the GPU has fewer than two; they are never mixed with the GPU's.
         let cpu = timed("cpu", &p, 900.0);
         check(&[cpu.clone(), first, second.clone()], Some([("01", 4.0), ("02", 6.0)]));
         check(&[cpu.clone(), second], None);
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(run.fastest_library(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("faster_library", 6.0)));
         assert_eq!(run.fastest_of(&p, Rung::is_cpu).map(|(_, us)| us), Some(900.0));
         assert!(run.fastest_library(&other).is_none());
-        // A rung that the record does not describe is the fastest, but of no kind.
+        // A rung that the record does not describe can be the fastest, but is of no kind.
         run.measurements.push(timed("strange", &p, 3.5));
         assert_eq!(who(run.fastest(&p)), Some(("strange", 3.5)));
         assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
@@ -251,14 +253,14 @@ mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
         assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
         assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
-        // A chosen rung that was not measured here under its own name counts.
+        // A chosen rung counts if it was not measured here under its own name.
         run.measurements[3].choice = Some("03 with the tile a".into());
         assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
         run.measurements[3].choice = Some("01 with the tile a".into());
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
-        // Its row is still there.
+        // The ladder still has a row for it.
         assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
-        // Alone with libraries, or beside rungs that failed, it counts under its own name.
+        // It counts under its own name if the others are libraries or failed.
         for kernel in [1, 2] {
             run.measurements[kernel] = wrong(run.measurements[kernel].clone());
         }

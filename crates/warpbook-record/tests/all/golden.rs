@@ -1,4 +1,4 @@
-//! The record formats: what they look like, what is tolerated in them and what is refused.
+//! The record formats: their look, their tolerance for unknown values, and their errors.
 
 use crate::common::{assert_same, expected, expected_of_v1, file, golden, golden_v1};
 use warpbook_record::{
@@ -33,7 +33,7 @@ fn written_again_it_is_the_same_bytes() {
     assert_eq!(read(&golden()).unwrap().to_json().unwrap(), golden());
 }
 
-/// Records of format 2 had a sentence on their inputs before they had entries.
+/// Older records of format 2 have a sentence on their inputs instead of entries.
 #[test]
 fn a_sentence_on_inputs_is_written_as_entries() {
     let sentence = "\"inputs\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"";
@@ -50,7 +50,7 @@ fn an_upgraded_record_is_written_in_the_current_format() {
     assert_same(&read(&text).unwrap(), &expected_of_v1());
 }
 
-/// The upgrade of format 1 leaves records of format 2 alone.
+/// The upgrade of format 1 does not change records of format 2.
 #[test]
 fn a_record_of_the_current_format_is_not_upgraded() {
     let mut run = expected();
@@ -80,7 +80,7 @@ fn nan_and_infinity_survive() {
     assert!(wild.real("noise").is_some_and(f64::is_nan));
 }
 
-/// Words that spell a number that JSON lacks are read as that number.
+/// Words for numbers that JSON lacks, such as "NaN", are read as numbers.
 #[test]
 fn a_size_is_a_count_a_real_number_or_a_word() {
     let check = |value: Json, expect: &dyn Fn(&SizeValue) -> bool| {
@@ -118,7 +118,7 @@ fn figures_come_from_the_samples() {
     assert_eq!((run.spans[1].end_us(), run.spans[2].end_us()), (1.75, 0.5));
 }
 
-/// Compares the value of `list[i]["problem"]` of a record with the problem that it was read as.
+/// Compares the value of `list[i]["problem"]` in a record with the parsed problem.
 fn assert_same_problem(value: &Json, problem: &warpbook_record::Problem) {
     match value {
         Json::String(id) => assert_eq!(*id, problem.id),
@@ -166,9 +166,9 @@ fn published_records_open_and_keep_their_figures() {
         assert!(run.problems().iter().all(|p| run.problems.contains(p)));
         let main = run.main_problem().expect("a problem");
         assert_eq!(run.main_problem.as_ref(), Some(&main.id), "{name}");
-        // Steps of several ranks, and speed-runs, are compared with one another, and have no ceilings.
+        // Training steps on several ranks, and speed-runs, are compared with one another and have no ceilings.
         let has_ceilings = !run.peaks.bandwidth.is_empty();
-        // Copies have none either: they cross the link to the host.
+        // Copies have no ceilings either, since they cross the link to the host.
         let is_copied = run.rungs.iter().any(Rung::is_driver) && run.rungs.iter().all(|r| r.is_driver() || r.is_cpu());
         assert_eq!(run.least_time(main).is_some(), has_ceilings && !is_copied, "{name}");
         assert!(has_ceilings || ["scaling", "time-to-accuracy"].contains(&&*run.experiment), "{name}");
@@ -182,14 +182,14 @@ fn a_byte_order_mark_is_skipped() {
     assert_same(&read(&format!("\u{feff}{}", golden())).unwrap(), &expected());
 }
 
-/// Adds a field that no version knows to every object with fields of the format.
+/// Adds a field that no version knows to every object that has the format's fields.
 fn with_unknown_fields(value: &mut Json, name: &str) {
     match value {
         Json::Object(map) => {
             for (key, v) in map.iter_mut() {
                 with_unknown_fields(v, key);
             }
-            // Except maps from names, and enums whose only key is the variant.
+            // Maps from names are left alone, and enums whose only key is the variant.
             if !["sources", "parameters", "runner", "requires", "schedule", "baseline"].contains(&name) {
                 map.insert("of_the_future".into(), serde_json::json!({ "deep": [1, "two", null] }));
             }
@@ -210,12 +210,12 @@ fn unknown_fields_are_ignored() {
     }
 }
 
-/// A record with "of_the_future" in place of a value.
+/// Returns the record with "of_the_future" in place of a value.
 fn of_the_future(record: &str, pointer: &str) -> Run {
     let mut record = json(record);
     *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = "of_the_future".into();
     let run = read(&record.to_string()).unwrap_or_else(|e| panic!("{pointer}: {e}"));
-    // It can also be written.
+    // Such a record can be written again.
     assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
     run
 }
@@ -256,7 +256,7 @@ fn unknown_kinds_of_format_1_are_read_as_other() {
     check("/measurements/0/problem/kind", &unknown);
 }
 
-/// The fields that the first version of the format required; everything else has a default.
+/// Returns a record with only the fields that the format's first version required; all others have defaults.
 fn first_version(schema: u32, more: &str) -> String {
     format!(
         r#"{{ "schema": {schema}, "experiment": "regression",
@@ -362,17 +362,17 @@ fn an_id_that_is_listed_twice_is_refused() {
 fn problems_that_the_list_lacks_are_written_once() {
     let mut run = expected();
     let all = std::mem::take(&mut run.problems);
-    // Listed twice, and not used by anything.
+    // The problem is listed twice, and nothing uses it.
     let spare = all[0].with(|p| p.id = "spare".into());
     run.problems = vec![spare.clone(), all[2].clone(), spare.clone()];
     let again = read(&run.to_json().unwrap()).unwrap();
     let ids = |list: &[warpbook_record::Problem]| -> Vec<String> { list.iter().map(|p| p.id.clone()).collect() };
-    // The list's problems come first, the others in the order of the measurements.
+    // Problems of the list come first, the others follow in the order of the measurements.
     assert_eq!(ids(&again.problems), ids(&[spare, all[2].clone(), all[0].clone(), all[1].clone(), all[3].clone()]));
     assert_same(&Run { problems: all.clone(), ..again }, &expected());
     assert_eq!(run.problems.len(), 3, "the record itself stays as it was");
 
-    // Problems that only a training, a part or a span has count too.
+    // Problems that only a training, a part or a span has count, too.
     let only = |i: u32| all[0].with(|p| p.id = i.to_string());
     let mut run = expected();
     run.train_logs[0].problem = only(1);
@@ -382,7 +382,7 @@ fn problems_that_the_list_lacks_are_written_once() {
     assert_eq!(ids(&again.problems[4..]), ["1", "2", "3"]);
 }
 
-/// Format 1 with a value that it cannot have.
+/// Writes values that format 1 does not allow; they must be refused.
 #[test]
 fn what_format_1_did_not_have_is_refused() {
     let check = |pointer: &str, value: Json, expect: &str| {
@@ -443,7 +443,7 @@ fn a_record_cut_off_anywhere_is_refused() {
     Run::from_json(bytes).unwrap();
 }
 
-/// The golden record with another value for "schema"; `None` removes it.
+/// Returns the golden record with another value for "schema"; `None` removes it.
 fn with_schema(value: Option<Json>) -> String {
     let mut record = json(&golden());
     let object = record.as_object_mut().unwrap();
@@ -475,7 +475,7 @@ fn other_files_are_refused_with_a_sentence() {
         with_schema(Some(0.into())).as_bytes(),
         "The record has format 0, which never existed; formats are counted from 1.",
     );
-    // A later format is recognised whatever else the record holds.
+    // A later format is recognised, whatever else the record holds.
     check(
         b"{\"schema\": 3, \"experiment\": 5}",
         "The record has format 3; this version of Warpbook reads formats up to 2. Update Warpbook to open it.",
@@ -525,7 +525,8 @@ fn deep_nesting_is_refused() {
     let texts = ["[".repeat(depth), "{\"a\":".repeat(depth), field("[", "]"), field("{\"a\":", "}")];
     for text in texts {
         let error = read(&text).expect_err("no record, however deep").to_string();
-        // The depth of values that are read is limited; skipped values may be of any depth, in a text that is cut off or lacks a record's fields.
+        // The nesting of values that are read is limited. Skipped values may be nested to any depth, if the text is cut
+        // off or lacks a record's fields.
         let why = match &text[..2] {
             "[[" => "recursion limit exceeded",
             "{\"" if text.contains("schema") => "missing field `experiment`",

@@ -1,4 +1,4 @@
-//! The tests of the crate's public interface, in one executable.
+//! The tests of the crate's public interface, in one binary.
 
 mod common;
 mod golden;

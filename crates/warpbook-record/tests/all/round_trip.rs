@@ -1,4 +1,4 @@
-//! Any record that can be made can be written and read again, and the reader accepts any bytes.
+//! Property tests: every record survives writing and reading, and the reader accepts any bytes without panicking.
 
 use crate::common::{assert_same, expected, golden, golden_v1};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ const LEVELS: [MemoryLevel; 5] =
     [MemoryLevel::Registers, MemoryLevel::Shared, MemoryLevel::L2, MemoryLevel::Dram, MemoryLevel::Other];
 const QUANTITIES: [Quantity; 5] =
     [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
-/// The most problems of a record made here.
+/// The most problems in a generated record.
 const MAX_PROBLEMS: usize = 4;
 
 fn real() -> impl Strategy<Value = f64> {
@@ -30,7 +30,7 @@ fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..8)
 }
 
-/// Times, mostly sensible, so that measurements are valid often enough.
+/// Generates times, mostly sensible, so that enough measurements are valid.
 fn times() -> impl Strategy<Value = Vec<f64>> {
     prop_oneof![proptest::collection::vec(1e-3..1e6, 1..5), reals()]
 }
@@ -45,7 +45,7 @@ fn size() -> impl Strategy<Value = Size> {
         real().prop_map(SizeValue::from),
         text().prop_map(SizeValue::Text),
     ];
-    // Names are few, so that some occur twice.
+    // There are few names, so that some occur twice.
     let name = prop_oneof![select(vec!["points", "m"]).prop_map(str::to_owned), text()];
     (name, value, proptest::option::of(text())).prop_map(|(name, value, unit)| Size { name, value, unit })
 }
@@ -76,7 +76,7 @@ fn problem() -> impl Strategy<Value = ProblemData> {
         })
 }
 
-/// Problems with different ids.
+/// Generates problems with different ids.
 fn problems() -> impl Strategy<Value = Vec<Problem>> {
     let known = (problem(), proptest::option::of(text())).prop_map(|(p, id)| match id {
         Some(id) => ProblemData { id, ..p },
@@ -88,7 +88,7 @@ fn problems() -> impl Strategy<Value = Vec<Problem>> {
     })
 }
 
-/// A placeholder, until the record's problems are known.
+/// Generates a placeholder, until the record's problems are known.
 fn nth() -> impl Strategy<Value = Problem> {
     (0..MAX_PROBLEMS).prop_map(|i| Problem::new("", "", Vec::new(), Dtype::Other).with(|p| p.flops = i as u64))
 }
@@ -97,7 +97,7 @@ fn place(placeholder: &mut Problem, problems: &[Problem]) {
     *placeholder = problems[placeholder.flops as usize % problems.len()].clone();
 }
 
-/// An id of a rung: one of the golden record, or any text.
+/// Generates an id of a rung: one of the golden record's, or any text.
 fn rung_id() -> impl Strategy<Value = String> {
     let known: Vec<String> = expected().rungs.iter().map(|r| r.id.to_string()).collect();
     prop_oneof![select(known), text()]
@@ -499,7 +499,7 @@ fn run() -> impl Strategy<Value = Run> {
     )
 }
 
-/// Calls all methods that read a record, and checks the properties that hold for any.
+/// Calls all methods that read a record, and checks properties that hold for every record.
 fn use_methods(run: &Run) {
     let (measured, skipped, failed) = run.counts();
     assert_eq!(measured + skipped + failed, run.measurements.len());
@@ -558,7 +558,8 @@ fn use_methods(run: &Run) {
     }
 }
 
-/// Returns true if the text is a record; it can then be written and read again and its methods do not panic.
+/// Returns true if the text is a record, after checking that it can be written and read again and that its methods do
+/// not panic.
 fn is_record(text: &str) -> bool {
     match Run::from_json(text.as_bytes()) {
         Ok(run) => {
@@ -574,7 +575,7 @@ fn is_record(text: &str) -> bool {
     }
 }
 
-/// Any JSON, with the names and words of records among it.
+/// Generates any JSON, mixed with names and words of records.
 fn any_json() -> impl Strategy<Value = Value> {
     const WORDS: [&str; 31] = [
         "schema",
@@ -626,7 +627,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Collects the paths of all values below one, as JSON pointers.
+/// Collects the JSON pointers of all values below one.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
@@ -640,7 +641,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// Replaces some values of a record, wherever they are.
+/// Replaces some values of a record at random places.
 fn mutate(record: &str, changes: Vec<(Index, Value)>) -> String {
     let mut record: Value = serde_json::from_str(record).expect("JSON");
     for (at, value) in changes {
@@ -717,7 +718,7 @@ proptest! {
     }
 }
 
-/// The property above is also tested on records that are read.
+/// Checks that enough changed records can be read for the property above to test them.
 #[test]
 fn changes_that_keep_a_record_are_found() {
     for golden in [golden(), golden_v1()] {

@@ -21,7 +21,7 @@ fn the_golden_record_is_valid() {
     assert_valid(&validator(), &golden());
 }
 
-/// The schema of format 1 stays as it was published.
+/// Format 1's schema stays as published.
 #[test]
 fn each_format_has_a_schema() {
     let schema: Value = serde_json::from_str(&file("../../data/schema/run.v1.schema.json")).expect("JSON");
@@ -49,7 +49,7 @@ fn a_peak_of_memory_is_a_count_or_absent() {
     assert!(!validator.is_valid(&with(0.5.into())) && !validator.is_valid(&with((-1).into())));
 }
 
-/// Older records have no emulated rows.
+/// Emulated rows are optional, since older records lack them.
 #[test]
 fn an_emulated_row_has_counts_and_no_time() {
     let validator = validator();
@@ -79,7 +79,7 @@ fn an_emulated_row_has_counts_and_no_time() {
     assert!(!validator.is_valid(&with(serde_json::json!({ "lines": [{ "sectors": -1 }] }))));
 }
 
-/// If `WARPBOOK_WRITE_SCHEMA` names a file, the schema is written there.
+/// If `WARPBOOK_WRITE_SCHEMA` names a file, the schema is written to it.
 #[test]
 fn what_a_profiler_found_is_part_of_the_format() {
     if let Some(path) = std::env::var_os("WARPBOOK_WRITE_SCHEMA") {
@@ -98,7 +98,7 @@ fn what_a_profiler_found_is_part_of_the_format() {
     assert!(!validator().is_valid(&record));
 }
 
-/// Older records of this format have no courses, and a training's own record has one.
+/// Courses are optional, since older records lack them; a training's own record has one.
 #[test]
 fn a_course_is_whole_or_absent() {
     let validator = validator();
@@ -127,7 +127,7 @@ fn a_course_is_whole_or_absent() {
     let right = read.epochs[0].test.expect("it is there");
     assert_eq!((right.accuracy(), warpbook_record::Right { correct: 0, of: 0 }.accuracy()), (Some(0.75), None));
     assert!(run.train_logs[1].course.is_none());
-    // Nothing is lost when it is written again.
+    // Writing it again loses nothing.
     let again: Value = serde_json::from_str(&run.to_json().expect("JSON")).expect("JSON");
     assert_eq!(again["train_logs"][0]["course"]["loss_scales"], course["loss_scales"]);
     for (key, bad) in [("skipped_steps", 1.into()), ("log_every", (-1).into()), ("epochs", serde_json::json!([{}]))] {

@@ -1,4 +1,4 @@
-//! Check of every view by axe-core, whose rules help users of screen readers.
+//! Checks every view with axe-core, whose rules help users of screen readers.
 
 use super::{READY, SOON, Stage, scheme, window};
 use crate::drivers::webdriver::Browser;
@@ -9,13 +9,14 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::time::Duration;
 
-/// Package with its hash in npm's registry.
+/// The npm package of axe-core with its hash in the registry.
 const AXE: npm::Package = npm::Package {
     name: "axe-core",
     version: "4.14.1",
     integrity: "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
 };
-/// Script that returns the findings of axe-core on the page, a line each: the rule, its requirement, and the first elements that break it.
+/// Script that returns axe-core's findings on the page, one a line: the rule, its requirement, and the first elements
+/// that break it.
 const FINDINGS: &str = "
     return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) =>
         `${v.id} (${v.help}) ` + v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 160)} [${n.any.concat(n.all, n.none).map((c) => c.message).join(' ').slice(0, 200)}]`).join(' | ')));";
@@ -28,10 +29,10 @@ pub fn script(w: &Workspace) -> Result<std::result::Result<String, String>> {
     })
 }
 
-/// Step on an open page: its action, and the condition that it leads to, both in JavaScript.
+/// A step on an open page: its action and the condition to wait for, both in JavaScript.
 type Step = (&'static str, &'static str);
 
-/// Views: a name, the query of the address, and the steps.
+/// The views: a name, the query of the address, and the steps.
 const VIEWS: &[(&str, &str, &[Step])] = &[
     ("all records", "", &[]),
     ("pasting", "", &[("document.querySelector('.paste summary').click();", "document.getElementById('paste')")]),
@@ -92,7 +93,7 @@ pub fn check(browser: &Browser, stage: &Stage) -> Result<()> {
             browser.wait_until(name, then, SOON)?;
         }
         browser.eval(&stage.axe)?;
-        // Colours in transition between themes would be false findings.
+        // Colours in transition between themes would cause false findings.
         browser.eval(
             "document.head.append(Object.assign(document.createElement('style'), \
              { textContent: '* { transition: none !important; animation: none !important; }' }));",

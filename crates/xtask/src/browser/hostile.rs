@@ -1,4 +1,4 @@
-//! A record whose every text holds markup: none of it may run or become an element.
+//! A record with markup in every text; none of it may run or become an element.
 
 use super::{HOSTILE, Stage, no_errors, open_ready};
 use crate::drivers::webdriver::Browser;
@@ -12,7 +12,7 @@ pub(super) fn runs_nothing(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}?src=test/hostile.json", stage.page))?;
     let shown = browser.eval("return document.body.innerText.includes('__pwned');")?;
     ensure!(shown == json!(true), "the record's text is not shown, so nothing is proven");
-    // Injected code would run once it is loaded, which takes a moment.
+    // Injected code would run only after it is loaded, which takes a moment.
     std::thread::sleep(Duration::from_millis(500));
     let ran = browser.eval("return window.__pwned !== undefined;")?;
     ensure!(ran == json!(false), "text of a record ran as a script");
@@ -24,15 +24,16 @@ pub(super) fn runs_nothing(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Returns the record with markup in every text that may be chosen freely: as much as leaves it a record that a reader sees. It is made from the current
-/// format, in which all of these texts are the record's.
+/// Returns the record with markup in every free text, as far as the page still reads it. It is converted to the current
+/// format first, in which the record chooses all of these texts.
 pub(super) fn record(run: &Run) -> Result<String> {
     let original: Value = serde_json::from_str(&run.to_json()?)?;
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     each_text(&original, &mut String::new(), &mut |kind, text| {
         texts.entry(kind.to_owned()).or_default().insert(text.to_owned());
     });
-    // A text that names one of few choices cannot be changed, or is read as an unknown one; reading the record shows which can.
+    // A text that must be one of few names cannot be changed, or reads as an unknown one. Reading the changed record
+    // shows which texts are free.
     let survive = |kinds: &BTreeSet<&str>| -> Result<bool> {
         let text = changed(&original, &mut String::new(), &|k| kinds.contains(k)).to_string();
         let Ok(read) = Run::from_json(text.as_bytes()) else { return Ok(false) };
@@ -48,7 +49,7 @@ pub(super) fn record(run: &Run) -> Result<String> {
             kept.insert(kind);
         }
     }
-    // An id and its references can only be changed together.
+    // An id can only be changed together with its references.
     for (kind, values) in &texts {
         let equal = |other: &&String| !kept.contains(other.as_str()) && !texts[*other].is_disjoint(values);
         let together: BTreeSet<&str> = texts.keys().filter(equal).map(String::as_str).collect();
@@ -90,7 +91,7 @@ fn each_text(value: &Value, path: &mut String, f: &mut impl FnMut(&str, &str)) {
 fn changed(value: &Value, path: &mut String, which: &impl Fn(&str) -> bool) -> Value {
     let length = path.len();
     let new = match value {
-        // All texts change alike, so that an id and its references stay equal.
+        // All texts get the same prefix, so that an id and its references stay equal.
         Value::String(text) if which(path) => Value::String(format!("{HOSTILE}{text}")),
         Value::Array(items) => {
             path.push_str("[]");

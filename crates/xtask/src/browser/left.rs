@@ -1,12 +1,13 @@
-//! Tests with a page that its reader leaves while it works.
+//! Checks that the page reports no error if its reader leaves it while it works.
 
 use super::{Stage, no_errors, open_ready};
 use crate::drivers::webdriver::Browser;
 use anyhow::Result;
 use std::time::Duration;
 
-/// Script by which the page, while its reader leaves it, makes its module call a function that takes six seconds, with a callback due that enters the module
-/// again. Firefox ends the function, since it ends the process of a page that is gone.
+/// While the reader leaves the page, this script makes the module call a function that takes six seconds, with a
+/// pending callback that would enter the module again. Firefox aborts the function, since it ends the process of a page
+/// that is gone.
 const WORK: &str = "addEventListener('pagehide', () => {
     document.querySelector = () => {
         delete document.querySelector;
@@ -18,7 +19,7 @@ const WORK: &str = "addEventListener('pagehide', () => {
     dispatchEvent(new Event('resize'));
 });";
 
-/// Checks that a callback does not enter the module after the browser has ended a run of it half-way.
+/// Checks that no callback enters the module after the browser aborted a call of it.
 pub fn while_it_works(browser: &Browser, stage: &Stage) -> Result<()> {
     for _ in 0..2 {
         open_ready(browser, &stage.record)?;
@@ -29,7 +30,7 @@ pub fn while_it_works(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the page reports no error if its reader leaves it again and again while it begins.
+/// Checks that the page reports no error if its reader repeatedly leaves it while it starts.
 pub fn while_it_begins(browser: &Browser, stage: &Stage) -> Result<()> {
     for i in 0..30 {
         browser.open("about:blank")?;

@@ -1,4 +1,4 @@
-//! Checks of the viewer in a real browser: what a reader sees, and that a hostile record can do nothing.
+//! Checks of the viewer in a real browser: its contents, its controls, and its resistance to hostile records.
 
 mod axe;
 mod hostile;
@@ -22,10 +22,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Check of the page; it gets a fresh state of the browser each time.
+/// A check of the page, which starts with a fresh state of the browser.
 type Check = fn(&Browser, &Stage) -> Result<()>;
 
-/// Checks by name, in the order in which they run.
+/// The checks by name, in the order in which they run.
 const CHECKS: &[(&str, Check)] = &[
     ("the page shows all records", shows_all_records),
     ("a fresh record is shown next to the published one", views::beside::shown),
@@ -96,67 +96,68 @@ const CHECKS: &[(&str, Check)] = &[
     ("what is shared of a class opens on its board", passing::shared_class),
     (TIMELINE, views::plots::timeline),
     (SPEED, speed::measured),
-    // This check looks at each text that is drawn from here on.
+    // This check looks at every text drawn after it starts.
     (NAMES, views::looks::timelines),
     (AXE, axe::check),
 ];
-/// Name of the check that measures waiting times.
+/// The name of the check that measures waiting times.
 const SPEED: &str = "what a reader waits for";
-/// Name of the check that opens each part of each record at several widths.
+/// The name of the check that opens each part of each record at several widths.
 const WIDTHS: &str = "no part of a record is wider than the window";
-/// Name of the check that needs axe-core.
+/// The name of the check that needs axe-core.
 const AXE: &str = "axe-core finds nothing on any view";
 
-/// Checks that Firefox does not run: rules and figures from one browser are enough, and a script cannot paste into Firefox; without a GPU it draws the long
-/// timeline at 12 frames a second. Only Chromium emulates forced colours.
+/// Checks that only Chromium runs. One browser is enough for rules and figures; Firefox lets no script paste, and
+/// without a GPU it draws the long timeline at 12 frames a second. Only Chromium emulates forced colours.
 const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, FORCED, "pasted text opens"];
 const FORCED: &str = "where the system sets the colours, one tab is marked";
-/// Name of a check that sees what a page draws through a script that runs before the page's own, which Firefox does not offer.
+/// The name of a check that observes drawing with a script that must run before the page's own, which Firefox does not
+/// support.
 const NAMES: &str = "a timeline's names are whole";
 const TIMELINE: &str = "a timeline of 100,000 spans moves, and goes to Perfetto";
 
-/// Checks that Chromium runs while nothing else runs.
+/// Checks that need Chromium without other load on the machine.
 const MEASURED: &[&str] = &[SPEED, TIMELINE];
 
-/// Time limit for a page to get ready.
+/// The time limit for a page to become ready.
 const READY: Duration = Duration::from_secs(30);
-/// Time limit for the page's answer to a press.
+/// The time limit for the page's response to a press.
 const SOON: Duration = Duration::from_secs(10);
-/// Messages that the page shows, as JavaScript.
+/// The messages on the page, as a JavaScript expression.
 const ALERTS: &str = "[...document.querySelectorAll('[role=alert]')].filter((e) => e.checkVisibility()) \
     .map((e) => e.textContent.trim()).filter((t) => t)";
 const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\"window.__pwned=1\">\
     <svg onload=\"window.__pwned=1\"></svg><a href=\"javascript:window.__pwned=1\">a</a>";
 
-/// Pages and files that the checks open.
+/// The pages and files that the checks open.
 #[derive(Clone)]
 pub struct Stage {
-    /// Address of the page, in a folder below the site's root; ends with a slash.
+    /// The address of the page, in a folder below the site's root; ends with a slash.
     page: String,
-    /// Address of its first record.
+    /// The address of the page's first record.
     record: String,
-    /// Address of the folder's single file on disk.
+    /// The address of the folder's single file on disk.
     file: String,
-    /// Folder for screenshots, and for files that a check writes.
+    /// The folder for screenshots, and for files that a check writes.
     shots: PathBuf,
-    /// Port that no other browser's checks use.
+    /// The port, which no other browser's checks use.
     port: u16,
-    /// Folder of the page on disk.
+    /// The folder of the page on disk.
     folder: PathBuf,
-    /// Text of the hostile record.
+    /// The text of the hostile record.
     hostile: String,
-    /// Path of the `warpbook` program.
+    /// The path of the `warpbook` program.
     program: PathBuf,
-    /// Script of axe-core; empty if it cannot be loaded.
+    /// The script of axe-core; empty if it cannot be loaded.
     axe: String,
 }
 
-/// Runs the step of `cargo xtask test`: drives the viewer in `dist`.
+/// Drives the viewer in `dist`, as a step of `cargo xtask test`.
 pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     let records = publish::records(w)?;
     let Some(record) = records.first() else { bail!("data/results holds no record that the page could show") };
     let root = w.target.join("xtask/site");
-    // The path has several folders: the page must work from any.
+    // The path has several folders, since the page must work from any of them.
     replace_dir(&root, |root| {
         let folder = root.join("any/sub path");
         for file in files_below(dist, &[])? {
@@ -197,11 +198,11 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     let has_rules = rules.is_ok();
     let chromium = Browser::chromium(w)?;
     let mut log = log_file(&w.log("browser"))?;
-    // The measuring checks have the machine to themselves; then both browsers work at once.
+    // Measuring checks have the machine to themselves; after them, both browsers work at once.
     let measured = chosen(|name| MEASURED.contains(&name));
     drive(&chromium, &site.url(), &stage, measured, "", &mut report, &mut log)?;
     let others = chosen(|name| !MEASURED.contains(&name)).filter(|(name, _)| has_rules || *name != AXE);
-    // Firefox's screenshots and files are in a folder next to the others.
+    // Firefox's screenshots and files go to a folder next to the others.
     let other = Stage { shots: stage.shots.join("firefox"), port: stage.port + 1, ..stage.clone() };
     let in_firefox = || -> Result<Report> {
         let (mut report, mut log) = (Report::default(), log_file(&w.log("browser-firefox"))?);
@@ -253,7 +254,7 @@ fn drive<'a>(
     Ok(())
 }
 
-/// Restores the state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.
+/// Restores the initial state of every check: desktop window, light theme, empty page, no errors, empty storage.
 fn reset(browser: &Browser, site: &str) -> Result<()> {
     window(browser, 1280, 900, false)?;
     scheme(browser, "light")?;
@@ -270,7 +271,7 @@ fn scheme(browser: &Browser, name: &str) -> Result<()> {
     media(browser, "", name)
 }
 
-/// Shows the page on "print" or, if `medium` is empty, on the screen, with a colour scheme that the reader prefers.
+/// Emulates the medium "print" or, if `medium` is empty, the screen, with a preferred colour scheme.
 fn media(browser: &Browser, medium: &str, scheme: &str) -> Result<()> {
     browser.media(medium, scheme)
 }
@@ -282,7 +283,7 @@ fn fits(browser: &Browser, what: &str, width: u32) -> Result<()> {
     Ok(())
 }
 
-/// Opens an address and waits until the page says that it is ready and shows a chart.
+/// Opens an address and waits until the page is ready and shows a chart.
 fn open_ready(browser: &Browser, url: &str) -> Result<()> {
     browser.open(url)?;
     let ready =
@@ -299,7 +300,7 @@ fn no_errors(browser: &Browser) -> Result<()> {
     Ok(())
 }
 
-/// Checks on a desk and on a phone the first words of each record, a search, and the way in and back.
+/// Checks on a desktop and on a phone: the first words of each record, a search, and the way in and back.
 fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -319,7 +320,7 @@ fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the result, in a sentence and (if there is room) in figures, is on the first screen.
+/// Checks that the first screen has the result as a sentence and, if there is room, in figures.
 fn first_screen(browser: &Browser) -> Result<()> {
     let below = browser.eval(
         "return [...document.querySelectorAll('.headline > p, .tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
@@ -359,7 +360,7 @@ fn dark(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.screenshot(&stage.shots.join("page-dark.png"))
 }
 
-/// Returns the mean of the background's red, green and blue, 0 to 1. A canvas converts any CSS colour into these.
+/// Returns the mean of the background's red, green and blue, from 0 to 1. A canvas converts any CSS colour into these.
 fn lightness(browser: &Browser) -> Result<f64> {
     let script = "
         const seen = (e) => getComputedStyle(e).backgroundColor;
@@ -396,7 +397,7 @@ fn malformed(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks a record that is missing. The browser itself reports the missing file on the console, which is not a fault of the page.
+/// Checks a missing record. The browser itself reports the missing file on the console, which is no fault of the page.
 fn missing(browser: &Browser, stage: &Stage) -> Result<()> {
     alerts(browser, &format!("{}?src=test/none.json", stage.page))?;
     let errors = browser.console_errors()?;
@@ -431,7 +432,7 @@ fn asks_about_other_sites(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.eval("document.querySelectorAll('.ask button')[1].click();")?;
     browser.wait_until("no question", "!document.querySelector('.ask') && !location.search.includes('src')", SOON)?;
     ensure!(browser.eval(&format!("return {asked};"))? == json!(false), "it was fetched although the reader refused");
-    // The page's own site, spelled out, counts as the same site.
+    // The full address of the page's own site counts as the same site.
     open_ready(browser, &format!("{0}?src={0}test/good.json", stage.page))?;
     browser.wait_until("the record", "document.querySelector('#panel')", SOON)
 }
@@ -473,7 +474,7 @@ fn single_file(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.screenshot(&stage.shots.join("page-file.png"))
 }
 
-/// Drops a file onto the page: a record of the site with another title and driver, or any other text.
+/// Drops a file onto the page: a record of the site with a changed title and driver, or any other text.
 fn drop_file(browser: &Browser, record: &str, text: Option<&str>) -> Result<()> {
     let text = text.map_or_else(|| "null".to_owned(), |t| json!(t).to_string());
     let script = format!(
@@ -524,7 +525,7 @@ fn compared(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Drops a changed copy of a record, and compares it with the record at `place` in the list.
+/// Drops a changed copy of a record, and compares it with the record at position `place` in the list.
 fn compare_with_dropped(browser: &Browser, record: &str, place: i32) -> Result<()> {
     drop_file(browser, record, None)?;
     browser.wait_until("a second record", "document.querySelector('h1').textContent === 'Dropped here'", SOON)?;

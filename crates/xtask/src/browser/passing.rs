@@ -1,5 +1,5 @@
-//! Checks of records that go into the page and out of it: pasted text, records in the browser's storage, links that carry a record, pictures, the report, a
-//! file to pass on, and a page that follows its files.
+//! Checks of records going into the page and out of it: pasted text, records in the browser's storage, links that carry
+//! a record, pictures, the report, self-contained files, and a page that follows its files.
 
 use super::views::marks;
 use super::{ALERTS, SOON, Stage, alerts, drop_file, fits, media, no_errors, open_ready, window};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Script that keeps the page's copies and saved files instead of the clipboard and the disk.
+/// A script that captures the page's copies and saved files, instead of the clipboard and the disk.
 const INTERCEPT: &str = "
     window.__copied = null; window.__saved = [];
     navigator.clipboard.writeText = (text) => { window.__copied = text; return Promise.resolve(); };
@@ -37,7 +37,7 @@ fn press_text(browser: &Browser, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Pastes records onto the page, and into the field.
+/// Pastes records onto the page and into the text field.
 pub fn pasted(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let paste = |text: &str| {
@@ -77,7 +77,7 @@ pub fn pasted(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a record that was opened is there after a reload, also by its link, and that one that was forgotten stays gone.
+/// Checks that an opened record is still there after a reload, also by its link, and that a deleted one stays deleted.
 pub fn kept(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     drop_file(browser, "good", None)?;
@@ -104,7 +104,7 @@ pub fn kept(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks the menu by keyboard, on a desk and on a phone.
+/// Checks the menu by keyboard, on a desktop and on a phone.
 pub fn menu(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -128,7 +128,7 @@ pub fn menu(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the page's record as a link opens in a browser that knows nothing else of it.
+/// Checks that a link carrying the page's record opens in a browser without any other data.
 pub fn carried_by_a_link(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     browser.eval(INTERCEPT)?;
@@ -166,7 +166,7 @@ fn open_after(browser: &Browser, url: &str, selector: &str) -> Result<()> {
     browser.wait_until(selector, &format!("document.querySelector({})", json!(selector)), super::READY)
 }
 
-/// Checks links that are broken, hostile or far too long when they are unpacked.
+/// Checks links that are broken, hostile, or far too long when unpacked.
 pub fn hostile_links(browser: &Browser, stage: &Stage) -> Result<()> {
     for fragment in ["#record=%", "#record=AAAA", "#record=q1YqSy0qzszPU7JSMlTSUSpJLS4BAA"] {
         browser.open("about:blank")?;
@@ -198,7 +198,7 @@ pub fn hostile_links(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Saves each file of a chart, and the report: chosen charts with notes, which outlive a reload.
+/// Saves each file of a chart, and the report: chosen charts with notes, which survive a reload.
 pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     browser.eval(INTERCEPT)?;
@@ -293,7 +293,7 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     let policy = browser.eval("return document.querySelector('meta[http-equiv]').content;")?;
     let policy = policy.as_str().unwrap_or_default();
     ensure!(policy.contains("connect-src 'none'") && !policy.contains("script-src 'self'"), "its policy is {policy}");
-    // The browser follows the policy: it is not only written there.
+    // The browser must obey the policy, not just contain it.
     let reached = browser.eval(&format!(
         "return fetch({0}).then(() => 'fetched', () => new Promise((done) => {{
             const script = Object.assign(document.createElement('script'), {{ textContent: 'window.__ran = 1' }});
@@ -307,7 +307,7 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.console_errors().map(drop)
 }
 
-/// Checks that a shared class opens on its board, and that its cards name their authors.
+/// Checks that a shared class opens on its board, with the authors' names on the cards.
 pub fn shared_class(browser: &Browser, stage: &Stage) -> Result<()> {
     let out = stage.folder.join("class.html");
     let shared = warpbook(stage).args(["share", "--out"]).arg(&out).arg(stage.folder.join("test/class")).output()?;
@@ -328,7 +328,7 @@ fn warpbook(stage: &Stage) -> std::process::Command {
     program
 }
 
-/// Checks that a page served by the program shows a rewritten record again, with the reader at the same place.
+/// Checks that a page served by the program reloads a rewritten record without moving the reader.
 pub fn follows_files(browser: &Browser, stage: &Stage) -> Result<()> {
     let (file, later) = (stage.shots.join("live.json"), stage.shots.join("later.json"));
     let record: Value = serde_json::from_slice(&fs::read(stage.folder.join("test/softmax.json"))?)?;

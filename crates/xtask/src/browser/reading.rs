@@ -1,5 +1,5 @@
-//! Checks that a reader lands at the top of an opened part, with the focus on its heading; that a comparison begins at something to compare; and that unknown
-//! names in links are reported.
+//! Checks that opening a part moves the reader to its top and the focus to its heading, that a comparison opens at a
+//! problem with something to compare, and that unknown names in links are reported.
 
 use super::views::marks::press;
 use super::{ALERTS, READY, SOON, Stage, alerts, drop_file, no_errors, open_ready, window};
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Condition that the heading is in sight and has the focus, as JavaScript.
+/// A JavaScript condition: the heading is in sight and has the focus.
 const AT_HEADING: &str = "((h) => h && document.activeElement === h && h.getBoundingClientRect().top >= 0 && \
     h.getBoundingClientRect().bottom <= innerHeight)(document.querySelector('h1'))";
 
@@ -16,7 +16,7 @@ fn heading(text: &str) -> String {
     format!("document.querySelector('h1')?.textContent === {}", json!(text))
 }
 
-/// Opens cards from the first to the last by keyboard; then the list at the side; then board, report and comparison.
+/// Opens all cards by keyboard, then the list at the side, then board, report and comparison.
 pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -51,7 +51,8 @@ pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a single ticked box changes nothing, that two compare the ticked records, and that the page shows no part of any other record.
+/// Checks that one ticked box changes nothing, that two compare the ticked records, and that no part of another record
+/// is shown.
 pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let tick =
@@ -73,7 +74,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     for name in named {
         ensure!(seen[1].to_string().contains(name), "{name} was ticked, and compared are {}", seen[1]);
     }
-    // The check goes back to a record, and returns to the comparison by the link that is offered there.
+    // The check goes back to a record, and returns to the comparison by the button there.
     browser.eval("document.querySelector('.records .select').click();")?;
     browser.wait_until(
         "a record",
@@ -85,7 +86,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that no other record is shown while the reader is asked about one.
+/// Checks that no other record is shown while the page asks about one.
 pub fn only_the_question(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.open(&format!("{}?src=https://records.invalid/x.json", stage.page))?;
     browser.wait_until("the question", "document.querySelector('.ask')", READY)?;
@@ -115,7 +116,7 @@ pub fn names_in_vain(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(count == named.len(), "{query} is answered {said}");
         ensure!(named.iter().all(|n| said.to_string().contains(n)), "{query} is answered {said}");
     }
-    // A link may name a problem that only its own record has: that is no fault of the link.
+    // A link may name a problem that only its own record has, so that is not reported.
     open_ready(browser, &stage.record)?;
     browser.eval(
         "const s = document.getElementById('problem'); s.selectedIndex = s.selectedIndex ? 0 : 1;
@@ -134,7 +135,7 @@ pub fn names_in_vain(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Drops a published record that a script has changed, as "mine.json".
+/// Drops a published record, changed by a script, as "mine.json".
 fn drop_changed(browser: &Browser, file: &str, change: &str) -> Result<()> {
     browser.eval(&format!(
         "return fetch('data/{file}').then((r) => r.json()).then((record) => {{
@@ -152,7 +153,7 @@ fn drop_changed(browser: &Browser, file: &str, change: &str) -> Result<()> {
     )
 }
 
-/// Compares a published record with the one that was dropped last.
+/// Compares a published record with the one dropped last.
 fn compare_with(browser: &Browser, file: &str) -> Result<()> {
     browser.eval(&format!(
         "const item = (name) => document.querySelector(`.select[title=\"${{name}}\"]`).closest('.record').querySelector('.tick input');
@@ -162,7 +163,8 @@ fn compare_with(browser: &Browser, file: &str) -> Result<()> {
     browser.wait_until("its verdict", "document.querySelector('.verdict p')", SOON)
 }
 
-/// Checks that a comparison opens at a problem with something to compare, and that its verdict names the rungs that moved, whose they are, and by how much.
+/// Checks that a comparison opens at a problem with something to compare, and that its verdict names the changed rungs,
+/// the record and the size of the change.
 pub fn comparisons(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let change = "for (const m of record.measurements)
@@ -186,7 +188,8 @@ pub fn comparisons(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a title of any length and in any direction is shown as a short line, and that the page does not claim to keep a record that it does not keep.
+/// Checks that a title of any length and direction becomes one short line, and that the page does not claim to keep a
+/// record that it cannot keep.
 pub fn titles_and_what_is_kept(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_ready(browser, &stage.page)?;
@@ -222,7 +225,7 @@ pub fn titles_and_what_is_kept(browser: &Browser, stage: &Stage) -> Result<()> {
         says.contains("1 record from your disk for this visit only") && !says.contains("keeps"),
         "next to that it says {says}"
     );
-    // A kept record is called "it".
+    // The sentence refers to the kept record as "it".
     open_ready(browser, &stage.page)?;
     drop_file(browser, "good", None)?;
     browser.wait_until(

@@ -1,4 +1,5 @@
-//! Waiting times of a reader: figures for the README, with limits that only a page gone wrong exceeds on a busy machine.
+//! A reader's waiting times: figures for the README, with limits so generous that only a serious fault exceeds them on
+//! a busy machine.
 
 use super::{READY, Stage, window};
 use crate::drivers::webdriver::Browser;
@@ -7,11 +8,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Size of a large record, in bytes.
+/// The size of a large record in bytes.
 const LARGE: usize = 10_000_000;
-/// Size of one of a class's records, in bytes.
+/// The size in bytes of a record in a class.
 const OF_A_CLASS: usize = 600_000;
-/// Script that notes the time of the first chart, in milliseconds since the page was requested.
+/// A script that notes the time of the first chart, in milliseconds since the page was requested.
 const WATCH: &str = "
     new MutationObserver((_, watch) => {
         if (!document.querySelector('#panel svg')) return;
@@ -19,7 +20,7 @@ const WATCH: &str = "
         requestAnimationFrame(() => setTimeout(() => { window.__chart = performance.now(); }));
     }).observe(document, { childList: true, subtree: true });";
 
-/// Writes the records that are measured: one of [`LARGE`] and one of [`OF_A_CLASS`] bytes.
+/// Writes the records to measure: one of [`LARGE`] and one of [`OF_A_CLASS`] bytes.
 pub fn records(text: &str, folder: &Path) -> Result<()> {
     for (name, bytes) in [("large", LARGE), ("of-a-class", OF_A_CLASS)] {
         crate::workspace::write_atomic(&folder.join(format!("{name}.json")), grown(text, bytes)?)?;
@@ -27,10 +28,11 @@ pub fn records(text: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Number of samples of each measurement of an enlarged record.
+/// The number of samples of each measurement in an enlarged record.
 const SAMPLES: usize = 250;
 
-/// Returns the record enlarged to this many bytes, with more samples and with measurements at more and more problems, of which the page takes 200.
+/// Returns the record enlarged to this many bytes, by more samples and by measurements at further problems, up to the
+/// page's limit of 200.
 fn grown(text: &str, bytes: usize) -> Result<String> {
     let mut record: Value = serde_json::from_str(text)?;
     let is_small = record.to_string().len() < bytes;
@@ -49,7 +51,7 @@ fn grown(text: &str, bytes: usize) -> Result<String> {
                 break 'grow;
             }
             let mut m = m.clone();
-            // Problems are given by their ids, or are objects with an id.
+            // A problem is given by its id or as an object with an id.
             let id = if m["problem"].is_string() { &mut m["problem"] } else { &mut m["problem"]["id"] };
             *id = format!("{} {copy}", id.as_str().unwrap_or_default()).into();
             length += m.to_string().len() + 1;
@@ -81,7 +83,7 @@ fn chart(browser: &Browser, url: &str) -> Result<f64> {
     Ok(browser.eval("return window.__chart;")?.as_f64().unwrap_or(f64::INFINITY) / 1e3)
 }
 
-/// Runs a script and returns the seconds until a condition holds and is drawn.
+/// Runs a script and returns the seconds until a condition holds on screen.
 fn until(browser: &Browser, script: &str, holds: &str) -> Result<f64> {
     let ms = browser.eval(&format!(
         "const begin = performance.now();

@@ -1,11 +1,11 @@
-//! Checks of a record's tabs: their contents, moving between them by keys, and returning to one by links and Back.
+//! Checks of a record's tabs: contents, keyboard navigation, links and Back.
 
 use super::{SOON, Stage, compare_with_dropped, fits, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-/// Shows each tab in turn and passes its name to `look`.
+/// Opens each tab in turn and passes its name to `look`.
 fn through_tabs(browser: &Browser, mut look: impl FnMut(&str) -> Result<()>) -> Result<()> {
     let ids = browser.eval("return [...document.querySelectorAll('[role=tab]')].map((t) => t.id);")?;
     let ids: Vec<String> = serde_json::from_value(ids)?;
@@ -19,7 +19,7 @@ fn through_tabs(browser: &Browser, mut look: impl FnMut(&str) -> Result<()>) -> 
     Ok(())
 }
 
-/// Checks each tab, also with the hostile record, since each tab shows other texts of it.
+/// Checks each tab, also with the hostile record, since each tab shows different texts of it.
 pub(super) fn each_tab(browser: &Browser, stage: &Stage) -> Result<()> {
     for record in ["good", "hostile"] {
         open_ready(browser, &format!("{}?src=test/{record}.json", stage.page))?;

@@ -1,6 +1,7 @@
-//! Headless Firefox, driven through Marionette, the protocol that its own geckodriver speaks: no other program is needed.
+//! Headless Firefox, driven by the Marionette protocol, which geckodriver also uses; no other program is needed.
 //!
-//! A message is its length in decimal, a colon and JSON: `[0, id, command, parameters]` is answered by `[1, id, error, result]`.
+//! A message consists of its length in decimal, a colon and JSON: `[0, id, command, parameters]` is answered by `[1,
+//! id, error, result]`.
 
 use crate::drivers::webdriver::{Engine, wait};
 use crate::process::{Guard, command, log_file, on_path};
@@ -20,9 +21,9 @@ use std::time::Duration;
 
 const REMEDY: &str = "Firefox is missing: install it (on Debian: apt-get install firefox-esr)";
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Size limit of a message in bytes: it may contain a screenshot.
+/// The size limit of a message in bytes, large enough for a screenshot.
 const MOST_BYTES: usize = 256 << 20;
-/// Preferences: no first page, no updates, no requests of its own; the operating system chooses the port.
+/// Preferences: no start page, no updates, no background requests, and a port chosen by the operating system.
 const PREFERENCES: &str = r#"user_pref("marionette.port", 0);
 user_pref("app.normandy.enabled", false);
 user_pref("app.update.disabledForTesting", true);
@@ -40,7 +41,7 @@ user_pref("network.proxy.type", 0);
 user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
 user_pref("toolkit.telemetry.reportingpolicy.firstRun", false);
 "#;
-/// Script that gives the page a size; a window of the browser has a least width.
+/// A script that sizes the page, since the browser's window has a minimum width.
 const SIZE: &str = "
     const [width, height] = arguments;
     const { style } = gBrowser.selectedBrowser;
@@ -53,7 +54,7 @@ const MEDIA: &str = "
 const FORGET: &str = "
     return new Promise((done) =>
         Services.clearData.deleteData(Ci.nsIClearDataService.CLEAR_ALL, { onDataDeleted: () => done(true) }));";
-/// Script that returns errors of pages; the browser's own scripts report there too.
+/// A script that returns the errors of pages, without those of the browser's own scripts.
 const ERRORS: &str = "
     const all = Services.console.getMessageArray().filter((m) => m instanceof Ci.nsIScriptError)
         .filter((m) => !(m.flags & Ci.nsIScriptError.warningFlag) && /^(http|file)/.test(m.sourceName))
@@ -61,7 +62,7 @@ const ERRORS: &str = "
     Services.console.reset();
     return all;";
 
-/// Firefox with one window.
+/// A Firefox with one window.
 pub struct Firefox {
     stream: RefCell<(TcpStream, u64)>,
     profile: PathBuf,
@@ -69,7 +70,7 @@ pub struct Firefox {
 }
 
 impl Firefox {
-    /// Starts Firefox with a new profile, and installs it if it is missing.
+    /// Starts Firefox with a new profile; installs it if it is missing.
     pub fn start(w: &Workspace) -> Result<Self> {
         let find = || ["firefox-esr", "firefox"].into_iter().find_map(on_path);
         if find().is_none() {
@@ -85,7 +86,7 @@ impl Firefox {
         let mut start = command(program);
         start.args(["--headless", "--no-remote", "--marionette", "--remote-allow-system-access", "--profile"]);
         start.arg(&profile).args(["--width", "1600", "--height", "1200"]);
-        // Firefox does not start with a home that cannot be written, as some containers have.
+        // Firefox does not start if its home is not writable, as in some containers.
         start.env("HOME", &profile).env("MOZ_CRASHREPORTER_DISABLE", "1").env_remove("DISPLAY");
         start.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut process = Guard::new(start.spawn().context("Firefox cannot be started")?);
@@ -206,7 +207,7 @@ impl Drop for Firefox {
     }
 }
 
-/// Returns WebDriver's character of a key, given the name that events have for it.
+/// Returns WebDriver's character for a key, given the key's name in events.
 fn character(key: &str) -> Option<char> {
     let special = [
         ("Tab", '\u{e004}'),

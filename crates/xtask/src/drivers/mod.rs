@@ -1,4 +1,4 @@
-//! Browsers driven from outside: WebDriver for Chromium, Marionette for Firefox.
+//! Drivers for browsers: WebDriver for Chromium, Marionette for Firefox.
 
 pub(crate) mod marionette;
 pub(crate) mod webdriver;

@@ -1,4 +1,4 @@
-//! Headless browsers that checks drive: Chromium through chromedriver, a small WebDriver client, and [`Firefox`].
+//! Headless browsers for the checks: Chromium, by a small WebDriver client for chromedriver, and [`Firefox`].
 
 use crate::drivers::marionette::Firefox;
 use crate::process::{Guard, command, log_file, on_path};
@@ -18,7 +18,7 @@ const REMEDY: &str =
     "Chromium and chromedriver are missing: install both (on Debian: apt-get install chromium chromium-driver)";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Paths of Chromium and its driver.
+/// The paths of Chromium and its driver.
 #[derive(Debug, Clone)]
 struct Programs {
     chromium: PathBuf,
@@ -26,7 +26,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Finds both, and installs them if they are missing.
+    /// Finds both programs; installs them if they are missing.
     fn ensure(w: &Workspace) -> Result<Self> {
         if let Some(found) = Self::find() {
             return Ok(found);
@@ -42,7 +42,7 @@ impl Programs {
     }
 }
 
-/// Browser that a check drives.
+/// A browser that a check drives.
 pub trait Engine {
     /// Opens an address and waits until it is loaded.
     fn open(&self, url: &str) -> Result<()>;
@@ -52,33 +52,33 @@ pub trait Engine {
     fn console_errors(&self) -> Result<Vec<String>>;
     /// Returns the whole page as PNG.
     fn png(&self) -> Result<Vec<u8>>;
-    /// Gives the page a size in CSS pixels, as on a phone or not.
+    /// Sets the page's size in CSS pixels, as on a phone or on a desktop.
     fn window(&self, width: u32, height: u32, phone: bool) -> Result<()>;
-    /// Shows the page on "print" or, if `medium` is empty, on the screen. The scheme is "light" or "dark", or in Chromium "forced": the
-    /// system's colours replace the page's.
+    /// Emulates the medium "print" or, if `medium` is empty, the screen. The scheme is "light", "dark" or, only in
+    /// Chromium, "forced": the system's colours replace the page's.
     fn media(&self, medium: &str, scheme: &str) -> Result<()>;
     /// Presses a key and releases it; `code` is the legacy key code.
     fn key(&self, key: &str, code: u32) -> Result<()>;
-    /// Drags the mouse from a place of the window through others to the last, with its left button down.
+    /// Drags the mouse along points of the window, with the left button down.
     fn drag(&self, places: &[(f64, f64)]) -> Result<()>;
-    /// Runs a script at the start of each page from now on.
+    /// Runs a script at the start of every later page.
     fn at_start(&self, script: &str) -> Result<()>;
-    /// Deletes everything that pages of an origin have stored.
+    /// Deletes all storage of an origin.
     fn forget(&self, origin: &str) -> Result<()>;
 }
 
-/// Browser with one window.
+/// A browser with one window.
 pub struct Browser {
     engine: Box<dyn Engine>,
 }
 
 impl Browser {
-    /// Starts Chromium without a window and with a new profile.
+    /// Starts headless Chromium with a new profile.
     pub fn chromium(w: &Workspace) -> Result<Self> {
         Ok(Self { engine: Box::new(Chromium::start(w, &Programs::ensure(w)?)?) })
     }
 
-    /// Starts Firefox without a window and with a new profile.
+    /// Starts headless Firefox with a new profile.
     pub fn firefox(w: &Workspace) -> Result<Self> {
         Ok(Self { engine: Box::new(Firefox::start(w)?) })
     }
@@ -161,7 +161,7 @@ impl Chromium {
         let answer = browser.post("", &wanted)?;
         let id = answer["sessionId"].as_str().context("chromedriver gave no session")?.to_owned();
         browser.session = format!("{}/{id}", browser.session);
-        // A window that is not the system's active one does not report the focus to its elements.
+        // Without this, elements in an inactive window do not get focus events.
         browser.devtools("Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }))?;
         Ok(browser)
     }
@@ -223,7 +223,7 @@ impl Engine for Chromium {
     }
 
     fn key(&self, key: &str, code: u32) -> Result<()> {
-        // Controls react to the character of Enter.
+        // Controls react to Enter's character, not to its key code.
         let (down, text) = if key == "Enter" { ("keyDown", "\r") } else { ("rawKeyDown", "") };
         for kind in [down, "keyUp"] {
             let text = if kind == "keyUp" { "" } else { text };
@@ -262,7 +262,7 @@ impl Drop for Chromium {
     }
 }
 
-/// Calls `ask` again and again until there is an answer.
+/// Calls `ask` repeatedly until it returns an answer, or until the limit.
 pub fn wait<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begin = Instant::now();
     loop {
@@ -276,7 +276,7 @@ pub fn wait<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Result<Opti
     }
 }
 
-/// Returns the port in "ChromeDriver was started successfully on port 1234."
+/// Returns the port from "ChromeDriver was started successfully on port 1234."
 fn port_in(text: &str) -> Option<u16> {
     let (_, after) = text.split_once("started successfully on port ")?;
     let (digits, _) = after.split_once('.')?;

@@ -1,4 +1,4 @@
-//! JupyterLab: starting it, trusting notebooks, and the check of lessons that it does not trust.
+//! JupyterLab: starting it, trusting notebooks, and checking lessons without trust.
 
 use crate::drivers::webdriver::Browser;
 use crate::lab::go_on;
@@ -17,11 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const START: Duration = Duration::from_secs(90);
-/// Time limit for a lesson until its charts are there.
+/// The time limit for a lesson's charts to appear.
 const SHOWN: Duration = Duration::from_secs(90);
-/// Lessons that are checked: all have charts and tables, the first has differences between kernels, the second images.
+/// The checked lessons: all have charts and tables, the first also has differences between kernels, the second images.
 const LOOKED_AT: [&str; 3] = ["20_matmul_ladder", "31_mnist_cnn", "41_memory"];
-/// Folders in which Jupyter keeps the state of a user, by environment variable.
+/// Environment variables for the folders in which Jupyter keeps a user's state.
 const STATE: [(&str, &str); 5] = [
     ("JUPYTER_DATA_DIR", "data"),
     ("JUPYTER_CONFIG_DIR", "config"),
@@ -30,21 +30,21 @@ const STATE: [(&str, &str); 5] = [
     ("JUPYTERLAB_WORKSPACES_DIR", "workspaces"),
 ];
 
-/// Variables of the environment.
+/// Environment variables for a program.
 type Variables = [(&'static str, PathBuf)];
 
-/// Running JupyterLab.
+/// A running JupyterLab.
 pub struct Jupyter {
-    /// Server process.
+    /// The server's process.
     pub process: Guard,
-    /// Address that opens it, with its token.
+    /// The address that opens it, with the token.
     pub url: String,
-    /// File with its output.
+    /// The file with the server's output.
     pub log: PathBuf,
 }
 
 impl Jupyter {
-    /// Starts JupyterLab on a folder of notebooks, one of which its address opens.
+    /// Starts JupyterLab on a folder of notebooks; its address opens one of them.
     pub fn start(
         w: &Workspace,
         venv: &Venv,
@@ -68,7 +68,8 @@ impl Jupyter {
         }
         // The token is not on the command line, where other users could read it.
         c.env("JUPYTER_TOKEN", &token).envs(variables.iter().cloned()).current_dir(folder);
-        // JupyterLab has a process group of its own: at Ctrl-C in the terminal it would ask for a confirmation.
+        // In its own process group, JupyterLab does not get Ctrl-C from the terminal, at which it would ask for
+        // confirmation.
         c.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut process = Guard::new(c.spawn().context("JupyterLab cannot be started")?);
         let agent: ureq::Agent =
@@ -90,24 +91,24 @@ impl Jupyter {
     }
 }
 
-/// Signs notebooks like `jupyter trust`: JupyterLab shows outputs unchanged only for notebooks that it trusts.
+/// Signs notebooks like `jupyter trust`, since JupyterLab shows outputs unchanged only for trusted notebooks.
 pub fn trust(w: &Workspace, venv: &Venv, variables: &Variables, notebooks: &[PathBuf]) -> Result<()> {
     let mut sign = venv.run_python();
     sign.args(["-m", "nbformat.sign"]).args(notebooks).envs(variables.iter().cloned());
     run_logged(&mut sign, &w.log("jupyter-trust"), Duration::from_secs(300))
 }
 
-/// Runs the step of `cargo xtask test`: opens lessons as committed, for a reader who has run none of their cells.
+/// Opens the committed lessons as a reader who has run no cell, as a step of `cargo xtask test`.
 pub fn check(w: &Workspace) -> Result<Report> {
     let venv = Venv::ensure(w)?;
     venv.ensure_jupyter(w)?;
     let home = w.target.join("xtask/jupyter");
-    // The user has no signatures, and the notebooks are copies: opening one writes next to it.
+    // This user has no signatures, and opens copies, since opening a notebook writes files next to it.
     replace_dir(&home, |home| {
-        // By default, cells out of sight are left out of the page.
+        // By default, JupyterLab does not render cells out of sight.
         let settings = home.join("settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings");
         write_atomic(&settings, "{\"windowingMode\": \"none\"}")?;
-        // No kernel is started.
+        // With no kernel allowed, none is started.
         let config = "{\"KernelSpecManager\": {\"allowed_kernelspecs\": [\"none\"]}}";
         write_atomic(&home.join("config/jupyter_server_config.json"), config)?;
         for lesson in LOOKED_AT {
@@ -144,12 +145,12 @@ pub fn check(w: &Workspace) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns a JavaScript expression that finds a selector in outputs.
+/// Returns a JavaScript expression that finds a selector in the outputs.
 fn found(selector: &str) -> String {
     format!("document.querySelector('.jp-RenderedHTML {selector}')")
 }
 
-/// Opens an untrusted lesson; returns the number of its charts, all of which have to be shown.
+/// Opens an untrusted lesson and checks that all of its charts are shown; returns their number.
 fn untrusted(browser: &Browser, url: &str, lesson: &Path) -> Result<u64> {
     let expected = charts_in_sight(&serde_json::from_str(&fs::read_to_string(lesson)?)?);
     ensure!(expected > 2, "it has {expected} charts that are not collapsed");
@@ -177,7 +178,7 @@ fn untrusted(browser: &Browser, url: &str, lesson: &Path) -> Result<u64> {
     Ok(expected)
 }
 
-/// Returns the number of charts of a notebook in outputs that are not collapsed.
+/// Returns the number of charts in a notebook's outputs that are not collapsed.
 fn charts_in_sight(notebook: &Value) -> u64 {
     let cells = notebook["cells"].as_array().into_iter().flatten();
     let open = cells.filter(|c| c["metadata"]["jupyter"]["outputs_hidden"] != true);

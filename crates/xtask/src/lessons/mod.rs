@@ -1,4 +1,4 @@
-//! Notebooks: executing them, showing them in JupyterLab, and using them outside of the repository.
+//! Notebooks: execution, JupyterLab, and use outside of the repository.
 
 pub(crate) mod jupyter;
 pub(crate) mod notebooks;

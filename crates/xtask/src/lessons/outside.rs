@@ -8,11 +8,11 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Contents of a checkout from which others use Warpbook.
+/// The parts of a checkout that others need to use Warpbook.
 const PUBLISHED: [&str; 7] = ["Cargo.toml", "Cargo.lock", "crates", "data", "kernels", "notebooks", "web"];
-/// Name of the repository, by which Cargo's copies of it are found again.
+/// The repository's name, by which Cargo's copies of it are found.
 const NAME: &str = "warpbook-outside";
-/// Cells of the notebook: an experiment, a chart and a kernel's source, as a first look needs them.
+/// The notebook's cells: an experiment, a chart and a kernel's source.
 const CELLS: [&str; 2] = [
     "use warpbook::prelude::*;\n\nlet lab: Lab = Lab::open(\"cpu\")?.with_bench(Bench::quick());\n\
      let run: Run = lab.run(&Regression::new().points([10_000]).rungs([\"cpu_1_thread\"]).parts(false))?;\n\
@@ -20,15 +20,16 @@ const CELLS: [&str; 2] = [
     "KernelView::file(\"regression/02_fused.cu\")?",
 ];
 
-/// Notebook and the repository that it names; both are removed on drop.
+/// A notebook and the repository that it depends on; both are removed on drop.
 pub struct Outside {
     folder: PathBuf,
-    /// Path of the notebook.
+    /// The path of the notebook.
     pub notebook: PathBuf,
 }
 
 impl Outside {
-    /// Writes both. The bare repository has the contents that this checkout would publish, including uncommitted changes.
+    /// Writes both. The bare repository has the contents that this checkout would publish, including uncommitted
+    /// changes.
     pub fn new(w: &Workspace) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -43,7 +44,7 @@ impl Outside {
 impl Drop for Outside {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
-        // Cargo keeps fetched repositories under their name and a hash.
+        // Cargo stores fetched repositories under their name and a hash.
         for kept in ["git/db", "git/checkouts"] {
             let folder = cargo_home().into_iter().flat_map(|home| fs::read_dir(home.join(kept))).flatten().flatten();
             let own = folder.filter(|e| e.file_name().to_string_lossy().starts_with(NAME));
@@ -56,7 +57,7 @@ impl Drop for Outside {
 fn commit(root: &Path, repository: &Path, paths: &[&str]) -> Result<()> {
     let git = || {
         let mut git = command("git");
-        // The caller's repository and identity are left out of it.
+        // The caller's repository and identity must not leak into the new one.
         git.env_remove("GIT_INDEX_FILE").current_dir(root).arg("--git-dir").arg(repository);
         git.args(["-c", "user.name=xtask", "-c", "user.email=xtask@localhost", "-c", "commit.gpgsign=false"]);
         git
@@ -66,7 +67,7 @@ fn commit(root: &Path, repository: &Path, paths: &[&str]) -> Result<()> {
     run(git().arg("--work-tree").arg(root).args(["commit", "--quiet", "--message", "This checkout"]))
 }
 
-/// Returns a notebook whose first cell gets Warpbook from a repository.
+/// Returns a notebook whose first cell depends on Warpbook in a repository.
 fn notebook(repository: &Path) -> serde_json::Value {
     let dep = format!(":dep warpbook = {{ git = \"file://{}\" }}", repository.display());
     let sources = std::iter::once(format!("{dep}\n{}", CELLS[0])).chain(CELLS[1..].iter().map(|&cell| cell.to_owned()));
@@ -105,7 +106,7 @@ mod tests {
             )
         );
         assert_eq!(book["cells"].as_array().unwrap().len(), CELLS.len());
-        // A published checkout has all files that cargo reads, and all that its sources include.
+        // A published checkout must have every file that cargo reads or that a source includes.
         let w = Workspace::find(false).unwrap();
         assert!(PUBLISHED.iter().all(|path| w.path(path).exists()));
     }

@@ -1,4 +1,4 @@
-//! A line for each published experiment that says what it computes: the records themselves do not.
+//! One line on what each published experiment computes, since the records do not say it.
 
 use warpbook_record::Run;
 
@@ -37,7 +37,8 @@ const COMPUTES: [(&str, &str); 31] = [
     ("guide-vector-loads", "An array read and written"),
 ];
 
-/// Returns what a record's experiment computes, with the number of GPUs if its command names one; empty if the experiment is unknown.
+/// Returns the line on a record's experiment, with the number of GPUs if the record's command names one; empty if the
+/// experiment is unknown.
 pub(super) fn computes(run: &Run) -> String {
     let line = COMPUTES.iter().find(|(experiment, _)| *experiment == run.experiment).map_or("", |(_, line)| line);
     let mut words = run.command.split_whitespace().skip_while(|word| *word != "--gpus");

@@ -1,5 +1,5 @@
-//! Checks of the repository's Markdown files: every relative link leads to an existing file and heading, and every path in backticks exists. The limits on
-//! their lengths are in `tests/rules/maps.rs`.
+//! Checks of the repository's Markdown files: every relative link leads to an existing file and heading, and every path
+//! in backticks exists. `tests/rules/maps.rs` limits their lengths.
 
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// First page that readers see.
+/// The readers' first page.
 pub(super) const README: &str = "README.md";
-/// Generated tables, whose texts come from records: they may name files that are gone.
+/// Generated tables with texts from records, which may name files that no longer exist.
 const TABLES: &str = "data/README.md";
-/// Folders without files of the repository.
+/// Folders that do not belong to the repository.
 const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
 
-/// Returns the faults of the checkout's Markdown files, a sentence each, and the number of files that were read.
+/// Returns the faults in the checkout's Markdown files, one sentence each, and the number of files read.
 pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     let files = crate::workspace::files_below(&w.root, &LEFT_OUT)?;
     let mut pages = BTreeMap::new();
@@ -41,16 +41,16 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     Ok((faults, pages.len()))
 }
 
-/// GitHub's own pages beside a repository's files, as the README links to them under any account.
+/// GitHub's own pages, which the README links to relative to the repository, under any account.
 const BESIDE: [&str; 2] = ["../../deployments/github-pages", "../../releases"];
 
-/// Returns true if a link leaves the repository: it then has a scheme, or is one of GitHub's own pages.
+/// Returns true if a link leaves the repository: it has a scheme, or leads to one of GitHub's own pages.
 fn is_external(link: &str) -> bool {
     BESIDE.contains(&link)
         || link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// Explains what is wrong with a link in a file, if anything.
+/// Returns what is wrong with a link in a file, if anything.
 fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) -> Option<String> {
     let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
     let to = if file.is_empty() { from.to_path_buf() } else { normal(&from.parent()?.join(file)) };
@@ -58,13 +58,14 @@ fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) 
         return Some("leads to no file".into());
     }
     let anchor = anchor?;
-    // Only Markdown files have known anchors.
+    // Only the anchors of Markdown files are known.
     let there = anchors.get(to.as_path())?;
     (!there.contains(anchor)).then(|| "leads to a heading that is not there".into())
 }
 
-/// Returns all files and folders by the names that they may have outside of a crate: relative to any folder, and a crate's folder without "warpbook-".
-/// `nn/src/lib.rs` is `crates/warpbook-nn/src/lib.rs`, and `train/cuda/passes/` a folder below it.
+/// Returns all files and folders by the names that they may have outside of a crate: relative to any folder, and for a
+/// crate's folder without "warpbook-". `nn/src/lib.rs` is `crates/warpbook-nn/src/lib.rs`, and `train/cuda/passes/` is
+/// a folder inside it.
 fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for file in files {
@@ -78,8 +79,9 @@ fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
     known
 }
 
-/// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate may give its own files
-/// and folders by name alone, or relative to its folder, the crate's folder or `src`, and all others relative to the root or to `crates/`.
+/// Finds texts in backticks that look like paths in this repository but do not exist; `{a,b}.rs` means two files. A
+/// page of a crate may name its own files and folders alone, or relative to its folder, the crate's folder or `src`;
+/// other paths are relative to the root or to `crates/`.
 fn unknown_paths(
     w: &Workspace,
     page: &Path,
@@ -95,7 +97,7 @@ fn unknown_paths(
     let is_unknown = |path: &String| match &own {
         Some((folder, places)) => {
             let name = path.trim_end_matches('/');
-            // The last component is the file, all others are folders.
+            // The last component is the file, the others are folders.
             let is_own = |file: &PathBuf| match file.strip_prefix(folder) {
                 Ok(below) if path.ends_with('/') => below.parent().is_some_and(|p| p.iter().any(|part| part == name)),
                 Ok(below) => below.file_name().is_some_and(|file| file == name),
@@ -103,21 +105,22 @@ fn unknown_paths(
             };
             !files.iter().any(is_own) && !places.iter().any(|place| exists(&place.join(path)))
         }
-        // The last test finds folders that hold only hidden files.
+        // The last condition finds folders that contain only hidden files.
         None => !known.contains(path) && !crates.join(path).exists(),
     };
-    // A text in backticks may continue in the next line of a paragraph.
+    // Text in backticks may continue on the paragraph's next line.
     let unfenced = unfenced(text).collect::<Vec<_>>().join("\n");
     let in_backticks = unfenced.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
     in_backticks.filter(|path| is_path(path)).flat_map(expanded).filter(is_unknown).collect()
 }
 
-/// Returns true if a file or a folder exists; a path that ends with a slash has to be a folder.
+/// Returns true if a file or folder exists; a path that ends with a slash must be a folder.
 fn exists(path: &Path) -> bool {
     if path.to_string_lossy().ends_with('/') { path.is_dir() } else { path.is_file() }
 }
 
-/// Returns true if a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
+/// Returns true if a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` mean
+/// several.
 fn is_path(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
     let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));
@@ -159,11 +162,11 @@ fn unfenced(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the lines of a text outside of fenced code, without code in backticks.
 fn prose(text: &str) -> impl Iterator<Item = String> + '_ {
-    // Every second part lies between backticks.
+    // Every second part is between backticks.
     unfenced(text).map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
 }
 
-/// Returns the targets of links and pictures, `](target)`, in the order of the text.
+/// Returns the targets of links and pictures, `](target)`, in order.
 fn links(text: &str) -> Vec<String> {
     let of_line = |line: String| {
         let targets = line.match_indices("](").filter_map(|(at, mark)| {
@@ -175,7 +178,7 @@ fn links(text: &str) -> Vec<String> {
     prose(text).flat_map(of_line).collect()
 }
 
-/// Returns the targets of links within a file: its headings, as GitHub names them, and `<a id="name">`.
+/// Returns the anchors of a file: its headings as GitHub names them, and `<a id="name">`.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut in_code = false;
@@ -188,7 +191,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
             continue;
         }
         let slug = slug(title.trim());
-        // A second heading with the same words is numbered.
+        // A repeated heading gets a number.
         let numbered = (0..).map(|n| if n == 0 { slug.clone() } else { format!("{slug}-{n}") });
         let free = numbered.into_iter().find(|slug| !anchors.contains(slug));
         anchors.extend(free);
@@ -241,7 +244,7 @@ mod tests {
         let read = |file: &str| fs::read_to_string(w.path(file)).unwrap();
         let readme = links(&read(README));
         assert!(BESIDE.iter().all(|page| readme.iter().any(|link| link == page)), "{readme:?}");
-        // GitHub Pages has an environment, by whose name its page is found.
+        // The page is found under the name of its environment in GitHub Pages.
         let (ci, release) = (read(".github/workflows/ci.yml"), read(".github/workflows/release.yml"));
         assert!(ci.contains("name: github-pages") && ci.contains("actions/deploy-pages"));
         let steps: Vec<usize> = ["cargo xtask web", "--directory web/dist", "gh release upload"]

@@ -1,4 +1,4 @@
-//! Table of the README: the best figure of each experiment, with links to its table, its record and its lessons.
+//! The README's table: the best figure of each experiment, with links to its table, its record and its lessons.
 
 use super::Record;
 use super::tables::{
@@ -7,7 +7,7 @@ use super::tables::{
 use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Measurement, Problem};
 
-/// Lessons of an experiment, by the name in its records. Pairs of the optimisation guide are under [`OF_THE_GUIDE`].
+/// The lessons of each experiment, by the name in its records; the guide's pairs are under [`OF_THE_GUIDE`].
 const LESSONS: [(&str, &[&str]); 8] = [
     ("regression", &["10_fused_regression", "11_persistent_regression"]),
     ("matmul", &["20_matmul_ladder", "21_tensor_cores"]),
@@ -21,7 +21,8 @@ const LESSONS: [(&str, &[&str]); 8] = [
 const OF_THE_GUIDE: [&str; 5] =
     ["40_transfers", "41_memory", "42_launches_and_fusion", "43_inside_the_multiprocessor", "44_memory_for_compute"];
 
-/// Returns the table: a row for each kind of work in an experiment, from the record with its shortest time, and a row for the guide.
+/// Returns the table: a row for each kind of work in an experiment, from the record with the shortest time, and one row
+/// for the guide.
 pub(super) fn table(records: &[Record]) -> Option<String> {
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let mut best: Vec<Best<'_>> = Vec::new();
@@ -63,7 +64,8 @@ impl<'r> Best<'r> {
         Some(Self { record, problem, fastest, us })
     }
 
-    /// Returns true if both do the same work: in a problem's name, the text after a comma only says how, as in "cifar10-speedrun 90 %, mirrored views".
+    /// Returns true if both do the same work. In a problem's name, the text after a comma only says how it is done, as
+    /// in "cifar10-speedrun 90 %, mirrored views".
     fn is_of_the_work_of(&self, other: &Self) -> bool {
         let work = |best: &Self| best.problem.short.split(',').next().map(str::to_owned);
         self.record.run.experiment == other.record.run.experiment && work(self) == work(other)
@@ -93,7 +95,7 @@ impl<'r> Best<'r> {
         row.cells.first().map(|c| cell(&c.text))
     }
 
-    /// Returns the fastest rungs of another framework and of a library, or else the baseline, with the ratio to each.
+    /// Returns the ratios to the fastest rungs of another framework and of a library, or else to the baseline.
     fn ratios(&self) -> Option<String> {
         let run = &self.record.run;
         let external = run.fastest_of(self.problem, |r| r.framework().is_some());
@@ -107,7 +109,7 @@ impl<'r> Best<'r> {
     }
 }
 
-/// Returns a row for all pairs of the guide: the least and the largest ratio.
+/// Returns one row for all pairs of the guide, with the smallest and the largest ratio.
 fn guide(pairs: &[&Record]) -> Option<Vec<String>> {
     let ratio = |r: &&Record| {
         let (slow, fast) = r.run.slow_and_fast(r.run.main_problem()?)?;

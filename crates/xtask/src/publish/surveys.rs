@@ -1,4 +1,4 @@
-//! Table of surveys: the reports of `warpbook survey matmul --out` in `data/surveys`.
+//! The table of surveys: reports of `warpbook survey matmul --out` in `data/surveys`.
 
 use super::tables::{SURVEYS, cell, figures_head, heading, markdown, or_dash, words_head};
 use crate::workspace::{Workspace, files_below};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::fs;
 use warpbook_record::Environment;
 
-/// Part of a survey that the table needs; its products are in the file.
+/// The parts of a survey that the table needs; its products are in the file.
 #[derive(Debug, Deserialize)]
 struct Survey {
     #[serde(skip)]
@@ -38,10 +38,10 @@ struct Bound {
     found: Option<f64>,
 }
 
-/// Number of rows of a survey: all of its products, then each kind of sides.
+/// The number of rows for a survey: one for all products, then one for each kind of sides.
 const ROWS: usize = 4;
 
-/// Returns a table of all surveys, each with the bounds that it misses; `None` if there is no survey.
+/// Returns a table of all surveys, each with the limits that it misses; `None` without a survey.
 pub fn table(w: &Workspace) -> Result<Option<String>> {
     let folder = w.path("data/surveys");
     if !folder.exists() {
@@ -99,7 +99,7 @@ fn rows(survey: &Survey) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Describes a bound that a survey misses; a NaN keeps no bound.
+/// Describes a limit that a survey misses; a NaN misses every limit.
 fn missed(survey: &Survey, bound: &Bound) -> Option<String> {
     let found = bound.found.unwrap_or(f64::NAN);
     let holds = found >= bound.least;
@@ -125,7 +125,7 @@ mod tests {
         Survey { file: format!("s{seed}.json"), ..serde_json::from_str(&text).unwrap() }
     }
 
-    /// Returns the environment of a published record.
+    /// Returns a published record's environment.
     fn an_environment() -> Environment {
         let w = Workspace::find(false).unwrap();
         super::super::records(&w).unwrap().remove(0).run.environment

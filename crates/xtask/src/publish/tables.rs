@@ -1,12 +1,13 @@
-//! Tables of `data/README.md`: the records' figures at their main problems, and compared with libraries and other frameworks.
+//! The tables of `data/README.md`: figures at the records' main problems, and comparisons with libraries and other
+//! frameworks.
 
 use super::{Record, whole};
 use std::collections::HashSet;
 use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Column, Measurement, Problem, Quantity, Requires, Run, Rung, Runner};
 
-/// Returns the ladder of each record at its main problem, then every problem with GPU libraries and with other frameworks, if the record has such rungs; then
-/// whole trainings and the guide's pairs.
+/// Returns for each record the ladder at its main problem, then all problems with GPU libraries and with other
+/// frameworks if it has such rungs; then whole trainings and the guide's pairs.
 pub(super) fn results(records: &[Record]) -> Option<String> {
     let tables = |r: &Record| {
         let main = r.run.main_problem()?;
@@ -25,7 +26,7 @@ pub(super) fn is_of_the_guide(record: &Record) -> bool {
     record.run.experiment.starts_with("guide-")
 }
 
-/// Returns a table of the guide's pairs, a row each, at the record's main problem: see [`Run::slow_and_fast`].
+/// Returns a table with one row for each pair of the guide, at the record's main problem: see [`Run::slow_and_fast`].
 fn guide(pairs: &[&Record]) -> Option<String> {
     let row = |r: &&Record| {
         let problem = r.run.main_problem()?;
@@ -58,12 +59,12 @@ fn guide(pairs: &[&Record]) -> Option<String> {
     Some(format!("{}{}", heading(GUIDE, "The optimisation guide's pairs"), markdown(&headers, &rows)?))
 }
 
-/// Names of the tables of the guide's pairs, of whole trainings and of surveys.
+/// Anchors of the tables of the guide's pairs, of whole trainings and of surveys.
 pub(super) const GUIDE: &str = "guide";
 pub(super) const WHOLE_TRAININGS: &str = "whole-trainings";
 pub(super) const SURVEYS: &str = "surveys";
 
-/// Returns a heading that links find by `anchor`, whatever its words.
+/// Returns a heading with a fixed anchor that does not depend on its words.
 pub(super) fn heading(anchor: &str, title: &str) -> String {
     format!("### <a id=\"{anchor}\"></a>{}\n\n", cell(title))
 }
@@ -73,12 +74,12 @@ pub(super) fn anchor(record: &Record) -> &str {
     record.file.trim_end_matches(".json")
 }
 
-/// Returns the day of a record.
+/// Returns the date of a record without the time.
 pub(super) fn date(run: &Run) -> &str {
     run.created.get(..10).unwrap_or("undated")
 }
 
-/// Returns the devices that a record ran on, such as "4 × NVIDIA H200".
+/// Returns the devices of a record, such as "4 × NVIDIA H200".
 pub(super) fn devices(run: &Run, problem: &Problem) -> String {
     let device = cell(&run.environment.device.name);
     match run.gpus_at(problem) {
@@ -92,7 +93,7 @@ pub(super) fn title(run: &Run, m: &Measurement) -> String {
     run.rung(&m.rung).map_or_else(|| m.rung.clone(), |rung| rung.title.to_string())
 }
 
-/// Returns the heading of a record, and a description of its first table: the work, the device, the record and its date.
+/// Returns a record's heading and a description of its first table: the work, the device, the record and its date.
 fn opening(record: &Record, problem: &Problem, of: &str) -> String {
     let run = &record.run;
     let title = if run.title.is_empty() { &run.experiment } else { &run.title };
@@ -100,7 +101,7 @@ fn opening(record: &Record, problem: &Problem, of: &str) -> String {
     format!("{heading}{}, on {on} ([record](results/{file}), {}):\n\n", cell(of), date(run))
 }
 
-/// If the record has the rung `as_chosen`, explains how the choice is made, and why the record is no test of it.
+/// If the record has the rung `as_chosen`, explains how the choice was made, and why the record does not test it.
 fn about_the_choice(run: &Run) -> Option<String> {
     run.rung("as_chosen")?;
     Some(format!(
@@ -110,7 +111,7 @@ fn about_the_choice(run: &Run) -> Option<String> {
     ))
 }
 
-/// Returns a Markdown table; columns of figures are right-aligned. `None` without rows.
+/// Returns a Markdown table with right-aligned columns of figures; `None` without rows.
 pub(super) fn markdown(headers: &[(String, bool)], rows: &[Vec<String>]) -> Option<String> {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(headers.iter().map(|h| h.0.as_str()).collect());
@@ -127,7 +128,7 @@ pub(super) fn figures_head(text: &str) -> (String, bool) {
     (cell(text), true)
 }
 
-/// Formats an id as code; a backtick would end it.
+/// Formats an id as code, without backticks inside, which would end it.
 pub(super) fn code(id: &str) -> String {
     format!("`{}`", cell(id).replace('`', ""))
 }
@@ -137,7 +138,8 @@ pub(super) fn or_dash(text: Option<String>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or_else(|| "–".into())
 }
 
-/// Returns a table of every rung at a problem, with the columns of the record's descriptor, and each rung's bound after % of bound.
+/// Returns a table of all rungs at a problem with the columns of the record's descriptor, and each rung's bound after %
+/// of bound.
 fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     let run = &record.run;
     let mut columns: Vec<Column> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
@@ -170,15 +172,15 @@ fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     Some(opening(record, problem, &problem.label) + &markdown(&headers, &rows)? + &note)
 }
 
-/// Returns the problems that differ from this one in nothing but the type, this one among them, one of each type.
+/// Returns this problem and those that differ from it only in their type, one of each type.
 fn dtypes<'a>(run: &'a Run, main: &'a Problem) -> Vec<&'a Problem> {
     let mut seen = HashSet::new();
     let alike = run.problems().into_iter().filter(|p| p.short == main.short && (p.dtype != main.dtype || *p == main));
     alike.filter(|p| run.fastest(p).is_some() && seen.insert(p.dtype)).collect()
 }
 
-/// Returns a table of the ladder at problems that differ in their type: for each type the median, the headline's figure, and the ratio to the fastest library,
-/// or to the baseline without one. Units are in the headers, so that many types fit.
+/// Returns a table of the ladder at problems that differ in type. Each type has the median, the headline figure, and
+/// the ratio to the fastest library or, without one, to the baseline. Units are in the headers, so that many types fit.
 fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<String> {
     let run = &record.run;
     let libraries = dtypes.iter().any(|p| run.fastest_library(p).is_some());
@@ -195,7 +197,7 @@ fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<
     }
     let rows = run.rungs.iter().filter_map(|rung| {
         let of_rung = tables.iter().map(|t| t.rows.iter().find(|r| r.rung == rung.id));
-        // Near 1 the third decimal matters.
+        // Near 1, the third decimal matters.
         let figure = |(column, v): (&Column, f64)| match column {
             Column::OfLibrary => format!("{v:.3}"),
             _ => words::significant(v, 3),
@@ -210,7 +212,8 @@ fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<
     Some(opening(record, main, &main.short) + &markdown(&headers, &rows.collect::<Vec<_>>())?)
 }
 
-/// Returns a table of every problem of a record with GPU libraries: Warpbook's fastest rung compared with the fastest of these.
+/// Returns a table of all problems of a record with GPU libraries: Warpbook's fastest rung compared with the fastest
+/// library.
 fn against_libraries(run: &Run) -> Option<String> {
     let libraries: Vec<String> = run.rungs.iter().filter(|r| r.is_library()).map(|r| cell(&r.title)).collect();
     let tiled = run.measurements.iter().any(|m| m.tile.is_some());
@@ -218,7 +221,7 @@ fn against_libraries(run: &Run) -> Option<String> {
     headers.extend([figures_head(""), words_head(if tiled { "rung, tile" } else { "rung" }), figures_head("ratio")]);
     let row = |p: &Problem| {
         let (library, library_us) = run.fastest_library(p)?;
-        // The comparison is within a type, if there is such a rung: bf16 moves half the bytes of a library in fp32.
+        // The comparison stays within a type if possible, since bf16 moves half the bytes of fp32.
         let in_its_type = |r: &Rung| {
             let ours = matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_));
             let arithmetic = run.measurement(&r.id, p).map(Measurement::arithmetic_type);
@@ -242,7 +245,7 @@ fn against_libraries(run: &Run) -> Option<String> {
     markdown(&headers, &rows).map(|table| format!("<details><summary>{summary}</summary>\n\n{table}\n\n</details>"))
 }
 
-/// Returns the column of the headline, if it is a rate.
+/// Returns the column of the headline quantity, if that is a rate.
 pub(super) fn rate(run: &Run) -> Option<Column> {
     match run.descriptor.headline {
         Quantity::Bandwidth => Some(Column::Bandwidth),
@@ -252,11 +255,11 @@ pub(super) fn rate(run: &Run) -> Option<Column> {
     }
 }
 
-/// Maximum number of columns of other frameworks in a table.
+/// The most columns of other frameworks in a table.
 const MOST_OTHERS: usize = 5;
 
-/// Returns the rungs of other frameworks on the run's device. If they would make a table too wide, these are the fastest: by the mean of the logarithms of
-/// their times relative to the fastest at a problem.
+/// Returns the rungs of other frameworks on the run's device. If a table would be too wide, only the fastest are kept,
+/// by the mean logarithm of their times relative to the fastest at each problem.
 fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
     let problems = run.problems();
     let slowness = |rung: &Rung| {
@@ -274,15 +277,15 @@ fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
     all.iter().copied().filter(|rung| by_speed.iter().any(|(_, shown)| shown.id == rung.id)).collect()
 }
 
-/// Returns the rungs of other frameworks on the CPU next to the run's device, if they were measured anywhere.
+/// Returns the rungs of other frameworks that were measured on the CPU next to the run's device.
 fn frameworks_on_the_cpu(run: &Run) -> Vec<&Rung> {
     let measured = |rung: &Rung| run.measurements.iter().any(|m| m.rung == rung.id && run.is_sound(m));
     let is_there = |r: &&Rung| r.framework().is_some() && r.requires == Requires::Nothing && measured(r);
     run.rungs.iter().filter(is_there).collect()
 }
 
-/// Returns a table of every problem of a record with rungs of other frameworks: theirs on the same device, and on the CPU, compared with Warpbook's fastest
-/// rung.
+/// Returns a table of all problems of a record with rungs of other frameworks, on the same device and on the CPU,
+/// compared with Warpbook's fastest rung.
 fn against_frameworks(run: &Run) -> Option<String> {
     let all: Vec<&Rung> =
         run.rungs.iter().filter(|r| r.framework().is_some() && r.requires != Requires::Nothing).collect();
@@ -312,7 +315,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
         figures_head("times as fast as the fastest of them"),
     ]);
     let row = |p: &&Problem| {
-        // A problem with measurements of one side only is no comparison.
+        // A problem measured by only one side allows no comparison.
         let (best, us) = run.fastest_kernels(p)?;
         let (_, theirs) = run.fastest_of(p, |r| others.iter().any(|o| o.id == r.id))?;
         let time = |r: &&Rung| {
@@ -327,7 +330,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
     for row in problems.iter().filter_map(row) {
-        // On 1 rank, weak and strong scaling are one problem, measured once.
+        // On one rank, weak and strong scaling are the same problem, measured once.
         if !rows.contains(&row) {
             rows.push(row);
         }
@@ -350,7 +353,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
     })
 }
 
-/// Escapes text that stays within its cell of a Markdown table, and is no HTML.
+/// Escapes text for one cell of a Markdown table, so that it is neither markup nor a second cell.
 pub(super) fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
@@ -387,7 +390,7 @@ mod tests {
 
     #[test]
     fn of_many_rungs_of_a_framework_the_fastest_are_shown() {
-        // The record has copies of PyTorch's rung, each slower than the one before; the last has no measurement.
+        // The record has copies of PyTorch's rung, each slower than the last; the final one has no measurement.
         let record = record(|v| {
             let at = v["rungs"].as_array().unwrap().iter().position(|r| r["id"] == "pytorch_eager").unwrap();
             for i in 1..8 {
@@ -425,7 +428,7 @@ mod tests {
                 let mut row = all.iter().find(|m| m["rung"] == "pytorch_eager").unwrap().clone();
                 row["rung"] = "pytorch_cpu".into();
                 if measured {
-                    // The row is the fastest of all, which the last column must not say.
+                    // The row is the fastest of all, but the last column must not say so.
                     row["samples_us"] = json!([50.0, 50.0, 50.0]);
                 } else {
                     row["outcome"] = json!({ "status": "skipped", "why": "takes too long" });

@@ -1,4 +1,4 @@
-//! Table of whole trainings: of every record whose samples are trainings to an accuracy.
+//! The table of whole trainings, from every record whose samples are trainings to an accuracy.
 
 use super::Record;
 use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head};
@@ -30,7 +30,7 @@ fn extremes(values: &[f64]) -> [f64; 2] {
     [fold(f64::min), fold(f64::max)]
 }
 
-/// Lists the medians of the phases that a record has of a rung: "import 5.9 s, data 53.0 ms".
+/// Lists the median phases of a rung: "import 5.9 s, data 53.0 ms".
 fn phases(run: &Run, m: &Measurement) -> Option<String> {
     let parts = run.parts.iter().filter(|p| p.group == PartGroup::Phase && p.rung == m.rung && p.problem == m.problem);
     let each = parts.filter_map(|p| Some(format!("{} {}", cell(&p.name), words::time(p.median_us()?))));
@@ -38,7 +38,8 @@ fn phases(run: &Run, m: &Measurement) -> Option<String> {
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-/// Returns a table with a row for each way in each of these records, and their phases if they have some; `None` if no record is of whole trainings.
+/// Returns a table with one row for each rung in records of whole trainings, with phases if they have any; `None`
+/// without such a record.
 pub(super) fn trainings(records: &[Record]) -> Option<String> {
     let mut rows = Vec::new();
     let mut told = Vec::new();
@@ -114,7 +115,7 @@ mod tests {
         let expect = "| MNIST | One pass | images on the device | 1.50 s (1.48 s to 1.52 s) | 90.42 % (90.35 to 90.49 %) | 2 | 175 | NVIDIA H200 | ";
         assert!(!rows.is_empty() && rows.iter().all(|row| row.contains(expect)), "{text}");
         assert!(rows[0].starts_with("| [65536") && rows[0].contains("](results/softmax-h200.json) |"), "{}", rows[0]);
-        // Another framework's training ends when it reaches the accuracy.
+        // A training in another framework ends when it reaches the accuracy.
         let theirs = text.lines().find(|l| l.contains("| PyTorch")).unwrap();
         assert!(theirs.contains("| 2 | – | "), "{theirs}");
         assert!(!text.contains("Phases"), "{text}");

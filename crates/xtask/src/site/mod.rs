@@ -1,4 +1,4 @@
-//! The page: building it, and serving it next to the notebooks.
+//! The viewer's page: building it, and serving it next to the notebooks.
 
 pub(crate) mod serve;
 pub(crate) mod web;

@@ -1,4 +1,4 @@
-//! Web site of a folder, on this machine only, with the records of another folder.
+//! A local web server for a folder, with the records of another folder.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use warpbook_record::{MAX_BYTES, Run};
 use warpbook_site::{Found, Port, Site, percent_decode};
 
-/// Path below which the records of the other folder are served.
+/// The path below which the other folder's records are served.
 const RECORDS: &str = "/records";
 
-/// Serves a folder on 127.0.0.1 at the first free port from `port` on, at any free one for 0, until it is dropped.
+/// Serves a folder on 127.0.0.1 until the site is dropped, at the first free port from `port` on; 0 takes any free
+/// port.
 pub fn folder(folder: &Path, port: u16) -> Result<Site> {
     start(folder, None, port)
 }
 
-/// Serves the folder with the records of another folder below `records/`: each file there that is a record, by its path, for links from notebooks.
+/// Also serves the records of another folder below `records/`, each by its path, for links from notebooks.
 pub fn with_records(folder: &Path, records: &Path, port: u16) -> Result<Site> {
     start(folder, Some(records), port)
 }
@@ -41,7 +42,7 @@ pub fn free_port(port: u16) -> Result<u16> {
     Ok(Port::free(port)?.number)
 }
 
-/// Returns the record that the path of a URL names; 404 for any other file.
+/// Returns the record named by a URL's path; 404 for any other file.
 fn record(root: &Path, path: &str) -> Result<Vec<u8>, u16> {
     let file = find(root, path)?;
     let is_small = fs::metadata(&file).is_ok_and(|m| m.len() <= MAX_BYTES as u64);
@@ -53,7 +54,7 @@ fn record(root: &Path, path: &str) -> Result<Vec<u8>, u16> {
     Ok(body)
 }
 
-/// Returns the file that the path of a URL names, or the status that refuses it.
+/// Returns the file named by a URL's path, or the status that refuses it.
 fn find(root: &Path, path: &str) -> Result<PathBuf, u16> {
     if path == "/favicon.ico" {
         return Err(204);
@@ -63,12 +64,12 @@ fn find(root: &Path, path: &str) -> Result<PathBuf, u16> {
         path.push("index.html");
     }
     let path = path.canonicalize().map_err(|_| 404_u16)?;
-    // A link may lead out of the folder.
+    // A symbolic link may lead out of the folder.
     let inside = path.starts_with(root) && fs::metadata(&path).is_ok_and(|m| m.is_file());
     if inside { Ok(path) } else { Err(404) }
 }
 
-/// Returns the path below the root that a URL's path names; `None` for one that could leave it or names a hidden file.
+/// Returns the relative path named by a URL's path; `None` for one that could leave the root or names a hidden file.
 fn relative(path: &str) -> Option<PathBuf> {
     let path = percent_decode(path.strip_prefix('/')?)?;
     let mut safe = PathBuf::new();
@@ -81,7 +82,7 @@ fn relative(path: &str) -> Option<PathBuf> {
     Some(safe)
 }
 
-/// Returns the MIME type for a browser.
+/// Returns the MIME type of a file.
 fn mime(path: &Path) -> &'static str {
     match path.extension().and_then(|e| e.to_str()) {
         Some("html") => "text/html; charset=utf-8",
@@ -114,7 +115,7 @@ mod tests {
         {
             assert_eq!(relative(bad), None, "{bad}");
         }
-        // An absolute path after decoding would replace the root.
+        // After decoding, an absolute path would replace the root.
         assert!(relative("/%2fetc/passwd").is_none_or(|p| p.is_relative()));
     }
 
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(find(&site, "/none"), Err(404));
     }
 
-    /// Returns the answer of a site.
+    /// Returns a site's response.
     fn get(site: &Site, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n", site.port).unwrap();
@@ -155,7 +156,7 @@ mod tests {
         std::os::unix::fs::symlink(tmp.path().join("outside.json"), root.join("link.json")).unwrap();
         let site = with_records(&page, &root, 0).unwrap();
         assert!(get(&site, "/").ends_with("the page"));
-        // The page fetches this for the link that the notebook's `write_record` prints.
+        // The page fetches this address for the link printed by a notebook's `write_record`.
         let found = get(&site, "/records/target/a%20b%231.json");
         assert!(found.starts_with("HTTP/1.1 200") && found.contains("application/json") && found.ends_with(RECORD));
         for refused in [

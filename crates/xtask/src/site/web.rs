@@ -1,4 +1,4 @@
-//! Viewer: compiled to WebAssembly, and laid out as static files.
+//! The viewer: compiled to WebAssembly, and laid out as static files.
 
 use crate::process::{cargo, command, is_executable, on_path, output, run as run_seen, run_logged};
 use crate::publish::{self, Record};
@@ -24,9 +24,9 @@ use wasm_bindgen_cli_support::Bindgen;
 const TARGET: &str = "wasm32-unknown-unknown";
 const PLACEHOLDER: &str = "<!-- warpbook:script -->";
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
-/// Script that starts the module next to the page. If it does not start, the page says why.
+/// A script that starts the module next to the page; the page says why if that fails.
 const LOADER: &str = "STOPPED\nimport(\"./warpbook.js\").then((viewer) => viewer.default()).catch(FAILED);";
-/// Script that reports a panic: nothing on the page answers any more after one.
+/// A script that reports a panic, after which nothing on the page responds.
 const STOPPED: &str = "for (const kind of [\"error\", \"unhandledrejection\"]) addEventListener(kind, (event) => { \
     if ((event.error ?? event.reason) instanceof WebAssembly.RuntimeError) \
     document.getElementById(\"warpbook-stopped\")?.removeAttribute(\"hidden\"); });";
@@ -34,7 +34,7 @@ const FAILED: &str = "(error) => { console.error(error); \
     document.getElementById(\"warpbook-failed\")?.removeAttribute(\"hidden\"); }";
 const NO_TARGET: &str = "The source of Rust's standard library is missing: run `rustup component add rust-src` \
     (or, on Debian: apt-get install rustc-web cargo-web rust-web-src libstd-rust-web-dev)";
-/// Debian's packages of Rust with the source of its standard library, from which the target's is built.
+/// Debian's packages for building the target's standard library from source.
 const DEBIAN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
 
 /// Runs `cargo xtask web`.
@@ -53,17 +53,18 @@ pub fn build(w: &Workspace) -> Result<PathBuf> {
     Ok(dist)
 }
 
-/// Picture that other sites show with a link to the page.
+/// A picture that other sites show with a link to the page.
 const CARD: &str = "data/images/page.png";
-/// Place of the picture in the page's HTML, and next to it.
+/// The place of the picture's address in the page's HTML.
 const CARD_PLACE: &str = "content=\"card.png\"";
-/// Variable with the address at which the page is published; other sites accept no picture with a relative address.
+/// An environment variable with the published page's address, since other sites accept only absolute addresses of
+/// pictures.
 const PAGE_URL: &str = "WARPBOOK_PAGE_URL";
 
-/// Limit on the size of WebAssembly and JavaScript together, compressed by `gzip -9`, in units of 1,000 bytes.
+/// The size limit of WebAssembly and JavaScript together, compressed by `gzip -9`, in units of 1,000 bytes.
 const MOST_KB: f64 = 640.0;
 
-/// Sizes of the files that a reader's browser loads, compressed by `gzip -9`, in bytes.
+/// The sizes of the files that a browser loads, compressed by `gzip -9`, in bytes.
 #[derive(Debug)]
 pub struct Weight {
     wasm: usize,
@@ -90,7 +91,7 @@ impl Weight {
     }
 }
 
-/// Measures the sizes of the page in `dist`.
+/// Measures the page in `dist`.
 pub fn weight(dist: &Path) -> Result<Weight> {
     let gzip = |file: &str| -> Result<usize> {
         let path = dist.join(file);
@@ -101,7 +102,7 @@ pub fn weight(dist: &Path) -> Result<Weight> {
     Ok(Weight { wasm: gzip("warpbook_bg.wasm")?, script: gzip("warpbook.js")? })
 }
 
-/// Returns the page with its address and the absolute address of its picture, if the page's is known.
+/// Returns the page with its address and the absolute address of its picture, if the page's address is known.
 fn published(page: &str, url: Option<&str>) -> Result<String> {
     let Some(url) = url.map(|u| u.trim_end_matches('/')).filter(|u| !u.is_empty()) else { return Ok(page.to_owned()) };
     if !url.starts_with("https://") || url.contains(['"', '<', '>', ' ', '&']) {
@@ -113,22 +114,23 @@ fn published(page: &str, url: Option<&str>) -> Result<String> {
     replace_once(page, CARD_PLACE, &place)
 }
 
-/// Returns the page without the parts that only other sites read: a file that is passed on has no address.
+/// Returns the page without the parts for other sites, since a shared file has no address.
 fn unpublished(page: &str) -> String {
     let of_sites = |l: &&str| !l.starts_with("<meta property=\"og:") && !l.starts_with("<meta name=\"twitter:");
     page.lines().filter(of_sites).map(|l| format!("{l}\n")).collect()
 }
 
-/// File of the viewer that the `warpbook` program includes when it is compiled.
+/// A file with the viewer that the `warpbook` program includes at compile time.
 const INSIDE: &str = "crates/warpbook-cli/viewer/warpbook.html.gz";
 
-/// Puts the single file with the published records where the next build of the program takes it from; returns true if it has changed.
+/// Writes the single-file page with the published records to the place where the program's next build includes it;
+/// returns true if it changed.
 pub fn into_program(w: &Workspace, built: &Built) -> Result<bool> {
     let page = single_page(w, built, &publish::records(w)?)?;
     let mut file = GzEncoder::new(Vec::new(), Compression::best());
     file.write_all(page.as_bytes())?;
     let (file, path) = (file.finish()?, w.path(INSIDE));
-    // Writing an unchanged file would have the program compiled again.
+    // Rewriting an unchanged file would recompile the program.
     if fs::read(&path).is_ok_and(|old| old == file) {
         return Ok(false);
     }
@@ -136,13 +138,13 @@ pub fn into_program(w: &Workspace, built: &Built) -> Result<bool> {
     Ok(true)
 }
 
-/// Compiled viewer, twice: as a module for a site, and as a classic script for one file.
+/// The compiled viewer in two forms: a module for a site, and a classic script for a single file.
 pub struct Built {
     dir: PathBuf,
 }
 
 impl Built {
-    /// Compiles the viewer, unless none of its sources has changed.
+    /// Compiles the viewer if any of its sources changed.
     pub fn ensure(w: &Workspace) -> Result<Self> {
         let dir = w.target.join("web/built");
         let stamp = stamp(w)?;
@@ -168,7 +170,7 @@ impl Built {
     }
 }
 
-/// Returns a hash of all sources of the viewer. Another release of Rust may hash otherwise, which costs one build.
+/// Returns a hash of all sources of the viewer. It may differ between releases of Rust, which costs one build.
 fn stamp(w: &Workspace) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     for folder in ["web", "crates/warpbook-record", "crates/warpbook-charts", "kernels"] {
@@ -206,18 +208,19 @@ fn compile(w: &Workspace) -> Result<PathBuf> {
     Ok(wasm)
 }
 
-/// Toolchain that compiles for WebAssembly.
+/// A toolchain that compiles for WebAssembly.
 #[derive(Debug, PartialEq)]
 enum Toolchain {
-    /// The default toolchain; it also builds the standard library if it has the source.
+    /// The default toolchain; it builds the standard library too, if it has the source.
     Ordinary { with_source: bool },
-    /// The distribution's, which also builds the standard library.
+    /// The distribution's toolchain, which also builds the standard library.
     Distribution { cargo: PathBuf, rustc: PathBuf, linker: PathBuf },
 }
 
 impl Toolchain {
-    /// Returns the first toolchain that is installed or can be: this toolchain with the source of its standard library, the distribution's, and this toolchain
-    /// with a compiled one, which makes a larger page. `WARPBOOK_WASM=distribution` tries the second alone.
+    /// Returns the first available or installable toolchain: the default one with the standard library's source, the
+    /// distribution's, and the default one with a compiled standard library, which makes a larger page.
+    /// `WARPBOOK_WASM=distribution` allows only the second.
     fn ensure(w: &Workspace) -> Result<Self> {
         let any = std::env::var_os("WARPBOOK_WASM").is_none_or(|v| v != "distribution");
         let rustup = |args: &[&str]| {
@@ -264,7 +267,7 @@ impl Toolchain {
             }
         };
         if *self != (Self::Ordinary { with_source: false }) {
-            // The page itself says that it has stopped; a panic's messages would be a tenth of a reader's download.
+            // The page itself reports that it has stopped; panic messages would be a tenth of the download.
             c.env("RUSTC_BOOTSTRAP", "1");
             let flags = "-Zunstable-options -Zlocation-detail=none -Zfmt-debug=none -Cpanic=immediate-abort";
             c.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
@@ -291,46 +294,47 @@ fn has_std(w: &Workspace) -> bool {
     files.map(|e| e.file_name()).any(|n| n.to_string_lossy().starts_with("libstd-"))
 }
 
-/// Returns a linker for WebAssembly: the one that comes with rustup's compiler, or LLVM's.
+/// Returns a linker for WebAssembly: the one of rustup's compiler, or LLVM's.
 fn linker(w: &Workspace) -> Option<PathBuf> {
     let host = rustc(w, &["-vV"])?.lines().find_map(|l| l.strip_prefix("host: ").map(str::to_owned))?;
     let shipped = Path::new(&rustc(w, &["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin/rust-lld");
     Some(shipped).filter(|p| is_executable(p)).or_else(|| on_path("wasm-ld"))
 }
 
-/// Writes `warpbook.js` and `warpbook_bg.wasm`, which the former loads.
+/// Writes `warpbook.js` and the file that it loads, `warpbook_bg.wasm`.
 fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(wasm).out_name("warpbook").typescript(false);
-    // The names are a quarter of the file, and no browser needs them.
+    // Names are a quarter of the file, and browsers do not need them.
     bindgen.remove_name_section(true).remove_producers_section(true);
-    // The self-contained file has no other file next to it to load by default.
+    // The single-file page has no other file to load by default.
     if module { bindgen.web(true)? } else { bindgen.no_modules(true)? }.omit_default_module_path(!module);
     bindgen.generate(out).context("wasm-bindgen could not write the viewer's JavaScript")?;
     let script = out.join("warpbook.js");
     write_atomic(&script, uncommented(&guarded(&fs::read_to_string(&script)?)?))
 }
 
-/// Removes comments and indentation from the script, a tenth of its weight. wasm-bindgen writes no string of several lines.
+/// Removes comments and indentation from the script, a tenth of its size. This is safe, since wasm-bindgen writes no
+/// multi-line strings.
 fn uncommented(script: &str) -> String {
     let is_code = |line: &&str| !["//", "/**", "* ", "*/"].iter().any(|c| line.starts_with(c)) && !line.is_empty();
     script.lines().map(str::trim).filter(is_code).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Script that keeps callbacks out of a module whose run a browser has ended half-way.
+/// A script that keeps callbacks from entering a module whose call the browser has aborted.
 const INTERRUPTED: &str = include_str!("interrupted.js");
 
-/// Returns the script with [`INTERRUPTED`] between its callbacks and the module.
+/// Inserts [`INTERRUPTED`] between the script's callbacks and the module.
 fn guarded(script: &str) -> Result<String> {
     let unknown = |what: &str| {
         anyhow::anyhow!("wasm-bindgen's JavaScript has no `{what}`, where this version of xtask guards the module")
     };
     let mut guarded = script.to_owned();
     for (what, with) in [
-        // This is each closure that the module gives to the browser.
+        // This matches every closure that the module gives to the browser.
         ("const real = (...args) => {", "const real = uninterrupted((...args) => {"),
         ("wasm.__wbindgen_start();", "uninterrupted(wasm.__wbindgen_start)();"),
-        // The code goes inside the function that a classic script consists of.
+        // In a classic script, the code goes inside its function.
         ("function __wbg_get_imports() {", &format!("{INTERRUPTED}\nfunction __wbg_get_imports() {{")),
     ] {
         if !guarded.contains(what) {
@@ -338,7 +342,7 @@ fn guarded(script: &str) -> Result<String> {
         }
         guarded = guarded.replace(what, with);
     }
-    // Such a closure ends here, before the next statement.
+    // Such a closure ends before this statement.
     const NEXT: &str = "real._wbg_cb_unref = ";
     let pieces: Vec<&str> = guarded.split(NEXT).collect();
     let (last, closures) = pieces.split_last().filter(|(_, before)| !before.is_empty()).ok_or_else(|| unknown(NEXT))?;
@@ -350,8 +354,8 @@ fn guarded(script: &str) -> Result<String> {
     Ok(closed + last)
 }
 
-/// Lays the viewer out with these records, of which it opens the first: `index.html` and its files for any static server, `warpbook.html` for opening from
-/// disk.
+/// Lays out the viewer with these records, opening the first: `index.html` with its files for any static server, and
+/// `warpbook.html` for opening from disk.
 pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -> Result<()> {
     let (template, style) = template(w)?;
     let page = with_scripts(&template, "", &LOADER.replace("STOPPED", STOPPED).replace("FAILED", FAILED))?;
@@ -383,7 +387,7 @@ fn single_page(w: &Workspace, built: &Built, records: &[Record]) -> Result<Strin
     single_file(&unpublished(&template), &style, &script, &wasm, &publish::index(records), records)
 }
 
-/// Writes one HTML file that needs nothing else, not even the right to fetch.
+/// Writes one self-contained HTML file, which does not even need the right to fetch.
 fn single_file(
     template: &str,
     style: &str,
@@ -415,7 +419,8 @@ fn single_file(
     with_scripts(&page, &data, &script)
 }
 
-/// Inserts data and the script that runs, and adds the script's hash to the page's security policy, if it has one: no other inline script runs.
+/// Inserts data and the script, and adds the script's hash to the page's security policy, if it has one, so that no
+/// other inline script runs.
 fn with_scripts(page: &str, data: &str, script: &str) -> Result<String> {
     let hash = format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
     let page = match page.split_once("'sha256-") {
@@ -428,12 +433,12 @@ fn with_scripts(page: &str, data: &str, script: &str) -> Result<String> {
     replace_once(&page, PLACEHOLDER, &format!("{data}<script>{script}</script>"))
 }
 
-/// Escapes JSON so that it cannot end its script element, nor open a comment there; it has `<` in strings only.
+/// Escapes JSON so that it can neither end its script element nor open a comment; JSON has `<` only in strings.
 fn json_in_html(json: &str) -> String {
     json.replace("</", "<\\/").replace("<!--", "\\u003c!--")
 }
 
-/// Escapes JavaScript in that way; the glue has such text in string literals only, if at all.
+/// Escapes JavaScript like JSON; the glue can have such text only in string literals.
 fn script_in_html(script: &str) -> String {
     script.replace("</script", "<\\/script").replace("<!--", "\\u003c!--")
 }
@@ -495,7 +500,7 @@ mod tests {
 
     #[test]
     fn the_policy_names_the_script() {
-        // Made by `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`.
+        // The hash is the output of `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`.
         let page = with_scripts(TEMPLATE, "<i></i>", "alert(1)").unwrap();
         assert!(page.contains("'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"), "{page}");
         assert!(page.contains("<i></i><script>alert(1)</script>"));

@@ -1,4 +1,4 @@
-//! Test executables of the workspace: built once, then run several at a time.
+//! The workspace's test executables: built once, then run several at a time.
 
 use crate::process::{cargo, command};
 use crate::steps::{Report, seconds};
@@ -14,34 +14,34 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Test executable.
+/// A test executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executable {
-    /// Package and name, such as "warpbook-nn all"; the tests inside a library have the library's name.
+    /// The package and the name, such as "warpbook-nn all"; unit tests of a library have the library's name.
     pub name: String,
-    /// Folder of its package, in which it runs.
+    /// The folder of its package, which is its working directory.
     package: PathBuf,
-    /// Path of the file.
+    /// The path of the file.
     file: PathBuf,
 }
 
-/// Settings that the executables run with, and the log that they write.
+/// Settings for running the executables, and the log that they write.
 #[derive(Debug)]
 pub struct Setting {
-    /// Variables of the environment.
+    /// Environment variables.
     pub variables: Vec<(&'static str, OsString)>,
-    /// Log of skipped tests.
+    /// The log of skipped tests.
     pub skips: PathBuf,
-    /// Number of executables that run at the same time.
+    /// The number of executables that run at the same time.
     pub at_once: usize,
 }
 
-/// Running time of an executable.
+/// The running time of an executable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
-    /// Name, as in [`Executable::name`].
+    /// The name, as in [`Executable::name`].
     pub name: String,
-    /// Time from its start to its end.
+    /// The time from start to end.
     pub took: Duration,
 }
 
@@ -62,7 +62,7 @@ pub fn build(w: &Workspace) -> Result<Vec<Executable>> {
     Ok(found)
 }
 
-/// Returns the executable that a message of Cargo's is about; `None` for other messages.
+/// Returns the test executable named in a message of Cargo; `None` for other messages.
 fn executable(message: &Value) -> Option<Executable> {
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
         return None;
@@ -74,7 +74,7 @@ fn executable(message: &Value) -> Option<Executable> {
     Some(Executable { name, package, file })
 }
 
-/// Runs executables, `at_once` of them at a time, and prints the output of each when it has ended.
+/// Runs executables, `at_once` of them at a time, and prints the output of each when it ends.
 ///
 /// # Errors
 /// If the log of skipped tests cannot be emptied.
@@ -140,7 +140,7 @@ pub fn examples(w: &Workspace) -> Result<Report> {
     Ok(judge(&counts, ""))
 }
 
-/// Results that the test programs reported.
+/// The results that test programs reported.
 #[derive(Debug, Default, PartialEq)]
 pub struct Counts {
     passed: u32,
@@ -173,7 +173,7 @@ impl Counts {
     }
 }
 
-/// Judges the results. A skipped test counts as passed for Rust, but not here: only a missing GPU may skip one.
+/// Judges the results. A skipped test counts as passed for Rust, but here only a missing GPU may skip one.
 fn judge(counts: &Counts, skips: &str) -> Report {
     let mut errors = counts.failures.clone();
     let skipped: Vec<(String, String)> = skips
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(executable(&program), None);
     }
 
-    /// Tests two programs that can only end when both run.
+    /// Tests two programs that can end only if both run at once.
     #[test]
     fn programs_run_at_the_same_time() {
         use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Packages of a Debian-like distribution.
+//! Packages of Debian-like distributions.
 
 use crate::process::{command, is_root, on_path, run_logged};
 use crate::steps::say;
@@ -6,7 +6,8 @@ use crate::workspace::Workspace;
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// Installs packages, as root on a machine with apt; elsewhere fails with `remedy`, a sentence that says what to install.
+/// Installs packages, as root on a machine with apt. Elsewhere it fails with `remedy`, a sentence that says what to
+/// install.
 pub fn install(w: &Workspace, packages: &[&str], takes: &str, remedy: &str) -> Result<()> {
     if !w.may_install || on_path("apt-get").is_none() || !is_root() {
         bail!("{remedy}");
@@ -15,11 +16,11 @@ pub fn install(w: &Workspace, packages: &[&str], takes: &str, remedy: &str) -> R
     let log = w.log("apt");
     let apt = |args: &[&str]| {
         let mut c = command("apt-get");
-        // A lock held by an unattended upgrade is waited for.
+        // An unattended upgrade may hold the lock for a while.
         c.args(["-q", "-y", "-o", "DPkg::Lock::Timeout=300"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
         run_logged(&mut c, &log, Duration::from_secs(1500))
     };
-    // Lists may be stale or absent, and may still be enough.
+    // An outdated package list may still be good enough, so a failed update is ignored.
     let _ = apt(&["update"]);
     let mut args = vec!["install", "--no-install-recommends"];
     args.extend_from_slice(packages);

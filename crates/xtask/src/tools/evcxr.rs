@@ -1,4 +1,4 @@
-//! Rust kernel for Jupyter: evcxr, and its entry in `.venv`.
+//! The Rust kernel for Jupyter: evcxr, and its entry in `.venv`.
 
 use crate::process::{command, is_executable, on_path, run_logged};
 use crate::steps::say;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const VERSION: &str = "0.22.0";
-/// Settings of its compilation. A reader mostly waits for rustc in a cell, which these settings leave alone; full optimisation of evcxr itself would mainly
-/// make its installation longer.
+/// Settings for compiling evcxr. A reader mostly waits for rustc in a cell, which they do not affect; full optimisation
+/// of evcxr itself would mainly lengthen its installation.
 const SETTINGS: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
@@ -20,7 +20,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 const WRAPPER: &str = include_str!("kernel.py");
 
-/// Returns the kernel's program, and installs it if it is missing.
+/// Returns the path of evcxr's program; installs it if it is missing.
 pub fn ensure(w: &Workspace) -> Result<PathBuf> {
     if let Some(found) = find() {
         return Ok(found);
@@ -33,12 +33,12 @@ pub fn ensure(w: &Workspace) -> Result<PathBuf> {
     let log = w.log("evcxr");
     let install = |locked: bool| {
         let mut c = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // It runs outside the checkout, whose Cargo settings are not meant for it.
+        // Cargo runs outside the checkout, whose settings do not apply to evcxr.
         c.current_dir(std::env::temp_dir()).arg("install").args(locked.then_some("--locked"));
         c.args(["evcxr_jupyter", "--version", VERSION]).envs(SETTINGS);
         run_logged(&mut c, &log, Duration::from_secs(2400))
     };
-    // The lock file of a release can name a crate that later compilers refuse.
+    // A release's lock file may name a crate that later compilers refuse.
     if install(true).is_err() && install(false).is_err() {
         bail!("evcxr could not be installed: run `{by_hand}` by hand; its output is in {}", w.show(&log));
     }
@@ -48,7 +48,7 @@ pub fn ensure(w: &Workspace) -> Result<PathBuf> {
     }
 }
 
-/// Returns Cargo's own folder of the user.
+/// Returns the user's Cargo folder.
 pub fn cargo_home() -> Option<PathBuf> {
     let named = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     named.or_else(|| std::env::var_os("HOME").map(|h| Path::new(&h).join(".cargo")))
@@ -84,7 +84,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};
 
-    /// Creates a stand-in for evcxr that prints its build folder and lives for a while.
+    /// Creates a stand-in for evcxr that prints its build folder and keeps running for a while.
     fn stand_in(dir: &Path) -> (PathBuf, PathBuf) {
         let (evcxr, wrapper) = (dir.join("evcxr"), dir.join("kernel.py"));
         write_atomic(&evcxr, "#!/bin/sh\necho \"$EVCXR_TMPDIR $*\"\nread line\n").unwrap();
@@ -135,7 +135,7 @@ mod tests {
         let mut kernel = Command::new("python3");
         kernel.args([&wrapper, &evcxr, &builds]).arg("connection.json").env_remove("WARPBOOK_EVCXR_DIR");
         kernel.stdin(Stdio::null()).stdout(Stdio::null());
-        // The second time replaces the file of the earlier kernel.
+        // The second time, the earlier kernel's file is replaced.
         for _ in 0..2 {
             assert!(kernel.status().is_ok());
             let config = fs::read_to_string(builds.join(".cargo/config.toml")).unwrap();

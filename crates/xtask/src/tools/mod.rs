@@ -1,4 +1,4 @@
-//! Tools that the checks need on this machine: finding or installing them.
+//! Tools for the checks: found on this machine, or installed.
 
 pub(crate) mod apt;
 pub(crate) mod evcxr;

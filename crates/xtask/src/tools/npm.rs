@@ -1,4 +1,4 @@
-//! npm packages that checks need, in exact versions.
+//! npm packages for the checks, in exact versions.
 
 use crate::process::{command, on_path, run_logged};
 use crate::steps::say;
@@ -9,18 +9,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Package without dependencies.
+/// A package without dependencies.
 #[derive(Debug)]
 pub struct Package {
-    /// Name.
+    /// The package's name.
     pub name: &'static str,
-    /// Version.
+    /// The package's version.
     pub version: &'static str,
-    /// Hash in the registry: any other contents under this name are refused.
+    /// The hash in the registry; different contents are refused.
     pub integrity: &'static str,
 }
 
-/// Returns the folder of a package, fetched if it is missing, or the reason why it cannot be fetched.
+/// Returns the folder of a package, fetched if necessary, or the reason why it cannot be fetched.
 pub fn ensure(w: &Workspace, package: &Package) -> Result<std::result::Result<PathBuf, String>> {
     let Package { name, version, integrity } = package;
     let root = w.target.join(format!("xtask/npm/{name}-{version}"));

@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 const PROBE: &str = include_str!("nvrtc_probe.py");
 const WHEEL_13: &str = "nvidia-cuda-nvrtc==13.0.88";
 const WHEEL_12: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
-/// First version that knows every architecture of the kernels.
+/// The first version that supports every architecture of the kernels.
 const KNOWS_ALL: (u32, u32) = (12, 8);
 
-/// Parts of CUDA on this machine.
+/// The parts of CUDA found on this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuda {
-    /// Newest CUDA that the driver supports, major and minor; `None` without a driver.
+    /// The newest CUDA version that the driver supports (major, minor); `None` without a driver.
     pub driver: Option<(u32, u32)>,
-    /// Number of GPUs that the driver can use.
+    /// The number of GPUs that the driver can use.
     pub devices: u32,
-    /// Version of the NVRTC that is found without help.
+    /// The version of the NVRTC found by default.
     pub nvrtc: Option<(u32, u32)>,
-    /// Path of that NVRTC.
+    /// The path of that NVRTC.
     pub nvrtc_path: Option<PathBuf>,
 }
 
 impl Cuda {
-    /// Asks the libraries of this machine; a machine without Python counts as one without CUDA.
+    /// Queries the libraries of this machine; a machine without Python counts as one without CUDA.
     pub fn probe(w: &Workspace) -> Self {
         let venv = w.path(".venv/bin/python");
         let python = if venv.exists() { Some(venv) } else { on_path("python3") };
@@ -35,7 +35,7 @@ impl Cuda {
         text.as_deref().and_then(parse).unwrap_or_default()
     }
 
-    /// Returns true if the NVRTC that was found makes code for this machine's driver.
+    /// Returns true if the NVRTC that was found compiles for this machine's driver.
     fn nvrtc_fits(&self) -> bool {
         match (self.nvrtc, self.driver) {
             (Some(nvrtc), Some(driver)) => (12..=driver.0).contains(&nvrtc.0),
@@ -56,7 +56,7 @@ fn parse(json: &str) -> Option<Cuda> {
     })
 }
 
-/// Returns pip's wheel for a driver; `None` if no supported NVRTC makes code for it.
+/// Returns the name of pip's wheel for a driver; `None` if no supported NVRTC compiles for it.
 fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
     match driver {
         None | Some((13.., _)) => Some(WHEEL_13),
@@ -65,17 +65,17 @@ fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
     }
 }
 
-/// Returns true if pip has NVRTC for a system and architecture, as `std::env::consts` names them.
+/// Returns true if pip has NVRTC for a system and an architecture, named as in `std::env::consts`.
 fn on_pip(os: &str, arch: &str) -> bool {
     matches!((os, arch), ("linux" | "windows", "x86_64") | ("linux", "aarch64"))
 }
 
-/// Returns true if pip's NVRTC of that major version makes code for a driver.
+/// Returns true if pip's NVRTC with this major version compiles for a driver.
 fn fits(major: u32, driver: Option<(u32, u32)>) -> bool {
     driver.is_none_or(|d| major <= d.0)
 }
 
-/// Ensures that kernels can be compiled: for this machine's GPU, or without one to see their registers and errors.
+/// Ensures that kernels can be compiled: for this machine's GPU or, without one, to show their registers and errors.
 pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     if cuda.nvrtc_fits() || in_venv(&w.path(".venv"), cuda.driver).is_some() {
         return Ok(());
@@ -83,14 +83,14 @@ pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     install(w, cuda.driver).map(drop)
 }
 
-/// Installs NVRTC for work that can go on without it: a failure is one line about what is missing.
+/// Installs NVRTC for work that can continue without it; a failure prints one line.
 pub fn offer(w: &Workspace, cuda: &Cuda) {
     if let Err(e) = ensure(w, cuda) {
         eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");
     }
 }
 
-/// Returns an NVRTC that knows every architecture, with or without a driver.
+/// Returns an NVRTC that supports every architecture, with or without a driver.
 pub fn ensure_for_all(w: &Workspace, cuda: &Cuda) -> Result<PathBuf> {
     if let Some(path) = cuda.nvrtc_path.clone().filter(|_| cuda.nvrtc_fits() && cuda.nvrtc >= Some(KNOWS_ALL)) {
         return Ok(path);
@@ -117,7 +117,7 @@ fn install(w: &Workspace, driver: Option<(u32, u32)>) -> Result<PathBuf> {
     }
 }
 
-/// Returns the newest fitting NVRTC that pip put into an environment.
+/// Returns the newest suitable NVRTC that pip installed into an environment.
 fn in_venv(venv: &Path, driver: Option<(u32, u32)>) -> Option<PathBuf> {
     let pythons = fs::read_dir(venv.join("lib")).ok()?.flatten().map(|e| e.path());
     let mut found: Vec<(u32, PathBuf)> = Vec::new();

@@ -11,19 +11,19 @@ use std::process::Command;
 use std::time::Duration;
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
-/// Oldest version that JupyterLab supports.
+/// The oldest version that JupyterLab supports.
 const OLDEST: (u32, u32) = (3, 10);
 const STAMP: &str = "warpbook-requirements.txt";
 
-/// Environment of Python at `.venv`.
+/// The Python environment at `.venv`.
 #[derive(Debug, Clone)]
 pub struct Venv {
-    /// Folder of the environment.
+    /// The folder of the environment.
     pub dir: PathBuf,
 }
 
 impl Venv {
-    /// Returns the environment, made if it is missing or broken; it is empty but for pip.
+    /// Returns the environment; creates it, with only pip, if it is missing or broken.
     pub fn ensure(w: &Workspace) -> Result<Self> {
         let venv = Self { dir: w.path(".venv") };
         if venv.works() {
@@ -42,7 +42,7 @@ impl Venv {
         say("Making a Python environment in .venv (about 10 s)");
         let log = w.log("venv");
         let mut make = command(&python);
-        // The interpreter must not be copied from another environment that may be active.
+        // The interpreter must not come from another active environment.
         make.args(["-m", "venv"]).arg(&venv.dir).env_remove("PYTHONHOME").env_remove("PYTHONPATH");
         if run_logged(&mut make, &log, Duration::from_secs(300)).is_err() || !venv.works() {
             bail!("Python could not make an environment in .venv: see {}", w.show(&log));
@@ -50,18 +50,18 @@ impl Venv {
         Ok(venv)
     }
 
-    /// Returns true if its interpreter runs and reports this environment.
+    /// Returns true if the environment's interpreter runs and reports this environment.
     fn works(&self) -> bool {
         let prefix = output(command(self.python()).args(["-c", "import sys; print(sys.prefix)"]));
         prefix.is_some_and(|p| Path::new(&p) == self.dir)
     }
 
-    /// Returns the path of its interpreter.
+    /// Returns the path of the environment's interpreter.
     pub fn python(&self) -> PathBuf {
         self.dir.join("bin/python")
     }
 
-    /// Returns a command of its interpreter, which sees the packages of the environment only.
+    /// Returns a command for the environment's interpreter, which sees only the environment's packages.
     pub fn run_python(&self) -> Command {
         let mut c = command(self.python());
         c.env("VIRTUAL_ENV", &self.dir).env("JUPYTER_PREFER_ENV_PATH", "1").env("PYTHONNOUSERSITE", "1");
@@ -87,7 +87,7 @@ impl Venv {
         Ok(())
     }
 
-    /// Installs JupyterLab and the programs that execute notebooks, in the versions of `requirements.txt`.
+    /// Installs JupyterLab and the programs that execute notebooks, in the versions from `requirements.txt`.
     pub fn ensure_jupyter(&self, w: &Workspace) -> Result<()> {
         let stamp = self.dir.join(STAMP);
         if fs::read_to_string(&stamp).is_ok_and(|t| t == REQUIREMENTS) {
@@ -104,7 +104,7 @@ fn packages(requirements: &str) -> Vec<&str> {
     requirements.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).collect()
 }
 
-/// Returns the path of a Python that can make environments.
+/// Returns the path of a Python that can create environments.
 fn system(w: &Workspace) -> Result<PathBuf> {
     const REMEDY: &str =
         "Python 3.10 or later is missing: install it (on Debian: apt-get install python3 python3-venv)";

@@ -1,4 +1,5 @@
-//! Rules on the layout of the crates' sources: sizes of folders and files, which file may use which, and the lengths of pages about them.
+//! Rules for the crates' sources: sizes of folders and files, dependencies between files, and lengths of documentation
+//! pages.
 
 mod maps;
 mod modules;
@@ -8,14 +9,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of Rust files in a folder of `src`.
+/// The most Rust files in a folder of `src`.
 const FILES: usize = 12;
-/// Maximum number of lines of a file.
+/// The most lines in a file.
 const LINES: usize = 600;
 
-/// Crates whose files use one another without a circle.
+/// Crates in which files may not depend on each other in a circle.
 const WITHOUT_CIRCLES: [&str; 3] = ["crates/warpbook-charts", "crates/warpbook-device", "crates/warpbook-cli"];
-/// Crates as a stack: each may name those before it in its manifest.
+/// The crates as a stack: each may depend only on those before it.
 const STACK: [&str; 18] = [
     "warpbook-record",
     "warpbook-charts",
@@ -36,7 +37,7 @@ const STACK: [&str; 18] = [
     "warpbook-web",
     "xtask",
 ];
-/// Floors of `warpbook-charts`, each with those that it may use.
+/// The floors of `warpbook-charts`, each with the floors that it may use.
 const FLOORS: [(&str, &[&str]); 4] =
     [("draw", &[]), ("record", &["draw"]), ("charts", &["draw", "record"]), ("compare", &["draw", "record"])];
 
@@ -50,7 +51,7 @@ fn crates() -> Vec<PathBuf> {
     all.filter(|path| path.join("src").is_dir()).chain([workspace().join("web")]).collect()
 }
 
-/// Returns what is wrong with the sizes of a folder and of all below it.
+/// Returns what is wrong with the sizes of a folder and its subfolders.
 fn sizes(folder: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut files = 0;
@@ -72,7 +73,7 @@ fn sizes(folder: &Path) -> Vec<String> {
     wrong
 }
 
-/// Returns the uses of a crate's files, for its library and its program.
+/// Returns the uses between a crate's files, for its library and its program.
 fn uses_of(name: &str) -> Vec<Uses> {
     let src = workspace().join(name).join("src");
     let roots = ["lib.rs", "main.rs"].map(|root| src.join(root));
@@ -88,7 +89,7 @@ fn upwards(uses: &Uses) -> Vec<String> {
     for (from, all) in uses {
         for to in all {
             let is_fine = match (floor(from), floor(to)) {
-                // The root belongs to no floor: it only re-exports.
+                // The root only re-exports, so it belongs to no floor.
                 (None, _) => true,
                 (Some(_), None) => false,
                 (Some((a, below)), Some((b, _))) => a == b || below.contains(b),
@@ -116,7 +117,7 @@ fn crates_are_a_stack() {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).unwrap();
         let own = place(name).unwrap_or_else(|| panic!("{name} has no place in the stack"));
-        // Tests may use any crate.
+        // Tests may depend on any crate.
         let (_, dependencies) = manifest.split_once("[dependencies]").unwrap_or_default();
         let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
         let keys = lines.filter_map(|line| line.split(['.', ' ', '=']).next());
@@ -126,7 +127,7 @@ fn crates_are_a_stack() {
     }
 }
 
-/// Returns public types that two files of a crate define under one name.
+/// Returns public types whose name is defined in two files of a crate.
 fn defined_twice(src: &Path) -> Vec<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut folders = vec![src.to_path_buf()];
@@ -187,7 +188,7 @@ fn charts_use_only_the_floors_below() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Reads a crate of these files: (path below `src`, text).
+/// Reads a crate made of these files: (path below `src`, text).
 fn made(files: &[(&str, &str)]) -> Uses {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -222,12 +223,12 @@ fn a_circle_is_found_whatever_path_it_takes() {
         "pub fn one() {}",
         "pub fn one() {}\n#[cfg(test)]\nmod tests { use crate::b::two; }",
         "/// See [`crate::b::two`].\npub fn one() { let text = \"crate::b::two\"; }",
-        // Re-exports of `b` are its child's items.
+        // Re-exports of `b` are items of its child.
         "use crate::b::three;\npub fn one() { three() }",
     ] {
         assert_eq!(found(a, b), None, "{a}");
     }
-    // A re-export counts as a use if its file uses the name.
+    // A re-export counts as a use if the file itself uses the name.
     let child = ("b/c.rs", "use super::Two;\npub fn three(_: Two) {}");
     let parent = |code: &str| format!("pub struct Two;\nmod c;\npub use c::three;\n{code}");
     let circle_with = |code: &str| circle(&made(&[("lib.rs", "mod b;"), ("b/mod.rs", &parent(code)), child]));

@@ -1,23 +1,24 @@
-//! Limits on the lengths of the pages with which a reader begins.
+//! Limits on the lengths of the pages that a reader sees first.
 //!
-//! Links, headings and paths in them are checked by `src/publish/links.rs`, and generated tables by the step "published files" of `cargo xtask test`.
+//! `src/publish/links.rs` checks the links, headings and paths in them, and the step "published files" of `cargo xtask
+//! test` checks generated tables.
 
 use super::workspace;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Bytes of a KB.
+/// The number of bytes in a KB.
 const KB: usize = 1000;
 
-/// Page with its limits on lines and bytes.
+/// A page with its limits on lines and bytes.
 struct Page<'p> {
     file: &'p str,
     lines: RangeInclusive<usize>,
     bytes: usize,
 }
 
-/// Pages outside of `crates/`, and the command line's, which shows how each command is called.
+/// The pages outside of `crates/`, and the command line's page, which shows how to call each command.
 const PAGES: [Page<'static>; 6] = [
     Page { file: "README.md", lines: 1..=150, bytes: 12 * KB },
     Page { file: "crates/ARCHITECTURE.md", lines: 1..=200, bytes: 20 * KB },

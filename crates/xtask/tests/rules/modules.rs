@@ -1,20 +1,20 @@
-//! Search for the files of a crate that each file uses, in the tokens of its sources.
+//! Finds out which files of a crate each file uses, from the tokens of the sources.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of a crate, by their paths below its `src`, each with the other files that it uses.
+/// The files of a crate by path below `src`, each with the other files that it uses.
 pub type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// Meaning of a name in a module.
+/// The meaning of a name in a module.
 enum Name {
     /// A child module.
     Module(usize),
     /// An item that this module defines.
     Item,
-    /// Import by a `use`, as a path from the module.
+    /// An import by `use`, as a path from the module.
     Import(Vec<String>),
 }
 
@@ -22,7 +22,7 @@ struct Module {
     file: String,
     parent: usize,
     names: HashMap<String, Name>,
-    /// Paths of `use path::*`.
+    /// The paths of `use path::*`.
     globs: Vec<Vec<String>>,
 }
 
@@ -35,12 +35,13 @@ struct Leaf {
 #[derive(Default)]
 struct Crate {
     modules: Vec<Module>,
-    /// Paths that a module's code names, with the module.
+    /// The paths in a module's code, each with the module.
     paths: Vec<(usize, Vec<String>)>,
 }
 
-/// Returns the uses of all files that are reached from a crate's root, such as `src/lib.rs`. Code for tests only does not count, nor does a re-export whose
-/// name its file does not use: a use of a re-exported name is a use of the file that defines it.
+/// Returns the uses between all files reachable from a crate's root, such as `src/lib.rs`. Test-only code does not
+/// count, and neither does a re-export whose name the file does not use itself. Using a re-exported name counts as
+/// using the file that defines it.
 pub fn uses(root: &Path) -> Uses {
     let src = root.parent().unwrap();
     let mut all = Crate::default();
@@ -56,12 +57,12 @@ pub fn uses(root: &Path) -> Uses {
     out
 }
 
-/// Returns a circle of files, each of which uses the next one, if there is one.
+/// Returns a circle of files in which each uses the next, if there is one.
 pub fn circle(uses: &Uses) -> Option<Vec<String>> {
     uses.keys().filter_map(|file| way_back(uses, file)).min_by_key(Vec::len)
 }
 
-/// Returns the shortest way from a file back to it.
+/// Returns the shortest path from a file back to itself.
 fn way_back(uses: &Uses, start: &str) -> Option<Vec<String>> {
     let mut before: HashMap<&str, &str> = HashMap::new();
     let mut next = std::collections::VecDeque::from([start]);
@@ -87,7 +88,7 @@ fn way_back(uses: &Uses, start: &str) -> Option<Vec<String>> {
 }
 
 impl Crate {
-    /// Reads a file as a module; `folder` has the files of its children.
+    /// Reads a file as a module; `folder` contains the files of its children.
     fn read_file(&mut self, src: &Path, file: String, parent: usize, folder: &Path) -> usize {
         let text = fs::read_to_string(src.join(&file)).unwrap_or_else(|e| panic!("{file} cannot be read: {e}"));
         let tokens: TokenStream = text.parse().unwrap_or_else(|e| panic!("{file} cannot be read: {e}"));
@@ -113,7 +114,7 @@ impl Crate {
                 Some("use") if !tokens.get(at + 1).is_some_and(|t| is_punct(t, '<')) => {
                     let end = at + tokens[at..].iter().position(|t| is_punct(t, ';')).unwrap();
                     let leaves = leaves(&tokens[at + 1..end]);
-                    // Anything before it, such as `pub` or `pub(crate)`, makes it a re-export.
+                    // A visibility before it, such as `pub` or `pub(crate)`, makes it a re-export.
                     let is_export = code.last().is_some_and(|t| {
                         matches!(t, TokenTree::Group(g) if g.delimiter() == Delimiter::Parenthesis)
                             || is_ident(t, "pub")
@@ -150,7 +151,7 @@ impl Crate {
         id
     }
 
-    /// Reads a child that `tokens[at..]` declares: `mod name;` or `mod name { ... }`.
+    /// Reads a child declared at `tokens[at..]`: `mod name;` or `mod name { ... }`.
     fn read_child(
         &mut self,
         src: &Path,
@@ -165,7 +166,7 @@ impl Crate {
             let file = self.modules[parent].file.clone();
             return self.read_module(src, file, parent, &below, body.stream());
         }
-        // `#[path = "..."]` is relative to the folder of its file.
+        // `#[path = "..."]` is relative to the folder of the file.
         let named = tokens[..at].iter().rev().take_while(|t| !is_punct(t, ';')).find_map(|t| match t {
             TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket => path_attribute(g.stream()),
             _ => None,
@@ -179,7 +180,7 @@ impl Crate {
         self.read_file(src, as_text(file), parent, &below)
     }
 
-    /// Notes the paths and the names in code, including macros' arguments and a function's own imports.
+    /// Collects the paths and names in code, including arguments of macros and imports inside functions.
     fn read_code(&mut self, module: usize, tokens: &[TokenTree], used: &mut BTreeSet<String>) {
         let mut at = 0;
         while at < tokens.len() {
@@ -217,9 +218,9 @@ impl Crate {
         }
     }
 
-    /// Returns the file that defines the item of a path, seen from a module; `None` for items of another crate.
+    /// Returns the file that defines the item at a path, as seen from a module; `None` for items of other crates.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<String> {
-        // Imports can go in circles.
+        // Imports can be circular.
         if depth > 32 {
             return None;
         }
@@ -234,7 +235,7 @@ impl Crate {
         match here.names.get(first) {
             Some(Name::Module(child)) => self.resolve(*child, rest, depth),
             Some(Name::Item) => Some(here.file.clone()),
-            // With `use a::b;`, the path `b::c` is `a::b::c`. An import of this very name is of another crate.
+            // With `use a::b;`, the path `b::c` is `a::b::c`. An import that names itself belongs to another crate.
             Some(Name::Import(import)) if import.first() != Some(first) || import.len() > 1 => {
                 self.resolve(module, &[import, rest].concat(), depth + 1)
             }
@@ -269,7 +270,7 @@ fn is_path_separator(tokens: &[TokenTree], at: usize) -> bool {
         && matches!(tokens.get(at + 2), Some(TokenTree::Ident(_)))
 }
 
-/// Returns the tokens without the items that are compiled for tests only.
+/// Returns the tokens without items that are compiled only for tests.
 fn without_tests(tokens: Vec<TokenTree>) -> Vec<TokenTree> {
     let mut out = Vec::new();
     let mut rest = tokens.into_iter().peekable();
@@ -294,7 +295,7 @@ fn is_cfg_test(attribute: TokenStream) -> bool {
     text.starts_with("cfg(test") || text.starts_with("cfg(all(test")
 }
 
-/// Returns the file of `path = "..."`.
+/// Returns the file named by `path = "..."`.
 fn path_attribute(attribute: TokenStream) -> Option<PathBuf> {
     let text = attribute.to_string();
     let path = text.strip_prefix("path")?.trim_start().strip_prefix('=')?.trim();

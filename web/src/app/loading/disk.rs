@@ -1,4 +1,4 @@
-//! Records from the reader's disk, from the clipboard and out of the link itself, and what of them the browser keeps.
+//! Records from the reader's disk, the clipboard and the link's fragment, and the copies that the browser keeps.
 
 use crate::address::fragment;
 use crate::app::messages::{DiskMsg, Msg, NoticeMsg, Reading};
@@ -13,17 +13,17 @@ use web_sys::File;
 use yew::Context;
 use yew::html::Scope;
 
-/// The most files that are opened at once.
+/// The most files that the page opens at once.
 const MAX_FILES: usize = 200;
-/// Where more records are dropped than can be compared, the page is drawn after each so many.
+/// If more records are dropped than can be compared, the page is redrawn after each batch of this size.
 const DRAWN_EVERY: usize = 10;
-/// A larger file is shown, and not kept: the page would be slow to begin.
+/// The most bytes of a file that the browser keeps; larger ones would slow down the next start.
 const MAX_KEPT: usize = 16 << 20;
-/// The most bytes that are kept in all.
+/// The most bytes that the browser keeps in all.
 const MAX_KEPT_IN_ALL: usize = 96 << 20;
 
 impl App {
-    /// Begins to read what the browser kept, and what the link carries.
+    /// Starts reading the records that the browser kept, and the one in the link.
     pub(in crate::app) fn begin_sources(&mut self, ctx: &Context<Self>) {
         self.loading.pending += 1;
         ctx.link().send_future(async {
@@ -37,7 +37,7 @@ impl App {
         self.read_fragment(ctx);
     }
 
-    /// Handles a message about such records; returns whether the page looks different now.
+    /// Handles a message about records from disk, clipboard or link; returns whether the page must be redrawn.
     pub(in crate::app) fn update_disk(&mut self, ctx: &Context<Self>, msg: DiskMsg) -> bool {
         match msg {
             DiskMsg::Files(files) => self.read_files(ctx, files),
@@ -49,7 +49,7 @@ impl App {
             }
             DiskMsg::Kept(all) => self.take_kept(all),
             DiskMsg::NotKept(key, name) => {
-                // A browser that keeps nothing says so once.
+                // If the browser keeps nothing, one alert is enough.
                 if self.not_kept.is_empty() {
                     self.notices.alert(format!(
                         "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
@@ -81,7 +81,7 @@ impl App {
             self.notices.said = format!("Reading {}.", first.name());
         }
         let send = ctx.link().clone();
-        // One after the other: records are listed in the order of their files.
+        // Files are read one after the other, so that the list has their order.
         spawn_local(async move {
             browser::pause().await;
             for file in files.into_iter().take(count) {
@@ -95,7 +95,7 @@ impl App {
     }
 
     fn read_text(&mut self, ctx: &Context<Self>, text: String) {
-        // A text that was copied for something else is none of the page's business.
+        // Text without a leading brace or bracket was copied for another purpose.
         if !text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']) {
             let said = "What was pasted is no record: a record is JSON text, which begins with a brace.";
             return self.notices.tell(said);
@@ -109,7 +109,7 @@ impl App {
         });
     }
 
-    /// One of the files was read. A few are shown one by one; of more the reader first sees what they are.
+    /// Adds a file that was read. Each of a few records is shown at once; with many, the reader first sees the board.
     fn show_read(&mut self, ctx: &Context<Self>, name: &str, reading: Reading, bytes: usize) {
         self.loading.pending -= 1;
         self.loading.dropped.1 += 1;
@@ -129,12 +129,12 @@ impl App {
         } else if read == 1 && of <= MAX_RECORDS && !self.link.is_apart() {
             self.link.show_all();
         } else if read == 1 && of > MAX_RECORDS && self.link.board.is_none() {
-            // Records that are too many to compare are a class's.
+            // More records than a comparison can take are a class.
             self.link.show_board(String::new());
         }
     }
 
-    /// Counts the bytes that the browser keeps, and tells the reader what it cannot keep.
+    /// Counts the bytes that the browser keeps, and tells the reader which records it cannot keep.
     fn keep_size(&mut self, ctx: &Context<Self>, name: &str, mark: u64, bytes: usize) {
         if bytes <= MAX_KEPT && self.loading.kept_bytes + bytes <= MAX_KEPT_IN_ALL {
             self.loading.kept_bytes += bytes;
@@ -150,7 +150,7 @@ impl App {
     fn take_kept(&mut self, all: Vec<(String, Reading, usize)>) {
         self.loading.pending -= 1;
         for (name, reading, bytes) in all {
-            // A newer version of the page may refuse what an older one has kept.
+            // A newer version of the page may refuse a record that an older one kept.
             match reading {
                 Ok(opened) => drop(self.library.add_read(&name, opened)),
                 Err(why) => self.notices.alert(why),
@@ -173,7 +173,7 @@ impl App {
         spawn_local(store::forget_all());
     }
 
-    /// Closes a record, and forgets it where it was kept.
+    /// Closes a record and deletes its kept copy.
     pub(in crate::app) fn close(&mut self, key: &str) {
         match self.library.get(key).map(|e| &e.origin) {
             Some(Origin::Disk) => {
@@ -210,7 +210,7 @@ impl App {
             Ok((name, opened)) => {
                 let key = self.library.add_carried(&name, opened);
                 self.say_what_came(&key, None);
-                // The link may say what else is to be seen, as a comparison with it.
+                // If the link already names a view, such as a comparison with this record, that view stays.
                 if self.link.record.is_none() && self.link.ticked.is_empty() && !self.link.is_apart() {
                     (self.link.record, self.link.overview) = (Some(key), false);
                 }
@@ -226,12 +226,12 @@ impl App {
             self.notices.alert("Open a record first: the link carries it.".into());
             return;
         };
-        // Without the blanks of a file that people read.
+        // White space is removed to keep the link short.
         let Some(text) = opened.text.as_deref().map(fragment::compact) else {
             return self.notices.alert(fragment::too_large("its file is too long"));
         };
         let page = {
-            // Keys of this visit's records mean nothing to others; the carried record is shown first.
+            // Keys of this visit's records mean nothing to others, so the link names only the carried record.
             let mut link = self.link.clone();
             (link.record, link.sources, link.overview) = (None, Vec::new(), false);
             link.ticked.clear();
@@ -259,7 +259,7 @@ impl App {
     }
 }
 
-/// Opens a file's content, and has the browser keep it.
+/// Parses a file's content and asks the browser to keep it.
 fn opened(send: &Scope<App>, name: String, bytes: Vec<u8>) -> Msg {
     let reading = open_marked(&bytes).map_err(|why| not_opened(&name, &why));
     let size = bytes.len();
@@ -267,7 +267,7 @@ fn opened(send: &Scope<App>, name: String, bytes: Vec<u8>) -> Msg {
         && size <= MAX_KEPT
     {
         let (key, name, send) = (Library::key_on_disk(opened.mark), name.clone(), send.clone());
-        // The record is shown meanwhile: a browser may take its time to write.
+        // The record is shown before it is written, since writing may take a while.
         spawn_local(async move {
             if !store::keep(&key, &name, &bytes).await {
                 send.send_message(Msg::Disk(DiskMsg::NotKept(key, name)));

@@ -1,4 +1,4 @@
-//! A page that `warpbook view --live` serves: it asks again and again whether its records have changed.
+//! Polling of a server started by `warpbook view --live`, whose records may change.
 
 use crate::app::messages::{LibraryMsg, Msg};
 use crate::app::state::App;
@@ -8,13 +8,13 @@ use crate::library::origin::Index;
 use yew::Context;
 
 const INDEX: &str = "data/index.json";
-/// Milliseconds between two questions.
+/// Milliseconds between two polls.
 const EVERY: i32 = 700;
-/// Milliseconds between two questions while the server does not answer.
+/// Milliseconds between two polls while the server does not answer.
 const AGAIN: i32 = 3_000;
 
 impl App {
-    /// Asks for the first time.
+    /// Starts polling.
     pub(in crate::app) fn begin_live(&mut self, ctx: &Context<Self>) {
         self.live.on = true;
         self.ask(ctx, 0);
@@ -28,7 +28,7 @@ impl App {
         });
     }
 
-    /// Handles the server's answer, or its silence; returns whether the page looks different now.
+    /// Handles an answer of the server, or its absence; returns whether the page must be redrawn.
     pub(in crate::app) fn answered(
         &mut self,
         ctx: &Context<Self>,
@@ -63,7 +63,7 @@ impl App {
         true
     }
 
-    /// Reads a record that is shown already.
+    /// Reads a record again that is already shown.
     fn read_again(&self, ctx: &Context<Self>, key: String) {
         let address = format!("data/{}", js_sys::encode_uri_component(&key));
         ctx.link().send_future(async move {

@@ -1,4 +1,4 @@
-//! Reading records: from the page's site, from other sites, from disk, and again while they change.
+//! Loading of records: from the page's site, from other sites, from disk, and again when they change.
 
 mod disk;
 mod live;

@@ -1,4 +1,4 @@
-//! Records that come with the page, and those at the addresses of the link.
+//! Records that come with the page, and records at the link's addresses.
 
 use crate::address::{fragment, key_of};
 use crate::app::messages::{LibraryMsg, Msg};
@@ -34,7 +34,7 @@ impl App {
         }
     }
 
-    /// Handles a message about the records that come with the page or from an address; returns whether the page looks different now.
+    /// Handles a message about records of the page or of an address; returns whether the page must be redrawn.
     pub(in crate::app) fn update_library(&mut self, ctx: &Context<Self>, msg: LibraryMsg) -> bool {
         match msg {
             LibraryMsg::Index(index) => {
@@ -75,7 +75,7 @@ impl App {
         true
     }
 
-    /// Begins to read what is shown or ticked and not yet read.
+    /// Starts reading every record that is shown or ticked and not yet read.
     pub(in crate::app) fn read_wanted(&mut self, ctx: &Context<Self>) {
         let mut wanted: Vec<String> = self.link.ticked.clone();
         wanted.extend(self.chosen().map(|e| e.key.clone()));
@@ -142,7 +142,7 @@ impl App {
         self.read(ctx, &key);
     }
 
-    /// The records at these addresses take the place of the folder's index.
+    /// Replaces a folder's index in the link by the addresses of its records.
     fn open_folder(&mut self, ctx: &Context<Self>, key: &str, records: Vec<String>) {
         self.loading.pending -= 1;
         let address = key.strip_prefix('@').unwrap_or(key).to_owned();
@@ -166,7 +166,7 @@ impl App {
         self.loading.folders.push(address);
     }
 
-    /// A file or a server with the records of several people begins with their board, where its address names nothing else.
+    /// Opens the class board if the index has records of several people and the address names no view.
     fn begin_with_class(&mut self, index: &Index) {
         let is_asked = self.link.overview || !self.link.ticked.is_empty() || !self.link.shows_all();
         if !is_asked && index.has_several_authors() {

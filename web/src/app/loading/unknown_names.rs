@@ -1,17 +1,17 @@
-//! Names in a link that exist nowhere: the reader is told of them, and the page's address loses them.
+//! Removes names from the address that do not exist, and tells the reader about them.
 
 use crate::address::key_of;
 use crate::app::state::App;
 use crate::library::Entry;
 
 impl App {
-    /// Once every record has arrived that a link may name, tells the reader which ones are missing.
+    /// Reports missing records to the reader once every record that a link may name has arrived.
     pub(in crate::app) fn check_link(&mut self) {
         if !(self.loading.index_came && self.loading.kept_came && self.loading.carried_came) {
             return;
         }
         let is_asked = |key: &str| self.foreign.iter().any(|(address, _)| key_of(address) == *key);
-        // A folder's records come after its index.
+        // A folder's records arrive after its index.
         let may_come = |key: &str| is_asked(key) || (self.busy() && key.starts_with('@'));
         let is_missing = |key: &String| self.library.get(key).is_none() && !may_come(key);
         let shown = self.link.record.clone().filter(is_missing);
@@ -28,20 +28,20 @@ impl App {
         }
     }
 
-    /// Removes from the address what the shown record does not have, and says so if a link named it.
+    /// Removes names from the address that the shown record does not have, and reports those that came with a link.
     pub(in crate::app) fn check_names(&mut self) {
         let first = self.link.ticked.first().filter(|_| self.link.compares());
         let Some(key) = first.cloned().or_else(|| self.chosen().map(|e| e.key.clone())) else { return };
         let Some(run) = self.library.get(&key).and_then(Entry::run) else { return };
         let wrong = self.link.forget_unknown(run);
-        // A choice that the reader made for another record may not exist in this one: only names from a link are reported.
+        // A choice made for another record may not exist in this one, so only names from a link are reported.
         if std::mem::take(&mut self.is_link_new) {
             wrong.into_iter().for_each(|why| self.notices.alert(why));
         }
     }
 }
 
-/// Why a record that a link names is not on the page, for the end of a sentence.
+/// Returns the reason why a linked record is not on the page, as the end of a sentence.
 fn why_missing(key: &str) -> &'static str {
     match key.split('-').next() {
         Some("disk") => ": it was opened from a disk and never left it",

@@ -1,6 +1,6 @@
-//! A chart's picture, whose marks can be pointed at, touched and reached with the arrow keys.
+//! An interactive drawing: its marks can be hovered, touched and reached with the arrow keys.
 //!
-//! The picture is the same as in a notebook; all of this follows from the attributes of its marks.
+//! The drawing is the same as in a notebook; the interaction uses only the attributes of its marks.
 
 use crate::app::{ChartMsg, Msg, OpenedFrom, RungMsg};
 use crate::browser::marks::{
@@ -19,59 +19,59 @@ use yew::{
     Properties, classes, html,
 };
 
-/// The least room for a tooltip, in CSS pixels.
+/// The smallest width of a tooltip, in CSS pixels.
 const TIP_WIDTH: f64 = 272.0;
 
-/// What a drawing shows.
+/// The input of a drawing.
 #[derive(Properties, PartialEq)]
 pub struct DrawingProps {
-    /// An `<svg>` of `warpbook-charts`.
+    /// An `<svg>` drawn by `warpbook-charts`.
     pub svg: AttrValue,
-    /// Where messages to the page go.
+    /// The receiver of messages to the page.
     pub send: Callback<Msg>,
 }
 
-/// What may happen to a drawing.
+/// A message to a drawing.
 pub enum DrawingMsg {
-    /// A mark is pointed at, or (`true`) chosen by focus or press, so that its tooltip stays.
+    /// The pointer is at a mark; `true` if it was chosen by focus or press, so that its tooltip stays.
     Look(Element, bool),
-    /// The pointer has left, or Escape was pressed (true).
+    /// The pointer has left, or Escape was pressed (`true`).
     Leave(bool),
     /// The pointer is at this series of the legend, or at none.
     Hover(Option<String>),
-    /// Show this series alone, or all again.
+    /// Show this series alone, or all series if it already is alone.
     Isolate(String),
-    /// The pointer went down in a plot, at this place of the box around the drawing, in CSS pixels.
+    /// The pointer went down at this point of the box around the drawing, in CSS pixels.
     Brush((f64, f64)),
-    /// The pointer moved there.
+    /// The pointer moved to this point.
     Drag((f64, f64)),
-    /// The pointer went up (`true`), so that what was brushed is shown, or it left.
+    /// The pointer went up (`true`), which zooms to the brush, or left.
     Drop(bool),
 }
 
-/// A tooltip, in CSS pixels of the box around the drawing.
+/// A tooltip; positions are in CSS pixels of the box around the drawing.
 struct Tip {
     reading: Reading,
     at: (f64, f64),
-    /// Left, top, width and height of the mark.
+    /// The mark's left, top, width and height.
     mark: (f64, f64, f64, f64),
     stays: bool,
 }
 
-/// See the module.
+/// The component of an interactive drawing.
 #[derive(Default)]
 pub struct Drawing {
     root: NodeRef,
     tip: Option<Tip>,
     hovered: Option<String>,
     isolated: Option<String>,
-    /// Where a brush began and is now, in CSS pixels of the box around the drawing.
+    /// The brush's start and current point, in CSS pixels of the box around the drawing.
     brush: Option<((f64, f64), (f64, f64))>,
-    /// Whether the press that is about to come ended a brush.
+    /// `true` if the next click only ends a brush.
     brushed: Rc<Cell<bool>>,
-    /// The number of the mark, or of the legend's entry, that had the focus in the picture before.
+    /// The index of the mark or legend entry that had the focus in the previous drawing.
     focused: Option<usize>,
-    /// Whether the next picture has the focus, as the one before had.
+    /// `true` if the next drawing must take the focus, as the previous one had it.
     refocus: Rc<Cell<bool>>,
 }
 
@@ -96,7 +96,7 @@ impl Component for Drawing {
     fn update(&mut self, ctx: &Context<Self>, msg: DrawingMsg) -> bool {
         match msg {
             DrawingMsg::Look(mark, stays) => {
-                // What was chosen is not lost to a pointer that passes by.
+                // A passing pointer does not replace a chosen mark's tooltip.
                 if !stays && self.tip.as_ref().is_some_and(|t| t.stays) {
                     return false;
                 }
@@ -186,9 +186,10 @@ impl Component for Drawing {
         html! {
             <div ref={self.root.clone()} class={classes!("marks", zooms.then_some("zooms"))} onpointerdown={down} onpointerup={up} onpointermove={over} onpointerleave={leave} onclick={press}
                 onfocusin={focus} onfocusout={blur} onkeydown={keys}>
-                // Escaped by warpbook-charts; the page's policy lets nothing in it run either.
+                // warpbook-charts escapes all text, and the page's policy lets no script in it run.
                 <div class="drawing">{ Html::from_html_unchecked(ctx.props().svg.clone()) }</div>
-                // One child, there or not: with another number of them yew would put the picture in anew, without its focus.
+                // Tooltip and brush are always one child each. If their number changed, yew would rebuild the drawing
+                // and lose its focus.
                 { self.tip.as_ref().map_or_else(Html::default, |tip| self.tip(ctx, tip)) }
                 { self.brush.map_or_else(Html::default, brush) }
                 { if zooms { self.zoom_buttons(ctx) } else { Html::default() } }
@@ -199,7 +200,7 @@ impl Component for Drawing {
     fn rendered(&mut self, _: &Context<Self>, _: bool) {
         if let Some(svg) = self.svg().filter(|svg| svg.get_attribute("role").as_deref() != Some("group")) {
             prepare(&svg);
-            // The same chart in another width keeps what was isolated, and the focus.
+            // The same chart at another width keeps the isolated series and the focus.
             let entries = all(&svg, LEGEND);
             self.isolated = self
                 .isolated
@@ -222,16 +223,16 @@ impl Drawing {
         self.root.cast::<Element>()?.query_selector("svg").ok().flatten()
     }
 
-    /// The plot that can be brushed.
+    /// Returns the plot that can be brushed.
     fn plot(&self) -> Option<Plot> {
         plot_in(&self.root.cast::<Element>()?)
     }
 
-    /// A place of the box around the drawing as one of the drawing, whose pixels may be larger.
+    /// Converts a point of the box into one of the drawing, whose pixels may be larger.
     fn in_drawing(&self, at: (f64, f64)) -> Option<(f64, f64)> {
         let (svg, root) = (self.svg()?, self.root.cast::<Element>()?.get_bounding_client_rect());
         let of = svg.get_bounding_client_rect();
-        // In tenths of a pixel.
+        // The viewBox counts tenths of a pixel.
         let wide = svg.get_attribute("viewBox")?.split(' ').nth(2).and_then(|width| width.parse::<f64>().ok())? / 10.0;
         let scale = wide / of.width();
         Some(((at.0 + root.left() - of.left()) * scale, (at.1 + root.top() - of.top()) * scale))
@@ -246,7 +247,7 @@ impl Drawing {
         ctx.link().batch_callback(move |e: PointerEvent| place_in(&root, &e).and_then(|at| act(&e, at)))
     }
 
-    /// The buttons that zoom, for those without a pointer.
+    /// Shows zoom buttons for readers without a pointer.
     fn zoom_buttons(&self, ctx: &Context<Self>) -> Html {
         let zoom_button = |label: &'static str, of: fn(&Plot) -> Option<Option<Window>>| {
             let (root, send) = (self.root.clone(), ctx.props().send.clone());
@@ -277,7 +278,7 @@ impl Drawing {
         Some(Tip { reading, at: (left, mark_at.1 + mark_at.3 + 10.0), mark: mark_at, stays })
     }
 
-    /// The tooltip, which is text nodes only.
+    /// Shows the tooltip, which consists of text nodes only.
     fn tip(&self, ctx: &Context<Self>, tip: &Tip) -> Html {
         let Tip { reading, at, mark, .. } = tip;
         let open = {
@@ -307,7 +308,7 @@ impl Drawing {
         }
     }
 
-    /// Dims what is not of the series that is isolated or pointed at.
+    /// Dims everything outside the series that is isolated or hovered.
     fn dim(&self) {
         let Some(svg) = self.svg() else { return };
         let shown = self.isolated.as_ref().or(self.hovered.as_ref());
@@ -325,7 +326,7 @@ impl Drawing {
     }
 }
 
-/// Where a pointer is in the box around the drawing, in CSS pixels.
+/// Returns the pointer's place in the box around the drawing, in CSS pixels.
 fn place_in(root: &NodeRef, event: &PointerEvent) -> Option<(f64, f64)> {
     let of = root.cast::<Element>()?.get_bounding_client_rect();
     Some((f64::from(event.client_x()) - of.left(), f64::from(event.client_y()) - of.top()))
@@ -337,13 +338,13 @@ fn plot_in(root: &Element) -> Option<Plot> {
 
 fn zoom_key(root: &Element, event: &KeyboardEvent) -> Option<Option<Window>> {
     let other = event.ctrl_key() || event.alt_key() || event.meta_key();
-    // Not of the buttons below.
+    // Events on the buttons below the drawing are ignored.
     let target: Element = event.target()?.dyn_into().ok()?;
     target.closest("svg.wb-chart").ok().flatten().filter(|_| !other)?;
     plot_in(root)?.key(&event.key(), event.shift_key())
 }
 
-/// What is being brushed.
+/// Shows the brush.
 fn brush((a, b): ((f64, f64), (f64, f64))) -> Html {
     let style = format!(
         "left:{:.0}px;top:{:.0}px;width:{:.0}px;height:{:.0}px",
@@ -356,7 +357,7 @@ fn brush((a, b): ((f64, f64), (f64, f64))) -> Html {
 }
 
 fn pointed(event: &PointerEvent) -> Vec<DrawingMsg> {
-    // A finger has no place before it presses.
+    // A finger has no position until it touches.
     if event.pointer_type() == "touch" || in_tip(event) {
         return Vec::new();
     }
@@ -395,7 +396,7 @@ fn key(root: &Element, send: &Callback<Msg>, event: &KeyboardEvent) -> Option<Dr
     let here = stop_of(event);
     match event.key().as_str() {
         "Escape" => {
-            // Back to the chart as a whole, from where the arrows go on at the same mark.
+            // The focus returns to the whole chart; arrow keys then continue from the same mark.
             event.prevent_default();
             svg.dyn_ref::<SvgElement>().map(SvgElement::focus);
             Some(DrawingMsg::Leave(true))
@@ -414,7 +415,7 @@ fn key(root: &Element, send: &Callback<Msg>, event: &KeyboardEvent) -> Option<Dr
             let from = here.clone().or_else(current).and_then(|e| stops.iter().position(|s| *s == e)).unwrap_or(0);
             let to = step(&places(&stops), from, key)?;
             event.prevent_default();
-            // From the chart as a whole to the mark that it stands at.
+            // From the whole chart, the first arrow key goes to the chart's current mark.
             focus(stops.get(if here.is_some() { to } else { from })?);
             let legend = stops[to].get_attribute("data-legend");
             legend.map(|_| DrawingMsg::Leave(true))
@@ -422,7 +423,7 @@ fn key(root: &Element, send: &Callback<Msg>, event: &KeyboardEvent) -> Option<Dr
     }
 }
 
-/// Shows the panel of a mark's rung.
+/// Opens the panel of a mark's rung.
 fn open_rung(send: &Callback<Msg>, mark: &Element) {
     let said = &places(std::slice::from_ref(mark))[0];
     if said.rung.is_empty() {

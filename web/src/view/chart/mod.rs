@@ -1,4 +1,4 @@
-//! A chart with its table and its files.
+//! A chart with its table and its download buttons.
 
 mod drawing;
 
@@ -13,7 +13,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::MouseEvent;
 use yew::{AttrValue, Callback, Html, html};
 
-/// The chart, or the sentence that says why there is none; `name` is that of its files.
+/// Shows the chart, or the sentence that says why there is none; `name` is the base name of its files.
 pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html {
     let chart = match drawn {
         Ok(chart) => Rc::new(chart),
@@ -53,7 +53,7 @@ pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html 
     }
 }
 
-/// A button that saves a table.
+/// Shows a button that saves a table.
 pub fn save_csv(send: &Send, table: &Table, name: &str) -> Html {
     let (text, file) = (table.csv(), format!("{name}.csv"));
     let save = send.reform(move |_: MouseEvent| {
@@ -63,7 +63,7 @@ pub fn save_csv(send: &Send, table: &Table, name: &str) -> Html {
     button("Save CSV", save)
 }
 
-/// Saves a chart as PNG; returns what is to be said of it.
+/// Saves a chart as PNG; returns a message for the reader.
 async fn save_png(chart: Rc<Chart>, name: String) -> String {
     let file = format!("{name}.png");
     let source = data_address(&on_white(&chart));
@@ -97,7 +97,7 @@ fn table(table: &Table, title: &str) -> Html {
     scrolled(title, table)
 }
 
-/// Figures are right-aligned; what is longer than a name may take several lines.
+/// Returns a cell's style class: figures are right-aligned, and long texts may wrap.
 fn class(cell: &str) -> Option<&'static str> {
     let figure = cell.trim_start_matches(['-', '−']).starts_with(|c: char| c.is_ascii_digit());
     if figure { Some("number") } else { (cell.chars().count() > 24).then_some("long") }

@@ -16,7 +16,7 @@ use warpbook_record::{Problem, Run};
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
-/// The page of the comparison.
+/// Shows the comparison page.
 pub fn page(app: &App, send: &Send) -> Html {
     html! {
         <>
@@ -26,9 +26,10 @@ pub fn page(app: &App, send: &Send) -> Html {
     }
 }
 
-/// The ticked records: the verdict in a sentence, the ratios in a chart and in a table, and what differs between their environments.
+/// Compares the ticked records: a verdict in a sentence, ratios in a chart and a table, and the differences between
+/// environments.
 fn compare(app: &App, send: &Send) -> Html {
-    // The link's order: the others are compared with its first.
+    // The link's order decides which record is the baseline.
     let ticked = app.ticked();
     let place = |e: &Entry| app.link.ticked.iter().position(|k| *k == e.key);
     let mut ticked: Vec<(&Entry, &Run)> = ticked;
@@ -71,7 +72,7 @@ fn compare(app: &App, send: &Send) -> Html {
     }
 }
 
-/// The comparison of figures, at one problem and in short at all problems.
+/// Shows the figures at one problem, and a summary of all problems.
 fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html {
     let first = all.runs[0];
     let drifts = (1..all.runs.len()).any(|i| all.drift(i).is_some());
@@ -117,7 +118,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
     }
 }
 
-/// The verdict of each record in a sentence.
+/// Shows one verdict sentence for each record.
 fn sentences(about: &str, of: &Comparison<'_>) -> Html {
     let all: Vec<String> = (1..of.runs.len()).map(|i| of.sentence(i)).collect();
     html! {
@@ -128,7 +129,7 @@ fn sentences(about: &str, of: &Comparison<'_>) -> Html {
     }
 }
 
-/// The records with their labels, which can be edited, and the first, which can be another.
+/// Shows the records with editable labels; any of them can become the baseline.
 fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
     let item = |(i, ((entry, run), label)): (usize, (&(&Entry, &Run), &String))| {
         let edit = {
@@ -158,7 +159,7 @@ fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
     html! { <ol class="compared">{ for ticked.iter().zip(labels).enumerate().map(item) }</ol> }
 }
 
-/// The problems that records share, each with its type.
+/// Shows a chooser of the problems that the records share, each with its type.
 fn problem_choice(send: &Send, all: &Comparison<'_>, now: &Problem) -> Html {
     let shared: Vec<&Problem> = all.problems.iter().filter_map(|of| of[0]).collect();
     if shared.len() < 2 {

@@ -1,4 +1,4 @@
-//! The rows of a comparison as tables.
+//! A comparison's rows as tables.
 
 use crate::app::{CompareMsg, Msg};
 use crate::record::comparison::{MAX_LISTED, moved as moved_rows, problem_label, said};
@@ -7,7 +7,7 @@ use crate::view::controls::{Send, press, scrolled};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, Verdict};
 use yew::{Html, classes, html};
 
-/// The rungs of one problem: those with a figure in the first record and in another, and folded the others.
+/// Shows the rungs of one problem: those with a figure in the baseline and in another record, and the others in a fold.
 pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
     let (held, alone): (Vec<_>, Vec<_>) = at.rows.iter().partition(|r| r.cells.iter().any(|c| c.ratio.is_some()));
     let alone: Vec<&ComparedRow<'_>> = alone;
@@ -30,7 +30,7 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
     }
 }
 
-/// The rows that moved at any problem, folded.
+/// Shows the rows that changed at any problem, in a fold.
 pub fn moved(all: &Comparison<'_>) -> Html {
     let rows = moved_rows(all);
     let more = rows.len().saturating_sub(MAX_LISTED);
@@ -94,7 +94,7 @@ fn cell(send: Option<&Send>, row: &ComparedRow<'_>, cell: &ComparedCell<'_>, any
             <span class={classes!("badge", tone(v))}>{ v.label() }</span>
         }
     });
-    // A library's version is not a source.
+    // A library has a version, not a source.
     let unchanged = cell.unchanged.then_some(if row.reference { "same version" } else { "same source" });
     let hidden = cell.verdict == Some(Verdict::NotComparable) && !anyway;
     let show = send.filter(|_| hidden).map(|send| {

@@ -1,4 +1,4 @@
-//! One record: its heading, its tabs, and what each shows.
+//! One record: heading, tabs and their contents.
 
 mod panels;
 
@@ -15,7 +15,7 @@ use warpbook_record::{Problem, Run};
 use web_sys::KeyboardEvent;
 use yew::{Callback, Html, html};
 
-/// The record, at the tab that the link names or at its first.
+/// Shows the record at the tab that the link names, or else at the first tab.
 pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     let tabs = Tab::of(run);
     let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
@@ -27,7 +27,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         _ if tab.has_problem() => problem_choice(send, run, p, tab),
         _ => html! {},
     });
-    // What is drawn over sizes need not be what the rest of the page shows.
+    // A chart over sizes may draw another problem than the one the page is at.
     let drawn = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
     html! {
         <>
@@ -47,11 +47,11 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     }
 }
 
-/// The heading: what is computed, the problem and the device; then the result, in a sentence and in figures.
+/// Shows the heading: what is computed, the problem and the device; then the result as a sentence and in figures.
 fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
     let facts = facts(run, problem, app.library.computes(entry));
-    // A rung's panel says its own figures.
+    // A rung's panel has its own figures.
     let is_rung = tab == Tab::Source;
     let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
     html! {
@@ -65,7 +65,7 @@ fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Op
     }
 }
 
-/// The part below the charts: notices, and how the figures were measured.
+/// Shows the part below the charts: notices, and how the figures were measured.
 fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
     let more = problem.and_then(|p| charts::headline(run, p)).map_or_else(String::new, |h| h.more);
     let Summary { made, notices, policy } = Summary::of(run);
@@ -92,7 +92,7 @@ fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
     }
 }
 
-/// The result in a sentence with the ways to its code, and in figures for those who see the page.
+/// Shows the result as a sentence with buttons for its code, and as figures for sighted readers.
 fn tiles(headline: &charts::Headline, winners: Html) -> Html {
     html! {
         <section class="headline" aria-label="In short">
@@ -110,7 +110,7 @@ fn tiles(headline: &charts::Headline, winners: Html) -> Html {
     }
 }
 
-/// Tabs after the ARIA pattern: one stop for the Tab key, arrows among them.
+/// Shows the tabs after the ARIA pattern: one Tab stop, with arrow keys between the tabs.
 fn tab_list(send: &Send, tabs: &[Tab], shown: Tab) -> Html {
     let keys = {
         let (send, tabs) = (send.clone(), tabs.to_vec());

@@ -1,4 +1,4 @@
-//! The charts and tables of each part of a record.
+//! The charts and tables of each tab.
 
 use crate::app::{App, ChartMsg, Msg, SheetMsg};
 use crate::record::charts::{breakdown_name, has_data, training_charts};
@@ -14,7 +14,7 @@ use warpbook_record::{ChartKind, Problem, Profiled, Quantity, Run, Xray};
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
-/// The content of a part; `problem` is the page's, and `shown` is the one that the part has figures of.
+/// Shows a tab's content; `problem` is the page's, and `shown` is the one that the tab has figures of.
 pub fn panel(
     app: &App,
     send: &Send,
@@ -48,12 +48,12 @@ pub fn panel(
     }
 }
 
-/// The name of a file that is saved from a record.
+/// Returns the name of a file saved from a record.
 fn file_name(run: &Run, what: &[&str]) -> String {
     format::slug(&[&[run.experiment.as_str(), &run.environment.device.name], what].concat())
 }
 
-/// Each rung's figure of one quantity.
+/// Shows the ladder: one quantity for each rung.
 fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let quantity = quantity(run, problem, app.link.quantity);
     let drawn = app.options().ladder(run, problem, quantity);
@@ -71,7 +71,7 @@ fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// One quantity over sizes.
+/// Shows the sweep: one quantity over sizes.
 fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let drawn = Tab::Sweep.drawn_at(run, problem);
     let quantity = quantity(run, drawn, app.link.quantity);
@@ -85,10 +85,10 @@ fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// A sweep of more rungs than these lets only some of their lines stand out.
+/// The number of rungs above which a sweep highlights only some lines.
 const MANY: usize = 8;
 
-/// Boxes that let the lines of rungs stand out of a sweep of many.
+/// Shows boxes that highlight the lines of rungs in a sweep of many.
 fn picks(app: &App, send: &Send, run: &Run, of: &Problem) -> Html {
     let drawn = |id: &str| run.measurements.iter().any(|m| m.rung == id && m.problem.same_line(of));
     let rungs: Vec<_> = run.rungs.iter().filter(|r| drawn(&r.id)).collect();
@@ -117,9 +117,9 @@ fn picks(app: &App, send: &Send, run: &Run, of: &Problem) -> Html {
     }
 }
 
-/// The losses of the trainings, and what else was logged of them.
+/// Shows the losses and other logs of trainings.
 fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    // The ladder's problem may be one that no loss was kept of.
+    // The ladder's problem may have no logged losses.
     let has = |p: &Problem| run.train_logs.iter().any(|l| l.problem == *p);
     let problem = if has(problem) { problem } else { run.train_logs.first().map_or(problem, |l| &l.problem) };
     html! {
@@ -133,7 +133,7 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// What every SM did in a run of a rung, which can be chosen where several were X-rayed.
+/// Shows every SM's activity in a run of a rung, with a chooser if several rungs have X-rays.
 fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let all: Vec<&Xray> = run.xrays.iter().filter(|x| x.problem == *problem).collect();
     let Some(shown) = all.iter().find(|x| app.link.rung.as_ref() == Some(&x.rung)).or(all.first()) else {
@@ -149,11 +149,11 @@ fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// The kernels of a rung below the roofs, device memory, clocks and power over time, and hardware counters.
+/// Shows a rung's kernels below the roofs, device memory, clocks and power over time, and hardware counters.
 fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let of: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
     let mut drawn: Vec<(String, _)> = Vec::new();
-    // One rung at a time: the kernels of several have the same names.
+    // One rung is shown at a time, since the kernels of several rungs share names.
     let rungs = charts::kernel_rungs(run, problem);
     let us = |id: &&str| run.measurement(id, problem).and_then(|m| m.median_us()).unwrap_or(f64::INFINITY);
     let asked = rungs.iter().find(|id| app.link.rung.as_deref() == Some(**id));
@@ -193,7 +193,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// The charts of parts, in the record's order; a chart draws another problem where this one has no such parts.
+/// Shows the charts of parts in the record's order; a chart draws another problem if this one has no such parts.
 fn breakdown(app: &App, run: &Run, send: &Send, problem: &Problem) -> Html {
     let all = charts_of(run).into_iter().filter_map(|kind| Some((kind, breakdown_name(kind)?)));
     let present = all.filter(|(kind, _)| has_data(run, *kind));

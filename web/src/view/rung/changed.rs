@@ -1,4 +1,4 @@
-//! What a rung changed over the rung before it.
+//! The changes of a rung against the rung before it.
 
 use super::source::{MAX_COLOURED_BYTES, closure, file, files, own_files, tokens};
 use crate::record::rungs::title;
@@ -9,7 +9,8 @@ use warpbook_charts::{changes, lines_in_common};
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Html, html};
 
-/// The changes in the launch, in the files of the kernels, and in what these include; the source where there is nothing to compare with.
+/// Shows changes in the launch, in the kernels' files and in their includes; the source if there is no rung to compare
+/// with.
 pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem>, &Rung, Option<&Rung>)) -> Html {
     let Some(before) = before else {
         return html! { <><p class="quiet">{ "No rung of its kind comes before it." }</p>{ files(send, run, rung) }</> };
@@ -48,10 +49,10 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
     }
 }
 
-/// A file that shares at least this part of its lines with another is compared with it, and is not new.
+/// A new file that shares at least this part of its lines with an old one is compared with it.
 const LEAST_ALIKE: f64 = 0.2;
 
-/// The files of two rungs, put next to each other.
+/// The files of two rungs, paired for comparison.
 #[derive(Debug, PartialEq, Eq)]
 struct Pairs<'a> {
     /// Files that both rungs use.
@@ -65,13 +66,14 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// `alike` returns the part of a file's lines that another one has too. A file that grew out of one that is still used is compared with it.
+    /// Pairs files; `alike` returns the part of a file's lines that another file has too. A file may be paired with one
+    /// that both rungs use, since it may have grown out of it.
     fn of(old: &[&'a str], new: &[&'a str], alike: impl Fn(&str, &str) -> f64) -> Self {
         let (both, fresh): (Vec<&str>, Vec<&str>) = new.iter().copied().partition(|p| old.contains(p));
         let (mut pairs, mut added): (Vec<(&str, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
         for path in fresh {
             let likeness = old.iter().map(|o| (alike(o, path), *o));
-            // On a tie, prefer the file that is no longer used: it was replaced.
+            // On a tie, the file that is no longer used wins, since the new one replaced it.
             let best = likeness.max_by(|a, b| a.0.total_cmp(&b.0).then(both.contains(&b.1).cmp(&both.contains(&a.1))));
             match best.filter(|(part, _)| *part >= LEAST_ALIKE) {
                 Some((_, from)) => pairs.push((from, path)),
@@ -88,14 +90,14 @@ fn list(of: &[String]) -> Html {
     html! { if !of.is_empty() { <ul class="changes">{ for of.iter().map(|c| html! { <li>{ c }</li> }) }</ul> } }
 }
 
-/// The files that one rung includes and another does not.
+/// Returns the files that one rung includes and another does not.
 fn apart<'a>(run: &'a Run, one: &'a Rung, other: &Rung) -> Vec<&'a str> {
     let (own, others) = (own_files(one), closure(&run.sources, other));
     let all = closure(&run.sources, one).into_iter();
     all.filter(|p| !own.contains(p) && !others.contains(p)).collect()
 }
 
-/// Two files line by line.
+/// Shows the differences between two files line by line.
 fn pair(run: &Run, old: &str, new: &str) -> Html {
     let text = |path: &str| run.sources.get(path).map(String::as_str);
     let title = format!("{old} → {new}");

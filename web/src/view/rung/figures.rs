@@ -1,4 +1,4 @@
-//! A rung's figures at a problem: samples, bound, check, kernels.
+//! A rung's figures at a problem: samples, bound, check and kernels.
 
 use crate::plot::sample_plot::SamplePlot;
 use crate::text::format::{self, NONE, percent, significant};
@@ -7,12 +7,12 @@ use warpbook_charts::words::time;
 use warpbook_record::{KernelStats, Measurement, Outcome, Problem, Run, Rung};
 use yew::{Html, html};
 
-/// The strip's size in its own units, which are about CSS pixels.
+/// The strip's width in its own units, which are about CSS pixels.
 const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 64.0;
 const EDGE: f64 = 6.0;
 
-/// The figures, or a sentence where nothing was measured.
+/// Shows the figures, or a sentence if nothing was measured.
 pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
     let Some(m) = run.measurement(&rung.id, problem) else {
         return html! { <p class="quiet">{ format!("The record has no figures of this rung at {}.", problem.label) }</p> };
@@ -30,7 +30,7 @@ pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
 
 type Fact = (&'static str, String, Option<&'static str>);
 
-/// Names and values, with the class of those that are good or bad.
+/// Returns names and values, with a class if they are good or bad.
 fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
     let mut out: Vec<Fact> = Vec::new();
     match &m.outcome {
@@ -56,7 +56,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
     out
 }
 
-/// A strip of the samples with the median and the MAD.
+/// Shows a strip of the samples with the median and the MAD.
 fn samples(m: &Measurement) -> Html {
     let Some(strip) = SamplePlot::of(&m.samples_us) else {
         return html! { <p class="quiet">{ "No samples were kept." }</p> };
@@ -85,7 +85,7 @@ fn samples(m: &Measurement) -> Html {
     }
 }
 
-/// What the compiler and the device say of the kernels, a row each.
+/// Shows what the compiler and the device report about the kernels, one row each.
 fn kernels(all: &[KernelStats]) -> Html {
     if all.is_empty() {
         return html! {};

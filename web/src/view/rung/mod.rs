@@ -1,4 +1,4 @@
-//! The panel of a rung: its figures, its source, and what it changed over the rung before.
+//! The panel of a rung: figures, source, and changes against the rung before.
 
 mod changed;
 mod figures;
@@ -16,7 +16,7 @@ use warpbook_charts::{gain_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Event, Html, html};
 
-/// The panel of the rung that the link names, or of the problem's fastest kernels.
+/// Shows the panel of the rung that the link names, or else of the problem's fastest kernel rung.
 pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Html {
     let Some(rung) = shown(run, problem, app.link.rung.as_deref()) else {
         return html! { <p class="empty">{ "The record has no rungs." }</p> };
@@ -66,7 +66,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
     swipe(&app.swipe, on_step, content)
 }
 
-/// Buttons that open the panels of the headline's rung and of the fastest kernels.
+/// Shows buttons that open the panels of the headline's rung and of the fastest kernel rung.
 pub fn winners(send: &Send, run: &Run, problem: &Problem, first: &str) -> Html {
     let kernels = run.fastest_kernels(problem).map(|(m, _)| m.rung.as_str());
     let mut rungs: Vec<&Rung> = std::iter::once(first).chain(kernels).filter_map(|id| run.rung(id)).collect();
@@ -85,7 +85,7 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem, first: &str) -> Html {
     }
 }
 
-/// A button for a step, which stays where it is at the ladder's ends, so that it keeps the focus.
+/// Shows a step button. At the ladder's ends it is disabled, not removed, so that it keeps the focus.
 fn step(send: &Send, label: &'static str, key: &'static str, by: isize, can: bool) -> Html {
     let arrow = if by < 0 { "←" } else { "→" };
     html! {
@@ -96,7 +96,7 @@ fn step(send: &Send, label: &'static str, key: &'static str, by: isize, can: boo
     }
 }
 
-/// All rungs, by what runs them.
+/// Shows a chooser of all rungs, grouped by what runs them.
 fn chooser(send: &Send, run: &Run, rung: &Rung) -> Html {
     let options = |label, of: fn(&Rung) -> bool| {
         let rungs = run.rungs.iter().filter(move |r| of(r));
@@ -110,7 +110,7 @@ fn chooser(send: &Send, run: &Run, rung: &Rung) -> Html {
     select("Rung", Some("rung"), send.reform(|id: String| Msg::Rung(RungMsg::Show(id))), all.into_iter().collect())
 }
 
-/// Whether the source is shown whole.
+/// Shows a switch between the whole source and the changes.
 fn toggle(send: &Send, whole: bool) -> Html {
     let choice = |label: &'static str, value: &'static str, this: bool| {
         let press = send.reform(move |_: Event| Msg::Rung(RungMsg::Whole(this)));

@@ -1,14 +1,15 @@
-//! A small roofline on which the rung's point moves.
+//! A small roofline with the rung's point, which moves from rung to rung.
 
 use warpbook_charts::{RoofPoint, RooflinePoints, roofline_points};
 use warpbook_record::{MemoryLevel, Problem, Run, Rung};
 use yew::{Html, html};
 
-/// The picture's size in its own units, which are about CSS pixels.
+/// The picture's width in its own units, which are about CSS pixels.
 const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 190.0;
 
-/// The ceilings, all rungs of the problem, and the way from the rung before to this one; nothing where the record has no roofline.
+/// Shows the ceilings, all rungs of the problem, and a line from the rung before to this one; nothing without a
+/// roofline.
 pub fn roof(run: &Run, problem: &Problem, rung: &Rung, before: Option<&Rung>) -> Html {
     let Some(drawn) = roofline_points(run, problem, (WIDTH, HEIGHT)) else { return html! {} };
     let find = |id: &str| drawn.points.iter().find(|p| p.rung == id);
@@ -46,13 +47,13 @@ fn picture(drawn: &RooflinePoints, now: Option<&RoofPoint>, then: Option<&RoofPo
             }) }</g>
             <g>{ for now.zip(then).map(|(now, then)| line("trail", then.at, now.at)) }</g>
             <g>{ for then.map(|p| disc("then", "5", p.at)) }</g>
-            // The same element for every rung, so that the style can move it.
+            // Every rung uses the same element, so that the style can animate its move.
             <g>{ for now.map(|p| disc("now", "7", p.at)) }</g>
         </svg>
     }
 }
 
-/// The colour that the charts give a level of memory.
+/// Returns the style class of a memory level, in the charts' colours.
 fn class(level: Option<MemoryLevel>) -> &'static str {
     match level {
         None => "roof-line arithmetic",

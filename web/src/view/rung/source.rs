@@ -9,10 +9,10 @@ use warpbook_charts::highlight::Token;
 use warpbook_record::{KernelSpec, Run, Rung};
 use yew::{Html, html};
 
-/// Longer files are shown without colours: each token is an element.
+/// Files longer than this are shown without colours, since each coloured token is an element.
 pub const MAX_COLOURED_BYTES: usize = 200_000;
 
-/// The rung's files and what they include, the first open.
+/// Shows the rung's files and their includes; the first is open.
 pub fn files(send: &Send, run: &Run, rung: &Rung) -> Html {
     let files = files_of(&run.sources, rung);
     html! {
@@ -32,7 +32,7 @@ pub fn files(send: &Send, run: &Run, rung: &Rung) -> Html {
     }
 }
 
-/// What runs the rung, what it needs, its kernels with their tiles, and what was chosen for each problem.
+/// Shows what runs the rung, what it needs, its kernels with their tiles, and the choice for each problem.
 pub fn about(run: &Run, rung: &Rung) -> Html {
     html! {
         <>
@@ -48,14 +48,14 @@ pub fn about(run: &Run, rung: &Rung) -> Html {
     }
 }
 
-/// The rung that this one is a variant of, as a sentence.
+/// Returns a sentence about the rung that this one is a variant of.
 fn variant(run: &Run, rung: &Rung) -> Option<String> {
     let base = rung.variant_of.as_deref()?;
     let title = run.rung(base).map_or(base, |r| r.title.as_ref());
     Some(format!(" A variant of {title}."))
 }
 
-/// What the rung's rule chose for each problem, and why.
+/// Shows what the rung's rule chose for each problem, and why.
 fn choices(run: &Run, rung: &Rung) -> Html {
     let chosen = run.measurements.iter().filter(|m| m.rung == rung.id);
     let chosen: Vec<(&str, &str)> =
@@ -92,7 +92,7 @@ fn kernel(spec: &KernelSpec) -> Html {
     }
 }
 
-/// The files of a rung's kernels, then those that they include, each once; `None` where the record does not have it.
+/// Returns the files of a rung's kernels, then their includes, each once; the text is `None` if the record lacks it.
 fn files_of<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<(&'a str, Option<&'a str>)> {
     let mut paths: Vec<&str> = Vec::new();
     let add = |paths: &mut Vec<&'a str>, path: &'a str| {
@@ -103,7 +103,7 @@ fn files_of<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<(&
     rung.kernels().iter().for_each(|k| add(&mut paths, &k.file));
     let mut at = 0;
     while let Some(path) = paths.get(at) {
-        // An include that the record does not have is the toolkit's.
+        // An include that the record lacks belongs to the CUDA toolkit.
         let found = sources.get(*path).map(|text| includes(text)).unwrap_or_default();
         found.into_iter().filter(|p| sources.contains_key(*p)).for_each(|p| add(&mut paths, p));
         at += 1;
@@ -111,12 +111,12 @@ fn files_of<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<(&
     paths.into_iter().map(|p| (p, sources.get(p).map(String::as_str))).collect()
 }
 
-/// The paths of the files of a rung's kernels and of those that they include.
+/// Returns the paths of the files of a rung's kernels and of their includes.
 pub fn closure<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<&'a str> {
     files_of(sources, rung).into_iter().map(|(path, _)| path).collect()
 }
 
-/// The files of a rung's kernels, each once.
+/// Returns the files of a rung's kernels, each once.
 pub fn own_files(rung: &Rung) -> Vec<&str> {
     let mut paths: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
     let mut seen = std::collections::HashSet::new();
@@ -124,7 +124,7 @@ pub fn own_files(rung: &Rung) -> Vec<&str> {
     paths
 }
 
-/// A file's source, which can be folded.
+/// Shows a file's source in a fold.
 pub fn file(path: &str, text: Option<&str>, open: bool) -> Html {
     let Some(text) = text else {
         return html! { <p class="empty">{ format!("The record does not hold {path}.") }</p> };
@@ -141,11 +141,11 @@ fn code(text: &str) -> Html {
     if text.len() > MAX_COLOURED_BYTES {
         return html! { { text } };
     }
-    // The line break is inside the line, so that a selection copies it; the numbers are drawn by the style.
+    // The line break is inside the line element, so that a selection copies it; the style draws the numbers.
     lines(text).iter().map(|line| html! { <span class="line">{ tokens(line) }{ "\n" }</span> }).collect()
 }
 
-/// A line in its colours.
+/// Shows a line's tokens in their colours.
 pub fn tokens(line: &[Token<'_>]) -> Html {
     line.iter()
         .map(|t| match class(t.kind) {
@@ -177,7 +177,7 @@ mod tests {
             files_of(&run.sources, &run.rungs[0]).iter().map(|(p, t)| (p.to_string(), t.is_some())).collect::<Vec<_>>()
         };
         assert_eq!(names(&run), [("regression/02_fused.cu".into(), true), ("reduce.cuh".into(), true)]);
-        // Files that include each other end too.
+        // The search ends even if files include each other.
         run.sources.insert("reduce.cuh".into(), "#include \"regression/02_fused.cu\"\n#include \"none.h\"".into());
         assert_eq!(names(&run).len(), 2);
         run.sources.clear();

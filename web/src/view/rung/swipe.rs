@@ -1,4 +1,4 @@
-//! A part of the page that a finger swipes along: to the left for the next, to the right for the previous.
+//! A swipeable part of the page: left for the next item, right for the previous.
 
 use crate::app::SwipeStart;
 use wasm_bindgen::JsCast;
@@ -8,7 +8,8 @@ use yew::{Callback, Html, html};
 /// The shortest swipe, in CSS pixels.
 const LEAST: f64 = 48.0;
 
-/// The content, of which a swipe tells `on_step` 1 for the next and -1 for the previous. What scrolls sideways by itself is no part of it, nor is a field.
+/// Wraps content whose swipes send 1 (next) or -1 (previous) to `on_step`. Swipes that start in a field or in anything
+/// that scrolls sideways are ignored.
 pub fn swipe(begun: &SwipeStart, on_step: Callback<isize>, content: Html) -> Html {
     let at = |e: &PointerEvent| (f64::from(e.client_x()), f64::from(e.client_y()));
     let down = {
@@ -37,7 +38,7 @@ pub fn swipe(begun: &SwipeStart, on_step: Callback<isize>, content: Html) -> Htm
     }
 }
 
-/// The step that a finger's way leads to; `None` for one that is short or not sideways.
+/// Returns the step that a finger's path means; `None` if it is short or not sideways.
 fn direction(from: (f64, f64), to: (f64, f64)) -> Option<isize> {
     let (along, down) = (to.0 - from.0, to.1 - from.1);
     (along.abs() >= LEAST && along.abs() > 2.0 * down.abs()).then_some(if along < 0.0 { 1 } else { -1 })

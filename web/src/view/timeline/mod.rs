@@ -1,4 +1,4 @@
-//! A timeline on a canvas: zoomed by wheel, pinch and keys, moved, searched, and added up.
+//! A timeline on a canvas with zoom (wheel, pinch, keys), panning, search and totals.
 
 mod picture;
 
@@ -17,12 +17,12 @@ use wasm_bindgen::JsCast;
 use web_sys::{HtmlCanvasElement, MouseEvent};
 use yew::{AttrValue, Callback, Component, Context, Html, KeyboardEvent, NodeRef, PointerEvent, Properties, html};
 
-/// After so many milliseconds without a change, the address names what is shown.
+/// The address is updated after this many milliseconds without a change.
 const REST: i32 = 300;
-/// The most rows of totals.
+/// The most rows in the table of totals.
 const TOTALS: usize = 12;
 
-/// The timeline of the rung that is the fastest of those that were recorded at the problem.
+/// Shows the timeline of a problem, starting with the fastest of the recorded rungs.
 pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str) -> Html {
     let problem = recorded(run, problem);
     let traced: Vec<(AttrValue, AttrValue)> = rungs(run, problem)
@@ -40,7 +40,7 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
     }
 }
 
-/// The traces of a problem, by rung.
+/// The traces of a problem by rung.
 #[derive(Clone, PartialEq)]
 pub struct Traces(Rc<Vec<(AttrValue, Trace)>>);
 
@@ -50,72 +50,72 @@ impl Traces {
     }
 }
 
-/// What a timeline shows.
+/// The input of a timeline.
 #[derive(Properties, PartialEq)]
 pub struct TimelineProps {
-    /// The id of the rung that is shown first.
+    /// The id of the rung shown first.
     pub first: AttrValue,
-    /// Ids and titles of the rungs.
+    /// The rungs' ids and titles.
     pub traced: Vec<(AttrValue, AttrValue)>,
-    /// What was recorded of them.
+    /// The rungs' traces.
     pub traces: Traces,
     /// Base name for exported files.
     pub name: AttrValue,
-    /// The record and the problem.
+    /// The titles of the record and the problem.
     pub title: AttrValue,
-    /// What the address says of it.
+    /// The timeline's state in the address.
     pub shown: Shown,
-    /// Whether the page is dark.
+    /// `true` if the page is dark.
     pub dark: bool,
-    /// The room of a chart, in CSS pixels: with another the canvas has another size.
+    /// The room for a chart, in CSS pixels; the canvas resizes with it.
     pub width: u32,
-    /// Where messages to the page go.
+    /// The receiver of messages to the page.
     pub send: Callback<Msg>,
 }
 
-/// What may happen to it.
+/// A message to a timeline.
 pub enum TimelineMsg {
     /// Show this rung.
     Rung(String),
-    /// Show these times.
+    /// Show this interval.
     See(Sight),
-    /// A pointer is down: its number, place along the canvas and whether it selects.
+    /// A pointer went down: its number, its place along the canvas, and whether it selects.
     Down(i32, f64, bool),
-    /// A pointer moved.
+    /// A pointer moved: its number and its place.
     Move(i32, f64),
-    /// A pointer is up, or gone.
+    /// The pointer with this number went up or is gone.
     Up(i32),
-    /// Only spans with this text stand out.
+    /// Highlight spans that contain this text.
     Search(String),
-    /// Go to the next that was searched for.
+    /// Go to the next match of the search.
     Next,
-    /// Nothing is selected.
+    /// Clear the selection.
     Unselect,
-    /// Nothing has changed since the change of that number.
+    /// The waiting time after the change with this number is over.
     Rested(u32),
-    /// The wheel was turned so far to the right and down at this place along the canvas; whether to zoom.
+    /// The wheel turned by this much to the right and down, at this place along the canvas; `true` zooms.
     Wheel((f64, f64), f64, bool),
 }
 
-/// See the module.
+/// The component of a timeline.
 pub struct Timeline {
     canvas: NodeRef,
     rung: AttrValue,
     sight: Sight,
-    /// The selected times, from and to, in microseconds.
+    /// The selected interval in microseconds.
     selected: Option<(f64, f64)>,
-    /// Where a selection began.
+    /// The time at which a selection began.
     selecting: Option<f64>,
-    /// Pointers that are down, by number, with their places.
+    /// The pointers that are down, by number, with their places.
     pointers: Vec<(i32, f64)>,
     wanted: String,
-    /// Where the span that was found last begins.
+    /// The start of the span that the search found last.
     found: f64,
     /// The number of changes so far.
     changes: u32,
-    /// The room for the names of the lanes, as it was drawn last.
+    /// The room for the lanes' names in the last drawing.
     names: Cell<f64>,
-    /// The listener of the wheel, which keeps the page from being zoomed or stepped back.
+    /// The listener on the wheel; it keeps the browser from zooming the page or going back.
     wheel: Option<EventListener>,
 }
 
@@ -142,7 +142,7 @@ impl Component for Timeline {
     }
 
     fn changed(&mut self, ctx: &Context<Self>, old: &TimelineProps) -> bool {
-        // Another address was opened; what was done here is in the address already.
+        // Only a newly opened address changes the state; the address already has the changes made here.
         if ctx.props().shown != old.shown && ctx.props().shown != self.shown(ctx) {
             self.show(ctx);
         }
@@ -159,7 +159,7 @@ impl Component for Timeline {
         }
         self.changes += 1;
         let number = self.changes;
-        // Browsers refuse an address that changes with every turn of a wheel.
+        // The address is updated with a delay, since browsers refuse one that changes with every wheel event.
         ctx.link().send_future(async move {
             browser::wait(REST).await;
             TimelineMsg::Rested(number)
@@ -242,7 +242,7 @@ impl Component for Timeline {
             let active = EventListenerOptions::enable_prevent_default();
             self.wheel = Some(EventListener::new_with_options(&canvas, "wheel", active, move |event| {
                 let Some(e) = event.dyn_ref::<web_sys::WheelEvent>() else { return };
-                // Without Ctrl, which a trackpad's pinch has, the page scrolls up and down.
+                // A trackpad's pinch sends Ctrl. Without it, vertical wheel events scroll the page.
                 if e.ctrl_key() || e.delta_x().abs() > e.delta_y().abs() {
                     e.prevent_default();
                     send.emit(TimelineMsg::Wheel((e.delta_x(), e.delta_y()), f64::from(e.offset_x()), e.ctrl_key()));
@@ -253,7 +253,7 @@ impl Component for Timeline {
 }
 
 impl Timeline {
-    /// Shows what the address says, as far as there is such.
+    /// Restores the state from the address, as far as it is valid.
     fn show(&mut self, ctx: &Context<Self>) {
         let TimelineProps { shown, first, traces, .. } = ctx.props();
         let rung = shown.rung.as_deref().and_then(|id| traces.0.iter().map(|t| &t.0).find(|k| k.as_str() == id));
@@ -268,7 +268,7 @@ impl Timeline {
         (self.wanted, self.found) = (shown.search.clone(), -1.0);
     }
 
-    /// What an address says of what is shown.
+    /// Returns the timeline's state for the address.
     fn shown(&self, ctx: &Context<Self>) -> Shown {
         let end = self.trace(ctx).map_or(0.0, |t| t.end);
         let sight = |(from, to): (f64, f64)| Sight { from, to }.rounded();
@@ -284,7 +284,7 @@ impl Timeline {
         ctx.props().traces.get(&self.rung)
     }
 
-    /// The width of the lanes, in CSS pixels.
+    /// Returns the width of the lanes in CSS pixels.
     fn lanes_width(&self) -> f64 {
         let canvas = self.canvas.cast::<HtmlCanvasElement>();
         canvas.map_or(1.0, |c| f64::from(c.client_width()) - self.names.get()).max(1.0)
@@ -390,7 +390,7 @@ impl Timeline {
         }
     }
 
-    /// What operations take in the selection, or in sight.
+    /// Shows the time of each operation in the selection, or else in sight.
     fn totals(&self, ctx: &Context<Self>, trace: &Trace, shown: (f64, f64)) -> Html {
         let all = trace.totals(shown, &self.wanted);
         let sum: f64 = all.iter().map(|t| t.us).sum();
@@ -428,13 +428,14 @@ impl Timeline {
         }
     }
 
-    /// The trace in its format, made when it is asked for.
+    /// Returns a function that builds the trace file on demand.
     fn events(&self, ctx: &Context<Self>) -> impl Fn() -> String + 'static {
         let (traces, rung, title) = (ctx.props().traces.clone(), self.rung.clone(), ctx.props().title.clone());
         move || traces.get(&rung).map_or_else(String::new, |trace| trace.events(&title))
     }
 
-    /// Sends the trace to ui.perfetto.dev, in another window. Nothing is sent before the reader presses this.
+    /// Shows a button that sends the trace to ui.perfetto.dev in another window. Nothing is sent before the reader
+    /// presses it.
     fn perfetto_button(&self, ctx: &Context<Self>) -> Html {
         let (events, title, send) = (self.events(ctx), ctx.props().title.clone(), ctx.props().send.clone());
         let press = Callback::from(move |_: MouseEvent| {

@@ -1,4 +1,4 @@
-//! A timeline as it is drawn on a canvas.
+//! Drawing a timeline on a canvas.
 
 use crate::browser;
 use crate::plot::trace::{Lane, Sight, Trace};
@@ -11,29 +11,29 @@ use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 pub const LANE: f64 = 34.0;
 /// The height of the axis, in CSS pixels.
 pub const AXIS: f64 = 24.0;
-/// The least and the most room for the names of the lanes, in CSS pixels, and the part of the canvas that they take at most.
+/// The room for the lanes' names: the least and the most in CSS pixels, and the largest share of the canvas.
 pub const NAMES: (f64, f64, f64) = (56.0, 150.0, 0.28);
 /// The gap between a name and its lane.
 const NAME_GAP: f64 = 8.0;
-/// The height of a line of a name.
+/// The height of one line of a name, in CSS pixels.
 const NAME_LINE: f64 = 14.0;
-/// The tones of the kinds of operations, and last of the rest: the colours of a chart's series.
+/// The colours of operation kinds, with one for the rest at the end; they are the colours of a chart's series.
 pub const TONES: [&str; 8] = ["#2a7fc4", "#d55e00", "#00966c", "#b9629b", "#b8860b", "#2b95a8", "#96705b", "#80868c"];
 
-/// What is drawn.
+/// The contents of a drawing.
 pub struct Picture<'a> {
     /// The lanes and their bars.
     pub trace: &'a Trace,
-    /// The times in sight.
+    /// The visible interval.
     pub sight: Sight,
-    /// What is selected, from and to, in microseconds.
+    /// The selected interval in microseconds.
     pub selected: Option<(f64, f64)>,
-    /// Bars without this text are pale.
+    /// Bars without this text are drawn pale.
     pub wanted: &'a str,
 }
 
 impl Picture<'_> {
-    /// Draws all of it; returns the room that the names of the lanes have, in CSS pixels. Nothing is drawn where the browser gives no canvas.
+    /// Draws the timeline; returns the room for the lanes' names in CSS pixels, or `None` if the browser has no canvas.
     pub fn draw(&self, canvas: &HtmlCanvasElement) -> Option<f64> {
         let paper: CanvasRenderingContext2d = canvas.get_context("2d").ok().flatten()?.dyn_into().ok()?;
         let scale = browser::window().device_pixel_ratio().clamp(1.0, 3.0);
@@ -91,7 +91,7 @@ impl Picture<'_> {
         }
     }
 
-    /// A lane's bars; those that share a pixel are drawn as one.
+    /// Draws a lane's bars; bars that share a pixel are drawn as one.
     fn draw_lane(
         &self,
         paper: &CanvasRenderingContext2d,
@@ -131,7 +131,7 @@ impl Picture<'_> {
     }
 }
 
-/// A name in one line or two, broken between its words; what has no room ends in an ellipsis.
+/// Breaks a name into one or two lines between words; a name without room ends in an ellipsis.
 fn in_lines(name: &str, room: f64, wide: impl Fn(&str) -> f64) -> Vec<String> {
     let fits = |text: &str| wide(text) <= room;
     let words: Vec<&str> = name.split(' ').collect();

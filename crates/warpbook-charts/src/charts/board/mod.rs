@@ -1,4 +1,4 @@
-//! A class board: each person's best figure at each task, and who has none that counts.
+//! A class board: each person's best figure at each task, and the people without a valid one.
 
 mod chart;
 
@@ -40,23 +40,24 @@ pub struct BoardTask<'a> {
 /// One person's result at a task.
 #[derive(Debug, Clone)]
 pub struct BoardEntry<'a> {
-    /// The record's author, or the name of its file.
+    /// The record's author, or the file's name without one.
     pub person: String,
     /// Index of the record that the figure comes from.
     pub record: usize,
-    /// Title of its rung; empty without a rung.
+    /// Title of the figure's rung; empty without a figure.
     pub rung: String,
-    /// The fastest figure that was checked, with its time in microseconds.
+    /// The fastest figure that passed its check, with its time in microseconds.
     pub best: Option<(&'a Measurement, f64)>,
     /// Reasons why other results do not count, such as "Fused: its result was not checked".
     pub missing: Vec<String>,
 }
 
 impl<'a> Board<'a> {
-    /// Sorts records into tasks. A person is the record's author, or else the name that is given with it, such as the file name.
+    /// Sorts records into tasks. A person is the record's author, or else the name given with the record, such as the
+    /// file name.
     ///
-    /// A record counts with the learner's own kernels if it has some, else with all kernels, else with everything that was run: otherwise all people
-    /// would share the time of the fastest library.
+    /// The figure of a record comes from the learner's own kernels if it has some, else from all kernels, else from
+    /// every rung. Otherwise all people would share the time of the fastest library.
     #[must_use]
     pub fn of(records: &[(&str, &'a Run)]) -> Self {
         let mut board = Self { tasks: Vec::new(), people: Vec::new() };
@@ -137,14 +138,14 @@ const COLUMNS: [&str; 9] = [
 ];
 
 impl<'a> BoardTask<'a> {
-    /// Returns the task's name for a menu: experiment, problem and device, and the way of timing if it is not the usual one.
+    /// Returns the task's name for a menu: experiment, problem and device, and the way of timing if it is unusual.
     #[must_use]
     pub fn name(&self) -> String {
         let cold = if self.by.1 == L2State::Cold { ", cold L2" } else { "" };
         format!("{}: {}, {}{cold}", clean(self.experiment), label(self.problem), self.device)
     }
 
-    /// Returns its id for addresses, which is the same for the same experiment, problem and device.
+    /// Returns the task's id for addresses; equal experiments, problems and devices give the same id.
     #[must_use]
     pub fn id(&self) -> String {
         format!(
@@ -156,12 +157,13 @@ impl<'a> BoardTask<'a> {
         )
     }
 
-    /// Returns the entries with a figure that counts, the fastest first.
+    /// Returns the entries with a valid figure, the fastest first.
     pub fn ranked(&self) -> impl Iterator<Item = (&BoardEntry<'a>, &'a Measurement, f64)> {
         self.entries.iter().filter_map(|e| e.best.map(|(m, us)| (e, m, us)))
     }
 
-    /// Returns the people without a figure that counts, because their results were not checked or failed the check, with the reasons.
+    /// Returns the people without a valid figure, with the reasons: their results were not checked, or failed the
+    /// check.
     pub fn unchecked(&self) -> impl Iterator<Item = &BoardEntry<'a>> {
         self.entries.iter().filter(|e| !e.missing.is_empty())
     }
@@ -172,7 +174,7 @@ impl<'a> BoardTask<'a> {
         self.experiment == run.experiment && self.problem == problem && self.device == device(run) && self.by == by
     }
 
-    /// Adds a person's entry; if there is one already, the better figure stays.
+    /// Adds a person's entry. If the person has one already, the better figure stays.
     fn add(&mut self, new: BoardEntry<'a>) {
         let Some(old) = self.entries.iter_mut().find(|e| e.person == new.person) else {
             self.entries.push(new);

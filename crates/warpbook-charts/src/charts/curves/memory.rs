@@ -4,12 +4,13 @@ use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{MemoryAt, Profiled};
 
-/// Limit on the changes that are drawn.
+/// Largest number of changes that is drawn.
 const MOST: usize = 4000;
 
 impl Options {
-    /// Draws the device memory held by arrays until `until_us` microseconds after the start: bytes that the driver has given, bytes of these that
-    /// pools have reserved, and bytes of those in use. A record with fewer than two changes has no such chart.
+    /// Draws the device memory held by arrays until `until_us` microseconds after the start: bytes allocated from the
+    /// driver, the part of them reserved by pools, and the part in use. A record with fewer than two changes has no
+    /// such chart.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if nothing was allocated or freed.
@@ -22,7 +23,7 @@ impl Options {
         }
         let line = |name: &str, bytes: fn(&MemoryAt) -> u64| {
             let mut points: Vec<(f64, f64)> = Vec::new();
-            // A line is level until it changes.
+            // Each line is level from one change to the next.
             for change in all.iter().take(MOST) {
                 let (at, value) = (change.at_us / 1e3, bytes(change) as f64 / f64::from(1 << 20));
                 points.extend(points.last().map(|(_, before)| (at, *before)));

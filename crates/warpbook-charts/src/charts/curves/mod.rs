@@ -1,4 +1,4 @@
-//! Line charts of figures that no record holds, such as those that a lesson computes from several trainings.
+//! Line charts of figures that are not in a record, such as those that a lesson computes from several trainings.
 
 pub(crate) mod links;
 pub(crate) mod memory;
@@ -21,7 +21,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Makes a line of these points.
+    /// Makes a line through these points.
     #[must_use]
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect() }

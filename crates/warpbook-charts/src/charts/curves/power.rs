@@ -1,4 +1,4 @@
-//! A device's clock and power over time, while runs of rungs followed one another.
+//! A device's clock and power over time, during runs of one rung after another.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::text::words::counted;
@@ -6,7 +6,7 @@ use crate::draw::{Chart, ChartError, Options};
 use crate::record::{device, heading, joined, label, names};
 use warpbook_record::{PowerAt, Problem, Profiled, Run};
 
-/// Limit on the readings of a rung that are drawn.
+/// Largest number of readings a rung that is drawn.
 const MOST: usize = 4000;
 
 impl Options {
@@ -33,8 +33,8 @@ impl Options {
     }
 }
 
-/// Describes the steady state of each rung, by the second half of its readings, in a sentence each, and the power cap; empty if the record has no
-/// readings at the problem.
+/// Describes the steady state of each rung in a sentence, from the second half of its readings, and then the power cap.
+/// Empty if the record has no readings at the problem.
 #[must_use]
 pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
     let sentence = |p: &Profiled| {

@@ -5,7 +5,7 @@ use crate::draw::{Chart, ChartError, Options};
 use crate::record::{heading, names, usable};
 use warpbook_record::{Measurement, Run};
 
-/// Name of the line that begins at the fastest rung on one device.
+/// Name of the line that starts at the fastest rung on one device.
 const IDEAL: &str = "perfect scaling";
 
 /// Returns the measurements of one line of the record's sweep, by the line's name; the sizes are numbers of devices.
@@ -14,7 +14,7 @@ fn of_line<'a>(run: &'a Run, line: &str) -> Vec<&'a Measurement> {
     run.measurements.iter().filter(is_on).collect()
 }
 
-/// Makes a curve for each rung, of a figure at each number of devices.
+/// Makes a curve for each rung: a figure over the number of devices.
 fn by_rung(run: &Run, line: &str, figure: impl Fn(&Measurement) -> Option<f64>) -> Vec<Curve> {
     let all = of_line(run, line);
     let points = |id: &str| {
@@ -31,8 +31,8 @@ fn caption(run: &Run) -> String {
 }
 
 impl Options {
-    /// Draws items per second over the number of devices, for one line of the record's sweep, with the rate of as many devices that are each as fast
-    /// as the fastest rung on one.
+    /// Draws items per second over the number of devices, for one line of the record's sweep. A further line shows
+    /// perfect scaling of the fastest rung on one device.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if nothing was measured on that line.
@@ -45,7 +45,8 @@ impl Options {
         sizes.dedup();
         let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
         if alone > 0.0 && sizes.len() > 1 {
-            // A point at every number of devices: on an axis that doubles, proportional growth is not a straight line.
+            // The line has a point at every number of devices, since proportional growth is curved on an axis that
+            // doubles.
             all.push(Curve::new(IDEAL, sizes.into_iter().map(|n| (n, n * alone))));
         }
         let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };

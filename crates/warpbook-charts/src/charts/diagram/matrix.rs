@@ -74,7 +74,7 @@ impl Matrix {
         self
     }
 
-    /// Shades each element that a function gives a tone, with one label for all.
+    /// Shades every element for which the function returns a tone, with one label for all.
     #[must_use]
     pub fn fill(mut self, label: &str, tone: impl Fn(usize, usize) -> Option<usize>) -> Self {
         for row in 0..self.rows.min(MAX_ASKED) {
@@ -165,7 +165,7 @@ impl Matrix {
 
     pub(super) fn scaled(&mut self, by: f64) {
         self.cell.0 *= by;
-        // Squares stay squares.
+        // Narrowing keeps square elements square.
         self.cell.1 *= by;
     }
 
@@ -186,7 +186,7 @@ impl Matrix {
             Ok(())
         };
         let (faint, rule) = (Stroke::new(Paint::FAINT, 0.8), Stroke::new(Paint { alpha: 0.4, ..Paint::INK }, 0.9));
-        // Finer grids would look grey.
+        // A finer grid would look like a grey area.
         rules(usize::from(self.cell.1 >= 4.0), self.rows, faint, true)?;
         rules(usize::from(self.cell.0 >= 4.0), self.columns, faint, false)?;
         let coarse = |every: usize, side: f64| if every as f64 * side >= 3.0 { every } else { 0 };
@@ -212,7 +212,7 @@ impl Matrix {
         }
         let widest = self.at_columns.iter().map(|(_, t)| Font::SMALL.width(t)).fold(0.0, f64::max);
         for (column, text) in spaced(&self.at_columns, self.cell.0, widest + 2.0) {
-            // It stays within the sides, beyond which the names of other matrices are.
+            // The caption stays within the matrix's width, since names of its neighbours may follow.
             let half = (Font::SMALL.width(text) / 2.0).min(self.width() / 2.0);
             let at = (x(column) + self.cell.0 / 2.0).min(right - half).max(left + half);
             canvas.elided(text, self.width(), (at, top - 8.0), At::Middle, Font::SMALL)?;
@@ -221,7 +221,7 @@ impl Matrix {
     }
 }
 
-/// Returns those names of rows or columns that have room, in their order.
+/// Returns the names of rows or columns that have room, in order.
 fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item = (usize, &str)> {
     let mut sorted: Vec<(usize, &str)> = names.iter().map(|(at, t)| (*at, t.as_str())).collect();
     sorted.sort_by_key(|n| n.0);

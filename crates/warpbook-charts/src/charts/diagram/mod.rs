@@ -151,7 +151,7 @@ impl Diagram {
         let legend_height = legend.len() as f64 * LEGEND_LINE + if legend.is_empty() { 0.0 } else { 6.0 };
         let height = legend_height + self.rows.iter().map(Row::height).sum::<f64>();
         let Self { mut title, subtitle, mut description, notes, rows, table } = self;
-        // A picture without a name does not exist for screen readers.
+        // Screen readers ignore a picture without a name.
         if title.is_empty() {
             title = "Diagram".into();
         }

@@ -1,4 +1,4 @@
-//! The parts of a diagram's row, and how they are made to fit.
+//! The parts of a diagram's row, and how they are fitted into its width.
 
 use super::matrix::Matrix;
 use super::product::{GAP_OF_PRODUCT, Product};
@@ -54,7 +54,7 @@ impl Part {
         }
     }
 
-    /// Returns the keys of its shades, each with true if texts are written on it.
+    /// Returns the keys of the part's shades; the flag is true if text is written on a shade.
     pub(super) fn keys(&self) -> Vec<(&Key, bool)> {
         let has_texts = |m: &'_ Matrix| !m.texts.is_empty();
         match self {
@@ -68,7 +68,7 @@ impl Part {
         }
     }
 
-    /// Splits its width into the part that grows with its elements, and the rest.
+    /// Splits the part's width into the share that grows with its elements, and the rest.
     pub(super) fn widths(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -85,7 +85,7 @@ impl Part {
         }
     }
 
-    /// Returns its width when its matrices are as narrow as possible.
+    /// Returns the part's width when its matrices are as narrow as possible.
     pub(super) fn least_width(&self) -> f64 {
         let mut narrow = self.clone();
         let (growing, _) = narrow.widths();
@@ -96,7 +96,7 @@ impl Part {
         growing + fixed
     }
 
-    /// Returns its heights above and below its middle.
+    /// Returns the part's heights above and below its middle.
     pub(super) fn heights(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -138,7 +138,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Starts another row wherever names and signs alone leave matrices no room.
+    /// Starts another row wherever names and signs leave matrices no room.
     pub(super) fn broken(self) -> Vec<Self> {
         let mut out = vec![Self { heading: self.heading, parts: Vec::new() }];
         let mut x = 0.0;

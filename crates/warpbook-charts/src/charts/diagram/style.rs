@@ -4,7 +4,7 @@ use crate::draw::{Font, Paint, Rgb, SERIES};
 
 /// Opacity of elements that are read or written; text is readable on it.
 pub(super) const STRONG: f64 = 0.6;
-/// Opacity of such elements without text, which may be only a few pixels in size.
+/// Opacity of elements without text, which may be only a few pixels in size.
 const STRONGEST: f64 = 0.9;
 /// Opacity of elements that are less prominent.
 const WEAK: f64 = 0.22;
@@ -16,9 +16,9 @@ pub(super) const CELL: Font = Font { size: 12.0, bold: false, paint: Paint::INK 
 pub(super) const LEAST: f64 = 40.0;
 /// Longest side of a drawn matrix.
 pub(super) const MAX_SIDE: f64 = 640.0;
-/// Limit on shaded ranges, texts and spans that are drawn.
+/// Largest number of shaded ranges, texts and spans that are drawn.
 pub(super) const MAX_MARKS: usize = 4096;
-/// Limit on the rows and columns that a function is called for.
+/// Largest number of rows and columns that a function is called for.
 pub(super) const MAX_ASKED: usize = 512;
 
 pub(super) fn color(tone: usize) -> Rgb {

@@ -70,7 +70,7 @@ impl Timeline {
         self
     }
 
-    /// Adds an arrow from one lane's time to another's, which waits for it.
+    /// Adds an arrow from a time on one lane to a time on another lane, which waits for it.
     #[must_use]
     pub fn link(mut self, from: (usize, f64), to: (usize, f64)) -> Self {
         let fine = |(lane, t): (usize, f64)| lane < self.lanes.len() && (0.0..=1e9).contains(&t);
@@ -96,7 +96,7 @@ impl Timeline {
             canvas.line(&[(begin, middle), (WIDTH - MARGIN, middle)], Stroke::new(Paint::FAINT, 1.0))?;
         }
         for s in &self.spans {
-            // A small gap to the next span.
+            // Leaves a small gap between neighbouring spans.
             let (from, to) = (x(s.from) + 0.4, (x(s.to) - 0.4).max(x(s.from) + 0.8));
             let (upper, lower) = (y(s.lane) + 3.0, y(s.lane) + LANE - 3.0);
             canvas.rect((from, to), (upper, lower), paint(&s.key, true))?;

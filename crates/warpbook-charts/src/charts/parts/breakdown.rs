@@ -65,7 +65,7 @@ struct Operation<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// Prepares a breakdown; `None` if it has no time that can be drawn.
+    /// Prepares a breakdown; `None` if it has no usable time.
     fn new(run: &Run, of: &'a Breakdown) -> Option<Self> {
         let positive = |us: Option<f64>| us.filter(|t| t.is_finite() && *t >= 0.0);
         let operation = |o: &'a OperationTime| {
@@ -82,12 +82,14 @@ impl<'a> Taken<'a> {
         })
     }
 
-    /// Returns the time that rungs are compared by: recording slows them by different amounts.
+    /// Returns the time that rungs are ranked by, without a recorder if possible: recording slows them by different
+    /// amounts.
     fn compared_us(&self) -> f64 {
         self.timed_us.unwrap_or(self.whole_us)
     }
 
-    /// Returns the time that operations' shares refer to: the sum of their times if each was recorded on its own, otherwise the run.
+    /// Returns the time that operations' shares refer to: the sum of their times if each was recorded on its own,
+    /// otherwise the time of the run.
     fn basis_us(&self) -> f64 {
         if self.of.has_alone() { self.of.sum_alone_us() } else { self.whole_us }
     }
@@ -113,7 +115,7 @@ impl<'a> Taken<'a> {
         rows
     }
 
-    /// Returns the data of a mark for an operation or for the time between.
+    /// Returns the data of a mark for an operation, or for the idle time.
     fn data(&self, name: &str, value: String) -> MarkData {
         let (rung, problem) = (self.of.rung.clone(), label(&self.of.problem));
         MarkData { rung, problem, name: name.to_owned(), value, ..MarkData::default() }
@@ -167,7 +169,7 @@ impl Operation<'_> {
         };
         let reached = self.bound.map(|b| b.us.min(us));
         let label = format!("{} · {}", time(us), percent(us / of.basis_us()));
-        // The second part of a bar ends at the operation's time, which is its value.
+        // The second part of a bar ends at the operation's time, so its mark has that value.
         let segment = |value: f64, color: Rgb, series: &str, says: f64| {
             let data = MarkData { series: series.to_owned(), ..of.data(&name, time(says)) };
             Segment { value, color, data }
@@ -196,7 +198,7 @@ impl Operation<'_> {
     }
 }
 
-/// Lists the first two names, and the number of the others.
+/// Lists the first two names, and how many others there are.
 fn kernels(names: &[String]) -> String {
     let mut shown: Vec<String> = names.iter().take(2).map(|n| clean(n)).collect();
     if names.len() > 2 {

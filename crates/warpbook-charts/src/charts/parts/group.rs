@@ -8,7 +8,7 @@ use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// Median in microseconds, if it can be drawn.
+    /// Median in microseconds, if it is usable.
     pub(crate) us: Option<f64>,
     pub(crate) mad: Option<f64>,
     pub(crate) samples: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Group {
     pub(crate) parts: Vec<Part>,
 }
 
-/// Returns the parts of each rung, rungs in the ladder's order, at most `most` of them. Parts that all rungs share come after the known rungs.
+/// Returns the parts of each rung in the ladder's order, at most `most` groups. Parts that all rungs share come last.
 pub(crate) fn groups(run: &Run, problem: &Problem, group: PartGroup, most: usize) -> Vec<Group> {
     let mut ids: Vec<&str> = Vec::new();
     let known = run.rungs.iter().map(|r| r.id.as_ref());
@@ -76,7 +76,7 @@ impl MarkData {
 }
 
 impl Part {
-    /// Returns its mark data with a shown value; `of` has the rung and the problem.
+    /// Returns the part's mark data with a shown value; `of` has the rung and the problem.
     pub(crate) fn data(&self, of: MarkData, value: String) -> MarkData {
         MarkData { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }
     }

@@ -1,4 +1,4 @@
-//! Parts of a rung's work that were timed alone: operations, tiles, transfers, and recordings of a profiler.
+//! Parts of a rung's work that were timed alone, and recordings of a profiler: operations, tiles, transfers.
 
 pub(crate) mod breakdown;
 mod group;

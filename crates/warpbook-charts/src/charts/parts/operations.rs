@@ -112,12 +112,13 @@ impl Options {
     }
 }
 
-/// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if no pass can be compared with a whole one.
+/// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if there is no whole
+/// pass to compare with.
 fn claim(groups: &[Group]) -> Option<String> {
     let mut best: Option<(&Group, &Part, f64)> = None;
     for group in groups {
         let Some((at, whole)) = group.whole().filter(|w| w.1 > 0.0) else { continue };
-        // A pass of only the reads or the launch leaves out everything else, which is no surprise.
+        // A pass of only the reads or only the launch is obviously cheaper, so it is no finding.
         let one_left_out = |p: &Part| p.name.starts_with("without");
         let any = group.parts.iter().any(one_left_out);
         for (_, part) in group.parts.iter().enumerate().filter(|(i, p)| *i != at && (!any || one_left_out(p))) {
@@ -130,7 +131,7 @@ fn claim(groups: &[Group]) -> Option<String> {
     }
     let (group, part, saved) = best?;
     Some(match saved {
-        // Less than the difference between passes.
+        // The threshold is below the difference between two passes.
         s if s < 0.01 => format!("{}: no part of a pass costs more than 1 % of it", group.title),
         s => format!("{}: {} a pass takes {} less", group.title, part.name, percent(s)),
     })

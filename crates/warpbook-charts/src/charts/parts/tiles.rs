@@ -7,9 +7,9 @@ use crate::draw::{
 use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, policy_note, usable, verdict};
 use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
 
-/// Limit on the tiles that are read.
+/// Largest number of tiles that is read.
 const MAX_TILES: usize = 400;
-/// Bars for a rung's tiles, and one more if it would be the only one left out.
+/// Bars for one rung's tiles; one more is drawn if it would be the only one left out.
 const A_RUNG: usize = 4;
 
 impl Options {
@@ -96,7 +96,7 @@ struct Tiled {
     chosen: bool,
     /// Sizes, such as "BM 128, BN 256".
     sizes: String,
-    /// Meaning of the sizes, such as "128 × 256, 4 stages"; empty if its sizes are not known.
+    /// Meaning of the sizes, such as "128 × 256, 4 stages"; empty if the sizes are not known.
     decoded: String,
     /// Reason why there is no time.
     why: String,
@@ -130,7 +130,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
         });
     }
     for part in group.parts.drain(..) {
-        // The measurement of the chosen tile is the one in the ladder.
+        // The chosen tile's time in the ladder replaces the one among the parts.
         if !tiles.iter().any(|t| t.part.name == part.name) {
             tiles.push(Tiled {
                 part,
@@ -141,7 +141,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
             });
         }
     }
-    // Sizes that all tiles of the rung share do not distinguish them, except for the block.
+    // Sizes that all tiles of a rung share are left out, except for the block.
     let varying: Vec<&str> = known
         .iter()
         .flat_map(|k| &k.defines)
@@ -175,7 +175,7 @@ fn decoded(sizes: &[Define], varying: &[&str]) -> String {
         "SPLITS" | "SPLIT" => Some(format!("k in {} parts", d.value)),
         name => Some(format!("{} {}", clean(name).to_ascii_lowercase().replace('_', " "), d.value)),
     };
-    // The least informative size comes last, where it may be cut off.
+    // The least informative size is last, where the text may be cut off.
     let (last, first): (Vec<&Define>, Vec<&Define>) = sizes.iter().partition(|d| d.name == "THREADS");
     joined([block.join(" × ")].into_iter().chain(first.into_iter().chain(last).filter_map(worded)))
 }
@@ -187,7 +187,7 @@ impl TiledRung {
         Row { content: Content::Heading(note), ..self.group.heading() }
     }
 
-    /// Returns the tiles that have a row, in their order, and the row that summarises the rest.
+    /// Returns the tiles that have a row, in order, and the row that summarises the rest.
     fn shown(&self) -> (Vec<&Tiled>, Option<Row>) {
         let mut order: Vec<&Tiled> = self.tiles.iter().collect();
         let us = |t: &Tiled| t.part.us.unwrap_or(f64::INFINITY);
@@ -214,7 +214,7 @@ impl TiledRung {
         self.tiles.iter().filter_map(|t| Some((t, t.part.us?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Returns the time that the others are compared with: that with the chosen tile, or with the fastest if that has none.
+    /// Returns the time that tiles are compared with: the chosen tile's, or the fastest if that has none.
     fn base(&self) -> Option<f64> {
         self.chosen().or(self.fastest()).map(|t| t.1)
     }
@@ -268,7 +268,7 @@ fn claim(tiled: &[TiledRung]) -> Option<String> {
 fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: Table) -> Frame {
     let drawn = || tiled.iter().flat_map(|r| &r.tiles).filter(|t| t.part.us.is_some());
     let medians = format!("{} ± MAD", median_of(drawn().map(|t| t.part.samples)));
-    // A reader should know this before assuming that the choice is the best.
+    // A reader should know which choices are not the best.
     let better: Vec<String> = tiled
         .iter()
         .filter_map(|r| {

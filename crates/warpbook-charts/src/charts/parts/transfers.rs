@@ -8,10 +8,10 @@ use crate::record::{Measure, device, heading, joined, l2, label, median_of, miss
 use warpbook_record::{PartGroup, Problem, Run, Runner};
 
 impl Options {
-    /// Draws the cost of a result on the host, a bar for each rung: the copy to the device, the work, and the copy back. If some take many times as
-    /// long as others, bars are shares of each rung's sum.
+    /// Draws the cost of a result on the host, a bar for each rung: the copy to the device, the work, and the copy
+    /// back. If some sums are many times as long as others, bars are shares of each rung's sum.
     ///
-    /// Copies that all rungs share are shown with the first rung of kernels that has a time and with the fastest one.
+    /// Copies shared by all rungs are shown with the first kernel rung that has a time and with the fastest one.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the record has no times of transfers at the problem, or no rung that they belong to.
@@ -67,7 +67,7 @@ impl Options {
         let legend =
             KINDS.iter().take(3 + usize::from(others)).map(|(name, color)| (*color, (*name).to_owned())).collect();
         let (low, high) = shown.iter().map(Parts::sum).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
-        // On a logarithmic axis the lengths of parts would be meaningless.
+        // On a logarithmic axis the lengths of a bar's parts would be meaningless.
         let shares = high > LOG_FROM * low;
         let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
         Bars {
@@ -88,8 +88,8 @@ impl Options {
     }
 }
 
-/// Returns the rungs that have transfers timed with them; if all rungs share the copies, the first rung of kernels that has a time and the fastest,
-/// each with its median.
+/// Returns the rungs with transfers of their own. If all rungs share the copies, these are the first kernel rung that
+/// has a time and the fastest one, each with its median.
 fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
     let mut all = groups(run, problem, PartGroup::Transfer, 4 * MAX_ENTRIES);
     let Some(at) = all.iter().position(|g| g.rung.is_empty()) else { return all };

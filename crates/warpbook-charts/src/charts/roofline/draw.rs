@@ -15,12 +15,12 @@ const HEIGHT: f64 = 430.0;
 const NARROW_HEIGHT: f64 = 300.0;
 const NAME: Font = Font { paint: Paint::INK, ..Font::SMALL };
 const KEY_LINE: f64 = 17.0;
-/// Width of the longest name of a key.
+/// Width of a key's longest name.
 const KEY: f64 = 215.0;
-/// Width of number and marker before a name.
+/// Width of the number and the marker before a name.
 const SAMPLE: f64 = 38.0;
 
-/// Positions of plot and keys.
+/// Positions of the plot and the keys.
 struct Place {
     plot: Area,
     /// Left and top of the keys, relative to the plot's top.
@@ -39,7 +39,7 @@ struct Layout {
     unnamed: usize,
 }
 
-/// A point as it is drawn.
+/// A point with its position, marker and texts.
 struct Dot {
     at: Xy,
     shape: Marker,
@@ -49,7 +49,7 @@ struct Dot {
     label: Option<PointLabel>,
     /// Name, such as "Persistent · 87 %".
     name: String,
-    /// Reason why it exceeds its bound, in lines; usually empty.
+    /// Reason why the point exceeds its bound, in lines; usually empty.
     remark: Vec<String>,
 }
 
@@ -87,13 +87,13 @@ impl Roofs<'_> {
         })
     }
 
-    /// Returns the text of a point's key: its name and the share of its bound.
+    /// Returns the text of a point's key: the name and the share of the bound.
     fn key(&self, p: &Point<'_>) -> String {
         let title = text::elide(&name(self.run, &p.measurement.rung), 165.0, NAME.size, false);
         p.bound.map_or_else(|| title.clone(), |(_, f)| format!("{title} · {}", percent(f)))
     }
 
-    /// Returns the levels of memory of the visible points, each with its marker, broken into lines with their positions.
+    /// Returns the legend of the markers: the memory levels of the visible points, broken into lines with positions.
     fn shapes(&self, layout: &Layout, width: f64) -> Vec<Vec<(Marker, String, f64)>> {
         let mut seen: Vec<&str> = Vec::new();
         let mut lines: Vec<Vec<(Marker, String, f64)>> = Vec::new();
@@ -143,7 +143,7 @@ impl Roofs<'_> {
         drawn.iter().for_each(|(_, _, at)| room.marker(*at));
         let mut along = Vec::new();
         for (line, data) in &lines {
-            // The name alone if there is no room for the figure.
+            // The name alone is used if the figure has no room.
             let short = data.value.split(':').next().unwrap_or_default().to_owned();
             let found = [data.value.clone(), short]
                 .into_iter()
@@ -204,7 +204,7 @@ impl Roofs<'_> {
             }
         }
         canvas.marked(&MarkData::of_problem(self.problem), || {
-            // The fastest is drawn on top.
+            // The fastest point is drawn last, on top of the others.
             for dot in layout.points.iter().rev() {
                 canvas.marked(&dot.data, || canvas.marker(dot.shape, down(dot.at), Paint::solid(dot.color)))?;
             }

@@ -10,17 +10,18 @@ use warpbook_record::{
     Rung, Runner, Schedule, Traffic,
 };
 
-/// Limit on points that are made; charts draw fewer.
+/// Largest number of points that are made; charts draw fewer.
 const MOST: usize = 200;
 
 impl Options {
-    /// Draws FLOP/s over FLOP/byte of a profile at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
-    /// each kernel with hardware counters, by its DRAM bytes and its counted operations, in fp32 and on the tensor cores. Kernels that used the tensor
-    /// cores of a chip that does not count their operations are left out. The points were not checked against a reference. With several rungs, each name
-    /// begins with the rung's; [`Options::kernel_roofline`] draws one rung alone.
+    /// Draws FLOP/s over FLOP/byte of a profile at a problem. A point is an operation of a breakdown whose work is
+    /// known, with its least bytes, or a kernel with hardware counters, with its DRAM bytes and counted operations
+    /// (fp32 and tensor cores). Kernels are left out if they used tensor cores on a chip that does not count these
+    /// operations. The points were not checked against a reference. With several rungs, each name begins with the
+    /// rung's name; a `rung` restricts the chart to one.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing has both, or no ceiling was measured.
+    /// [`ChartError::NothingToDraw`] if nothing has both work and bytes, or no ceiling was measured.
     pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
         let Some(kernels) = as_rungs(run, problem, rung) else {
             return Err(ChartError::NothingToDraw(
@@ -30,7 +31,7 @@ impl Options {
         let mut roofs = roofs_and_points(self, &kernels, problem)?;
         roofs.noun = "kernel";
         roofs.of_rung = rung.map_or_else(String::new, |id| name(run, id));
-        // The types are those of the kernels, whatever the problem's.
+        // The kernels' types count here, not the problem's.
         roofs.dtypes.clear();
         roofs.set_peaks();
         roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
@@ -58,7 +59,7 @@ fn is_counted(o: &OperationTime) -> bool {
     o.flops > 0 && o.bytes > 0
 }
 
-/// Returns the record with a rung for each point, and no other measurements.
+/// Returns a record with one rung for each point and no other measurements.
 fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
     let is_one = rung.is_some() || kernel_rungs(run, problem).len() < 2;
     let mut made = Run {
@@ -73,7 +74,7 @@ fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
                 return;
             }
             let kernel = if is_one { kernel.to_owned() } else { format!("{}: {kernel}", name(run, of)) };
-            // Names may repeat, so each has its own id.
+            // Kernels may share names, so a number makes each id unique.
             let id = format!("{}. {kernel}", made.rungs.len() + 1);
             made.rungs.push(Rung {
                 id: id.clone().into(),
@@ -87,7 +88,7 @@ fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
             m.samples_total = samples_us.len() as u64;
             (m.samples_us, m.flops, m.dtype) = (samples_us, Some(flops), dtype);
             m.traffic.push(traffic);
-            // The chart draws only what has passed a check.
+            // The chart draws only rungs that passed a check.
             m.check = Some(Check::over("none: it was profiled", [(0.0, 0.0)], 1.0, 0.0));
             made.measurements.push(m);
         };
@@ -109,7 +110,7 @@ fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
     (!made.rungs.is_empty()).then_some(made)
 }
 
-/// Returns time, operations with their type, and bytes of a kernel, if all were counted.
+/// Returns a kernel's time, its operations with their type, and its bytes, if all were counted.
 fn counted(kernel: &KernelCounters) -> Option<(f64, (u64, Dtype), u64)> {
     let ((flops, dtype), bytes, us) = (kernel.flops()?, kernel.sum(&DRAM)?, kernel.value(TIME)? / 1e3);
     (flops >= 1.0 && bytes >= 1.0 && us > 0.0).then_some((us, (flops as u64, dtype), bytes as u64))

@@ -88,7 +88,7 @@ fn roofs(run: &Run, problem: &Problem) -> Vec<Roof> {
     for level in run.peaks.bandwidth.iter().map(|p| p.level) {
         let Some(p) = run.peaks.level_for(level, problem.written_part()) else { continue };
         let Some(bytes_per_s) = usable(Some(p.bytes_per_s())) else { continue };
-        // If a level has two, the first one is used, as for a bound.
+        // If a level has two ceilings, the first one is used, as for a bound.
         if out.iter().all(|r| r.level != p.level) {
             out.push(Roof { level: p.level, bytes_per_s, datasheet: usable(p.datasheet_bytes_per_s) });
         }
@@ -110,7 +110,7 @@ impl Peak {
     }
 }
 
-/// Makes a point; `None` for a rung without a valid time or counted bytes, and for another framework's.
+/// Makes a point; `None` for a rung without a valid time or counted bytes, and for another framework's rung.
 fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
     let m = row.measurement;
     let us = verdict(run, m).ok()?;
@@ -126,12 +126,12 @@ fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
 }
 
 impl Point<'_> {
-    /// Returns the operations of one GPU, if there are several: the roofs are for one GPU.
+    /// Returns the operations of one GPU, since the roofs are for one GPU.
     fn operations(&self) -> f64 {
         self.measurement.operations() as f64 / f64::from(self.measurement.gpus())
     }
 
-    /// Returns the bytes of one GPU; for the link the bytes of all, which every GPU waits for.
+    /// Returns the bytes of one GPU. For the link these are all GPUs' bytes, since every GPU waits for them.
     fn bytes(&self) -> f64 {
         let gpus = if self.level == MemoryLevel::Link { 1 } else { self.measurement.gpus() };
         self.bytes as f64 / f64::from(gpus)
@@ -145,7 +145,7 @@ impl Point<'_> {
         self.operations() / (self.us * 1e-6)
     }
 
-    /// Returns the share of its bound, such as "62 % of shared memory's bound".
+    /// Returns the share of the point's bound, such as "62 % of shared memory's bound".
     fn of_bound(&self) -> Option<String> {
         self.bound.map(|(b, f)| of_bound(&b, f))
     }
@@ -158,9 +158,9 @@ struct Roofs<'a> {
     roofs: Vec<Roof>,
     /// Types of the arithmetic.
     dtypes: Vec<Dtype>,
-    /// Their measured peaks, the highest first, where the roofs of memory end.
+    /// Measured peaks of these types, the highest first; the roofs of memory end at the highest.
     peaks: Vec<Peak>,
-    /// `true` if `peaks` also has the lower peak of fp32, which some rungs use instead of tensor cores.
+    /// True if `peaks` also has the lower peak of fp32, which some rungs use instead of tensor cores.
     lower: bool,
     points: Vec<Point<'a>>,
     /// Titles of valid rungs whose bytes were not counted.
@@ -198,7 +198,7 @@ impl Roofs<'_> {
         let top = match self.peaks.first() {
             Some(p) => {
                 let ridges: Vec<f64> = self.roofs.iter().map(|r| p.flops_per_s / r.bytes_per_s).collect();
-                // So that a piece of the steepest roof is visible, and the peak to the right of the flattest.
+                // Leaves room for a piece of the steepest roof, and for the peak to the right of the flattest.
                 (left, right) = (left.min(low(&ridges) / 7.0), right.max(high(&ridges) * 4.0));
                 p.flops_per_s.max(high(&ys)) * 1.6
             }

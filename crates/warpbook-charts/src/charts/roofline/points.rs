@@ -1,4 +1,4 @@
-//! The roofline of a problem as points in a plane, for pages that animate a ladder's point along it.
+//! The roofline of a problem as points in a plane, for pages that animate a rung's point along the ladder.
 
 use super::{Point, Roofs, roofs_and_points};
 use crate::draw::text::words::{bandwidth, rate, significant};
@@ -13,9 +13,9 @@ pub struct CeilingLine {
     pub label: String,
     /// Level of memory; `None` for arithmetic.
     pub level: Option<MemoryLevel>,
-    /// Left end.
+    /// Left end of the line.
     pub from: (f64, f64),
-    /// Right end.
+    /// Right end of the line.
     pub to: (f64, f64),
 }
 
@@ -30,7 +30,7 @@ pub struct RoofPoint {
     pub sentence: String,
 }
 
-/// Lines and points of a roofline: see [`roofline_points`].
+/// Lines and points of a roofline, made by [`roofline_points`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RooflinePoints {
     /// Ceilings of arithmetic, then of memory from the fastest level to the slowest.
@@ -39,8 +39,9 @@ pub struct RooflinePoints {
     pub points: Vec<RoofPoint>,
 }
 
-/// Returns the ceilings and points of [`Options::roofline`] in a plane of a width and a height, from its upper left corner; both axes are logarithmic
-/// and the same for all rungs of the problem. `None` if there is nothing to draw.
+/// Returns the ceilings and points of [`Options::roofline`] in a plane of a width and a height, measured from the upper
+/// left corner. Both axes are logarithmic and the same for all rungs of the problem. `None` if there is nothing to
+/// draw.
 #[must_use]
 pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)) -> Option<RooflinePoints> {
     let options = Options::default();

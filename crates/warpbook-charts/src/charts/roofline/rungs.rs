@@ -5,9 +5,10 @@ use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{Problem, Run};
 
 impl Options {
-    /// Draws FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works from. All
-    /// roofs end at the highest of the measured peaks of arithmetic, for the problem's type and the types of the points. If fp32 is not among these
-    /// and its peak is lower, as beside tensor cores, its peak is drawn too, for rungs without tensor cores.
+    /// Draws FLOP/s over FLOP/byte on logarithmic axes: each kernel rung below the measured roof of its memory level.
+    /// All roofs end at the highest measured peak of arithmetic, for the problem's type and the points' types. The peak
+    /// of fp32 is also drawn if it is not among these and is lower, as next to tensor cores: some rungs do without
+    /// them.
     ///
     /// A rung's level is the one that bounds it, or, if arithmetic does, the one where it moves the most bytes. Rungs whose bytes were not counted
     /// are left out, and listed. Points are numbered from the fastest on, and named beside the plot, or below a narrow one.
@@ -18,7 +19,7 @@ impl Options {
     pub fn roofline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut roofs = match roofs_and_points(self, run, problem) {
             Ok(roofs) => roofs,
-            // A profile has no rung with a figure: its operations are the points.
+            // A profile has no timed rungs, so its operations become the points.
             Err(why) => return self.kernel_roofline(run, problem, None).map_err(|_| why),
         };
         roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));

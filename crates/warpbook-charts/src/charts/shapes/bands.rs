@@ -3,7 +3,7 @@
 use crate::draw::text::words::significant;
 use crate::draw::{BLUE, Font, Paint, Rgb, VERMILLION};
 
-/// A range of ratios from this one up to the next, and its paint.
+/// A range of ratios, from `from` to the next band, and its paint.
 pub(super) struct Band {
     pub(super) from: f64,
     pub(super) color: Option<Rgb>,
@@ -59,8 +59,8 @@ pub(super) fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// Writes a ratio for a cell. If it would touch the neighbour's, it has two digits: without its leading zero below 1, and with one decimal or none
-/// above.
+/// Writes a ratio for a cell. If it would touch the neighbour's, it is shortened to two digits: without the leading
+/// zero below 1, and with one decimal or none above.
 pub(super) fn figure(ratio: f64, cell: f64, font: Font) -> String {
     let text = ratio_text(ratio);
     if font.width(&text) + LEAST_GAP <= cell {

@@ -21,11 +21,11 @@ impl<'a> HeatMap<'a> {
         let groups: Vec<Vec<Panel<'a>>> =
             groups.map(|(i, panel)| if i == 0 || narrow { vec![panel] } else { panel.abreast(px) }).collect();
         let legend = LEGEND + if narrow { 22.0 + 16.0 } else { 0.0 };
-        // Letters are assigned in reading order, before the remarks are written.
+        // Letters for reasons are assigned in reading order, so the cells come before the remarks.
         let cells: Vec<Vec<Vec<Vec<Content>>>> =
             groups.iter().map(|panels| panels.iter().map(|panel| self.cells(panel)).collect()).collect();
         let line = CELL + if narrow { NAME_LINE } else { 0.0 };
-        // The first part of a group is the longest.
+        // The first part of a group has the most rows.
         let heights: Vec<f64> = groups.iter().map(|p| p[0].header + p[0].rows.len() as f64 * line).collect();
         let height = legend + heights.iter().sum::<f64>() + CAPTION * (groups.len() - 1) as f64 + 4.0;
         self.frame(&groups).draw(height, |canvas, top| {
@@ -126,7 +126,7 @@ impl<'a> HeatMap<'a> {
         for (j, rung) in panel.shown.iter().enumerate() {
             let x = panel.column(j) + panel.cell / 2.0;
             let name = name(self.run, rung);
-            // Shared data, once for the cells below.
+            // The group carries the data that its cells share.
             let data = MarkData { rung: (*rung).to_owned(), name: name.clone(), ..MarkData::default() };
             let font = Font { paint: Paint::INK, ..Font::SMALL };
             canvas.marked(&data, || canvas.upwards(&name, room, (x, bottom), font))?;
@@ -192,7 +192,7 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// Returns the number of shapes at which a rung is ahead.
+    /// Returns the finding: how many shapes a rung wins.
     fn claim(&self) -> String {
         let best: Vec<f64> = self.rows.iter().filter_map(|r| self.best(r)).map(|b| b.1).collect();
         let ahead = best.iter().filter(|ratio| **ratio >= 1.0).count();

@@ -10,8 +10,8 @@ use bands::{Band, ratio_text};
 use warpbook_record::{Dtype, Measurement, Problem, Quantity, Run, Runner};
 
 impl Options {
-    /// Draws a heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in each
-    /// cell the time of the fastest GPU library over the rung's.
+    /// Draws a heat map of the problems of one type. Rows are problems; the first column is the best kernel, and the
+    /// others are the kernel rungs. Each cell is the time of the fastest GPU library over the rung's.
     ///
     /// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, explained below; rungs without any figure have no column.
     /// Problems measured with less than half of the rungs come last, below columns of these rungs only.
@@ -69,13 +69,14 @@ impl Options {
     }
 }
 
-/// Returns the name of a problem's row. All rows have one type, so a label of its size and its type is shown without the type.
+/// Returns the name of a problem's row. All rows have the same type, so a label made of size and type is shown without
+/// the type.
 fn shape_name(problem: &Problem) -> String {
     let (label, short) = (label(problem), clean(&problem.short));
     let of_type = label.strip_prefix(&short).and_then(|rest| rest.trim_start().strip_prefix(problem.dtype.label()));
     match of_type {
         Some(more) if !short.is_empty() => joined([short.as_str(), more.trim_start_matches([' ', ','])]),
-        // The part that would be cut off distinguishes it from others.
+        // A long label would lose its end, which sets it apart; the short name is used instead.
         _ if !short.is_empty() && Font::NOTE.width(&label) > LONG_LABEL => short,
         _ => label,
     }
@@ -88,14 +89,14 @@ struct Shape<'a> {
     library: Option<(&'a Measurement, f64)>,
 }
 
-/// A ratio, or the letter of a reason and the reason.
+/// A ratio, or a letter and the reason that it stands for.
 type Content = Result<f64, (String, String)>;
 
 struct HeatMap<'a> {
     options: &'a Options,
     run: &'a Run,
     dtype: Dtype,
-    /// The record's rate, which is shown for the library beside a row's name.
+    /// The record's rate, shown for the library beside a row's name.
     rate: Measure,
     rows: Vec<Shape<'a>>,
     /// Ids of the rungs that have a figure, in the ladder's order.
@@ -124,7 +125,7 @@ const LONG_LABEL: f64 = 180.0;
 const LONGEST_NAME: f64 = 230.0;
 /// Largest length of a column's name.
 const LONGEST_TITLE: f64 = 170.0;
-/// Gap between parts of a panel beside each other.
+/// Gap between parts of a panel side by side.
 const GUTTER: f64 = 28.0;
 /// Smallest number of rows of such a part.
 const LEAST_ROWS: usize = 6;
@@ -138,7 +139,7 @@ struct Panel<'a> {
     rows: Vec<usize>,
     /// Rungs with a column each.
     shown: Vec<&'a str>,
-    /// Number of columns before these: one for the best kernel, unless it would repeat the only rung's.
+    /// Number of columns before these: one for the best kernel, unless it would repeat the only rung's column.
     before: usize,
     header: f64,
     /// Left edge of the names.
@@ -150,7 +151,7 @@ struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    /// Returns the width of the column of the best kernels, whose figures have three digits.
+    /// Returns the width of the column of the best kernels, which has figures of three digits.
     fn best(&self) -> f64 {
         self.cell.max(BEST_CELL)
     }
@@ -160,7 +161,8 @@ impl Panel<'_> {
         self.left + if self.before > 0 { GAP + self.best() } else { 0.0 } + j as f64 * self.cell
     }
 
-    /// Splits the rows into parts beside each other, as many as a drawing of that width has room for, so that few columns do not make it long.
+    /// Splits the rows into parts side by side, as many as the width has room for; otherwise a map of few columns would
+    /// be long.
     fn abreast(self, width: f64) -> Vec<Self> {
         let each = self.column(self.shown.len()) - self.names + GUTTER;
         let room = ((width - 2.0 * MARGIN + GUTTER) / each) as usize;
@@ -184,7 +186,7 @@ impl<'a> HeatMap<'a> {
         Ok(library / us)
     }
 
-    /// Returns the number of samples that all of a row's cells have, else 0.
+    /// Returns the number of samples that all cells of a row share, else 0.
     fn samples<'r>(&self, row: &Shape<'a>, mut rungs: impl Iterator<Item = &'r str>) -> u64 {
         let samples_of = |rung: &str| {
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64))
@@ -193,8 +195,8 @@ impl<'a> HeatMap<'a> {
         if rungs.all(|r| samples_of(r) == first) { first } else { 0 }
     }
 
-    /// Describes a cell for its mark. The problem is the row's, the column's heading holds the name, and the series is the number of the band. The value
-    /// begins with the figure that the cell shows: speech control then finds the mark by that figure.
+    /// Describes a cell for its mark. The row has the problem, the column's heading has the name, and the series is the
+    /// band's number. The value begins with the figure in the cell, so that speech control finds the mark by it.
     fn data(&self, rung: &str, row: &Shape<'a>, (ratio, shown): (f64, &str), of_row: u64) -> MarkData {
         let whole = ratio_text(ratio);
         let samples =
@@ -221,7 +223,7 @@ impl<'a> HeatMap<'a> {
             self.reasons.len() - 1
         });
         self.reasons[at].1 += 1;
-        // Beyond 26 reasons only the tooltips and the table tell.
+        // Beyond 26 reasons, only the tooltips and the table name the reason.
         u8::try_from(at).ok().filter(|n| *n < 26).map_or("–".into(), |n| char::from(b'a' + n).to_string())
     }
 
@@ -244,7 +246,8 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// Groups the rows: those measured with most rungs, and separately those of few rungs, which would mostly have empty cells.
+    /// Splits the rows into two groups: problems measured with most rungs, and problems with few rungs, which would
+    /// have mostly empty cells.
     fn groups(&self) -> Vec<Vec<usize>> {
         let present = |row: &Shape<'a>| {
             self.columns.iter().filter(|rung| self.run.measurement(rung, row.problem).is_some()).count()

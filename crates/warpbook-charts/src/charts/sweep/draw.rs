@@ -16,8 +16,8 @@ use warpbook_record::{MemoryLevel, Problem, Quantity, Run};
 const MAX_GUIDES: usize = 8;
 
 impl Sweep<'_> {
-    /// Makes the lines. The colour is that of the rung's kind; each rung has its own tone and marker. Dashes distinguish records, and mark rungs that
-    /// are not kernels of the ladder.
+    /// Makes the lines. Colours show the rungs' kinds; each rung has its own tone and marker. Dashes distinguish
+    /// records, and mark rungs that are not kernels of the ladder.
     fn series(&self) -> Vec<Series> {
         let out_standing = self.standing_out();
         let shown: Vec<&Line<'_>> = self.lines.iter().take(MAX_ENTRIES).collect();
@@ -60,9 +60,9 @@ impl Sweep<'_> {
         out
     }
 
-    /// Returns the guides: the time of the operations at the measured peak of arithmetic, if it is relevant (for FLOP/s, and where it bounds the work
-    /// at some size); and the time to move the problem's least bytes at each measured level of memory, at the sizes that it holds. Guides that are
-    /// not straight lines on the chart are left out.
+    /// Returns the guides. One is the time of the operations at the measured peak of arithmetic, drawn for FLOP/s and
+    /// if it bounds the work at some size. The others are the times to move the problem's least bytes at each measured
+    /// level of memory, at the sizes that it holds. Guides that would be curved on the chart are left out.
     fn guides(&self) -> Vec<Guide> {
         let problems = self.problems();
         let mut out = Vec::new();
@@ -70,7 +70,7 @@ impl Sweep<'_> {
             return out;
         }
         for (i, run) in self.runs.iter().enumerate() {
-            // The ceilings of a device that several records share are drawn once.
+            // Records of the same device share its ceilings, which are drawn once.
             if self.runs[..i].iter().any(|r| device(r) == device(run)) {
                 continue;
             }
@@ -107,8 +107,8 @@ impl Sweep<'_> {
         out
     }
 
-    /// Returns true if a guide is a straight line: on the two logarithmic axes of times, or if it is level, as the axis of another quantity may be
-    /// linear.
+    /// Returns true if a guide is a straight line: on the two logarithmic axes of times, or if it is level. The axis of
+    /// other quantities may be linear.
     fn is_straight(&self, points: &[(f64, f64)]) -> bool {
         let ([(x0, y0), .., (x1, y1)], over) = (points, self.measure.quantity) else { return false };
         points.iter().all(|(x, y)| {
@@ -142,16 +142,16 @@ impl Sweep<'_> {
         self.runs.iter().any(|r| device(r) != device(self.runs[0]))
     }
 
-    /// Returns the axis of values, true if it is logarithmic, and the largest value that it is made for.
+    /// Returns the axis of values, whether it is logarithmic, and the largest value that it has to show.
     fn y_axis(&self, series: &[Series], guides: &[Guide]) -> (Axis, bool, f64) {
         let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
         let over_time = self.measure.quantity == Quantity::Time;
-        // Lines are compared with the guides of DRAM and L2; guides far from all lines are not shown.
+        // The axis includes the guides of DRAM and L2, unless they are far from all lines.
         let held = guides.iter().map(|g| g.ends[0].1).filter(|v| !over_time && *v < 4.0 * high(&ys));
         let all: Vec<f64> = ys.iter().copied().chain(held).collect();
         let log = self.is_far(&ys, guides);
         let y = match log {
-            // Part of the way to the guides, without squeezing a line into a corner.
+            // The axis extends part of the way to the guides, without squeezing a line into a corner.
             true if !self.measure.is_timed() => Axis::doubling(all.iter().copied(), 0.08),
             false if !self.measure.is_timed() => Axis::from_zero([high(&all) * 1.04]).binary(),
             true if over_time => Axis::log(ys.iter().copied().chain(low_guide(guides, &ys)), 0.08),
@@ -199,7 +199,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Returns the least time of the slowest guide, or a quarter of the lines' least if that is more.
+/// Returns the shortest time of the slowest guide, or a quarter of the lines' shortest if that is more.
 fn low_guide(guides: &[Guide], values: &[f64]) -> Option<f64> {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     Some(guides.first()?.ends[0].1.max(low / 4.0))
@@ -209,7 +209,8 @@ fn high(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Returns true if a level of memory holds the bytes that a problem reads in each pass. Registers and shared memory of all SMs hold them together.
+/// Returns true if a level of memory holds the bytes that a problem reads in each pass. The registers and shared memory
+/// of all SMs count together.
 fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
     let device = &run.environment.device;
     match level {

@@ -22,7 +22,7 @@ impl<'a> Sweep<'a> {
         let timed = self.measure.is_timed();
         let medians = if timed { medians(self.points().map(|p| p.1)) } else { String::new() };
         let l2 = if timed { l2(first).to_owned() } else { String::new() };
-        // A record of a single line may name the line like itself.
+        // In a record with a single line, the line may have the record's name.
         let line = Some(line_label(self.main)).filter(|line| *line != heading(first)).unwrap_or_default();
         // The axis of sizes is always logarithmic.
         let axes = if log { "both axes logarithmic" } else { "" };
@@ -59,8 +59,8 @@ impl<'a> Sweep<'a> {
         Frame { width, title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
     }
 
-    /// Returns the finding: who is the fastest at most sizes, such as "Stores overlapped is the fastest at 5 of 7 sizes", or who takes how much of
-    /// the baseline's memory at the largest; `None` for several records.
+    /// Returns the finding: which rung is the fastest at most sizes, such as "Stores overlapped is the fastest at 5 of
+    /// 7 sizes", or how much of the baseline's memory a rung takes at the largest. `None` for several records.
     fn claim(&self) -> Option<String> {
         if !self.measure.is_timed() {
             let largest = self.problems().last().copied().filter(|_| self.runs.len() == 1)?;
@@ -128,7 +128,7 @@ impl<'a> Sweep<'a> {
             [low, .., high] => (*low, *high),
             _ => (self.main, self.main),
         };
-        // Of the drawn lines.
+        // Only rungs with a drawn line are compared.
         let at_largest = self.runs.iter().enumerate().filter_map(|(i, run)| {
             let lines = || self.lines.iter().filter(move |l| l.run == i);
             let at = |l: &Line<'a>| l.points.iter().find(|p| p.0 == high.size() as f64).map(|p| &p.1.problem);
@@ -158,7 +158,7 @@ impl<'a> Sweep<'a> {
         let record = several.then(|| "record".to_owned());
         let shown = self.measure.or_rate(self.runs[0]);
         let (rate, unit) = shown.in_file();
-        // A quantity that is not a rate has its own column.
+        // A quantity that is not a rate gets its own column.
         let own =
             matches!(self.measure.quantity, Quantity::SpeedUp | Quantity::PeakMemory).then(|| self.measure.in_file());
         let headers = ["rung".to_owned(), axis_caption(self.runs[0]), "time (ms)".into(), "MAD (ms)".into(), rate];

@@ -3,25 +3,25 @@
 use crate::draw::text::words::listed;
 use crate::draw::{DASHES, MARKERS, Marker, Paint, Rgb, Series, Stroke};
 
-/// Sizes that are multiples of this have rows of one alignment for every kernel and type.
+/// Matrices whose edges are multiples of this have equally aligned rows in every kernel and type.
 pub(super) const ALIGNED: u64 = 64;
 
-/// Returns stroke and marker of the numberth rung of a kind in a record.
+/// Returns the stroke and the marker of the nth rung of a kind in a record.
 pub(super) fn look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
     let dash = record % DASHES.len();
     let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 2.0, dash);
-    // If both would start over, the markers move on by one.
+    // When tones and markers would repeat together, the markers shift by one.
     (stroke, MARKERS[(number + number / MARKERS.len()) % MARKERS.len()])
 }
 
-/// Returns stroke and marker of a rung that is not a kernel of the ladder.
+/// Returns the stroke and the marker of a rung that is not a kernel of the ladder.
 pub(super) fn dashed_look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
     let dash = 1 + (number + record) % (DASHES.len() - 1);
     let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 1.6, dash);
     (stroke, MARKERS[number % MARKERS.len()])
 }
 
-/// Explains the grey lines, and the points that are dots.
+/// Explains the grey lines and the dots.
 pub(super) fn notes_of_lines(series: &[Series]) -> Vec<String> {
     let rest: Vec<String> = series.iter().filter(|s| s.is_rest).map(|s| s.label[0].clone()).collect();
     let mut notes = Vec::new();

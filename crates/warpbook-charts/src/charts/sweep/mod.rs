@@ -1,4 +1,4 @@
-//! A quantity over the sizes of a problem: the lines that are drawn, and those that stand out.
+//! A quantity over the sizes of a problem: the drawn lines, and the ones that stand out.
 
 mod draw;
 mod frame;
@@ -46,14 +46,15 @@ impl Options {
         Sweep::new(self, runs, Quantity::Throughput, along, rungs)?.draw()
     }
 
-    /// Draws a quantity over size on a logarithmic axis of sizes, one line for each rung, with the values that the measured ceilings allow at the
-    /// sizes that a level of memory holds.
+    /// Draws a quantity over a logarithmic axis of sizes, one line for each rung, with the values that the measured
+    /// ceilings allow at the sizes that a level of memory holds.
     ///
-    /// It draws the problems on one line of a sweep: the line of the problem `line`, or of the record's main problem. If `rungs` names some, only
-    /// these are drawn, and the GPU libraries that they are compared with; libraries are dashed. If there are more than eight rungs and none is
-    /// named, a few stand out: the fastest at some size, the baseline, the fastest library and framework, and [`Options::picked`]; the others are
-    /// grey. Sizes whose rows begin at other alignments than most are dots. Several records are drawn together, each with dashes and a name that
-    /// tells it apart; a remark states the differences of their timing.
+    /// The problems lie on one line of a sweep: the line of the problem `line`, or of the record's main problem. If
+    /// `rungs` names some, only these are drawn, with the GPU libraries that they are compared with; libraries are
+    /// dashed. If there are more than eight rungs and none is named, a few stand out and the others are grey: the
+    /// fastest at some size, the baseline, the fastest library and framework, and [`Options::picked`]. Sizes with an
+    /// unusual row alignment are dots. Several records are drawn together, each with its own dashes and name; a remark
+    /// states the differences of their timing.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if there are fewer than two sizes, the data of the quantity is missing, or none of the named rungs has a figure;
@@ -106,7 +107,7 @@ impl Along<'_> {
         }
     }
 
-    /// Returns, for example, " of bf16".
+    /// Returns a suffix such as " of bf16".
     fn suffix(self) -> String {
         match self {
             Self::Main => String::new(),
@@ -136,9 +137,9 @@ struct Sweep<'a> {
     measure: Measure,
     /// Ids of the rungs that are drawn; `None` for all.
     chosen: Option<&'a [&'a str]>,
-    /// Lines in the rungs' order, record by record.
+    /// Lines in the order of the rungs, record by record.
     lines: Vec<Line<'a>>,
-    /// Number of valid measurements of other work than the sweep's.
+    /// Number of valid measurements that do other work than the sweep.
     left_out: usize,
 }
 
@@ -202,7 +203,7 @@ impl<'a> Sweep<'a> {
                 self.lines.len() - 1
             });
             let size = m.problem.size() as f64;
-            // Of two measurements of the same work the first one is used, as in a ladder.
+            // The first of two measurements of the same work is used, as in a ladder.
             if !self.lines[at].points.iter().any(|p| p.0 == size) {
                 self.lines[at].points.push((size, m, us));
             }
@@ -214,7 +215,7 @@ impl<'a> Sweep<'a> {
         self.lines[first..].sort_by_cached_key(place);
     }
 
-    /// Returns one problem for each size that has a point, from the smallest on.
+    /// Returns one problem for each size that has a point, the smallest first.
     fn problems(&self) -> Vec<&'a Problem> {
         let mut all: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
         all.sort_by_key(|p| p.size());
@@ -226,7 +227,7 @@ impl<'a> Sweep<'a> {
         self.lines.iter().flat_map(|l| &l.points)
     }
 
-    /// Returns the shown value for the time of all of the work.
+    /// Returns the figure that belongs to a time of the whole work.
     fn value(&self, run: &Run, problem: &Problem, us: f64) -> f64 {
         self.measure.of_work(problem, us, self.baseline_us(run, problem))
     }
@@ -237,19 +238,19 @@ impl<'a> Sweep<'a> {
 
     fn data(&self, run: &Run, m: &Measurement, us: f64) -> MarkData {
         let value = self.measure.text(self.value_of(run, m, us));
-        // The line names the rung, and the chart names the rest of the problem.
+        // The line has the rung's name, and the chart names the rest of the problem.
         let short = clean(&m.problem.short);
         let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
         MarkData { rung: String::new(), problem, ..self.measure.data(m, value) }
     }
 
-    /// Returns the baseline time of speed-ups, if these are drawn.
+    /// Returns the baseline's time if speed-ups are drawn.
     fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
         let wanted = self.measure.quantity == Quantity::SpeedUp;
         run.baseline(problem).filter(|_| wanted).and_then(Measurement::median_us)
     }
 
-    /// Returns the name of the baseline: one rung, or the rule if it is not the same rung at all sizes.
+    /// Returns the name of the baseline: one rung, or the rule if the rung differs between sizes.
     fn baseline_name(&self) -> String {
         let each = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], &p.1.problem)));
         let mut names = each.filter_map(|(run, p)| run.baseline(p).map(|m| name(run, &m.rung)));
@@ -261,7 +262,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Returns the rungs whose lines stand out, in the order of the lines; all if they are few, or were named.
+    /// Returns the rungs whose lines stand out, in the order of the lines; all if there are few, or if they were named.
     fn standing_out(&self) -> Vec<&'a str> {
         let mut rungs: Vec<&str> = Vec::new();
         for line in &self.lines {
@@ -285,13 +286,14 @@ impl<'a> Sweep<'a> {
         rungs
     }
 
-    /// Returns the quantity that is least for the best rung: its time, or its bytes.
+    /// Returns the quantity that the best rung minimises: its time, or its bytes.
     fn cost(&self, (_, m, us): &(f64, &Measurement, f64)) -> f64 {
         if self.measure.is_timed() { *us } else { self.measure.value_of(m, *us, None) }
     }
 
-    /// Returns the rungs that are the fastest at some size, or hold the least memory, among those that do all of the work, with the number of these
-    /// sizes; the most frequent first. A size does not count if the next rung takes at most `tie` times as long.
+    /// Returns the rungs that win at some size, in time or in memory, among those that do all of the work; each with
+    /// its number of sizes, the most frequent first. A size does not count if the next rung takes at most `tie` times
+    /// as long.
     fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
         let mut won: Vec<(&str, usize)> = Vec::new();
         for problem in self.problems() {
@@ -312,9 +314,10 @@ impl<'a> Sweep<'a> {
         won
     }
 
-    /// Returns the indices of a line's points that are not joined: for matrix products on an axis that doubles, sizes of another alignment than most.
+    /// Returns the indices of a line's points that are not joined: for matrix products on an axis that doubles, sizes
+    /// with an unusual alignment.
     fn apart(&self, line: &Line<'_>) -> Vec<usize> {
-        // Only if a size is the length of a row.
+        // Alignment matters only if the size is the length of a row.
         if self.main.count("k") != Some(self.main.size()) {
             return Vec::new();
         }
@@ -327,8 +330,8 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Returns the problems of a record on the line of `main`, one for each size. Among several of one size it is the one that differs from `main` in the
-/// fewest sizes and settings, such as the learning rate.
+/// Returns a record's problems on the line of `main`, one for each size. If a size has several, it is the one that
+/// differs from `main` in the fewest sizes and settings, such as the learning rate.
 fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     let differing = |p: &Problem| p.sizes.iter().filter(|s| !main.sizes.contains(s)).count();
     let mut out: Vec<&Problem> = Vec::new();
@@ -342,8 +345,8 @@ fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     out
 }
 
-/// Returns the problem whose line is drawn: the record's main one, or the one with the most valid measurements if the main one has none or lies on
-/// another line than requested.
+/// Returns the problem whose line is drawn: the record's main one, unless it has no valid measurement or lies on
+/// another line than requested; then it is the one with the most valid measurements.
 fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
     let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;

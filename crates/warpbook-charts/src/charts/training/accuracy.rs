@@ -6,12 +6,13 @@ use crate::draw::{Axis, Chart, ChartError, Frame, Lines, Options, Table};
 use crate::record::{device, heading, joined, label};
 use warpbook_record::{Course, EpochPoint, Problem, Right, Run};
 
-/// Writes a share from 0 to 1 as, for example, "98.93".
+/// Writes a share from 0 to 1 in percent, such as "98.93".
 fn share(accuracy: f64) -> String {
     format!("{:.2}", 100.0 * accuracy)
 }
 
-/// Returns the position of an evaluation among the epochs: within one if a training ended there.
+/// Returns an evaluation's position on the axis of epochs; a training that ended within an epoch has its last one
+/// there.
 fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
     match course.steps_per_epoch {
         0 => point.epoch as f64,
@@ -20,7 +21,8 @@ fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
 }
 
 impl Options {
-    /// Draws the share of correctly classified samples over the epochs: of the test samples after each, and of the training samples during training.
+    /// Draws accuracy over the epochs: on the test samples after each epoch, and on the training samples during
+    /// training.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the record has no such share for the problem.

@@ -8,17 +8,17 @@ use crate::draw::{
 use crate::record::{Kind, device, heading, joined, label, name};
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
-/// Ratio from which an axis is logarithmic.
+/// Ratio from which on an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
 /// A training whose course was recorded.
 pub(crate) struct Watched<'a> {
     pub(crate) course: &'a Course,
-    /// Kind of its rung.
+    /// Kind of the training's rung.
     pub(crate) kind: Kind,
-    /// Data that all of its marks share.
+    /// Data that all marks of the training share.
     pub(crate) data: MarkData,
-    /// Name that tells it from the others; empty for a single one.
+    /// Name that tells the training from the others; empty if it is the only one.
     pub(crate) name: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
         .collect()
 }
 
-/// Appends words to a training's name; without a name they begin the line.
+/// Adds a training's name before a text, if it has one.
 pub(crate) fn words(of: &Watched<'_>, text: &str) -> String {
     if of.name.is_empty() { text.to_owned() } else { format!("{}: {text}", of.name) }
 }
@@ -69,7 +69,7 @@ fn finite(points: &[StepValue]) -> impl DoubleEndedIterator<Item = (f64, f64)> +
     points.iter().filter(|p| p.value.is_finite()).map(|p| (p.step as f64, p.value))
 }
 
-/// Returns a level line from each change to the next, the last until the training's end.
+/// Returns a step line: each value holds until the next change, the last until the training's end.
 fn stairs(points: &[StepValue], end: u64) -> Vec<(f64, f64)> {
     let mut out: Vec<(f64, f64)> = Vec::new();
     for (x, y) in finite(points) {
@@ -83,7 +83,7 @@ fn stairs(points: &[StepValue], end: u64) -> Vec<(f64, f64)> {
     out
 }
 
-/// Returns an axis of values: logarithmic if they differ much and are above zero.
+/// Returns an axis for values: logarithmic if they are above zero and differ much.
 fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str) {
     let (low, high) = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     let log = low > 0.0 && high / low > LOG_FROM;
@@ -93,7 +93,7 @@ fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str
 /// A text of a table: step, column and text.
 type Cell = (u64, usize, String);
 
-/// Makes rows by step; of two cells in one place the last is used.
+/// Makes rows by step; the last of two cells in one place wins.
 fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
     let columns = headers.len();
     let mut table = Table::new(std::iter::once("step".to_owned()).chain(headers));
@@ -122,7 +122,7 @@ pub(crate) fn figure(v: f64) -> String {
 }
 
 impl Options {
-    /// Draws the loss scale over the steps, with a mark at each step that was skipped because a gradient had overflowed.
+    /// Draws the loss scale over the steps, with a mark at each step skipped because a gradient overflowed.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if no loss of the problem was scaled.
@@ -213,7 +213,7 @@ struct OverSteps {
     what: &'static str,
     values: fn(&Course) -> &[StepValue],
     points: fn(&Course) -> Vec<(f64, f64)>,
-    /// Ending of the title for a single training.
+    /// Ending of the title if there is only one training.
     result: fn(&Course) -> String,
     marked: bool,
 }
@@ -269,7 +269,7 @@ fn over_steps(
     .draw()
 }
 
-/// Writes "from 0.05 to 0.00625", or "0.001 throughout".
+/// Writes a range such as "from 0.05 to 0.00625", or "0.001 throughout".
 fn from_to(points: &[(f64, f64)]) -> String {
     match points.first().zip(points.last()) {
         Some((a, _)) if points.iter().all(|p| p.1 == a.1) => format!("{} throughout", significant_or_plain(a.1)),
@@ -285,7 +285,7 @@ fn from_to(points: &[(f64, f64)]) -> String {
     }
 }
 
-/// Writes a value as it was set, if that is short.
+/// Writes a value with all of its digits if these are few, else with three.
 fn significant_or_plain(v: f64) -> String {
     let text = plain(v);
     if text.len() <= 8 { text } else { significant(v, 3) }
@@ -295,7 +295,7 @@ impl Options {
     /// Draws the learning rate over the steps.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has none at the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no learning rates at the problem.
     pub fn learning_rate(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let chart = OverSteps {
             what: "learning rate",
@@ -326,12 +326,12 @@ impl Options {
     }
 }
 
-/// Returns the name of its test losses in the table of losses.
+/// Returns the header of a training's test losses in the table of losses.
 pub(crate) fn test_name(of: &Watched<'_>) -> String {
     words(of, "test loss")
 }
 
-/// Returns the losses over the test samples as lines for the chart of losses, over steps.
+/// Returns the losses on the test samples as lines over steps.
 pub(crate) fn test_losses(logs: &[Watched<'_>], first: usize) -> Vec<Series> {
     let mut out: Vec<Series> = Vec::new();
     for log in logs {

@@ -11,16 +11,16 @@ use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 const SAME: f64 = 1e-3;
 /// Relative difference below which two final losses are called the same.
 const CLOSE: f64 = 0.02;
-/// Limit on the points of a single training's line up to which they have marks.
+/// Largest number of points at which the line of a single training has markers.
 const MARKED: usize = 40;
-/// Ratio from which an axis is logarithmic.
+/// Ratio from which on an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
 impl Options {
     /// Draws the loss over the steps if all losses were logged by step, else over the epochs; one curve for each rung. Rungs whose curves coincide
     /// share one that names them all.
     ///
-    /// A curve ends where its loss is no longer finite, with the step or epoch of that.
+    /// A curve ends where its loss is no longer finite, and names that step or epoch.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the record has no finite loss for the problem.
@@ -53,7 +53,7 @@ impl Options {
         let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         let log = low > 0.0 && high / low > LOG_FROM;
         let y = if log { Axis::log(ys(), 0.08) } else { Axis::around(ys()) };
-        // From zero, so that all curves have the same beginning.
+        // The axis starts at zero, so that all curves start together.
         let x =
             Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p) as f64)));
         let scale = if log { "; logarithmic scale" } else { "" };
@@ -97,7 +97,7 @@ impl By {
     }
 }
 
-/// Returns the points up to the first that is not finite; of several at one place, the last.
+/// Returns the points up to the first that is not finite; if several share a position, the last one.
 fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
     let end = log.losses.iter().position(|p| !p.loss.is_finite()).unwrap_or(log.losses.len());
     let points = &log.losses[..end];
@@ -105,7 +105,7 @@ fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
     (0..end).filter(move |i| is_last(*i)).map(move |i| (by.place(&points[i]) as f64, points[i].loss))
 }
 
-/// Returns true if two curves cannot be told apart.
+/// Returns true if two curves look the same.
 fn coincide(by: By, a: &TrainLog, b: &TrainLog) -> bool {
     let close = |x: f64, y: f64| (x - y).abs() <= SAME * x.abs().max(y.abs());
     let (mut p, mut q) = (finite(by, a), finite(by, b));
@@ -118,7 +118,7 @@ fn coincide(by: By, a: &TrainLog, b: &TrainLog) -> bool {
     }
 }
 
-/// Groups the curves that have points; those that coincide are together.
+/// Groups the curves that have points; coinciding ones share a group.
 fn grouped<'a>(by: By, logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
     let mut groups: Vec<Vec<&TrainLog>> = Vec::new();
     for log in logs.iter().filter(|l| finite(by, l).next().is_some()) {
@@ -149,9 +149,9 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         label,
         names,
         points: finite(by, group[0]).collect(),
-        // Dashes leave the curves below visible where they meet.
+        // The gaps between dashes keep curves below visible.
         stroke: Stroke::dashed(Paint::solid(tone), 2.0, number % DASHES.len()),
-        // No marker for a single curve, or for a line of many steps that jumps.
+        // Neither a single curve nor a noisy line of many steps has markers.
         marker: Some(MARKERS[number % MARKERS.len()]).filter(|_| !alone || group[0].losses.len() <= MARKED),
         scattered: false,
         apart: Vec::new(),
@@ -209,7 +209,8 @@ fn frame(
     }
 }
 
-/// Returns the finding: who diverged, else the start and end of the only curve or of all that agree, else whose final loss is the lowest.
+/// Returns the finding: which trainings diverged; else the start and end of the only curve, or of curves that all
+/// agree; else which final loss is the lowest.
 fn claim(run: &Run, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Option<String> {
     let lost: Vec<&&TrainLog> = logs.iter().filter(|l| divergence(l).is_some()).collect();
     match (lost.as_slice(), logs.len()) {
@@ -263,7 +264,7 @@ fn figure(v: f64) -> String {
 fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table {
     let names = logs.iter().map(|l| name(run, &l.rung));
     let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names).chain(tests.iter().map(test_name)));
-    // Indexed by place: a training of many steps has many.
+    // Columns are indexed by step, since a training may have many steps.
     let mut columns: Vec<Vec<(u64, f64)>> =
         logs.iter().map(|l| l.losses.iter().map(|p| (by.place(p), p.loss)).collect()).collect();
     columns.extend(tests.iter().map(|t| t.course.epochs.iter().map(|p| (p.step, p.test_loss)).collect()));
@@ -272,7 +273,7 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     places.sort();
     places.dedup();
     for at in places {
-        // Of two at one place the last is used.
+        // The last of two losses at one step is used.
         let loss = |losses: &[(u64, f64)]| {
             let last = losses.partition_point(|l| l.0 <= at).checked_sub(1)?;
             (losses[last].0 == at).then(|| figure(losses[last].1))

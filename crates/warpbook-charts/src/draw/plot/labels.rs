@@ -1,4 +1,4 @@
-//! Placement of labels in a plot: beside points and along lines, apart from each other and from drawn elements.
+//! Placement of labels in a plot: beside points and along lines, without overlaps.
 
 pub(crate) type Xy = (f64, f64);
 
@@ -16,7 +16,7 @@ impl Area {
         Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
 
-    /// Returns true if a position lies in it, or on its border.
+    /// Returns true if a position lies inside the area or on its border.
     pub(crate) fn has(&self, (x, y): Xy) -> bool {
         (self.left - 0.5..=self.right + 0.5).contains(&x) && (self.top - 0.5..=self.bottom + 0.5).contains(&y)
     }
@@ -29,7 +29,7 @@ impl Area {
         self.left <= other.left && other.right <= self.right && self.top <= other.top && other.bottom <= self.bottom
     }
 
-    /// Returns the part of a line that lies in it, after Liang and Barsky.
+    /// Returns the part of a line inside the area, after Liang and Barsky.
     pub(crate) fn clip(&self, (a, b): (Xy, Xy)) -> Option<(Xy, Xy)> {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let mut range = (0.0, 1.0);
@@ -66,13 +66,13 @@ pub(crate) struct PointLabel {
 
 /// Half the height of a line of small text.
 const HALF: f64 = 7.5;
-/// Distance from a line to the middle of the text along it.
+/// Distance between a line and the middle of the text along it.
 const OFF: f64 = 9.5;
 
 /// A candidate position for a label: its cost, its box, and its leader.
 type Choice = (f64, Area, Option<(Xy, Xy)>);
 
-/// A plot, and the areas of it that are taken.
+/// A plot with its occupied areas.
 pub(crate) struct Room {
     area: Area,
     lines: Vec<(Xy, Xy)>,
@@ -100,10 +100,10 @@ impl Room {
             && !self.lines.iter().any(|l| area.clip(*l).is_some())
     }
 
-    /// Finds a position for a text of a width along a line, as near to one of its ends as possible: `from` 0 is the first, 1 the last. `None` if
-    /// there is no room.
+    /// Finds a position for a text of a width along a line, as near as possible to the end given by `from`: 0 is the
+    /// first, 1 the last. Returns `None` if there is no room.
     pub(crate) fn along(&mut self, (a, b): (Xy, Xy), width: f64, from: f64) -> Option<Along> {
-        // From left to right, so that no text is upside down.
+        // Lines run from left to right, so that no text is upside down.
         let (a, b, from) = if b.0 < a.0 { (b, a, 1.0 - from) } else { (a, b, from) };
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let length = dx.hypot(dy);
@@ -113,7 +113,7 @@ impl Room {
         let (ux, uy) = (dx / length, dy / length);
         let free = length - width;
         let steps = (free / 6.0).floor() as usize;
-        // Above the line, unless that is much further away.
+        // Positions above the line win, unless they are much further away.
         let mut places: Vec<(f64, f64, f64)> = (0..=steps)
             .map(|step| step as f64 * 6.0)
             .flat_map(|away| [(away, away, -OFF), (away + 60.0, away, OFF)])
@@ -133,7 +133,7 @@ impl Room {
         None
     }
 
-    /// Finds the nearest free position for a text of a width beside a marker. `None` if there is none.
+    /// Finds the nearest free position for a text of a width beside a marker. Returns `None` if there is none.
     pub(crate) fn point_label(&mut self, (x, y): Xy, width: f64) -> Option<PointLabel> {
         let mut best: Option<Choice> = None;
         for gap in [10.0, 22.0, 36.0, 56.0, 84.0, 120.0] {
@@ -147,9 +147,9 @@ impl Room {
                         let inwards = if right { 2.0 } else { -2.0 };
                         ((x, y), (near - inwards, y + down))
                     });
-                    // Steep leaders run along other points.
+                    // Steep leaders would run along other points.
                     let steep = (down.abs() - gap).max(0.0) * 0.7;
-                    // To the right and down, so that names are in the order of their points.
+                    // Positions to the lower right win, so that names keep the order of their points.
                     let side = if right { 0.0 } else { 40.0 } + if down < 0.0 { 15.0 } else { 0.0 };
                     let price = down.abs() + gap * 0.6 + steep + side + self.crossed(leader);
                     if best.as_ref().is_none_or(|b| price < b.0) && price < 1e6 && self.is_free(&area) {
@@ -213,7 +213,7 @@ mod tests {
         room.line(&[line.0, line.1]);
         let first = room.along(line, 100.0, 1.0).unwrap();
         assert!((first.degrees + 36.87).abs() < 0.01, "{first:?}");
-        // Above: a smaller y than the line's at that x.
+        // Above the line means a smaller y at the same x.
         assert!(first.middle.1 < 300.0 - first.middle.0 * 0.75, "{first:?}");
         let second = room.along((line.1, line.0), 100.0, 0.0).unwrap();
         assert_ne!(first, second);

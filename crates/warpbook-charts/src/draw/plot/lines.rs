@@ -1,4 +1,4 @@
-//! Lines over two axes, named at their ends, or below a narrow plot.
+//! Lines over two axes, named at their ends or below a narrow plot.
 
 use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke};
 use crate::draw::chart::{Chart, ChartError};
@@ -11,28 +11,28 @@ use crate::draw::text;
 use crate::draw::text::words::{plain, significant};
 
 pub(crate) struct Series {
-    /// Names, one a line; all lines after the first `names` are remarks.
+    /// Names, one a line; lines after the first `names` are remarks.
     pub(crate) label: Vec<String>,
     pub(crate) names: usize,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) stroke: Stroke,
     pub(crate) marker: Option<Marker>,
-    /// True if its points are not joined.
+    /// True if the points are not joined.
     pub(crate) scattered: bool,
-    /// Indices of points that are not joined to the others.
+    /// Indices of points that are not joined to their neighbours.
     pub(crate) apart: Vec<usize>,
-    /// True if it is shown for comparison only, without a name.
+    /// True if the line is shown for comparison only, without a name.
     pub(crate) is_rest: bool,
     /// Reason why the line ends early.
     pub(crate) broken: Option<String>,
     /// Data of the whole line: the rung, and the problem if there is one.
     pub(crate) data: MarkData,
-    /// Data of each point; if empty, the axes' texts are used.
+    /// Data of each point; if empty, the values as the axes write them.
     pub(crate) each: Vec<MarkData>,
 }
 
 impl Series {
-    /// Returns the names of the series, joined by commas, as its key.
+    /// Returns the names of the series, joined by commas, as its legend key.
     fn key(&self) -> String {
         self.label[..self.names.min(self.label.len())].join(", ")
     }
@@ -41,12 +41,12 @@ impl Series {
 /// A thin dotted line below the others, named along itself.
 pub(crate) struct Guide {
     pub(crate) name: String,
-    /// Ends of the line, which is straight even on logarithmic axes. Parts beyond the axes are not drawn.
+    /// Ends of the line, which is straight even on logarithmic axes. Parts outside the axes are not drawn.
     pub(crate) ends: [(f64, f64); 2],
 }
 
 impl Guide {
-    /// Returns true if a part of it lies between the axes.
+    /// Returns true if some part of the line lies inside the axes.
     pub(crate) fn is_seen(&self, x: &Axis, y: &Axis) -> bool {
         let area = Area { left: 0.0, right: 1.0, top: 0.0, bottom: 1.0 };
         let place = |(a, b): Xy| (x.place_beyond(a, 0.0, 1.0), y.place_beyond(b, 0.0, 1.0));
@@ -58,7 +58,7 @@ pub(crate) struct Lines {
     pub(crate) frame: Frame,
     pub(crate) series: Vec<Series>,
     pub(crate) guides: Vec<Guide>,
-    /// True if the axes end before the lines, or may be made to.
+    /// True if the axes may end before the lines do, as after a zoom.
     pub(crate) zoom: bool,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
@@ -69,14 +69,14 @@ pub(crate) struct Lines {
 }
 
 const LINE: f64 = 15.0;
-/// Width of line and marker before a name.
+/// Width of the line and the marker before a name.
 const SAMPLE: f64 = 26.0;
-/// Distance from the plot to the samples, for few lines.
+/// Distance from the plot to the samples if there are few lines.
 const LEADER: f64 = 18.0;
 /// Height of a narrow plot.
 const NARROW_PLOT: f64 = 250.0;
 
-/// Number of points above which a line is thinned where they share a column of pixels.
+/// Number of points above which a line is thinned out by columns of pixels.
 const MOST_POINTS: usize = 2000;
 
 struct Plot {
@@ -97,10 +97,10 @@ impl Plot {
 
 /// A series with its positions in the plot.
 struct Placed {
-    /// Indices of the points that are drawn, and their positions.
+    /// Indices and positions of the drawn points.
     kept: Vec<usize>,
     points: Vec<Xy>,
-    /// Visible parts within the plot, in order: ends of its pieces.
+    /// Visible parts inside the plot, in order, as ends of pieces.
     seen: Vec<Xy>,
 }
 
@@ -116,10 +116,10 @@ impl Lines {
         let widest = keys().flat_map(|s| &s.label).map(|l| Font::NOTE.width(l)).fold(0.0, f64::max);
         let room = widest.clamp(40.0, 220.0);
         let left = MARGIN + y_labels.clamp(20.0, 90.0) + 8.0;
-        // Many names are far from their lines' ends.
+        // If there are many names, some are far from their lines' ends, so leaders need more room.
         let leader = if keys().count() > 10 { LEADER * 2.0 } else { LEADER };
         let right = if narrow { width - MARGIN - 8.0 } else { width - MARGIN - room - SAMPLE - 6.0 - leader };
-        // Labels of a linear axis may be as long as its largest number.
+        // A linear axis may have long tick labels.
         let tick_width = self.x.ticks.iter().map(|t| Font::SMALL.width(&(self.x_tick)(*t))).fold(24.0, f64::max);
         self.x = self.x.with_ticks(((right - left) / (tick_width + 16.0)).clamp(2.0, 8.0) as usize);
         let shared = self.shared();
@@ -159,7 +159,7 @@ impl Lines {
             let lines = guides.iter().map(|g| (g.name.as_str(), (beyond(g.ends[0]), beyond(g.ends[1]))));
             draw_guides(canvas, lines, &drawn, &plot)?;
             canvas.marked(&shared, || {
-                // Lines for comparison are drawn below those that stand out.
+                // Comparison lines are drawn first, below the highlighted ones.
                 let order = series.iter().zip(&drawn).filter(|(s, _)| s.is_rest);
                 for (s, placed) in order.chain(series.iter().zip(&drawn).filter(|(s, _)| !s.is_rest)) {
                     let data = |i: usize| match (s.each.get(placed.kept[i]), s.points[placed.kept[i]]) {
@@ -180,7 +180,7 @@ impl Lines {
         })
     }
 
-    /// Returns the problem of all marks, if they share one.
+    /// Returns the problem shared by all marks, if there is one.
     fn shared(&mut self) -> MarkData {
         let each: Vec<&mut MarkData> =
             self.series.iter_mut().flat_map(|s| s.each.iter_mut().chain([&mut s.data])).collect();
@@ -228,7 +228,8 @@ fn placed(points: &[Xy], place: impl Fn(Xy) -> Xy) -> Vec<Xy> {
     points.iter().map(|p| place(*p)).collect()
 }
 
-/// Returns the indices of the points that can be told apart: of many in one column of pixels the first, the lowest, the highest and the last.
+/// Returns the indices of distinguishable points: of many in one column of pixels the first, the lowest, the highest
+/// and the last.
 fn thinned(points: &[Xy]) -> Vec<usize> {
     if points.len() <= MOST_POINTS {
         return (0..points.len()).collect();
@@ -249,7 +250,7 @@ fn thinned(points: &[Xy]) -> Vec<usize> {
     out
 }
 
-/// Draws a line and its points, each of which is a mark; a line without points is a mark itself, with its last value.
+/// Draws a line and its points, each as a mark. A line without point marks is a mark itself, with its last value.
 fn draw_line(
     canvas: &Canvas<'_>,
     s: &Series,
@@ -271,7 +272,7 @@ fn draw_line(
         })?;
     }
     if let Some(marker) = s.marker {
-        // More points would run into each other.
+        // More point marks would run into each other.
         let most = if s.scattered { 400 } else { 40 };
         let every = points.len().div_ceil(most).max(1);
         for (i, p) in points.iter().enumerate().step_by(every) {
@@ -295,7 +296,7 @@ fn draw_keys(canvas: &Canvas<'_>, series: &[Series], (top, width): (f64, f64)) -
 
 /// Draws a sample and the names beside it.
 fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Drawn {
-    // The sample is beside the first name, or in the middle of several.
+    // The sample is beside the only name, or beside the middle of several.
     let middle = top + 2.0 + s.label.len() as f64 * LINE / 2.0;
     if !s.scattered {
         canvas.line(&[(left, middle), (left + SAMPLE - 4.0, middle)], s.stroke)?;
@@ -311,7 +312,7 @@ fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Dra
     Ok(())
 }
 
-/// Draws a cross where a line breaks off and, if there is no other, the reason; the label has it as well.
+/// Draws a cross where a line breaks off, with the reason unless another is in the way; the label has the reason too.
 fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (s, placed) in series.iter().zip(drawn) {
@@ -330,7 +331,7 @@ fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &
     Ok(())
 }
 
-/// Draws the names to the right, each as near to the height of its line's end as the others allow.
+/// Draws the names to the right, each as near as possible to its line's end.
 fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
     let named = series.iter().zip(drawn).filter(|(s, _)| !s.is_rest);
     let (series, seen): (Vec<&Series>, Vec<Vec<Xy>>) = named.map(|(s, p)| (s, p.seen.clone())).unzip();
@@ -351,15 +352,15 @@ fn draw_label(canvas: &Canvas<'_>, s: &Series, (x, y): Xy, (top, height): (f64, 
     let sample = plot.right + plot.leader;
     let middle = top + height / 2.0;
     let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
-    // A long leader would be taken for a line of the plot; the sample is enough.
+    // A long leader would look like a line of the plot, so only the sample is drawn.
     if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
         canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
     }
     draw_key(canvas, s, (sample, top), plot.width)
 }
 
-/// Returns the lines that have points, from top to bottom as they end, and the height that each label prefers. A line that ends early keeps its place
-/// among the others.
+/// Returns the lines that have points, from top to bottom by their ends, and the preferred height of each label. A line
+/// that ends early keeps its place among the others.
 fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let ends: Vec<(usize, Xy)> = drawn.iter().enumerate().filter_map(|(i, p)| Some((i, *p.last()?))).collect();
     let last = ends.iter().map(|(_, e)| e.0).fold(0.0, f64::max);
@@ -370,7 +371,7 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let mut out: Vec<(usize, f64)> = whole.iter().map(|(i, e)| (*i, e.1)).collect();
     for (i, (x, y)) in short {
         let there = |i: usize| drawn[i].iter().find(|p| (p.0 - x).abs() < 0.5).map(|p| p.1);
-        // Above the first that was below it.
+        // It goes above the first line that was below it.
         let at = out.iter().position(|(other, _)| there(*other).is_some_and(|other| other > y)).unwrap_or(out.len());
         let wish = out.get(at).or(out.last()).map_or(y, |o| o.1);
         out.insert(at, (i, wish));
@@ -378,9 +379,9 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     out.into_iter().unzip()
 }
 
-/// Returns tops of boxes in their order, moved as little as needed to keep them apart and between two ends.
+/// Returns the tops of boxes in order, moved as little as possible so that they neither overlap nor leave the range.
 fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
-    // Boxes that touch move as one, to the mean of their members' preferences.
+    // Boxes that touch move as one, to the mean of their preferences.
     struct Cluster {
         top: f64,
         height: f64,
@@ -393,7 +394,7 @@ fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         let mut next = Cluster { top: fit(*w, *h), height: *h, wish: *w, members: 1 };
         while let Some(last) = clusters.pop_if(|last| last.top + last.height > next.top) {
             let members = last.members + next.members;
-            // Start of the cluster that suits its members best.
+            // The start that suits the cluster's members best.
             let wish =
                 (last.wish * last.members as f64 + (next.wish - last.height) * next.members as f64) / members as f64;
             let height = last.height + next.height;
@@ -423,7 +424,7 @@ mod tests {
         let drawn = [
             line(&[(0.0, 50.0), (100.0, 40.0)]),
             line(&[(0.0, 10.0), (100.0, 5.0)]),
-            // Ends early, between the two.
+            // This line ends early, between the two others.
             line(&[(0.0, 20.0)]),
             line(&[]),
         ];

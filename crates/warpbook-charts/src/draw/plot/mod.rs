@@ -1,4 +1,4 @@
-//! Plots: axes, bars, lines, and where labels go.
+//! Plots: axes, bars, lines and the placement of labels.
 
 pub(crate) mod bars;
 pub(crate) mod labels;

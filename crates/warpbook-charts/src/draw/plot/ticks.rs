@@ -8,9 +8,10 @@ use plotters::coord::types::RangedCoordf64;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     log: bool,
-    /// True if ticks are at powers of two, as for edges of matrices; on a linear axis at multiples of one, as for amounts of memory.
+    /// True if ticks are at powers of two, as for edges of matrices; on a linear axis at multiples of a power of two,
+    /// as for memory.
     doubling: bool,
-    /// True if a linear axis has its ticks at whole numbers only, as for epochs.
+    /// True if a linear axis has ticks at whole numbers only, as for epochs.
     whole: bool,
     low: f64,
     high: f64,
@@ -24,15 +25,15 @@ pub(crate) fn plot_words((x, y): (&Axis, &Axis), [left, top, right, bottom]: [f6
     format!("{left:.1} {top:.1} {right:.1} {bottom:.1} {} {}", axis(x), axis(y))
 }
 
-/// Ratio of the longest to the shortest bar from which the axis is logarithmic.
+/// Ratio of the longest to the shortest bar from which on the axis is logarithmic.
 pub(crate) const LOG_FROM: f64 = 20.0;
 
-/// Returns the caption's words for times: bars if they begin at zero, else dots.
+/// Returns the axis caption for times, which names bars if they start at zero and dots otherwise.
 pub(crate) fn less_is_better(log: bool) -> &'static str {
     if log { ", further left is better; logarithmic scale" } else { ", shorter is better" }
 }
 
-/// Values beyond this are drawn at the border: their logarithms and steps still have digits.
+/// Largest value with exact logarithms and steps; values beyond it are drawn at the border.
 const LIMIT: f64 = 1e200;
 
 impl Axis {
@@ -47,7 +48,7 @@ impl Axis {
     pub(crate) fn around(values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = range(values).unwrap_or((0.0, 1.0));
         let (low, high) = (low.clamp(-LIMIT, LIMIT), high.clamp(-LIMIT, LIMIT));
-        // Equal values get a tenth of the value on both sides.
+        // A single value gets a tenth of itself on both sides.
         let pad = if high > low { (high - low) * 0.05 } else { (high.abs() * 0.1).max(1e-9) };
         let (low, high) = (low - pad, high + pad);
         Self { log: false, doubling: false, whole: false, low, high, ticks: Vec::new() }.with_ticks(5)
@@ -59,7 +60,7 @@ impl Axis {
         let place = |v: f64| v.clamp(1.0 / LIMIT, LIMIT).log10();
         let (mut low, mut high) = (place(low) - room, place(high) + room);
         if high - low < 0.4 {
-            // Less than a tick apart: widened, so that there is one.
+            // An axis shorter than a tick is widened, so that it has one.
             let middle = f64::midpoint(low, high);
             (low, high) = (middle - 0.35, middle + 0.35);
         }
@@ -83,7 +84,7 @@ impl Axis {
         Self { doubling: true, ..self }.with_ticks(5)
     }
 
-    /// Makes a logarithmic axis that begins at the decade below, for charts with bars.
+    /// Makes a logarithmic axis that starts at the decade below the values, for bars.
     pub(crate) fn from_decade(values: impl IntoIterator<Item = f64>) -> Self {
         let mut axis = Self::log(values, 0.02);
         axis.low = 10f64.powf(axis.low.log10().floor());
@@ -104,8 +105,8 @@ impl Axis {
         self
     }
 
-    /// Returns the values between the ticks of a logarithmic axis that a ruler would mark: the powers of ten and two to nine times each; the powers
-    /// alone if the axis spans more than a dozen decades.
+    /// Returns the minor ticks of a logarithmic axis: the powers of ten and two to nine times each. If the axis spans
+    /// more than a dozen decades, these are only the powers.
     pub(crate) fn minor(&self) -> Vec<f64> {
         if !self.log || self.doubling {
             return Vec::new();
@@ -116,7 +117,7 @@ impl Axis {
         all.filter(|v| (self.low..=self.high).contains(v)).collect()
     }
 
-    /// Returns the axis between other ends.
+    /// Returns the axis with other ends.
     pub(crate) fn between(self, (low, high): (f64, f64)) -> Self {
         let low = if self.log { low.max(high * 1e-12).max(1.0 / LIMIT) } else { low };
         Self { low, high: high.min(LIMIT), ..self }.with_ticks(6)
@@ -134,7 +135,7 @@ impl Axis {
         self.high
     }
 
-    /// Returns the position of a value of a line that leaves the axis: values beyond the ends lie beyond the positions. For values above zero only.
+    /// Returns the position of a positive value, which may lie beyond the axis's ends, for lines that leave the plot.
     pub(crate) fn place_beyond(&self, v: f64, from: f64, to: f64) -> f64 {
         let v = if v.is_nan() { self.low } else { v.clamp(1.0 / LIMIT, LIMIT) };
         let (v, low, high) =
@@ -142,12 +143,12 @@ impl Axis {
         from + (v - low) / (high - low) * (to - from)
     }
 
-    /// Returns the position of a value between two positions of the canvas; values beyond the ends are at them.
+    /// Returns the position of a value between two positions of the canvas; values beyond the axis are at its ends.
     pub(crate) fn place(&self, v: f64, from: f64, to: f64) -> f64 {
         let v = if v.is_nan() { self.low } else { v.clamp(self.low, self.high) };
         let (v, low, high) =
             if self.log { (v.log10(), self.low.log10(), self.high.log10()) } else { (v, self.low, self.high) };
-        // Hundredths of a pixel: plotters maps to whole numbers.
+        // Positions are in hundredths of a pixel, since plotters maps to whole numbers.
         let map = |x: f64| (x * 100.0).round() as i32;
         f64::from(RangedCoordf64::from(low..high).map(&v, (map(from), map(to)))) / 100.0
     }
@@ -190,7 +191,8 @@ fn multiples(low: f64, high: f64, step: f64) -> Vec<f64> {
     (0..=count).map(|i| (first + i as f64) * step + 0.0).collect()
 }
 
-/// Returns ticks of a logarithmic axis: 1-2-5 in each decade if there is room, else every decade, or every second, third ...
+/// Returns ticks of a logarithmic axis: 1-2-5 in each decade if there is room, else every decade, every second, every
+/// third and so on.
 fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let within = |v: &f64| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9);
@@ -208,12 +210,12 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     (1..=400).map(|every| ticks_with(&[1.0], every)).find(|t| t.len() <= wanted).unwrap_or_default()
 }
 
-/// Returns ticks at powers of two: each, or every second, third ...
+/// Returns ticks at powers of two: every one, every second, every third and so on.
 fn doubling_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let (first, last) = (low.log2().ceil() as i32, high.log2().floor() as i32);
     let every_nth = |every: usize| -> Vec<f64> { (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect() };
     let found = (1..=1400).map(every_nth).find(|t| t.len() <= wanted.max(1)).unwrap_or_default();
-    // No power lies between the ends.
+    // If no power of two lies between the ends, the ticks are decimal.
     if found.is_empty() { log_ticks(low, high, wanted) } else { found }
 }
 

@@ -1,6 +1,6 @@
-//! A tokenizer for CUDA C++, so that a notebook and a page can colour it.
+//! A tokenizer for CUDA C++, for colours in notebooks and on the page.
 //!
-//! Joined [`tokens`] are the source, to the byte. Any text is accepted, CUDA C++ or not.
+//! [`tokens`] loses nothing: joined, they are the source, byte for byte. Any text is accepted, not only CUDA C++.
 
 /// The kind of a piece of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,7 +11,7 @@ pub enum Kind {
     Comment,
     /// A string, a character, or the file in angle brackets that a directive includes.
     Text,
-    /// `#` at the beginning of a line with the word after it; all of a `#pragma`.
+    /// `#` at the start of a line with the word after it; a `#pragma` as a whole.
     Directive,
     /// A number.
     Number,
@@ -117,7 +117,7 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-/// Types, in addition to those of [`is_vector_or_sized`].
+/// Types apart from those that [`is_vector_or_sized`] accepts.
 const TYPES: &[&str] = &[
     "bool",
     "char",
@@ -150,19 +150,20 @@ const TYPES: &[&str] = &[
 /// Built-in variables of a thread.
 const VARIABLES: &[&str] = &["threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"];
 
-/// Functions of CUDA, in addition to those that begin with `atomic`.
+/// CUDA's functions, apart from those that begin with `atomic`.
 const LIBRARY: &[&str] = &[
     "fma", "fmaf", "min", "max", "fminf", "fmaxf", "rsqrtf", "sqrtf", "expf", "logf", "sinf", "cosf", "sincosf",
     "clock", "clock64", "printf", "assert",
 ];
 
-/// Returns the tokens of a source, including line breaks; joined they are the source, to the byte.
+/// Returns the tokens of a source, including line breaks; joined, they are the source, byte for byte.
 #[must_use]
 pub fn tokens(source: &str) -> Vec<(Kind, &str)> {
     joined(source, scan(source).into_iter().map(|piece| (piece.kind, piece.text)), Kind::Plain)
 }
 
-/// Returns the lines of a source, each as tokens, without line breaks. A directive is one token up to its line's end or a comment.
+/// Returns the tokens of a source line by line, without line breaks. A directive is one token, up to its line's end or
+/// a comment.
 #[must_use]
 pub fn lines(source: &str) -> Vec<Vec<Token<'_>>> {
     let mut out = vec![Vec::new()];
@@ -180,20 +181,20 @@ pub fn lines(source: &str) -> Vec<Vec<Token<'_>>> {
             }
         }
     }
-    // A file ends with a line break, not with an empty line.
+    // A final line break does not start another line.
     if out.len() > 1 && out.last().is_some_and(Vec::is_empty) {
         out.pop();
     }
     out
 }
 
-/// Returns tokens like [`tokens`], but everything in a directive except comments has its kind.
+/// Returns tokens like [`tokens`], but a whole directive has one kind, except for comments in it.
 fn whole_directives(source: &str) -> Vec<(Kind, &str)> {
     let whole = scan(source).into_iter().map(|p| (if p.directive { Kind::Directive } else { p.kind }, p.text));
     joined(source, joined(source, whole, Kind::Directive).into_iter(), Kind::Plain)
 }
 
-/// Joins neighbours of one kind. The pieces are all of the source, in its order.
+/// Joins neighbours of the same kind. The pieces are the whole source in order.
 fn joined<'a>(source: &'a str, pieces: impl Iterator<Item = (Kind, &'a str)>, of: Kind) -> Vec<(Kind, &'a str)> {
     let mut out: Vec<(Kind, &str)> = Vec::new();
     let mut at = 0;
@@ -212,7 +213,7 @@ fn joined<'a>(source: &'a str, pieces: impl Iterator<Item = (Kind, &'a str)>, of
 struct Piece<'a> {
     kind: Kind,
     text: &'a str,
-    /// True if it belongs to a directive; false for comments.
+    /// True if the piece belongs to a directive; false for comments.
     directive: bool,
 }
 
@@ -220,7 +221,7 @@ fn scan(source: &str) -> Vec<Piece<'_>> {
     let mut all: Vec<Piece<'_>> = Vec::new();
     let mut rest = source;
     let mut line_start = true;
-    // Within a directive, until its line ends or a comment begins.
+    // True inside a directive, until the line ends.
     let mut directive = false;
     while let Some(first) = rest.chars().next() {
         let (kind, length) = token(rest, line_start, directive && rest.starts_with('<') && ends_with_include(&all));
@@ -231,7 +232,7 @@ fn scan(source: &str) -> Vec<Piece<'_>> {
             Kind::Comment => false,
             _ => directive && (first != '\n' || continued()),
         };
-        // Only white space and comments may precede a directive.
+        // A directive may follow only white space and comments on its line.
         line_start = first == '\n' || (line_start && (first.is_whitespace() || kind == Kind::Comment));
         all.push(Piece { kind, text, directive });
         rest = after;
@@ -264,7 +265,7 @@ fn token(rest: &str, line_start: bool, after_include: bool) -> (Kind, usize) {
     }
 }
 
-/// Returns true for a character of a name. No name of a kernel has one beyond ASCII, so all of those are accepted.
+/// Returns true for a character of a name. Kernels have no names beyond ASCII, so all other letters are accepted.
 fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || !(c.is_ascii() || c.is_whitespace())
 }
@@ -308,7 +309,7 @@ fn run(text: &str, wanted: impl Fn(char) -> bool) -> usize {
     text.find(|c| !wanted(c)).unwrap_or(text.len())
 }
 
-/// Returns the length up to the first line end that no backslash continues.
+/// Returns the length up to the first line end without a backslash before it.
 fn to_line_end(text: &str) -> usize {
     let mut from = 0;
     while let Some(at) = text[from..].find('\n').map(|at| from + at) {
@@ -320,7 +321,7 @@ fn to_line_end(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the length of `#` and the word after it. The words of a pragma are not C++, so it is taken whole.
+/// Returns the length of `#` and the word after it. A pragma's words are not C++, so it is taken as a whole.
 fn directive_head(text: &str) -> usize {
     let blanks = run(&text[1..], |c| c == ' ' || c == '\t');
     let word = run(&text[1 + blanks..], |c| c.is_ascii_alphanumeric());
@@ -333,7 +334,7 @@ fn directive_head(text: &str) -> usize {
     comment.unwrap_or(line.len())
 }
 
-/// Returns the length of a string or character up to its closing quote, or to the end of a line if there is none.
+/// Returns the length of a string or character up to its closing quote, or to the end of the line if that is missing.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -348,7 +349,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The length of a raw string, if one begins here: `R"mark( ... )mark"`.
+/// Returns the length of a raw string, if one starts here: `R"mark( ... )mark"`.
 fn raw_string(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("R\"")?;
     let open = rest.find(['(', ' ', ')', '\\', '\n', '"']).filter(|at| rest[*at..].starts_with('(') && *at <= 16)?;
@@ -373,7 +374,7 @@ fn ends_with_include(pieces: &[Piece<'_>]) -> bool {
     back.next().is_some_and(|p| p.kind == Kind::Directive && p.text.ends_with("include"))
 }
 
-/// Returns the source with each comment replaced by blanks of its length; line breaks stay.
+/// Returns the source with each comment replaced by blanks of the same length; line breaks stay.
 #[must_use]
 pub fn without_comments(source: &str) -> String {
     let blank =

@@ -3,11 +3,11 @@
 pub mod highlight;
 pub mod words;
 
-/// Limit on the characters of a record's text in a chart.
+/// Largest number of characters of a record's text in a chart.
 const MAX_CHARS: usize = 2_000;
 
-/// Returns a record's text as one line of at most 2,000 characters, without characters that XML forbids, and without the marks that reorder the text
-/// around them.
+/// Returns a record's text as one line of at most 2,000 characters, without characters that XML forbids and without
+/// those that reorder the text around them.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_CHARS));
@@ -31,7 +31,7 @@ pub fn clean(text: &str) -> String {
 
 fn is_dropped(c: char) -> bool {
     let bidi = matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    // Fonts have no glyphs for characters of private use.
+    // Fonts have no glyphs for private-use characters.
     let private = matches!(c, '\u{E000}'..='\u{F8FF}');
     // U+FFFE and U+FFFF are outside XML's Char; the last two of each plane are not characters either.
     c.is_control() || bidi || private || (c as u32) & 0xFFFE == 0xFFFE
@@ -39,7 +39,7 @@ fn is_dropped(c: char) -> bool {
 
 /// Escapes a text for XML and HTML, for content and for quoted attributes.
 ///
-/// Other characters stay as they are, even those that XML forbids.
+/// Other characters stay, even those that XML forbids.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -56,8 +56,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Advance widths of U+0020 to U+007E in thousandths of the font size: those of DejaVu Sans, the widest of the fonts that readers have, so that
-/// nothing overlaps in any of them.
+/// Advance widths of U+0020 to U+007E in thousandths of the font size. They are those of DejaVu Sans, the widest of the
+/// usual fonts, so that nothing overlaps in any of them.
 #[rustfmt::skip]
 const WIDTHS: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
@@ -100,14 +100,14 @@ pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
     text.chars().map(em).sum::<f64>() * size * weight
 }
 
-/// Tolerance, since widths are sums of fractions.
+/// Tolerance for rounding, since widths are sums of fractions.
 const ROUNDING: f64 = 1e-6;
 
 fn fits(text: &str, room: f64, size: f64, bold: bool) -> bool {
     width(text, size, bold) <= room + ROUNDING
 }
 
-/// Cuts a text to a width, with an ellipsis if something was cut off.
+/// Cuts a text to a width; an ellipsis shows that something was cut off.
 pub(crate) fn elide(text: &str, room: f64, size: f64, bold: bool) -> String {
     if fits(text, room, size, bold) {
         return text.to_owned();
@@ -127,7 +127,7 @@ pub(crate) fn elide(text: &str, room: f64, size: f64, bold: bool) -> String {
     out
 }
 
-/// Breaks a text at spaces into at most `lines` lines of a width; the last line is elided if that is not enough.
+/// Breaks a text at spaces into at most `lines` lines of a width; if it is longer, the last line is elided.
 pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut rest = text.trim();
@@ -136,7 +136,7 @@ pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -
             out.push(elide(rest, room, size, bold));
             break;
         }
-        // The last space before the room ends; a word longer than a line is cut and elided.
+        // Lines break at the last space that fits; a word longer than a line is cut and elided.
         let mut end = None;
         let mut used = 0.0;
         for (at, c) in rest.char_indices() {

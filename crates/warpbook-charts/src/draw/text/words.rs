@@ -66,7 +66,7 @@ pub(crate) fn time_unit(max_us: f64) -> Unit {
     TIMES_US.into_iter().rev().find(|(scale, _)| max_us.abs() >= *scale * 0.9995).unwrap_or(TIMES_US[0])
 }
 
-/// Writes microseconds as, for example, "2.94 ms".
+/// Writes microseconds with a suitable unit, such as "2.94 ms".
 #[must_use]
 pub fn time(us: f64) -> String {
     if us == 0.0 {
@@ -94,7 +94,7 @@ pub fn time_difference(us: f64) -> String {
     format!("{sign}{}", time(us.abs()))
 }
 
-/// Writes bytes per second as "4617 GB/s"; from ten thousand GB/s on as "33.0 TB/s".
+/// Writes bytes per second as "4617 GB/s", and as "33.0 TB/s" from ten thousand GB/s on.
 #[must_use]
 pub fn bandwidth(bytes_per_s: f64) -> String {
     finite(bytes_per_s, |b| match b.abs() {
@@ -114,7 +114,7 @@ pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
     format!("{} {name}", plain(bytes_per_s / scale))
 }
 
-/// Writes FLOP/s as, for example, "65.9 TFLOP/s".
+/// Writes FLOP/s with a suitable prefix, such as "65.9 TFLOP/s".
 #[must_use]
 pub fn rate(flops_per_s: f64) -> String {
     finite(flops_per_s, |r| {
@@ -147,7 +147,7 @@ pub fn item_rate(per_s: f64, item: &str) -> String {
     })
 }
 
-/// Writes, for example, "images/s".
+/// Writes the unit of a rate, such as "images/s".
 pub(crate) fn item_rate_unit(item: &str) -> String {
     format!("{}/s", if item.is_empty() { "items" } else { item })
 }
@@ -192,7 +192,7 @@ pub(crate) fn memory_unit(bytes: f64) -> Unit {
         .unwrap_or((1.0, "B"))
 }
 
-/// Writes a power of two, such as a loss scale, such as "2^16"; another number like [`plain`].
+/// Writes a power of two, such as a loss scale, as "2^16"; writes other numbers like [`plain`].
 #[must_use]
 pub fn power_of_two(v: f64) -> String {
     match v.log2() {
@@ -201,7 +201,7 @@ pub fn power_of_two(v: f64) -> String {
     }
 }
 
-/// Writes a loss scale in a sentence: with all of its digits and as a power of two, such as "524288 (2^19)".
+/// Writes a loss scale for a sentence, with all of its digits and as a power of two: "524288 (2^19)".
 #[must_use]
 pub fn scale(v: f64) -> String {
     let (power, digits) = (power_of_two(v), whole(v));
@@ -212,14 +212,15 @@ pub fn scale(v: f64) -> String {
     }
 }
 
-/// Writes a whole number with all of its digits, as far as a float has them.
+/// Writes a whole number with all digits that a float has.
 #[must_use]
 pub fn whole(v: f64) -> String {
     if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { plain(v) }
 }
 
-/// Writes versions of CUPTI and NCCL in a text in their usual form: "CUPTI 13.0.1" for "CUPTI 130001", "NCCL 2.28.3" for "NCCL 22803". Both libraries
-/// encode minor and patch in two digits each; before CUDA 13, versions of CUPTI were plain counts and stay as they are.
+/// Writes versions of CUPTI and NCCL in a text in their usual form: "CUPTI 13.0.1" for "CUPTI 130001", "NCCL 2.28.3"
+/// for "NCCL 22803". Both libraries encode minor and patch in two digits each. CUPTI's versions before CUDA 13 were
+/// plain counts and stay unchanged.
 #[must_use]
 pub fn versions(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -238,19 +239,19 @@ pub fn versions(text: &str) -> String {
     out + rest
 }
 
-/// Writes a ratio as, for example, "18.1×".
+/// Writes a ratio such as "18.1×".
 #[must_use]
 pub fn times(ratio: f64) -> String {
     finite(ratio, |r| format!("{}×", number(r)))
 }
 
-/// Writes a fraction as, for example, "64 %".
+/// Writes a fraction in percent, such as "64 %".
 #[must_use]
 pub fn percent(fraction: f64) -> String {
     finite(fraction * 100.0, |p| if p.abs() < 9.95 { format!("{} %", significant(p, 2)) } else { format!("{p:.0} %") })
 }
 
-/// Writes a round number: 0.25, 5, 100000, 1e7. Twelve digits hide the rounding of sums of steps.
+/// Writes a round number: 0.25, 5, 100000, 1e7. Cutting to twelve digits hides rounding errors of summed steps.
 #[must_use]
 pub fn plain(v: f64) -> String {
     if v == 0.0 || !v.is_finite() {

@@ -1,4 +1,4 @@
-//! Convolution of images that lie in memory channel by channel, or pixel by pixel.
+//! A convolution of images that are stored channel by channel, or pixel by pixel.
 
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
@@ -13,12 +13,12 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method, Pass};
 use warpbook_record::Dtype;
 
-/// Number of channels and of filters; the channels of a pixel are one line of 128 bytes in 16 bits.
+/// Number of channels and of filters; in 16 bits, the channels of a pixel fill a line of 128 bytes.
 const CHANNELS: usize = 64;
 /// Number of rows and columns of an image.
 const EDGE: usize = 32;
 
-/// Returns the geometry of windows of 3 x 3 over a batch of images, whose borders are padded.
+/// Returns the geometry of 3 x 3 windows over a batch of images with padded borders.
 fn geometry(batch: usize) -> Geometry {
     Geometry {
         batch,
@@ -36,7 +36,7 @@ fn geometry(batch: usize) -> Geometry {
 pub(in crate::guide) fn work(batch: u64) -> Work {
     let g = geometry(batch as usize);
     let (x, weight) = (g.input_len() as u64, g.weight_len() as u64);
-    // There are as many filters as channels, and as many pixels.
+    // There are as many filters as channels, and as many outputs as pixels.
     let y = x;
     Work {
         n: batch,
@@ -50,7 +50,7 @@ pub(in crate::guide) fn work(batch: u64) -> Work {
     }
 }
 
-/// Returns the input, of -1, 0 and 1: sums of 576 of their products are exact in every type.
+/// Returns the input, made of -1, 0 and 1, so that sums of 576 products are exact in every type.
 pub(in crate::guide) fn ternary(work: &Work) -> Vec<f32> {
     collect(work.inputs as usize, &|i| (((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3) as f32 - 1.0)
 }
@@ -60,7 +60,7 @@ fn parts(x: &[f32], batch: usize) -> (&[f32], &[f32]) {
     x.split_at(geometry(batch).input_len())
 }
 
-/// Computes y `[batch][height][width][filters]` by the definition. Sums are exact.
+/// Computes y `[batch][height][width][filters]` by the definition. All sums are exact.
 pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let (x, weight) = parts(x, work.n as usize);
     let pixels = work.n as usize * EDGE * EDGE;
@@ -79,7 +79,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     collect(pixels, &filters).concat()
 }
 
-/// Returns the pixel under an element of the window that is centred on a pixel; `None` beyond the image's border.
+/// Returns the pixel under a tap of the window that is centred on a pixel; `None` outside the image.
 fn neighbour(pixel: usize, tap: usize) -> Option<usize> {
     let (image, row, column) = (pixel / (EDGE * EDGE), pixel / EDGE % EDGE, pixel % EDGE);
     let (row, column) = ((row + tap / 3).checked_sub(1)?, (column + tap % 3).checked_sub(1)?);
@@ -110,7 +110,7 @@ fn channels_last(values: &[f32], n: usize, pixels: usize) -> Vec<f32> {
     values.chunks(values.len() / n).flat_map(convolve).collect()
 }
 
-/// Returns images and weights in a layout.
+/// Returns the images and weights in a layout.
 fn arranged(arrays: &Arrays, layout: Layout) -> [Vec<f32>; 2] {
     let batch = arrays.work.n as usize;
     let (x, weight) = parts(&arrays.x, batch);
@@ -120,7 +120,7 @@ fn arranged(arrays: &Arrays, layout: Layout) -> [Vec<f32>; 2] {
     }
 }
 
-/// Creates the convolution on the GPU in fp16, by a method and in a layout.
+/// Creates the convolution on the GPU in fp16, with a method and a layout.
 pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, method: Method, layout: Layout) -> Result<Box<dyn Candidate + '_>> {
     let on = arrays.on_gpu()?;
     let batch = arrays.work.n as usize;
@@ -151,11 +151,12 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, method: Method, layout: Layo
     ))
 }
 
-/// Creates the convolution on the CPU, an image a thread, with the same loops in both layouts: the innermost goes over the channels.
+/// Creates the convolution on the CPU, one image a thread. Both layouts use the same loops, with the channels
+/// innermost.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, layout: Layout) -> Result<Box<dyn Candidate + '_>> {
     let batch = arrays.work.n as usize;
     let [x, weight] = arranged(arrays, layout);
-    // Distances of neighbouring channels and of neighbouring pixels.
+    // The strides between neighbouring channels and between neighbouring pixels.
     let steps = move |pixels: usize| if layout == Layout::Nhwc { [1, CHANNELS] } else { [pixels, 1] };
     let launch = move || {
         let mut out = arrays.out.borrow_mut();
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(want(&all, &work, 2), reference::conv2d(&geometry(2), &wide(x), &wide(weight), None));
         let there = channels_first(x, 2, EDGE * EDGE);
         assert!(there != x && channels_last(&there, 2, EDGE * EDGE) == x);
-        // All three values are frequent, so that no error cancels.
+        // All three values are frequent, so that errors would show.
         assert!([-1.0, 0.0, 1.0].iter().all(|v| all.iter().filter(|x| *x == v).count() > all.len() / 5));
     }
 }

@@ -1,4 +1,4 @@
-//! A chain of operations that is compiled while the program runs.
+//! A chain of operations that is compiled at run time.
 
 use crate::guide::expression::Expression;
 use crate::guide::halves::Work;
@@ -19,28 +19,28 @@ pub(in crate::guide) fn work(n: u64) -> Work {
 }
 
 pub(in crate::guide) fn want(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
-    // If the chain does not parse, every comparison fails.
+    // If the chain did not parse, every comparison would fail.
     let chain = chain().ok();
     x.iter().map(|x| chain.as_ref().map_or(f64::NAN, |chain| chain.at(f64::from(*x)))).collect()
 }
 
-/// Time at which the kernel is compiled.
+/// The moment of the kernel's compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Compiled {
-    /// Compiled in every call, as in the first one.
+    /// Every call compiles the kernel, as the first one does.
     Anew,
-    /// Compiled before; every call reads it from the disk and loads it, like the first call of another process.
+    /// The kernel is already compiled; every call reads it from the disk and loads it, as another process would.
     OnDisk,
-    /// Compiled and loaded before.
+    /// The kernel is already compiled and loaded.
     Loaded,
 }
 
-/// Creates the chain on the GPU; each run is waited for.
+/// Creates the chain on the GPU; every run waits for the result.
 pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Result<Box<dyn Candidate + '_>> {
     let on = arrays.on_gpu()?;
     let spec = chain()?.kernel();
     let tile = spec.tiles.first().cloned().ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
-    // Compiling here puts the kernel on the disk before anything is timed.
+    // This puts the compiled kernel on the disk before anything is timed.
     let loaded = on.device.kernel(&spec, &tile)?;
     let details = Details::of_kernel(&loaded, loaded.shape(arrays.work.n));
     let launch = move || {
@@ -50,21 +50,21 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Resul
             Compiled::Loaded => loaded.clone(),
         };
         queue(&on.stream, (&kernel, kernel.shape(arrays.work.n)), &on.x, &on.y, arrays.numbers())?;
-        // The kernel has to live until it has run.
+        // The kernel must live until it has run.
         on.stream.synchronize()
     };
     let check = move || on.y.to_vec().map(|y| arrays.check(&y)).map_err(Error::from);
     Ok(Box::new(on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()))
 }
 
-/// Computes the chain on the CPU, operation by operation on the whole array.
+/// Computes the chain on the CPU, one operation on the whole array after the other.
 pub(in crate::guide) fn by_arrays(x: &[f32], y: &mut [f32]) {
     if let Ok(chain) = chain() {
         y.copy_from_slice(&chain.array_by_array(x));
     }
 }
 
-/// Computes the chain on the CPU, element by element through the tree of the expression.
+/// Computes the chain on the CPU, one element after the other, each through the expression's tree.
 pub(in crate::guide) fn by_elements(x: &[f32], y: &mut [f32]) {
     if let Ok(chain) = chain() {
         y.iter_mut().zip(x).for_each(|(y, x)| *y = chain.at(f64::from(*x)) as f32);

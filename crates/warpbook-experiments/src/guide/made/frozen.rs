@@ -1,4 +1,4 @@
-//! A small network for inference: operation by operation, or frozen, saved and loaded again.
+//! Inference with a small network: one operation after the other, or frozen, saved and loaded.
 
 use super::{failure, in_region};
 use crate::guide::halves::Work;
@@ -27,7 +27,7 @@ fn frozen() -> Result<Frozen> {
     Frozen::new(&recipe, &Weights::init(&recipe.network, 1), &classes).map_err(failure)
 }
 
-/// Returns that network after it was saved to a file and loaded again.
+/// Returns the network after saving it to a file and loading it.
 fn saved_and_loaded() -> Result<Frozen> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -38,11 +38,11 @@ fn saved_and_loaded() -> Result<Frozen> {
     loaded
 }
 
-/// Returns the work of so many passes with a batch.
+/// Returns the work of `passes` passes with a batch.
 pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     let [inputs, hidden, outputs] = WIDTHS.map(|w| w as u64);
     let weights = 4 * (inputs * hidden + hidden + hidden * outputs + outputs);
-    // A pixel is one byte.
+    // Each pixel is one byte.
     let bytes = batch * (inputs + 4 * outputs);
     Work {
         n: passes,
@@ -56,7 +56,7 @@ pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     }
 }
 
-/// Returns pixels, as bytes, that follow from their index.
+/// Returns pixels as bytes, computed from their index.
 pub(in crate::guide) fn pixels(work: &Work) -> Vec<f32> {
     (0..work.inputs).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as f32).collect()
 }
@@ -78,14 +78,14 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     x.chunks(WIDTHS[0]).flat_map(sample).collect()
 }
 
-/// Way in which a half makes its passes.
+/// The way in which a half runs its passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Passes {
-    /// A launch for each operation; biases and ReLUs have their own.
+    /// Each operation is a launch, including biases and ReLUs.
     Operations,
-    /// A launch for each product, with bias and ReLU in its epilogue.
+    /// Each product is a launch, with bias and ReLU in its epilogue.
     Fused,
-    /// One graph.
+    /// The whole pass is one graph.
     Graph,
 }
 
@@ -93,7 +93,7 @@ fn images(arrays: &Arrays) -> Vec<u8> {
     arrays.x.iter().map(|v| *v as u8).collect()
 }
 
-/// Runs all passes of the timed region; the outputs of the last one are kept.
+/// Runs all passes of the timed region; the last one's outputs are kept.
 fn run(arrays: &Arrays, predictor: &mut Predictor, images: &[u8]) -> warpbook_device::Result<()> {
     for _ in 0..arrays.work.n {
         let outputs = predictor.outputs(images).map_err(in_region)?;
@@ -110,12 +110,12 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, passes: Passes) -> Result<Bo
         Passes::Fused => CudaOptions { graph: false, dependent: false, ..best },
         Passes::Graph => best,
     };
-    // Only the frozen network is loaded from a file; operation by operation needs none.
+    // Only the frozen network is saved and loaded; the others do not need it.
     let network = if passes == Passes::Graph { saved_and_loaded()? } else { frozen()? };
     let images = images(arrays);
     let batch = arrays.size as usize;
     let mut predictor = network.to(Place::Cuda(on.device.clone(), options)).predictor(batch).map_err(failure)?;
-    // The first pass compiles kernels and captures the graph.
+    // The first pass compiles the kernels and captures the graph.
     predictor.outputs(&images).map_err(failure)?;
     let details = Details { peak_bytes: Some(predictor.bytes()), ..Details::default() };
     let predictor = RefCell::new(predictor);
@@ -129,7 +129,7 @@ fn unwritten(arrays: &Arrays) -> warpbook_device::Result<()> {
     Ok(())
 }
 
-/// Creates the passes on the CPU: memory and weights are prepared for each pass, or once.
+/// Creates the passes on the CPU; memory and weights are prepared once if `kept`, else for every pass.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, kept: bool) -> Result<Box<dyn Candidate + '_>> {
     let network = saved_and_loaded()?;
     let (images, batch) = (images(arrays), arrays.size as usize);

@@ -9,7 +9,7 @@ pub(super) mod training;
 use warpbook_lab::Error;
 use warpbook_nn::train::TrainError;
 
-/// Turns an error of a training into one of the lab's; errors of the device stay what they are.
+/// Converts a training's error to one of the lab; errors of the device stay what they are.
 fn failure(error: TrainError) -> Error {
     match error {
         TrainError::Device(e) => e.into(),
@@ -17,7 +17,7 @@ fn failure(error: TrainError) -> Error {
     }
 }
 
-/// Turns an error inside a timed region into one of the device, as the region knows no others.
+/// Converts an error in a timed region to one of the device, since regions have no other errors.
 fn in_region(error: TrainError) -> warpbook_device::Error {
     match error {
         TrainError::Device(e) => e,

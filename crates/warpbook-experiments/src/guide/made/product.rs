@@ -1,4 +1,4 @@
-//! The matrix product in several types, and of several inputs.
+//! The matrix product in several types, and with several inputs.
 
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
@@ -12,23 +12,23 @@ use warpbook_lab::Result;
 use warpbook_lab::experiment::{Candidate, Closures, Details, on_cpu, on_gpu};
 use warpbook_record::{Check, Dtype};
 
-/// Number of rows of C that are computed in f64.
+/// Number of rows of C whose f64 reference is computed.
 const ROWS: usize = 16;
-/// Number of products in a timed run that shows the GPU's power: a single product would be over before the power is regulated.
+/// Number of products in a run that measures power, since a single product ends before the GPU regulates its power.
 pub(in crate::guide) const REPEATED: u64 = 20;
 
-/// Returns the rows that are checked: from the first to the last, at equal distances.
+/// Returns the indices of the checked rows, from the first to the last at equal distances.
 fn rows(n: usize) -> Vec<usize> {
     let count = ROWS.min(n);
     (0..count).map(|i| i * (n - 1) / (count - 1).max(1)).collect()
 }
 
-/// Returns the factor of a product of `[n][n]` by which its elements are about as large as its inputs' elements.
+/// Returns the factor alpha that keeps the elements of a product of `[n][n]` about as large as those of its inputs.
 fn alpha(n: usize) -> f32 {
     1.0 / (n as f32).sqrt()
 }
 
-/// Returns the work of a product of `[n][n]` in a type of this many bytes per element.
+/// Returns the work of a product of `[n][n]` with this many bytes per element.
 pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
     Work {
         n,
@@ -47,7 +47,7 @@ pub(in crate::guide) fn gaussians(work: &Work) -> Vec<f32> {
     collect(work.inputs as usize, &|i| gaussian(1, i as u64, 0))
 }
 
-/// Computes some rows of C, in f64 from inputs that are not rounded.
+/// Computes some rows of C in f64 from unrounded inputs.
 pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let n = work.n as usize;
     let (a, b) = x.split_at(n * n);
@@ -63,7 +63,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     collect(rows.len(), &|i| row(rows[i])).concat()
 }
 
-/// Compares C with the rows that are known.
+/// Compares the known rows of C.
 fn check(arrays: &Arrays, c: &[f32], tolerance: f64) -> Check {
     let n = arrays.work.n as usize;
     let got = rows(n).into_iter().flat_map(|r| c[r * n..][..n].iter().map(|v| f64::from(*v)));
@@ -71,10 +71,11 @@ fn check(arrays: &Arrays, c: &[f32], tolerance: f64) -> Check {
     Check::over(what, got.zip(arrays.want.iter().copied()), 1.0, tolerance)
 }
 
-/// Returns the largest error of a product, relative to an element or to 1, which is its elements' standard deviation. Rounding both factors of each of n terms
-/// to a type whose numbers are epsilon apart gives an error with a standard deviation of at most epsilon / sqrt(6), and the result is rounded once more, which
-/// is half of epsilon of up to six: of some hundred thousand elements none is likely to be off by more than eight epsilon. tf32 is cut off by tensor cores
-/// instead of rounded, which is twice as much. In f32 the sums' own roundings are what counts.
+/// Returns the largest allowed error of a product, relative to an element or to 1, the standard deviation of the
+/// elements. Rounding both factors of n terms to a type with spacing epsilon gives an error with a standard deviation
+/// of at most epsilon / sqrt(6). Rounding the result adds at most half an epsilon of up to six. Among some hundred
+/// thousand elements, an error above eight epsilon is then unlikely. Tensor cores truncate tf32 instead of rounding it,
+/// which doubles the error. In f32, the roundings of the sums dominate.
 fn tolerance(dtype: Dtype, n: u64) -> f64 {
     match dtype {
         Dtype::F32 => 64.0 * f64::from(f32::EPSILON) * (n as f64 / 1024.0).max(1.0).sqrt(),
@@ -83,7 +84,7 @@ fn tolerance(dtype: Dtype, n: u64) -> f64 {
     }
 }
 
-/// Creates the product on the CPU in f32, by all threads.
+/// Creates the product on the CPU in f32, on all threads.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays) -> Result<Box<dyn Candidate + '_>> {
     let n = arrays.work.n as usize;
     Ok(Box::new(on_the_cpu_of(arrays, arrays.x.clone(), 1, move |c| check(arrays, c, tolerance(Dtype::F32, n as u64)))))
@@ -119,7 +120,7 @@ fn on_the_cpu_of<'p>(
     on_cpu(launch, move || Ok(judge(&arrays.out.borrow())))
 }
 
-/// Computes on the CPU the product that [`repeated`] computes, as often, of the pair's numbers or of zeros.
+/// Computes the product of [`repeated`] on the CPU, equally often, with the pair's numbers or with zeros.
 pub(in crate::guide) fn repeated_on_the_cpu(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     Ok(Box::new(if of_zeros {
         on_the_cpu_of(arrays, vec![0.0; arrays.x.len()], REPEATED, zero)
@@ -134,13 +135,13 @@ fn zero(c: &[f32]) -> Check {
     Check::over("zero, every element", c.iter().map(|v| (f64::from(*v), 0.0)), 1.0, 0.0)
 }
 
-/// Creates the product in a type, by the rung that the engine chooses for it.
+/// Creates the product in a type, with the rung that the engine chooses.
 pub(in crate::guide) fn in_type(arrays: &Arrays, dtype: Dtype) -> Result<Box<dyn Candidate + '_>> {
     let bound = tolerance(dtype, arrays.work.n);
     Ok(Box::new(candidate(arrays, &arrays.x, dtype, 1, move |c| check(arrays, c, bound))?))
 }
 
-/// Computes the product in bf16 twenty times, of the pair's numbers or of zeros.
+/// Computes the product in bf16 twenty times, with the pair's numbers or with zeros.
 pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     let made = if of_zeros {
         let zeros = vec![0.0; arrays.x.len()];
@@ -149,7 +150,7 @@ pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<
         let bound = tolerance(Dtype::Bf16, arrays.work.n);
         candidate(arrays, &arrays.x, Dtype::Bf16, REPEATED, move |c| check(arrays, c, bound))?
     };
-    // It is timed by itself: in turn, both products would share their clocks.
+    // This product is timed alone: timed in turn, both products would share their clocks.
     Ok(Box::new(made.as_launched()))
 }
 
@@ -189,7 +190,7 @@ fn candidate<'p>(
     Ok(on_gpu(&on.stream, launch, check).resetting(move || written.bytes().fill_bytes(0xff)).details(details))
 }
 
-/// The product of [`repeated`], run for as long as a caller wants.
+/// The product of [`repeated`], which runs as long as a caller wants.
 pub(crate) struct Load {
     gemm: Gemm,
     product: Product,
@@ -199,7 +200,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Prepares a product of `[n][n]` in bf16, of Gaussian numbers or of zeros.
+    /// Prepares a product of `[n][n]` in bf16, with Gaussian numbers or with zeros.
     pub fn new(device: &CudaDevice, n: u32, of_zeros: bool) -> Result<Self> {
         let len = n as usize * n as usize;
         device.ensure_free(format!("Three matrices of {n} x {n} in bf16"), 6 * len as u64)?;
@@ -211,12 +212,12 @@ impl Load {
         let gemm = Gemm::new(device);
         let workspace = Workspace::new(device, gemm.plan_for(&product, &arrays)?.workspace_bytes())?;
         let load = Self { gemm, product, arrays, workspace, stream: device.stream()? };
-        // This compiles and loads the kernel before the clock is read.
+        // The first run compiles and loads the kernel, before the clocks are read.
         load.run()?;
         Ok(load)
     }
 
-    /// Computes some products and waits for them. Returns their floating-point operations.
+    /// Computes some products and waits for them; returns the number of floating-point operations.
     pub fn run(&self) -> Result<u64> {
         for _ in 0..REPEATED {
             self.gemm.gemm(&self.stream, &self.product, &self.arrays, &self.workspace)?;
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_type_s_rounding_stays_within_its_tolerance() {
-        // The CPU uses the factors that the GPU uses.
+        // The CPU uses the same factors as the GPU.
         let work = work(256, 4);
         let x = gaussians(&work);
         let want = want(&x, &work, 256);

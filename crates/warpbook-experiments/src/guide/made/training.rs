@@ -1,4 +1,4 @@
-//! Trainings: checkpointed or not, and with their samples loaded in several ways.
+//! Trainings: with and without checkpointing, and with several ways of loading samples.
 
 use super::{failure, in_region};
 use crate::guide::halves::Work;
@@ -14,16 +14,16 @@ use warpbook_nn::train::{CudaOptions, Loader, Place, Precision, Recipe, Residenc
 use warpbook_nn::weights::Weights;
 use warpbook_record::Check;
 
-/// Steps of a timed run with a loader: enough for the loader to work ahead.
+/// Steps of a timed run with a loader, enough for it to work ahead.
 const STEPS: u64 = 16;
 
-/// Training whose next steps are timed.
+/// A training whose next steps are timed.
 struct Steps<'p> {
     trainer: RefCell<Trainer>,
-    /// Stream that the host waits for; `None` on the CPU.
+    /// The stream that the host waits for; `None` on the CPU.
     stream: Option<&'p Stream>,
     steps: u64,
-    /// True if each step is waited for, as by a loop that reads each loss.
+    /// True if the host waits for each step, like a loop that reads each loss.
     one_by_one: bool,
     check: Check,
     error: Option<String>,
@@ -34,12 +34,12 @@ impl Candidate for Steps<'_> {
         self.stream
     }
 
-    /// Its memory counts, and is given back before the next candidate is made.
+    /// Its memory is counted, and must be freed before the next candidate is made.
     fn timed_alone(&self) -> bool {
         true
     }
 
-    /// Makes the steps and waits for them, since they are queued on streams of the training's own.
+    /// Makes the steps and waits for them, since they run on the training's own streams.
     fn launch(&self) -> warpbook_device::Result<()> {
         let mut trainer = self.trainer.borrow_mut();
         for _ in 0..self.steps {
@@ -68,12 +68,12 @@ impl Candidate for Steps<'_> {
     }
 }
 
-/// Waits for all steps that were queued.
+/// Waits for all queued steps.
 fn wait(trainer: &Trainer) -> warpbook_device::Result<()> {
     trainer.stream().map_or(Ok(()), |stream| stream.synchronize())
 }
 
-/// Returns images whose pixels and labels follow from their index.
+/// Returns images whose pixels and labels are computed from their index.
 fn images(n: usize, shape: [usize; 3], classes: u8) -> Result<Dataset> {
     let byte = |i: usize| ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
     let labels = (0..n).map(|i| byte(i) % classes).collect();
@@ -86,7 +86,7 @@ fn flat(weights: &Weights) -> Vec<f32> {
     weights.values().iter().flatten().copied().collect()
 }
 
-/// Returns the deep network: layers of `channels` filters, and one that classifies.
+/// Returns the deep network: layers of `channels` filters, and a classifying layer.
 fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
     let stack = (0..layers).flat_map(|_| [conv2d(channels, 3).padding(1), gelu()]);
     let all: Vec<Layer> = stack.chain([max_pool(2), flatten(), linear(10)]).collect();
@@ -94,7 +94,7 @@ fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
     network.map_err(|e| warpbook_lab::Error::Setting(e.to_string()))
 }
 
-/// Returns layers, channels and batch of a deep network with `layers` layers.
+/// Returns layers, channels and batch size for a deep network of `layers` layers.
 fn sizes(layers: usize) -> [usize; 3] {
     if layers >= 32 { [layers, 32, 128] } else { [layers, 4, 4] }
 }
@@ -110,7 +110,7 @@ pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     let [layers, channels, batch] = sizes(layers as usize);
     let recipe = deep_recipe(layers, 1).map(|r| (r.network.parameter_count() as u64, r.network.training_flops()));
     let (parameters, flops) = recipe.unwrap_or_default();
-    // Activations of each layer and its ReLU are written forwards and read backwards.
+    // The forward pass writes the activations of each layer and its ReLU, and the backward pass reads them.
     let activations = (4 * 2 * layers * channels * 16 * 16 * batch) as u64;
     let bytes = 2 * activations + 16 * parameters;
     Work {
@@ -125,7 +125,7 @@ pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     }
 }
 
-/// Returns the gradients of the first step, and the training after it.
+/// Returns the gradients of the first step, and the training in the state after it.
 fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<f32>, Trainer)> {
     let mut trainer = Trainer::on(place, recipe, set, None).map_err(failure)?;
     trainer.prepare_steps(set).map_err(failure)?;
@@ -135,7 +135,7 @@ fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<
     Ok((gradients, trainer))
 }
 
-/// Computes the gradients of the first step on the CPU, without checkpoints, relative to the largest.
+/// Computes the first step's gradients on the CPU without checkpointing, relative to the largest.
 pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let train = || -> Result<Vec<f64>> {
         let recipe = deep_recipe(work.n as usize, 1)?;
@@ -151,7 +151,7 @@ fn relative(gradients: &[f32]) -> Vec<f64> {
     gradients.iter().map(|g| f64::from(g / largest)).collect()
 }
 
-/// Returns the place where a half trains.
+/// Returns the place in which a half trains.
 fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) -> Result<Place> {
     Ok(if on_gpu {
         let options = CudaOptions { loader, ..CudaOptions::new(precision) };
@@ -161,14 +161,14 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
     })
 }
 
-/// Way in which a step of the deep network saves memory, by the size of its pair.
+/// The way in which a step of the deep network saves memory; the pair's size is its parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Saves {
-    /// The step keeps all activations of the whole batch.
+    /// The step keeps the activations of the whole batch.
     Nothing,
-    /// The step keeps the activations at the borders of so many segments.
+    /// The step keeps only the activations at the borders of this many segments.
     Segments,
-    /// The batch is computed in so many parts, whose gradients are added up.
+    /// The step computes the batch in this many parts and adds up their gradients.
     Parts,
 }
 
@@ -181,7 +181,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     let accumulate = if saves == Saves::Parts { arrays.size as usize } else { 1 };
     let recipe = Recipe { accumulate, ..deep_recipe(layers, segments)? };
     let set = images(recipe.batch, [1, 16, 16], 10)?;
-    // The gradients are computed before the timed training is made, so that both never hold memory at the same time.
+    // The gradients are computed first, so that their memory is free before the timed training allocates its own.
     let plain = if checkpointed { Some(first_gradients(&place, deep_recipe(layers, 1)?, &set)?.0) } else { None };
     let (gradients, trainer) = first_gradients(&place, recipe, &set)?;
     let bits = |all: &[f32]| all.iter().map(|g| g.to_bits()).collect::<Vec<u32>>();
@@ -198,7 +198,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
 }
 
-/// Returns the recipe of the network that batches are fed to: little arithmetic for large images.
+/// Returns the recipe for timing the loader: little arithmetic on large images.
 fn fed(batch: usize) -> Result<Recipe> {
     let layers = [conv2d(16, 3).stride(2), relu(), max_pool(2), flatten(), linear(10)];
     let network = Network::new([3, 64, 64], layers).map_err(|e| warpbook_lab::Error::Setting(e.to_string()))?;
@@ -206,7 +206,7 @@ fn fed(batch: usize) -> Result<Recipe> {
     Ok(Recipe { name: "fed".into(), network, batch, mean, deviation, learning_rate: 1e-3, ..Recipe::mnist() })
 }
 
-/// Number of batches in the data set that is loaded.
+/// Number of batches in the loaded data set.
 const BATCHES: usize = 4;
 
 /// Returns the work of some steps with a batch.
@@ -225,14 +225,14 @@ pub(in crate::guide) fn fed_work(batch: u64) -> Work {
     }
 }
 
-/// Returns the losses of the first steps.
+/// Returns the losses of the first steps of a training.
 fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>, TrainError> {
     trainer.prepare_steps(set)?;
     (0..STEPS).try_for_each(|_| trainer.queue_step())?;
     Ok(trainer.step_outcomes(STEPS as usize)?.iter().map(|o| o.loss).collect())
 }
 
-/// Computes the expected result on the CPU.
+/// Computes the expected losses on the CPU.
 pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let train = || -> Result<Vec<f64>> {
         let set = images(BATCHES * work.n as usize, [3, 64, 64], 10)?;
@@ -242,8 +242,8 @@ pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     train().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
 }
 
-/// Makes steps, waited for one by one or together, whose batches come from page-locked memory or not, are gathered by so many threads in addition to
-/// the one that trains, or lie on the GPU.
+/// Makes steps on batches that come from page-locked or pageable memory, gathered by so many threads in addition to the
+/// training one, or that lie on the GPU. The host waits for each step, or only for the last.
 pub(in crate::guide) fn fed_steps(
     arrays: &Arrays,
     loader: Option<Loader>,
@@ -260,14 +260,14 @@ pub(in crate::guide) fn fed_steps(
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
 }
 
-/// Profiles two steps of such a training on a GPU, after a few that go by: waited for one by one, from pageable memory; or with a loader that works ahead. The
-/// ranges in which the host loads and queues are added here.
+/// Profiles two steps of such a training on a GPU, after a few others: either the host waits for each step and memory
+/// is pageable, or a loader works ahead. Ranges for the host's loading and queueing are added here.
 pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool) -> Result<Profile> {
     let loader = if ahead { from_host(true, 4) } else { from_host(false, 0) };
     let options = CudaOptions { loader, ..CudaOptions::new(Precision::Fp32) };
     let recipe = fed(batch)?;
     let set = images(BATCHES * batch, [3, 64, 64], 10)?;
-    // The training is made inside, so that the recorder sees the graph's nodes when it is captured.
+    // The training is created inside, so that the recorder sees the graph's nodes during the capture.
     lab.profiler().schedule(0, WARM_UP, 2).repeat(1).run(|p| {
         let place = Place::Cuda(device.clone(), options);
         let mut trainer = Trainer::on(&place, recipe, &set, None).map_err(failure)?;
@@ -284,7 +284,7 @@ pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool
     })
 }
 
-/// Steps that go by before a profile.
+/// Steps before a profile.
 const WARM_UP: u64 = 4;
 
 /// Returns a loader that takes batches from host memory.
@@ -292,5 +292,5 @@ pub(in crate::guide) const fn from_host(pinned: bool, workers: usize) -> Loader 
     Loader { resident: Residency::Off, workers, pinned }
 }
 
-/// Loader that keeps all samples on the GPU.
+/// A loader that keeps all samples on the GPU.
 pub(in crate::guide) const RESIDENT: Loader = Loader { resident: Residency::On, workers: 0, pinned: true };

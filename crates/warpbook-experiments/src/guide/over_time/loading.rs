@@ -1,4 +1,4 @@
-//! Timeline of host and device during two steps of a training whose samples come from the host.
+//! A timeline of host and device during two training steps whose samples come from the host.
 
 use super::Shown;
 use crate::guide::made::training::profiled;

@@ -1,4 +1,4 @@
-//! Memory over time while it is allocated and freed: by the driver, or by a pool that keeps freed memory.
+//! Memory over time during allocations and releases, by the driver or by a pool that keeps freed memory.
 
 use super::Shown;
 use crate::guide::prepared::Arrays;
@@ -12,11 +12,11 @@ use warpbook_lab::profile::memory_at;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Dtype, MemoryAt, Problem, Profiled, Span, count};
 
-/// Rows and columns of the matrices, in a full and in a quick run.
+/// Rows and columns of the matrices, in a full run and in a quick one.
 const EDGE: [u32; 2] = [10_000, 512];
 
-/// Records a run of each rung, with the release of its memory; and matrices that are allocated, dropped, released and multiplied with the rung's way of getting
-/// memory: from a pool, or from the driver each time.
+/// Records a run of each rung until its memory is released. Also records matrices that are allocated, multiplied,
+/// dropped and released, with memory from a pool or from the driver, like the rung.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     let arrays = Arrays::new(shown.lab, shown.pair, shown.work, shown.problem.size())?;
     let edge = EDGE[usize::from(shown.quick)];
@@ -36,7 +36,7 @@ fn profiled(rung: &str, problem: &Problem, memory: Vec<MemoryAt>) -> Profiled {
     Profiled { memory, ..Profiled::new(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
 }
 
-/// Returns the problem under which the steps with matrices are recorded: a separate problem, as it is not a size of the pair.
+/// Returns the problem under which the matrices are recorded, which is not one of the pair's sizes.
 fn of_matrices(edge: u32) -> Problem {
     let edge = u64::from(edge);
     let label = format!("matrices of {edge} x {edge}, allocated, dropped and released");
@@ -44,7 +44,7 @@ fn of_matrices(edge: u32) -> Problem {
         .with(|p| p.id = format!("allocation {}", p.id))
 }
 
-/// Recorder of changes of a device's memory, by the host's clock.
+/// Records changes of a device's memory, timed with the host's clock.
 struct Watch {
     watch: MemoryWatch,
     begin: Instant,
@@ -64,7 +64,7 @@ impl Watch {
     }
 }
 
-/// Converts points into a record's form.
+/// Converts memory points into the form of a record.
 fn since(begin: Instant, points: &[MemoryPoint]) -> Vec<MemoryAt> {
     let us = |at: Instant| rounded(at.saturating_duration_since(begin).as_secs_f64() * 1e6);
     points.iter().map(|point| memory_at(us(point.at), point)).collect()
@@ -83,7 +83,7 @@ fn a_run(shown: &Shown<'_>, arrays: &Arrays, id: &str) -> Result<Vec<MemoryAt>> 
     Ok(watch.end())
 }
 
-/// Step of the program, by the host's clock.
+/// A step of the program, timed with the host's clock.
 struct Step {
     name: &'static str,
     start_us: f64,
@@ -111,8 +111,8 @@ struct Matrices {
     memory: Vec<MemoryAt>,
 }
 
-/// Records the memory of one matrix, dropped and released, then of two and their product. Without a pool, dropped memory is given back to the driver
-/// at once.
+/// Records the memory of one matrix, dropped and released, then of two and their product. Without a pool, dropped
+/// memory returns to the driver at once.
 fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     let len = edge as usize * edge as usize;
     device.ensure_free(format!("Three matrices of {edge} x {edge} in fp32"), 12 * len as u64)?;
@@ -168,7 +168,7 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     Ok(Matrices { spans, memory: watch.end() })
 }
 
-/// Product that was compiled before the clock is read.
+/// A product that is compiled before the recording begins.
 struct Multiply {
     gemm: Gemm,
     product: Product,
@@ -176,7 +176,7 @@ struct Multiply {
 }
 
 impl Multiply {
-    /// Prepares the product of matrices of `[edge][edge]` in fp32, by tensor cores if they take it.
+    /// Prepares a product of `[edge][edge]` matrices in fp32, on tensor cores if they support the size.
     fn new(device: &CudaDevice, edge: u32) -> Result<Self> {
         let has_tf32 = device.info().compute_capability.is_some_and(|(major, _)| major >= 8);
         let dtype = if has_tf32 { Dtype::Tf32 } else { Dtype::F32 };

@@ -1,4 +1,5 @@
-//! Recordings of a pair's ways over time: memory, clocks and power, the timeline of a step. They are made at the size that charts show, after all timing.
+//! Recordings of a pair's ways over time: memory, clocks and power, and the timeline of a step. They use the size that
+//! charts show, and follow all timing.
 
 pub(super) mod loading;
 pub(super) mod memory;
@@ -11,23 +12,23 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Problem, Run};
 
-/// Function that records a pair's subject over time.
+/// A function that records a pair over time.
 pub(super) type OverTime = fn(&Shown<'_>) -> Result<Timelines>;
 
-/// Size of a pair that charts show, with its measurements.
+/// The size of a pair that charts show, with its measurements.
 pub(super) struct Shown<'s> {
     pub lab: &'s Lab,
     pub device: &'s CudaDevice,
     pub pair: &'static Pair,
     pub problem: &'s Problem,
     pub work: Work,
-    /// True for a run that should take little time.
+    /// True if the recording should be short.
     pub quick: bool,
     pub measured: &'s Run,
 }
 
 impl Shown<'_> {
-    /// Records each of these rungs that has a valid figure, with its own argument. An error of one becomes a note.
+    /// Records each of these rungs that has a valid figure, with its argument. An error becomes a note.
     fn each<T: Copy>(
         &self,
         rungs: &[(&'static str, T)],

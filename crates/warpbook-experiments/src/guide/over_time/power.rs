@@ -1,4 +1,4 @@
-//! Clock and power of a GPU under one load for some seconds.
+//! Clock and power of a GPU under a constant load of some seconds.
 
 use super::Shown;
 use crate::guide::made::product::Load;
@@ -9,14 +9,14 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{PowerAt, Profiled};
 
-/// Time between two readings of a GPU's clock and power.
+/// Interval between two readings of clock and power.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Idle time before a load, so that it does not begin with a power budget that the load before it has used up.
+/// Idle time before a load, so that the load before it does not affect the power budget.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// Time for which a GPU is watched, in a full and in a quick run.
+/// Duration of the readings, in a full run and in a quick one.
 const TIME: [Duration; 2] = [Duration::from_secs(3), Duration::from_millis(500)];
 
-/// Records clock and power for each rung, whose products are of zeros or of Gaussian numbers.
+/// Records clock and power for each rung, which multiplies zeros or Gaussian numbers.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     let Some(uuid) = shown.device.uuid().filter(|uuid| power_reading(uuid).is_some()) else {
         let why = "Clocks and watts were not recorded: NVML, which knows them, is not installed or does not know this GPU. It comes with NVIDIA's driver.";
@@ -33,7 +33,7 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
     })
 }
 
-/// Reads clock and power for `time` while a load is run again and again; each run returns its operations.
+/// Reads clock and power for `time` while a load runs repeatedly; each run returns its operations.
 fn watched(
     time: Duration,
     mut run: impl FnMut() -> Result<u64>,
@@ -58,7 +58,7 @@ fn watched(
                 done.push((us(begun.elapsed()), flops));
             });
         }
-        // The reader also ends if the load failed.
+        // The reading thread must also end if the load failed.
         is_over.store(true, Ordering::Relaxed);
         let readings = reader.join().unwrap_or_default();
         ran?;
@@ -79,7 +79,7 @@ fn us(time: Duration) -> f64 {
     time.as_micros() as f64
 }
 
-/// Returns the operations until a time; those of a run are spread evenly over it.
+/// Returns the operations completed by a time; those of a run are spread evenly over it.
 fn by_then(done: &[(f64, u64)], at_us: f64) -> u64 {
     let next = done.partition_point(|(at, _)| *at <= at_us);
     let before = next.checked_sub(1).and_then(|i| done.get(i));
@@ -123,7 +123,7 @@ mod tests {
         );
         assert!(all.windows(2).all(|w| w[0].at_us < w[1].at_us && w[0].flops < w[1].flops), "{all:?}");
         assert!(all.last().unwrap().flops <= 1_000 * ran.get());
-        // Without values from NVML there are no readings; an error of the load is returned.
+        // Without NVML there are no readings, but an error of the load is returned.
         assert_eq!(watched(Duration::from_millis(10), || Ok(1), || None).unwrap(), []);
         let failed = watched(Duration::from_secs(60), || Err(Error::Setting("gone".into())), || Some(reading));
         assert_eq!(failed.unwrap_err().to_string(), "gone");

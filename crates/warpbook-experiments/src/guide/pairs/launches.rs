@@ -1,4 +1,4 @@
-//! Pairs about many small kernels or few large ones: lesson 42.
+//! Pairs about many small kernels against few large ones: lesson 42.
 
 use super::{Pair, cpu, host, its_own, made, scattered};
 use crate::guide::halves::{Place, Program, Work};
@@ -8,7 +8,7 @@ use warpbook_data::parallel::collect;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
 
-/// Operations of the expression.
+/// Number of operations in the expression.
 const OPERATIONS: u64 = 8;
 
 pub(super) static FUSION: Pair = Pair {

@@ -1,4 +1,4 @@
-//! Pairs about allocation of memory: lesson 41.
+//! Pairs about memory allocation: lesson 41.
 
 use super::{Pair, cpu, host, made, scattered};
 use crate::guide::halves::{Program, Work};
@@ -22,7 +22,7 @@ pub(super) static ALLOCATION: Pair = Pair {
     work: |size, _| Work {
         bytes: 160 * size,
         written_bytes: 80 * size,
-        // Input, output and the one intermediate array that lives at a time.
+        // Input, output and one intermediate array exist at the same time.
         array_bytes: 12 * size,
         ..Work::each(size, 20)
     },

@@ -1,4 +1,4 @@
-//! The pairs, by the lessons that show them.
+//! The pairs, grouped by the lessons that show them.
 
 mod compute;
 mod launches;
@@ -38,18 +38,18 @@ pub const PAIRS: &[&Pair] = &[
     &compute::ACCUMULATION,
 ];
 
-/// Returns a number between -1 and 1 that follows from an element's index.
+/// Returns a number between -1 and 1, computed from an element's index.
 fn scattered(i: u64) -> f32 {
     let word = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     word as f32 / (1 << 23) as f32 - 1.0
 }
 
-/// Returns an input whose elements follow from their index.
+/// Returns an input whose elements are computed from their index.
 fn made(work: &Work, of: fn(u64) -> f32) -> Vec<f32> {
     collect(work.inputs as usize, &|i| of(i as u64))
 }
 
-/// Returns 0, 1, 2 or 3: sums of up to 2^22 of them are exact in f32.
+/// Returns 0, 1, 2 or 3, so that sums of up to 2^22 values are exact in f32.
 fn small(i: u64) -> f32 {
     (scattered(i).abs() * 4.0).floor().min(3.0)
 }
@@ -84,7 +84,7 @@ const fn kernel(
     Half { id, title, idea, how: How::Kernel { spec, threads, adds: false }, most: u64::MAX }
 }
 
-/// Adds y to a half's arguments, given as zeros.
+/// Marks a half as one that adds to y, which starts as zeros.
 const fn adding(mut half: Half) -> Half {
     if let How::Kernel { adds, .. } = &mut half.how {
         *adds = true;
@@ -98,7 +98,7 @@ const fn up_to(most: u64, mut half: Half) -> Half {
     half
 }
 
-/// Creates a half that the pair makes itself.
+/// Creates a half that the pair implements itself.
 const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: Place, make: Make) -> Half {
     Half { id, title, idea, how: How::Made { place, make }, most: u64::MAX }
 }
@@ -117,7 +117,7 @@ const fn cpu(id: &'static str, title: &'static str, idea: &'static str, run: OnC
     Half { id, title, idea, how: How::Cpu { run, all_threads: false }, most: u64::MAX }
 }
 
-/// Creates a half that all threads of the CPU run.
+/// Creates a half that runs on all CPU threads.
 const fn cpus(id: &'static str, title: &'static str, idea: &'static str, run: OnCpu) -> Half {
     Half { id, title, idea, how: How::Cpu { run, all_threads: true }, most: u64::MAX }
 }

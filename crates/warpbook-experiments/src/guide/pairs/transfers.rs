@@ -43,7 +43,7 @@ pub(super) static MADE_ON_DEVICE: Pair = Pair {
     ],
 };
 
-/// Number of sums that are computed one after another.
+/// Number of sums computed one after another.
 const SUMS: u64 = 100;
 
 pub(super) static COPY_BACK: Pair = Pair {
@@ -103,11 +103,11 @@ pub(super) static COPY_BACK: Pair = Pair {
     ],
 };
 
-/// Number of samples that go through the layer, and its width.
+/// Number of samples that pass through the layer, and the layer's width.
 const SAMPLES: u64 = 4096;
 const WIDTH: u64 = 64;
 
-/// Returns the weight of a feature for a neuron, as in `guide/dense.cu`.
+/// Returns the weight between a feature and a neuron, as in `guide/dense.cu`.
 fn weight(j: usize, o: usize) -> f32 {
     (((j * 7 + o * 13) % 17) as f32 - 8.0) / 32.0
 }

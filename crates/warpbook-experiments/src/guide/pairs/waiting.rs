@@ -1,4 +1,4 @@
-//! Pairs about waiting for results and for memory, and about hiding it: lesson 43.
+//! Pairs about latency and hiding it: lesson 43.
 
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
 use crate::guide::halves::Work;
@@ -6,7 +6,7 @@ use warpbook_data::parallel::collect;
 use warpbook_kernels::guide::{self as kernels, Walk};
 use warpbook_record::Quantity;
 
-/// Computes eight chains of 64 steps, added up, in f64.
+/// Computes the sum of eight chains of 64 steps in f64.
 fn eight_chains(x: f32) -> f64 {
     let chain = |j| (0..64).fold(f64::from(x + j as f32), |v, _| f64::from(0.99f32) * v + f64::from(0.01f32));
     (0..8).map(chain).sum()
@@ -60,7 +60,8 @@ pub(super) static LATENCY: Pair = Pair {
     ],
 };
 
-/// Returns for each line the next one: all lines of 32 words in one cycle, in a random order (Sattolo's algorithm, with the numbers of [`scattered`]).
+/// Returns the successor of each line: all lines of 32 words form one cycle in random order (Sattolo's algorithm, with
+/// numbers from [`scattered`]).
 fn cycle(lines: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
     for i in (1..lines).rev() {
@@ -70,7 +71,7 @@ fn cycle(lines: usize) -> Vec<u32> {
     order
 }
 
-/// Steps of each of eight walks, which begin at equal distances.
+/// Number of steps in each of eight walks, which start at equal distances.
 const STEPS: usize = 125_000;
 
 fn walks(next: impl Fn(usize) -> usize, lines: usize, y: &mut [f32], together: bool) {
@@ -191,7 +192,7 @@ fn threads(words: u64, _: u64) -> u64 {
     words / 64
 }
 
-/// Number of steps of a warp's walk.
+/// Number of steps in a warp's walk.
 const WALK: u32 = 128;
 
 /// Returns a random line, as in `guide/walk.cu`.

@@ -1,36 +1,37 @@
-//! Figures of the rungs on CUDA cores: which elements a thread computes, and what its warp reads for them.
+//! Figures of the rungs on CUDA cores: the elements that a thread computes, and what its warp reads for them.
 
 use super::{A, B, C, LANES, Subject, size};
 use std::collections::BTreeSet;
 use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_record::Tile;
 
-/// Elements of a block's tile that a thread computes: these rows of these columns.
+/// The elements of a block's tile that a thread computes: all crossings of these rows and columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Share {
     rows: Vec<usize>,
     columns: Vec<usize>,
 }
 
-/// Share in `kernels/matmul/01_naive.cu`: threads run down the rows.
+/// The share of a thread in `kernels/matmul/01_naive.cu`, where threads run down the rows.
 fn naive_share(tile: &Tile, thread: usize) -> Share {
     let bm = size(tile, "BM");
     Share { rows: vec![thread % bm], columns: vec![thread / bm] }
 }
 
-/// Share in `kernels/matmul/02_coalesced.cu` and `03_shared_tile.cu`: threads run along the columns.
+/// The share of a thread in `kernels/matmul/02_coalesced.cu` and `03_shared_tile.cu`, where threads run along the
+/// columns.
 fn row_share(tile: &Tile, thread: usize) -> Share {
     let bn = size(tile, "BN");
     Share { rows: vec![thread / bn], columns: vec![thread % bn] }
 }
 
-/// Share in `kernels/matmul/04_register_1d.cu`: `TM` elements of a column, `BM / TM` apart.
+/// The share of a thread in `kernels/matmul/04_register_1d.cu`: `TM` elements of a column, `BM / TM` apart.
 fn share_1d(tile: &Tile, thread: usize) -> Share {
     let (bm, bn, tm) = (size(tile, "BM"), size(tile, "BN"), size(tile, "TM"));
     Share { rows: (0..tm).map(|i| thread / bn + i * (bm / tm)).collect(), columns: vec![thread % bn] }
 }
 
-/// Share in `kernels/matmul/05_register_2d.cu`.
+/// The share of a thread in `kernels/matmul/05_register_2d.cu`.
 fn share_2d(tile: &Tile, thread: usize) -> Share {
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(|n| size(tile, n));
     let across = bn / tn;
@@ -40,12 +41,12 @@ fn share_2d(tile: &Tile, thread: usize) -> Share {
     }
 }
 
-/// `place` in `kernels/matmul/cuda_cores.cuh`: groups of four, `apart` elements from begin to begin.
+/// Mirrors `place` in `kernels/matmul/cuda_cores.cuh`: groups of four, whose starts are `apart` elements apart.
 fn in_fours(first: usize, count: usize, apart: usize) -> Vec<usize> {
     (0..count).map(|i| first + i / 4 * apart + i % 4).collect()
 }
 
-/// Share in `kernels/matmul/06_vectorised.cu`.
+/// The share of a thread in `kernels/matmul/06_vectorised.cu`.
 fn share_of_fours(tile: &Tile, thread: usize) -> Share {
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(|n| size(tile, n));
     Share {
@@ -54,7 +55,7 @@ fn share_of_fours(tile: &Tile, thread: usize) -> Share {
     }
 }
 
-/// Share in `kernels/matmul/07_warp_tile.cu` and `08_double_buffered.cu`.
+/// The share of a thread in `kernels/matmul/07_warp_tile.cu` and `08_double_buffered.cu`.
 fn share_of_warp_tile(tile: &Tile, thread: usize) -> Share {
     let [bn, tm, tn, wm, wn] = ["BN", "TM", "TN", "WM", "WN"].map(|n| size(tile, n));
     let (warp, lane, across) = (thread / LANES, thread % LANES, wn / tn);
@@ -81,13 +82,13 @@ fn runs<'a>(values: impl IntoIterator<Item = &'a usize>) -> Vec<std::ops::Range<
     out
 }
 
-/// Tone of one thread's sums among its warp's.
+/// Tone of one thread's sums among those of its warp.
 const THREAD: usize = 3;
 /// Floats in a line of 128 bytes.
 const LINE: usize = 32;
 
-/// Returns the number of lines that elements lie in, and of elements: those of a warp at one step of k, in a corner of large matrices, where each row begins a
-/// new line.
+/// Returns the numbers of lines and of elements that a warp reads at one step of k, in a corner of large matrices,
+/// where each row begins a new line.
 fn lines(elements: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
     let elements: BTreeSet<(usize, usize)> = elements.collect();
     let lines: BTreeSet<(usize, usize)> = elements.iter().map(|(row, column)| (*row, column / LINE)).collect();
@@ -114,7 +115,7 @@ pub(super) fn coalesced(of: &Subject<'_>) -> Diagram {
         .note("Neighbouring threads take neighbouring columns: of B and C the warp uses whole lines, and of A all need the same.")
 }
 
-/// Draws a rung whose threads compute one element each: what the lanes of a warp read at a step of k, and what they write.
+/// Draws a rung whose threads compute one element each: what a warp's lanes read at one step of k, and what they write.
 fn one_element(of: &Subject<'_>, share: impl Fn(usize) -> Share) -> Diagram {
     let places: Vec<(usize, usize)> = (0..LANES).map(&share).map(|s| (s.rows[0], s.columns[0])).collect();
     let (a, b) = (lines(places.iter().map(|p| (p.0, 0))), lines(places.iter().map(|p| (0, p.1))));
@@ -211,11 +212,11 @@ fn words(of: &BTreeSet<usize>) -> String {
     of.len().to_string()
 }
 
-/// Draws a block's tile with the elements of one of its threads, the tiles in shared memory, and the thread's registers.
+/// Draws a block's tile with one thread's elements, the tiles in shared memory, and the thread's registers.
 fn register_tile(of: &Subject<'_>, what: &str, share: impl Fn(usize) -> Share) -> Diagram {
     let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
     let (warp_rows, warp_columns) = of_warp(&share);
-    // A lane in the corner would be overlooked.
+    // A lane in the corner would be hard to see.
     let lane = 5;
     let thread = share(lane);
     let cell = 350.0 / bm.max(bn) as f64;
@@ -298,7 +299,7 @@ pub(super) fn register_2d(of: &Subject<'_>) -> Diagram {
 
 pub(super) fn vectorised(of: &Subject<'_>) -> Diagram {
     let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
-    // `load_vec4` in `kernels/matmul/cuda_cores.cuh` reads along k of A and along the columns of B.
+    // `load_vec4` in `kernels/matmul/cuda_cores.cuh` reads A along k, and B along the columns.
     let of_a = |row: usize, k: usize| row * (bk / 4) + k / 4;
     let of_b = |k: usize, column: usize| k * (bn / 4) + column / 4;
     let chosen = of_a(3, 0);
@@ -337,7 +338,7 @@ pub(super) fn vectorised(of: &Subject<'_>) -> Diagram {
 
 pub(super) fn warp_tile(of: &Subject<'_>) -> Diagram {
     let [bn, tn, wm, wn] = ["BN", "TN", "WM", "WN"].map(|n| size(of.tile, n));
-    // These are the first groups of four of each lane: the others repeat them.
+    // These are each lane's first groups of four; the others repeat the pattern.
     let lanes = |share: &dyn Fn(usize) -> Share| -> Vec<(usize, usize)> {
         (0..LANES).map(share).map(|s| (s.rows[0] / 4, s.columns[0] / 4)).collect()
     };
@@ -421,7 +422,7 @@ mod tests {
     use super::super::tests::first_tile;
     use super::*;
 
-    /// Checks that each element of the tile belongs to one thread.
+    /// Checks that every element of the tile belongs to exactly one thread.
     fn check(rung: &str, share: impl Fn(&Tile, usize) -> Share) {
         let tile = first_tile(rung);
         let (bm, bn) = (size(&tile, "BM"), size(&tile, "BN"));
@@ -433,7 +434,8 @@ mod tests {
             s.rows.iter().for_each(|r| s.columns.iter().for_each(|c| owners[r * bn + c] += 1));
         }
         assert!(owners.iter().all(|n| *n == 1), "{rung}");
-        // The drawing shows the warp's share as ranges of rows and columns: all elements in them have to be the warp's.
+        // The drawing shows the warp's share as ranges of rows and columns, so every element in them must be the
+        // warp's.
         let (rows, columns) = of_warp(|t| share(&tile, t));
         let each = share(&tile, 0);
         assert_eq!(rows.len() * columns.len(), LANES * each.rows.len() * each.columns.len(), "{rung}");

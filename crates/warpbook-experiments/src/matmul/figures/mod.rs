@@ -1,4 +1,4 @@
-//! Figures of the rungs of the matrix product, drawn with the formulas of their kernels.
+//! Figures of the matrix product's rungs, drawn with the formulas of their kernels.
 
 mod cuda_cores;
 mod hopper;
@@ -9,20 +9,20 @@ use warpbook_charts::diagram::Diagram;
 use warpbook_kernels::matmul::{Figure, Row, rows};
 use warpbook_record::{Rung, Tile};
 
-/// Returns the figure that explains a rung of the matrix product, by its id: who reads and computes what, or what runs at the same time. `None` for a rung that
-/// is not a kernel of the catalogue.
+/// Returns the figure that explains a rung of the matrix product, given its id: who reads and computes what, or what
+/// runs at the same time. `None` for a rung that is not a kernel of the catalogue.
 #[must_use]
 pub fn matmul_figure(rung: &str) -> Option<Chart> {
     rows().iter().find(|row| row.rung.id == rung).and_then(figure_of_row)
 }
 
-/// Draws a record's rung. A variant, such as a learner's kernel, has the figure of the rung that it is a variant of.
+/// Draws a record's rung. A variant, such as a learner's kernel, gets the figure of its base rung.
 #[must_use]
 pub fn figure_of(rung: &Rung) -> Option<Chart> {
     matmul_figure(rung.variant_of.as_deref().unwrap_or(&rung.id))
 }
 
-/// Returns the figure of a row, drawn for its default tile.
+/// Returns the figure of a row with its default tile.
 #[must_use]
 pub fn figure_of_row(row: &Row) -> Option<Chart> {
     let draw = match row.figure? {
@@ -47,30 +47,30 @@ pub fn figure_of_row(row: &Row) -> Option<Chart> {
     draw(&Subject { rung: &row.rung, tile }).draw().ok()
 }
 
-/// Subject of a drawing: a rung with its default tile.
+/// The subject of a drawing: a rung with its default tile.
 struct Subject<'a> {
     rung: &'a Rung,
     tile: &'a Tile,
 }
 
 impl Subject<'_> {
-    /// Creates a figure that has the rung's number and title in its heading.
+    /// Creates a figure with the rung's number and title in its heading.
     fn figure(&self, what: &str) -> Diagram {
         let number = self.rung.id.split('_').next().unwrap_or_default();
         Diagram::new(&format!("{number} {}: {what}", self.rung.title))
     }
 }
 
-/// Returns a size of a tile that can be drawn; 1 if the tile leaves it out.
+/// Returns a size of a tile for drawing; 1 if the tile does not have it.
 fn size(tile: &Tile, name: &str) -> usize {
     tile.get(name).and_then(|v| usize::try_from(v).ok()).unwrap_or(1).clamp(1, 512)
 }
 
-/// Tones of the operands, alike in all figures.
+/// Tones of the operands, the same in all figures.
 const A: usize = 0;
 const B: usize = 4;
 const C: usize = 2;
-/// Index of the colour that marks obstacles.
+/// Tone of obstacles.
 const STOP: usize = 1;
 const LANES: usize = 32;
 
@@ -134,7 +134,7 @@ mod tests {
         tag[begin..].split('"').next()
     }
 
-    /// Checks that elements are closed in order, that none is a script, and that no coordinate is NaN.
+    /// Checks that elements are closed in order, that there is no script, and that no coordinate is NaN.
     fn check_elements(svg: &str) {
         let known = ["svg", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "path"];
         let mut open: Vec<&str> = Vec::new();
@@ -159,7 +159,7 @@ mod tests {
         for piece in svg.split("<text ").skip(1) {
             let (tag, rest) = piece.split_once('>').unwrap();
             let tag = format!(" {tag}");
-            // The full text is in a title element before the shortened one.
+            // A title element with the full text precedes the shortened one.
             let shown = rest.split("</text>").next().unwrap();
             let shown = shown.split("</title>").last().unwrap();
             let entities = [("&lt;", "<"), ("&gt;", ">"), ("&apos;", "'"), ("&quot;", "\""), ("&amp;", "&")];

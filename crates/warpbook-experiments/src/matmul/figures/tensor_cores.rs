@@ -1,4 +1,5 @@
-//! Figures of the rungs with tensor cores that a warp drives: fragments, and where pieces of tiles lie in shared memory.
+//! Figures of the rungs whose warps drive tensor cores: fragments, and the positions of pieces of tiles in shared
+//! memory.
 
 use super::{A, B, C, LANES, STOP, Subject, size};
 use warpbook_charts::diagram::{Diagram, Matrix, Sign};
@@ -47,22 +48,23 @@ pub(super) fn wmma(of: &Subject<'_>) -> Diagram {
         .figures(["sums a lane", &(blocks * BLOCK * BLOCK / LANES).to_string()])
 }
 
-/// Number of pieces of 16 bytes in a line of banks, which is 128 bytes.
+/// Number of 16-byte pieces in a line of all banks, which is 128 bytes.
 pub(super) const PIECES: usize = 8;
 
-/// Returns the place of piece c of a row, or the piece at a place, which are the same: `swizzle` in `kernels/matmul/mma.cuh` for rows of 128 bytes, and TMA's
-/// 128-byte swizzle.
+/// Returns the position of piece c of a row, or the piece at a position, since the mapping is its own inverse:
+/// `swizzle` in `kernels/matmul/mma.cuh` for rows of 128 bytes, and TMA's 128-byte swizzle.
 pub(super) fn swizzled(row: usize, piece: usize) -> usize {
     piece ^ (row % PIECES)
 }
 
-/// Swizzle for rows of 64 bytes, two of which are in a line of the banks: returns the row and the piece that a place keeps.
+/// The swizzle for rows of 64 bytes, two to a line of the banks: returns the row and the piece stored at a position.
 fn swizzled_by_two(line: usize, place: usize) -> (usize, usize) {
     let row = 2 * line + place / 4;
     (row, (place % 4) ^ (row / 2 % 4))
 }
 
-/// Draws lines of 128 bytes with the row and the number of the piece that each place keeps, and one piece of each row shaded.
+/// Draws lines of 128 bytes, labelled with the row and the piece stored at each position; one piece of each row is
+/// shaded.
 pub(super) fn lines_of_pieces(
     name: &str,
     lines: usize,
@@ -84,7 +86,7 @@ pub(super) fn lines_of_pieces(
         .at_column(6, "24–27")
 }
 
-/// Returns how many reads of one piece of each of eight rows fall into the same banks.
+/// Returns how many of eight reads, one piece from each row, hit the same banks.
 fn conflict(lines: usize, kept: impl Fn(usize, usize) -> (usize, usize), read: usize) -> usize {
     (0..PIECES).map(|place| (0..lines).filter(|line| kept(*line, place).1 == read).count()).max().unwrap_or(0)
 }
@@ -96,23 +98,23 @@ fn wavefronts(count: usize) -> String {
 
 /// Returns the lane and register of `mma.m16n8k16` that hold an element of A (16 x 16).
 fn holder_a(row: usize, k: usize) -> (usize, usize) {
-    // a[i]: row g + 8 (i % 2), k = 2 t + 8 (i / 2) and the next.
+    // a[i] holds row g + 8 (i % 2), and k = 2 t + 8 (i / 2) and the next one.
     (row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2)
 }
 
 /// Returns the lane and register that hold an element of B (16 x 8).
 fn holder_b(k: usize, column: usize) -> (usize, usize) {
-    // b0, b1: column g; k as in a[0], a[2].
+    // b0 and b1 hold column g, with k as in a[0] and a[2].
     (column * 4 + k % 8 / 2, k / 8)
 }
 
 /// Returns the lane and register that hold an element of the sums (16 x 8).
 fn holder_d(row: usize, column: usize) -> (usize, usize) {
-    // d[i]: row g + 8 (i / 2), column 2 t + i % 2.
+    // d[i] holds row g + 8 (i / 2) and column 2 t + i % 2.
     (row % 8 * 4 + column / 2, row / 8 * 2 + column % 2)
 }
 
-/// Returns true for two of four registers, so that neighbours differ.
+/// Returns true for two of four registers, so that neighbours look different.
 fn checked(register: usize) -> bool {
     (register ^ register >> 1).is_multiple_of(2)
 }
@@ -139,7 +141,7 @@ pub(super) fn mma_swizzled(of: &Subject<'_>) -> Diagram {
         .row("Row.piece at each place: what ldmatrix reads at once is one piece of each of eight rows")
         .put(lines_of_pieces("in order", 8, straight, read, STOP, "read at once, from the same four banks").caption(&wavefronts(before)))
         .put(lines_of_pieces("piece c of row r at c ^ r", 8, mixed, read, C, "read at once, from all 32 banks").caption(&wavefronts(after)));
-    // A row of A has BK elements of 16 bits.
+    // Rows of A have BK elements of 16 bits.
     if size(of.tile, "BK") * 2 == 64 {
         let by_two_wavefronts = conflict(4, swizzled_by_two, read);
         let by_two = lines_of_pieces(
@@ -179,7 +181,7 @@ pub(super) fn mma_swizzled(of: &Subject<'_>) -> Diagram {
 mod tests {
     use super::*;
 
-    /// Checks that every element has one place: all registers of a lane are used, each for as many elements as it packs.
+    /// Checks that every element has one position: each register of a lane holds as many elements as it packs.
     fn check(rows: usize, columns: usize, holder: fn(usize, usize) -> (usize, usize), registers: usize, packed: usize) {
         let mut held = vec![0; LANES * registers];
         for row in 0..rows {

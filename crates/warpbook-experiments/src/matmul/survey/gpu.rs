@@ -1,4 +1,4 @@
-//! The products of a survey on a GPU.
+//! Runs the products of a survey on a GPU.
 
 use super::Survey;
 use super::report::{Compared, Picked, Times};
@@ -16,37 +16,37 @@ use warpbook_lab::experiment::{Candidate, Checked};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, Inputs, KernelSpec, Tile};
 
-/// Returns the description of the matrices, and of the sets of arrays that they are in.
+/// Describes the matrices and their sets of arrays.
 pub(super) fn inputs() -> Inputs {
     let sets = "products that fit into L2 go through several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
     Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type").with("", sets)
 }
 
-/// Maximum number of sets of arrays that a product goes through.
+/// The most sets of arrays that a product cycles through.
 const MOST_SETS: u64 = 16;
-/// Arrays begin at multiples of this many elements, which are 256 bytes.
+/// Alignment of arrays in elements; they take 256 bytes.
 const ALIGNED_TO: usize = 128;
 
-/// Returns the number of sets of arrays that together are twice as large as L2.
+/// Returns the number of sets of arrays that together are at least twice as large as L2.
 fn sets_of(drawn: &Drawn, l2_bytes: u64) -> usize {
     let elements: usize = drawn.product().elements().into_iter().sum();
     let bytes = (elements as u64 * drawn.dtype.bytes()).max(1);
     (2 * l2_bytes).div_ceil(bytes).clamp(1, MOST_SETS) as usize
 }
 
-/// Returns the elements from one set of A, B or C to the next.
+/// Returns the distance in elements between two sets of A, B or C.
 fn strides(product: &Product) -> [usize; 3] {
     product.elements().map(|n| n.next_multiple_of(ALIGNED_TO))
 }
 
-/// Returns the elements of A, B and C that all of these products need.
+/// Returns the number of elements of A, B and C that the largest of these products need.
 fn needed(drawn: &[Drawn], dtype: Dtype, l2_bytes: u64) -> [usize; 3] {
     let of_type = drawn.iter().filter(|d| d.dtype == dtype);
     let each = of_type.map(|d| strides(&d.product()).map(|stride| stride * sets_of(d, l2_bytes)));
     each.fold([0; 3], |most, of| [0, 1, 2].map(|i| usize::max(most[i], of[i])))
 }
 
-/// Memory of a type's matrices; each product takes the beginning.
+/// Memory for matrices of one type; each product uses its beginning.
 struct Pool {
     dtype: Dtype,
     arrays: [DeviceArray; 3],
@@ -76,7 +76,7 @@ impl Pool {
     }
 }
 
-/// Resources that all products of a survey share.
+/// The resources that a survey's products share.
 pub(super) struct Field<'l> {
     lab: &'l Lab,
     device: &'l CudaDevice,
@@ -91,7 +91,7 @@ pub(super) struct Field<'l> {
 }
 
 impl<'l> Field<'l> {
-    /// Draws the matrices and compiles the kernels that will be chosen.
+    /// Draws the matrices and compiles the kernels that `gemm()` will choose.
     pub(super) fn new(
         lab: &'l Lab,
         device: &'l CudaDevice,
@@ -104,7 +104,7 @@ impl<'l> Field<'l> {
         let of_types = types.map(|dtype| needed(drawn, dtype, l2_bytes));
         let elements: usize = of_types.iter().flatten().sum();
         let reference = drawn.iter().map(|d| Judge::bytes(&d.product())).max().unwrap_or(0);
-        // The numbers are drawn in fp32 first.
+        // The numbers are first drawn in fp32.
         let drawing = 4 * of_types.iter().flatten().copied().max().unwrap_or(0) as u64;
         let bytes = 2 * elements as u64 + drawing.max(reference) + 2 * WORKSPACE_BYTES;
         device.ensure_free(format!("A survey of {} products", drawn.len()), bytes)?;
@@ -120,7 +120,7 @@ impl<'l> Field<'l> {
         Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, is_tuned })
     }
 
-    /// Checks and times a product by each way.
+    /// Checks and times a product in each way.
     pub(super) fn compare(&self, drawn: &Drawn) -> Result<Compared> {
         self.lab.bench().cancel.check()?;
         let product = drawn.product();
@@ -147,7 +147,7 @@ impl<'l> Field<'l> {
         let mut right = Vec::new();
         for plan in self.library.plans(&product.library_call(), LT_ALGORITHMS, WORKSPACE_BYTES)? {
             let algorithm = arena.way(By::Library(plan));
-            // The device refuses some algorithms that cuBLASLt suggests.
+            // The device rejects some algorithms that cuBLASLt suggests.
             if is_right(&algorithm)? {
                 right.push(algorithm);
             }
@@ -168,15 +168,16 @@ impl<'l> Field<'l> {
         }
     }
 
-    /// Times in turn the choice of `gemm()`, the library's first choice and its best; the best is left out if it is the first.
+    /// Times in turn the choice of `gemm()`, the library's first choice and its best; the best is omitted if it is the
+    /// first.
     fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
         let medians = self.medians(ways)?;
         let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
-        // If the first and the best are about as fast, either may win this time.
+        // If the first and the best are about equally fast, either may win this time.
         Ok(Times { ours_us: median(0), first_us: median(1), best_us: median(1).min(median(2)) })
     }
 
-    /// Returns the median microseconds of each, timed in turn.
+    /// Returns the median microseconds of each way, timed in turn.
     fn medians(&self, ways: &[&Way<'_, '_>]) -> Result<Vec<f64>> {
         let regions: Vec<Box<dyn Fn() -> warpbook_device::Result<()> + '_>> =
             ways.iter().map(|way| Box::new(|| way.launch()) as _).collect();
@@ -186,7 +187,7 @@ impl<'l> Field<'l> {
     }
 }
 
-/// Compiles the kernels that are chosen for the products.
+/// Compiles the kernels that `gemm()` chooses for the products.
 fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
@@ -199,14 +200,14 @@ fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     compile_into_cache(device, &jobs);
 }
 
-/// Arrays of one product, and the reference of its results.
+/// The arrays of one product, and the reference for results.
 struct Arena<'f, 'l> {
     field: &'f Field<'l>,
     sets: Vec<DeviceArrays>,
     judge: Judge,
 }
 
-/// Reason why a result is refused.
+/// The reason why a result is refused.
 enum Refused {
     /// The result is wrong.
     Wrong(String),
@@ -231,7 +232,7 @@ impl<'f, 'l> Arena<'f, 'l> {
         Way { arena: self, by, next: Cell::new(0) }
     }
 
-    /// Runs a way once and compares its result with the reference.
+    /// Runs a way once and compares the result with the reference.
     fn verdict(&self, way: &Way<'_, '_>) -> Result<(), Refused> {
         let ran = way.reset().and_then(|()| way.launch()).map_err(Error::from);
         let found = ran.and_then(|()| way.check()).map_err(Refused::Error)?;
@@ -244,11 +245,11 @@ enum By {
     Library(LtPlan),
 }
 
-/// One way to compute a product.
+/// One way of computing a product.
 struct Way<'a, 'l> {
     arena: &'a Arena<'a, 'l>,
     by: By,
-    /// Index of the set of arrays that comes next.
+    /// Index of the next set of arrays.
     next: Cell<usize>,
 }
 
@@ -257,7 +258,7 @@ impl Candidate for Way<'_, '_> {
         Some(&self.arena.field.stream)
     }
 
-    /// Fills C of the first set with NaNs, and makes it the next one.
+    /// Fills C of the first set with NaNs, and makes this set the next.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.arena.field.stream.synchronize()?;
         self.next.set(0);
@@ -278,7 +279,7 @@ impl Candidate for Way<'_, '_> {
         }
     }
 
-    /// Checks the first set.
+    /// Checks the result in the first set.
     fn check(&self) -> Result<Checked> {
         let verdict = self.arena.judge.judge(&self.arena.field.stream, self.arena.sets[0].c.clone())?;
         let error = (!verdict.passed()).then(|| {

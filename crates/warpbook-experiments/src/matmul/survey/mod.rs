@@ -1,4 +1,5 @@
-//! Comparison of the choices of `gemm()` with cuBLASLt at random shapes: how good choices are between the published shapes.
+//! Compares the choices of `gemm()` with cuBLASLt at random shapes, to see how good they are between the published
+//! ones.
 
 mod gpu;
 mod report;
@@ -11,13 +12,15 @@ use warpbook_device::{Bench, CublasLt};
 use warpbook_gemm::{Gemm, Tuning};
 use warpbook_lab::{Error, Lab, Result};
 
-/// Maximum number of products of a survey.
+/// The most products in a survey.
 const MOST: u32 = 100_000;
 
-/// A survey of random products, each computed by the choice of `gemm()`, by cuBLASLt's first choice and by the fastest of the algorithms that it suggests.
+/// A survey of random products, each computed by the choice of `gemm()`, by cuBLASLt's first choice and by the fastest
+/// of its suggestions.
 ///
-/// Every product's sides are log-uniform from 16 to 16384, with at most 2^37 multiply-adds: a third multiples of 8, a third odd, the
-/// rest multiples of 64; in bf16 and fp16 and in the four transpositions. All ways are checked, then timed in turn.
+/// Sides are log-uniform from 16 to 16384, with at most 2^37 multiply-adds in a product. A third of the products have
+/// multiples of 8, a third odd sides, and the rest multiples of 64, in bf16 and fp16 and in the four transpositions.
+/// All ways are checked, then timed in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     of: Of,
@@ -26,7 +29,7 @@ pub struct Survey {
     has_findings: bool,
 }
 
-/// Products that are compared.
+/// The products to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// This many random products.
@@ -36,43 +39,45 @@ enum Of {
 }
 
 impl Survey {
-    /// Creates a survey of `count` products, drawn from a seed, with choices made without timing.
+    /// Creates a survey of `count` products drawn from a seed; choices are made without timing.
     #[must_use]
     pub fn new(count: u32, seed: u64) -> Self {
         Self { of: Of::Random(count), seed, tuning: Tuning::Off, has_findings: true }
     }
 
-    /// Takes the products that the published record has in 16-bit types, in place of random ones: a device's findings are made of them.
+    /// Uses the published record's products in 16-bit types instead of random ones; a device's findings are made from
+    /// them.
     #[must_use]
     pub fn published(self) -> Self {
         Self { of: Of::Published, ..self }
     }
 
-    /// Lets the first plan of a product time kernels.
+    /// Allows the first plan of a product to time kernels.
     #[must_use]
     pub fn tuning(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }
     }
 
-    /// Ignores the findings that are published for the device.
+    /// Ignores the findings published for the device.
     #[must_use]
     pub fn without_findings(self) -> Self {
         Self { has_findings: false, ..self }
     }
 
-    /// Returns the handle whose choices are surveyed.
+    /// Returns the surveyed `gemm` handle.
     fn gemm(&self, device: &warpbook_device::CudaDevice) -> Gemm {
         let gemm = Gemm::with_tuning(device, self.tuning);
         if self.has_findings { gemm } else { gemm.without_published() }
     }
 
-    /// Returns a way of timing with few samples of many repetitions: 200 products take a few minutes.
+    /// Returns a bench with few samples of many repetitions, so that 200 products take a few minutes.
     #[must_use]
     pub fn bench() -> Bench {
         Bench { warmup: 1, samples: 15, budget_s: 0.1, batch_below_us: 200.0, ..Bench::default() }
     }
 
-    /// Draws the products, checks and times each, and passes each to `tell` as soon as it is done. If it is asked to stop, it returns the products so far.
+    /// Draws the products, checks and times each, and passes each to `tell` when it is done. If cancelled, it returns
+    /// the products so far.
     ///
     /// # Errors
     /// If the count is out of range ([`Error::Setting`]), there is no GPU or no cuBLASLt, or the device reports an error.

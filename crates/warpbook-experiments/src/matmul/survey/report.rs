@@ -1,46 +1,46 @@
-//! Results of a survey, compared with its bounds.
+//! The results of a survey, compared with limits.
 
 use super::shapes::{Drawn, Sides};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use warpbook_record::{Dtype, Environment, Policy};
 
-/// Least geometric mean of the ratios to the library's best, in each third.
+/// Lowest allowed geometric mean of the ratios to the library's best, in each third.
 const LEAST_MEAN: f64 = 1.0;
-/// Least geometric mean of the ratios to the library's first choice.
+/// Lowest allowed geometric mean of the ratios to the library's first choice.
 const LEAST_MEAN_TO_FIRST: f64 = 1.05;
-/// Ratio that most products have to reach, and the least share of products that do.
+/// Ratio that most products must reach, and the lowest allowed share of products that do.
 const MOST_REACH: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.95;
-/// Least ratio of any product.
+/// Lowest allowed ratio of any product.
 const LEAST_OF_ANY: f64 = 0.75;
 
-/// Median times of a product in microseconds, taken in turn.
+/// Median times of a product in microseconds, timed in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// Time of the choice of `gemm()`, in microseconds.
     pub ours_us: f64,
-    /// Time of the algorithm that cuBLASLt suggests first, or of the next that gives the right result.
+    /// Time of the first algorithm that cuBLASLt suggests and that gives the right result.
     pub first_us: f64,
-    /// Time of the fastest of the algorithms that it suggests; never more than `first_us`.
+    /// Time of the fastest suggested algorithm; never more than `first_us`.
     pub best_us: f64,
 }
 
 impl Times {
-    /// Returns the time of the library's best over that of `gemm()`: above 1, `gemm()` is faster.
+    /// Returns the time of the library's best divided by that of `gemm()`; above 1, `gemm()` is faster.
     #[must_use]
     pub fn to_best(&self) -> f64 {
         self.best_us / self.ours_us
     }
 
-    /// Returns the time of the library's first choice over that of `gemm()`.
+    /// Returns the time of the library's first choice divided by that of `gemm()`.
     #[must_use]
     pub fn to_first(&self) -> f64 {
         self.first_us / self.ours_us
     }
 }
 
-/// The rung and the tile that were picked.
+/// A chosen rung and tile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picked {
     /// Id of the rung.
@@ -57,26 +57,26 @@ pub struct Compared {
     pub drawn: Drawn,
     /// Chosen rung and tile with the reason, in a sentence.
     pub choice: Option<String>,
-    /// Chosen rung and tile; `None` in older reports, which have the sentence only.
+    /// Chosen rung and tile; `None` in older reports, which only have the sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picked: Option<Picked>,
     /// Seconds of the product's first plan, if it times kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_s: Option<f64>,
-    /// Number of the library's algorithms that gave the right result.
+    /// Number of the library's algorithms with a right result.
     pub algorithms: usize,
-    /// Times; `None` if something failed.
+    /// Median times; `None` if something failed.
     pub times: Option<Times>,
-    /// Error in a sentence, if something failed.
+    /// The error in a sentence, if something failed.
     pub error: Option<String>,
 }
 
-/// Summary of a group of products.
+/// The summary of a group of products.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the group.
     pub name: String,
-    /// Number of products that were timed.
+    /// Number of timed products.
     pub count: usize,
     /// Geometric mean of the ratios to the library's best.
     pub to_best: f64,
@@ -90,10 +90,10 @@ pub struct Summary {
     pub least_at: String,
 }
 
-/// Bound, and the value that was found.
+/// A limit, and the measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Name of the bounded figure.
+    /// Name of the limited figure.
     pub what: String,
     /// Least allowed value.
     pub least: f64,
@@ -102,19 +102,19 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns true if the bound is kept; a NaN keeps none.
+    /// Returns true if the value satisfies the limit; NaN satisfies none.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.found >= self.least
     }
 }
 
-/// Report of a survey.
+/// The report of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Seed that repeats the survey.
     pub seed: u64,
-    /// Time of its end, as RFC 3339; empty in older surveys.
+    /// Time when the survey ended, as RFC 3339; empty in older reports.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
     /// Environment of the survey.
@@ -127,7 +127,7 @@ pub struct Report {
     pub products: Vec<Compared>,
 }
 
-/// Returns the summary of some products; `None` if none of them was timed.
+/// Returns the summary of the products that `keep` accepts; `None` if none of them was timed.
 fn summary(name: &str, products: &[Compared], keep: impl Fn(&Drawn) -> bool) -> Option<Summary> {
     let timed: Vec<(&Drawn, Times)> =
         products.iter().filter(|c| keep(&c.drawn)).filter_map(|c| Some((&c.drawn, c.times?))).collect();
@@ -147,7 +147,7 @@ fn summary(name: &str, products: &[Compared], keep: impl Fn(&Drawn) -> bool) -> 
 }
 
 impl Report {
-    /// Returns summaries of all products, then by their sides, types and transpositions.
+    /// Returns summaries of all products, then by sides, types and transpositions.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
         let summarise = |name: &str, keep: &dyn Fn(&Drawn) -> bool| summary(name, &self.products, keep);
@@ -169,7 +169,7 @@ impl Report {
         self.products.iter().filter(|c| c.error.is_some())
     }
 
-    /// Returns the bounds that a choice should keep, each with the measured value.
+    /// Returns the limits for good choices, each with the measured value.
     #[must_use]
     pub fn bounds(&self) -> Vec<Bound> {
         let bound =
@@ -193,7 +193,7 @@ impl Report {
             .collect()
     }
 
-    /// Returns the 50th and the 95th percentile of the seconds of first plans; `None` if these timed nothing.
+    /// Returns the 50th and 95th percentile of the seconds for first plans; `None` if plans timed nothing.
     #[must_use]
     pub fn plan_s(&self) -> Option<[f64; 2]> {
         let mut all: Vec<f64> = self.products.iter().filter_map(|c| c.plan_s).collect();
@@ -202,7 +202,8 @@ impl Report {
         Some([50, 95].map(|percent| all[last * percent / 100]))
     }
 
-    /// Returns the report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products, for readers that do not compute them.
+    /// Returns the report as JSON, including [`Self::summaries`] and [`Self::bounds`] for readers that do not compute
+    /// them.
     ///
     /// # Errors
     /// If JSON cannot hold a number of the report.
@@ -218,7 +219,7 @@ impl Report {
         serde_json::to_string_pretty(&written).map(|text| text + "\n")
     }
 
-    /// Returns the summaries, the slowest products and the bounds, as text.
+    /// Returns the summaries, the slowest products and the limits as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -252,7 +253,7 @@ pub(super) mod tests {
     use super::super::shapes::draw;
     use super::*;
 
-    /// Returns a report whose products have these times: of `gemm()`, of the first choice and of the best.
+    /// Returns a report whose products have these times: `gemm()`, first choice, best.
     fn report(times: &[[f64; 3]]) -> Report {
         let drawn = draw(1, times.len() as u32);
         let compared = |(drawn, [ours_us, first_us, best_us]): (Drawn, &[f64; 3])| Compared {
@@ -281,7 +282,7 @@ pub(super) mod tests {
 
     #[test]
     fn means_are_geometric_and_the_smallest_is_named() {
-        // For each kind of sides, one product is twice as fast as the best, and one half as fast.
+        // For each kind of sides, one product is twice as fast as the library's best, and one half as fast.
         let report = report(&[
             [1.0, 4.0, 2.0],
             [1.0, 4.0, 2.0],
@@ -299,7 +300,7 @@ pub(super) mod tests {
         assert_eq!(all[0].least_at, report.products[5].drawn.to_string());
         let odd = all.iter().find(|s| s.name == "odd").unwrap();
         assert!(odd.count == 2 && close(odd.to_best, 1.0) && close(odd.to_first, 8.0_f64.sqrt()));
-        // Sides, types and transpositions each split all products.
+        // Sides, types and transpositions each divide all products.
         for names in
             [Sides::ALL.map(Sides::label).to_vec(), vec!["bf16", "fp16"], vec!["A, B as they are", "A transposed"]]
         {
@@ -325,7 +326,7 @@ pub(super) mod tests {
         times[7] = [1.0, 1.1, 0.74];
         assert_eq!(missed(&report(&times)), ["smallest ratio to the best"]);
         assert_eq!(missed(&report(&vec![[1.0, 1.04, 1.02]; 120])), ["geometric mean against the first choice"]);
-        // One third is behind, the others are ahead.
+        // One third of the products is slower than the library, the others are faster.
         let mut times = vec![[1.0, 1.2, 1.1]; 120];
         (0..120).filter(|i| i % 3 == 1).for_each(|i| times[i] = [1.0, 1.2, 0.99]);
         assert_eq!(missed(&report(&times)), ["geometric mean against the best, odd"]);

@@ -1,4 +1,4 @@
-//! Products of a survey: random ones, or those of the published record.
+//! The products of a survey: random ones, or the published record's.
 
 use crate::Matmul;
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,23 @@ use warpbook_record::Dtype;
 
 /// Shortest and longest side.
 const SIDES: [u32; 2] = [16, 16384];
-/// Maximum number of multiply-adds of a product.
+/// The most multiply-adds in a product.
 pub const MOST_MULTIPLY_ADDS: u64 = 1 << 37;
 
-/// Kind of all three sides of a product.
+/// A kind of sides, shared by all three sides of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sides {
-    /// Multiples of 8: rows are multiples of 16 bytes, which a TMA can read.
+    /// Multiples of 8: rows are multiples of 16 bytes, as TMA requires.
     MultiplesOf8,
-    /// Odd numbers: rows begin anywhere.
+    /// Odd numbers: rows have no alignment.
     Odd,
-    /// Multiples of 64: rows are whole lines of L2.
+    /// Multiples of 64: rows are whole L2 lines.
     MultiplesOf64,
 }
 
 impl Sides {
-    /// All kinds. Each has a third of a survey's products.
+    /// All kinds; each has a third of a survey's products.
     pub const ALL: [Self; 3] = [Self::MultiplesOf8, Self::Odd, Self::MultiplesOf64];
 
     /// Returns the kind in words.
@@ -39,7 +39,7 @@ impl Sides {
         }
     }
 
-    /// Returns the kind of three sides.
+    /// Returns the kind that describes all three sides.
     fn kind_of(sides: [u32; 3]) -> Self {
         let all = |of: u32| sides.iter().all(|side| side.is_multiple_of(of));
         match (all(64), all(8)) {
@@ -49,7 +49,7 @@ impl Sides {
         }
     }
 
-    /// Returns a side of this kind from a number in (0, 1): the logarithm is uniform from the shortest side of the kind to the longest.
+    /// Returns a side of this kind from a number in (0, 1), log-uniform between the kind's shortest and longest side.
     fn side(self, u: f32) -> u32 {
         let [shortest, longest] = SIDES;
         let (least, most) = match self {
@@ -68,16 +68,16 @@ impl Sides {
     }
 }
 
-/// Product of a survey.
+/// A product of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Rows of C.
     pub m: u32,
     /// Columns of C.
     pub n: u32,
-    /// Number of terms of a sum.
+    /// Number of terms in each sum.
     pub k: u32,
-    /// Kind of its sides.
+    /// Kind of the sides.
     pub sides: Sides,
     /// Type of A, B and C.
     pub dtype: Dtype,
@@ -88,7 +88,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Returns m n k.
+    /// Returns the number of multiply-adds, m n k.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
         u64::from(self.m) * u64::from(self.n) * u64::from(self.k)
@@ -101,7 +101,7 @@ impl Drawn {
         Product::new(self.m, self.n, self.k, form)
     }
 
-    /// Returns how A and B are stored.
+    /// Returns how A and B are stored, in two letters.
     #[must_use]
     pub const fn stored(&self) -> &'static str {
         match (self.trans_a, self.trans_b) {
@@ -120,15 +120,15 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// Draws `count` products: a third of each kind of sides, and within each kind equally many of each transposition and type. An equal seed gives equal products,
-/// and a longer list begins with the shorter one.
+/// Draws `count` products: a third of each kind of sides, and within a kind equally many of each transposition and
+/// type. The same seed gives the same products, and a longer list starts with the shorter one.
 #[must_use]
 pub fn draw(seed: u64, count: u32) -> Vec<Drawn> {
     (0..count).map(|place| one(seed, place)).collect()
 }
 
-/// Returns the products of the published record in 16-bit types, including those of the networks' linear layers, each once. Sides that have nothing in common
-/// count as odd.
+/// Returns the published record's products in 16-bit types, including those of the networks' linear layers, each once.
+/// Sides without a common kind count as odd.
 #[must_use]
 pub fn published() -> Vec<Drawn> {
     let all = [Matmul::sweep(), Matmul::layers()].into_iter().flat_map(|experiment| experiment.products());
@@ -144,7 +144,7 @@ pub fn published() -> Vec<Drawn> {
     drawn
 }
 
-/// Draws a product; sides are drawn again until it is small enough.
+/// Draws a product; sides are redrawn until it is small enough.
 fn one(seed: u64, place: u32) -> Drawn {
     let sides = Sides::ALL[place as usize % 3];
     let stored = place / 3 % 4;
@@ -221,7 +221,7 @@ mod tests {
         assert_ne!(draw(1, 50), draw(1 + (1 << 32), 50));
     }
 
-    /// A logarithm that is uniform over ten binary orders has a fifth of the sides in each two, apart from products that were too large.
+    /// Log-uniform sides over ten binary orders have a fifth in each two orders, apart from products that were too large.
     #[test]
     fn sides_are_log_uniform() {
         let sides: Vec<u32> = (0..20_000).map(|i| Sides::MultiplesOf8.side((i as f32 + 0.5) / 20_000.0)).collect();

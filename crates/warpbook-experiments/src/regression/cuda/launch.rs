@@ -1,5 +1,5 @@
-//! The launches of the regression's kernels: the only unsafe code of the experiment. Each function names the parameters of its kernel; its arguments own the
-//! arrays and know their sizes.
+//! The launches of the regression's kernels: the only unsafe code of the experiment. Each function names its kernel's
+//! parameters; its arguments own the arrays and know their sizes.
 #![allow(unsafe_code)]
 
 use super::launches::Launches;
@@ -31,7 +31,8 @@ pub(super) fn draw(
     unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &w, &b, &noise, &seed]) }
 }
 
-/// Launches a fused pass over `len` points from `begin` on, whose blocks write from column `first_block` of the partial sums on.
+/// Launches a fused pass over `len` points from `begin` on. Its blocks write to the partial sums from column
+/// `first_block` on.
 pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize, first_block: u32) -> Result<()> {
     let points = on.state.points;
     let len = len.min(points.train.saturating_sub(begin));
@@ -49,14 +50,14 @@ pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize,
     }
 }
 
-/// Launches one of the four kernels of the unfused rung, with its intermediates, f32 `[n]` each.
+/// Launches one of the unfused rung's four kernels, with its intermediates, f32 `[n]` each.
 pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err: &Buffer<f32>) -> Result<()> {
     let (DevicePoints { x, y, train, .. }, partial) = (on.state.points, &on.partial);
     assert!(pred.len() >= *train && err.len() >= *train, "intermediates of all training points");
     let n = *train as u64;
     let launch = |args: &[&dyn KernelArg]| {
-        // SAFETY: the arguments of each kernel are below; pred and err have n elements, x and y at least as many, `partial` a column
-        // for each block.
+        // SAFETY: each kernel's parameters are listed below; pred and err have n elements, x and y at least n,
+        // `partial` has a column for each block.
         unsafe { on.kernels[kernel].launch(&on.state.stream, on.pass, args) }
     };
     match kernel {
@@ -71,13 +72,13 @@ pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err:
     }
 }
 
-/// Launches the update from the partial sums; the loss goes to element `log` of the logged losses, if there is one.
+/// Launches the update from the partial sums; the loss goes to element `log` of the logged losses, if given.
 pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) -> Result<()> {
     let Some(kernel) = on.kernels.last() else { return Ok(()) };
     let inverse_n = on.state.inverse_n();
     let loss = log.filter(|i| *i < on.state.losses.len()).map_or(DevicePtr::NULL, |i| on.state.losses.at(i));
     let options = LaunchOptions { programmatic: on.programmatic, ..LaunchOptions::default() };
-    // SAFETY: update(partial, blocks, inverse_n, learning_rate, weights, loss); `loss` is null or an element.
+    // SAFETY: update(partial, blocks, inverse_n, learning_rate, weights, loss); `loss` is null or points to an element.
     unsafe {
         kernel.launch_with(
             &on.state.stream,
@@ -88,14 +89,14 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
     }
 }
 
-/// Captures the work that `queue` queues on the stream of `on`, as a graph that must not outlive it.
+/// Captures the work that `queue` queues on the stream of `on` as a graph, which must not outlive `on`.
 pub(super) fn capture(on: &Launches<'_>, queue: impl FnOnce() -> Result<()>) -> Result<Graph> {
-    // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one keeps it in the
-    // same struct, whose arrays do not move on the device, the other within a function.
+    // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one
+    // keeps it in the same struct, whose arrays do not move on the device, the other within a function.
     unsafe { on.state.stream.capture(queue) }
 }
 
-/// Leading arguments of most kernels that run whole descents.
+/// The leading arguments of most kernels that run whole descents.
 struct Common {
     n: u64,
     epochs: u32,
@@ -115,7 +116,7 @@ impl Common {
         }
     }
 
-    /// (x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses)
+    /// Returns (x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses).
     fn args<'a>(&'a self, state: &'a State<'_>) -> Vec<&'a dyn KernelArg> {
         let Self { n, epochs, every, rate, inverse_n } = self;
         vec![&state.points.x, &state.points.y, n, epochs, every, rate, inverse_n, &state.weights, &state.losses]
@@ -124,7 +125,7 @@ impl Common {
 
 const COOPERATIVE: LaunchOptions = LaunchOptions { programmatic: false, cooperative: true, cluster: None };
 
-/// Launches a descent over a grid whose blocks exchange their sums.
+/// Launches a descent on a grid whose blocks exchange their sums.
 pub(super) fn descend(
     state: &State<'_>,
     kernel: &Kernel,
@@ -141,7 +142,7 @@ pub(super) fn descend(
     unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
 }
 
-/// Launches the descent of one cluster.
+/// Launches a descent on one cluster.
 pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
     let common = Common::of(state);
     let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
@@ -169,7 +170,7 @@ pub(super) fn descend_on_moments(
     unsafe { descend.launch(&state.stream, descend.shape(1), &args) }
 }
 
-/// Launches a descent with several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
+/// Launches a descent with several features, with arrays `of_blocks[features + 2][blocks]` and `of_all[features + 1]`.
 pub(super) fn descend_multivariate(
     state: &State<'_>,
     kernel: &Kernel,

@@ -7,37 +7,37 @@ use warpbook_kernels::regression::{self, LOG_EVERY, NO_POINTS, ONLY_READS, ablat
 use warpbook_lab::Result;
 use warpbook_record::{Grid, KernelStats, Rung, Schedule};
 
-/// Number of sums that a pass leaves for each block.
+/// Number of sums that each block of a pass writes.
 const SUMS: usize = 3;
-/// Number of launches of one kernel in the graph that times it alone.
+/// Number of launches of one kernel in the graph that times it.
 const REPEATS: u32 = 20;
 
-/// Launches of an epoch.
+/// The launches of an epoch.
 enum Plan {
-    /// Four kernels over the points, and their intermediates pred and err, f32 `[n]`.
+    /// Four kernels over the points, with the intermediates pred and err, f32 `[n]`.
     Unfused { pred: Buffer<f32>, err: Buffer<f32> },
-    /// One pass.
+    /// One fused pass.
     Fused,
     /// One pass in slices, each on its own stream, which starts when the update is done.
     Streams { streams: Vec<Stream>, updated: Event, passed: Vec<Event> },
 }
 
-/// Rung that is ready to run: its kernels, its arrays, and the plan of an epoch.
+/// A rung that is ready to run: its kernels, its arrays, and the launches of an epoch.
 pub(in crate::regression) struct Launches<'a> {
     pub(super) state: State<'a>,
     pub(super) kernels: Vec<Kernel>,
     plan: Plan,
-    /// Launch of a pass over all points, or of one slice of them.
+    /// Launch of a pass over all points, or over one slice.
     pub(super) pass: Launch,
-    /// Launch of an update, one block.
+    /// Launch of an update with one block.
     pub(super) step: Launch,
-    /// Blocks of all slices.
+    /// Number of blocks of all slices.
     pub(super) columns: u32,
     /// Partial sums, `[3][columns]`.
     pub(super) partial: Buffer<f32>,
     /// True if kernels may begin before their predecessor has ended.
     pub(super) programmatic: bool,
-    /// Graph of all epochs, if they are replayed.
+    /// Graph of all epochs, if the rung replays one.
     graph: Option<Graph>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Launches<'a> {
         Ok(this)
     }
 
-    /// Puts the initial weights back and poisons what the descent writes.
+    /// Resets the weights and poisons the outputs of the descent.
     pub(super) fn reset(&self) -> warpbook_device::Result<()> {
         self.partial.fill_bytes(0xff)?;
         self.state.reset()
@@ -121,7 +121,7 @@ impl<'a> Launches<'a> {
             .collect()
     }
 
-    /// Returns the id of the tile of its pass.
+    /// Returns the tile id of the rung's pass.
     pub(super) fn tile(&self) -> String {
         self.kernels[0].tile().id.to_string()
     }
@@ -141,7 +141,7 @@ impl<'a> Launches<'a> {
             Plan::Fused => launch::pass(self, &self.state.stream, 0, self.state.points.train, 0),
             Plan::Streams { streams, updated, passed } => {
                 updated.record(&self.state.stream)?;
-                // Slices start at multiples of four points, which the vector loads ask for.
+                // Slices start at multiples of four points, as vector loads require.
                 let slice = self.state.points.train.div_ceil(streams.len()).next_multiple_of(4);
                 for (i, (stream, passed)) in streams.iter().zip(passed).enumerate() {
                     let begin = (i * slice).min(self.state.points.train);
@@ -156,17 +156,17 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// Times each kernel of an epoch alone, back to back in a graph. Returns names with microseconds a launch.
+    /// Times each kernel of an epoch alone, back to back in a graph. Returns names with microseconds per launch.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         self.reset()?;
-        // The sums have to be numbers, or the update would spoil the weights.
+        // The sums must be numbers, or the update would spoil the weights.
         self.queue_pass()?;
         let names = self.kernels.iter().map(|k| k.stats().entry.clone());
         let last = self.kernels.len() - 1;
         let mut timed = Vec::new();
         for (i, name) in names.enumerate() {
             let samples = self.time_launches(device, bench, || match (&self.plan, i == last) {
-                // A rate of zero leaves the weights unchanged.
+                // A learning rate of zero leaves the weights unchanged.
                 (_, true) => launch::update(self, 0.0, None),
                 (Plan::Unfused { pred, err }, false) => launch::unfused(self, i, pred, err),
                 _ => self.queue_pass(),
@@ -176,8 +176,9 @@ impl<'a> Launches<'a> {
         Ok(timed)
     }
 
-    /// Times the fused pass with each of its parts left out, and without points, which is the cost of its launch. Returns names with microseconds a pass;
-    /// nothing for a rung without that pass, whose kernels have other parameters.
+    /// Times the fused pass with each of its parts left out, and without points, which is the cost of its launch.
+    /// Returns names with microseconds per pass; empty for rungs without that pass, whose kernels have other
+    /// parameters.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         if !matches!(self.plan, Plan::Fused) {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Rungs of the regression on a GPU.
+//! The regression's rungs on a GPU.
 
 mod launch;
 mod launches;
@@ -13,9 +13,9 @@ use warpbook_lab::{Error, Result};
 use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
 use whole::Whole;
 
-/// Points on a device; the first `train` are trained on.
+/// Points on a device; the first `train` are the training points.
 pub(super) struct DevicePoints {
-    /// Features, f32 `[features][pitch]`, each row at a multiple of 16 bytes.
+    /// Features, f32 `[features][pitch]`; each row starts at a multiple of 16 bytes.
     x: Buffer<f32>,
     /// Observed values, f32 `[pitch]`.
     y: Buffer<f32>,
@@ -60,23 +60,23 @@ impl DevicePoints {
     }
 }
 
-/// Settings of a descent.
+/// The settings of a descent.
 #[derive(Debug, Clone)]
 pub(super) struct Settings<'s> {
-    /// Id of a tile, for rungs that have it.
+    /// Id of a tile, for the rungs that have it.
     pub(super) tile: Option<&'s str>,
-    /// Initial weights, one a feature, then b.
+    /// Initial weights: one for each feature, then b.
     pub(super) start: Vec<f32>,
     pub(super) epochs: u64,
     pub(super) learning_rate: f32,
 }
 
-/// Arrays that every rung writes to, and the stream that it runs on.
+/// The arrays that every rung writes, and its stream.
 struct State<'a> {
     points: &'a DevicePoints,
     stream: Stream,
     start: Vec<f32>,
-    /// Weights, one a feature, then b.
+    /// Weights: one for each feature, then b.
     weights: Buffer<f32>,
     /// Logged losses, `[epochs / LOG_EVERY]`.
     losses: Buffer<f32>,
@@ -97,7 +97,7 @@ impl<'a> State<'a> {
         })
     }
 
-    /// Puts the initial weights back and poisons the losses, so that nothing of the last descent can pass for new.
+    /// Resets the weights and poisons the losses, so that old results cannot pass for new ones.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.losses.fill_bytes(0xff)?;
         self.weights.write(&self.start)
@@ -116,11 +116,11 @@ impl<'a> State<'a> {
     }
 }
 
-/// Rung that is ready to run.
+/// A rung that is ready to run.
 pub(super) enum Descender<'a> {
-    /// Kernels for each epoch.
+    /// The rung launches kernels for each epoch.
     Launches(Box<Launches<'a>>),
-    /// One or two launches for all epochs.
+    /// The rung runs all epochs in one or two launches.
     Whole(Box<Whole<'a>>),
 }
 
@@ -140,7 +140,7 @@ impl<'a> Descender<'a> {
         })
     }
 
-    /// Returns the stream that it runs on.
+    /// Returns the rung's stream.
     pub(super) fn stream(&self) -> &Stream {
         match self {
             Self::Launches(l) => &l.state.stream,
@@ -148,7 +148,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Puts the initial weights back, and poisons the outputs of the descent.
+    /// Resets the weights and poisons the outputs of the descent.
     pub(super) fn reset(&self) -> warpbook_device::Result<()> {
         match self {
             Self::Launches(l) => l.reset(),
@@ -180,7 +180,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns the id of the tile of its pass.
+    /// Returns the tile id of the rung's pass.
     pub(super) fn tile(&self) -> String {
         match self {
             Self::Launches(l) => l.tile(),
@@ -188,7 +188,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns the choice that a rule made for this size, with its reason.
+    /// Returns the choice that a rule made for this size, with the reason.
     pub(super) fn choice(&self) -> Option<String> {
         match self {
             Self::Launches(_) => None,
@@ -204,7 +204,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns the points that its threads have in registers at once, if it goes through them in alternating direction.
+    /// Returns the number of points that the threads hold in registers at once, if the rung alternates its direction.
     pub(super) fn in_flight(&self) -> u64 {
         match self {
             Self::Launches(_) => 0,
@@ -212,7 +212,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Times each kernel of an epoch alone; nothing for a rung whose epochs are not kernels.
+    /// Times each kernel of an epoch alone; empty for a rung without a kernel for each epoch.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {
             Self::Launches(l) => l.time_operations(device, bench),
@@ -220,7 +220,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Times the pass with each of its parts left out; nothing for a rung whose epochs are not kernels.
+    /// Times the pass with each of its parts left out; empty for a rung without a kernel for each epoch.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {
             Self::Launches(l) => l.time_ablations(device, bench),
@@ -229,7 +229,7 @@ impl<'a> Descender<'a> {
     }
 }
 
-/// Returns the tile of an id, or the default if no id is given or the kernel lacks it.
+/// Returns the tile with an id, or the default if there is no id or no such tile.
 fn choose_tile<'k>(spec: &'k KernelSpec, id: Option<&str>) -> Result<&'k Tile> {
     let wanted = id.and_then(|id| spec.tile(id));
     wanted.or(spec.tiles.first()).ok_or_else(|| Error::Setting(format!("kernels/{} has no tile", spec.file)))

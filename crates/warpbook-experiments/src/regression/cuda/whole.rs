@@ -1,4 +1,4 @@
-//! Rungs that run all epochs in one launch, or two.
+//! Rungs that run all epochs in one or two launches.
 
 use super::{Descent, DevicePoints, Settings, State, choose_tile, launch};
 use warpbook_device::{Buffer, CudaDevice, Kernel};
@@ -12,24 +12,24 @@ use warpbook_record::{Define, KernelSpec, KernelStats, Rung, Tile};
 /// Number of 64-bit words in a block's slot of `PairExchange`, and of the rounds that alternate.
 const SLOT_WORDS: usize = 8;
 const ROUNDS: usize = 2;
-/// Seconds that a block waits for another before it gives up: far longer than any epoch of a size that fits.
+/// Seconds after which a block stops waiting for another, far longer than any epoch takes.
 const LIMIT_S: f64 = 2.0;
 
-/// Rung that is ready to run.
+/// A rung that is ready to run.
 pub(in crate::regression) struct Whole<'a> {
     pub(super) state: State<'a>,
     rung: String,
     plan: Plan,
-    /// Choice of a rule, with its reason.
+    /// The choice of a rule, with the reason.
     pub(super) choice: Option<String>,
     pub(super) placement: Option<Placement>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "one a rung, in a box")]
 enum Plan {
-    /// Blocks of a grid that exchange their sums: `05_persistent`, and `06_on_chip` over the whole grid.
+    /// A grid whose blocks exchange their sums: `05_persistent`, and `06_on_chip` over the whole grid.
     Grid { kernel: Kernel, shape: Launch, loss_partial: Buffer<f32>, barrier: Barrier },
-    /// One cluster.
+    /// One thread block cluster.
     Cluster { kernel: Kernel, shape: Launch },
     /// A pass that leaves moments, f64 `[5][blocks]`, and a descent on them.
     Statistics { moments: Kernel, descend: Kernel, partial: Buffer<f64> },
@@ -41,9 +41,9 @@ enum Plan {
 pub(super) struct Barrier {
     /// Words that hold a value and the number of its round.
     pub(super) words: Buffer<u64>,
-    /// Rounds of earlier launches, and the round that timed out.
+    /// The rounds of earlier launches, and the round that timed out.
     pub(super) control: Buffer<u32>,
-    /// Blocks that are waited for.
+    /// Number of blocks that take part.
     pub(super) blocks: u32,
     pub(super) limit_ns: u64,
 }
@@ -55,7 +55,7 @@ impl Barrier {
     }
 }
 
-/// Builder of a rung's plan.
+/// Builds a rung's plan.
 struct Maker<'m> {
     device: &'m CudaDevice,
     state: &'m State<'m>,
@@ -68,7 +68,7 @@ impl Maker<'_> {
         Ok(self.device.kernel(spec, choose_tile(spec, self.settings.tile)?)?)
     }
 
-    /// Checks that all blocks are resident at once, before they are launched to wait for each other.
+    /// Checks that all blocks can be resident at once, since they wait for each other.
     fn ensure_room(&self, kernel: &Kernel, shape: Launch) -> Result<()> {
         let blocks_per_sm = kernel.stats().blocks_per_multiprocessor.unwrap_or(0);
         let room = blocks_per_sm * self.device.info().multiprocessors;
@@ -92,12 +92,12 @@ impl Maker<'_> {
         Ok(Plan::Grid { kernel, shape, loss_partial, barrier })
     }
 
-    /// Asks the device how many blocks fit, lets the rule choose, and describes the choice.
+    /// Asks the device how many blocks fit, applies the rule, and describes the choice.
     fn on_chip(&self, [grid, cluster, persistent]: [&KernelSpec; 3]) -> Result<(Plan, Placement, String)> {
         let (device, settings) = (self.device, self.settings);
         let info = device.info();
         let train = self.state.points.train as u64;
-        // A tile that is asked for bounds the registers; the size decides within that bound.
+        // A requested tile limits the registers; the size decides within that limit.
         let most_groups = settings
             .tile
             .and_then(|t| grid.tile(t))
@@ -108,7 +108,7 @@ impl Maker<'_> {
             if let Some(tile) = spec.tile(&r.tile_id()) {
                 return Ok(device.kernel(spec, tile)?);
             }
-            // A learner's kernel has one tile, which may have more groups than there are points for.
+            // A learner's kernel has one tile, possibly with more groups than there are points for.
             let mut tile = choose_tile(spec, None)?.clone();
             tile.set(Define::new("REGISTER_GROUPS", r.register_groups.cast_signed()));
             Ok(device.kernel(spec, &Tile { id: r.tile_id().into(), ..tile })?)
@@ -120,7 +120,7 @@ impl Maker<'_> {
             most_groups,
         };
         let has_clusters = info.compute_capability.is_some_and(|cc| cc >= (9, 0));
-        // Not every chip has clusters of 16, and other work may occupy their place: the device is asked what fits.
+        // Some chips lack clusters of 16, and other work may occupy the space, so the device is asked what fits.
         let sizes = if has_clusters { vec![CLUSTER_BLOCKS, 8] } else { Vec::new() };
         for blocks in sizes {
             let (placement, sentence) = place(train, room(blocks));
@@ -145,7 +145,7 @@ impl Maker<'_> {
         let points = self.state.points;
         let features = points.features;
         let spec = spec.clone().define("FEATURES", features as i64);
-        // A tile whose block has too few warps for these features gives way to the default.
+        // A tile with too few warps in a block for these features is replaced by the default.
         let split = |tile: &Tile| multivariate_split(tile, features as u64);
         let warps = |tile: &Tile| tile.get("THREADS").map_or(32, i64::unsigned_abs) / 32;
         let mut tile = choose_tile(&spec, self.settings.tile)?;
@@ -215,7 +215,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Reads the result of the last descent, or the epoch in which it gave up.
+    /// Reads the result of the last descent, or the epoch in which it timed out.
     pub(super) fn result(&self) -> Result<Descent> {
         let result = self.state.result()?;
         if let Plan::Grid { barrier, .. } | Plan::Multivariate { barrier, .. } = &self.plan {
@@ -240,7 +240,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Returns the points that its threads have in registers at once.
+    /// Returns the number of points that the threads hold in registers at once.
     pub(super) fn in_flight(&self) -> u64 {
         match &self.plan {
             Plan::Grid { kernel, shape, .. } => {
@@ -275,7 +275,7 @@ mod tests {
         rows().into_iter().find(|r| r.rung.id == id).unwrap()
     }
 
-    /// A block never comes: the others give up and report it, and the device goes on working.
+    /// One block never arrives: the others time out and report it, and the device stays usable.
     #[test]
     fn who_waits_in_vain_gives_up() {
         let Some(device) = testing::gpu("who_waits_in_vain_gives_up") else { return };
@@ -292,7 +292,8 @@ mod tests {
             assert!(barrier.blocks > 1);
             barrier.limit_ns = 20_000_000;
             let blocks = barrier.blocks;
-            // One block more than there are is waited for; the arrays stay large enough, as the last slot is a row's first of the other round.
+            // The blocks wait for one more than there are. The arrays stay large enough, since the last slot is the
+            // first of the other round's row.
             barrier.words = device.zeros(barrier.words.len() * 2).unwrap();
             barrier.blocks += 1;
             if let Plan::Multivariate { of_blocks, .. } = &mut whole.plan {
@@ -316,7 +317,7 @@ mod tests {
         }
     }
 
-    /// A grid that cannot be resident at once is refused before it is launched.
+    /// A grid that cannot be resident at once is refused before the launch.
     #[test]
     fn a_grid_without_room_is_refused() {
         let Some(device) = testing::gpu("a_grid_without_room_is_refused") else { return };
@@ -330,7 +331,7 @@ mod tests {
         let maker = Maker { device: &device, state: &whole.state, rung: "05_persistent", settings: &settings };
         let error = maker.ensure_room(&kernel, shape).unwrap_err().to_string();
         assert!(error.contains("blocks at once") && error.contains("04_fused_graph"), "{error}");
-        // The driver, too, refuses a cooperative launch of it.
+        // The driver also refuses the cooperative launch.
         let error = whole.queue().unwrap_err().to_string();
         assert!(error.contains("COOPERATIVE"), "{error}");
     }

@@ -1,5 +1,5 @@
-//! The sum of a residual connection, y = a + b. In the backward pass dy goes to both terms; it is added to a gradient that is already
-//! there.
+//! The sum of a residual connection, y = a + b. The backward pass gives dy to both terms, adding it to a gradient that already
+//! exists.
 
 pub mod cpu;
 pub mod cuda;

@@ -4,10 +4,10 @@
 //! crop shifts the image by up to `padding` in each direction; pixels from outside are black, v = 0, as in
 //! `torchvision.transforms.RandomCrop(size, padding)`. A flip mirrors columns with probability 1/2.
 //!
-//! With `reflect` the border mirrors the image without its edge, as `torch.nn.functional.pad(mode="reflect")`. With an epoch flips
+//! With `reflect` the border mirrors the image without its edge, as `torch.nn.functional.pad(mode="reflect")` does. With an epoch flips
 //! alternate: epoch 0 mirrors an image with probability 1/2, and every later epoch does the opposite of the one before. Source: Jordan,
-//! "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. It draws the block \[index, 1, 0x61756772, 0\], whose first word's top bit
-//! decides.
+//! "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. The Philox block \[index, 1, 0x61756772, 0\] decides, by the top bit of its
+//! first word.
 //!
 //! Slot b of the batch at a step draws the Philox block with the counter \[b, 0, 0x61756772, step\]: its first word gives the row where the
 //! crop begins, its second the column, and the top bit of its third decides whether the crop is mirrored.

@@ -173,7 +173,7 @@ impl Normalisation {
     /// Queues y with the running mean and variance.
     ///
     /// # Errors
-    /// Like [`Normalisation::forward_training`], but for the single row.
+    /// Like [`Normalisation::forward_training`], except that a single row is allowed.
     pub fn forward_inference(
         &self,
         stream: &Stream,
@@ -220,7 +220,7 @@ impl Normalisation {
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
         if let Some(across) = across {
             let (of_all, totals) = self.totals_over_ranks(stream, s, workspace)?;
-            // Placeholder rows have no gradient; this rank's own sums keep it zero.
+            // Placeholder rows have no gradient, and this rank's own sums keep it zero.
             if across.counts {
                 launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
             }

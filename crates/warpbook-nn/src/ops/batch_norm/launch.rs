@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) chunk: u32,
 }
 
-// SAFETY: the layout is that of the kernel's struct: four words.
+// SAFETY: the layout is the kernel's struct: four words.
 unsafe impl KernelArg for Shape {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()

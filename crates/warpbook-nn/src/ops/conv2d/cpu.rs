@@ -9,14 +9,14 @@ use rayon::prelude::*;
 use warpbook_data::parallel::{self, chunks};
 use warpbook_gemm::cpu::{Operands, blocked};
 
-/// Rows of an unrolled block: 512 KiB of them, or more if packing the weight would otherwise dominate.
+/// Rows of an unrolled block, 512 KiB in all, or more if packing the weight would otherwise dominate.
 fn block_rows(window: usize) -> usize {
     const ELEMENTS: usize = 128 * 1024;
     const STEP: usize = 120;
     (ELEMENTS / window).clamp(2 * STEP, 16 * STEP) / STEP * STEP
 }
 
-/// Computes a chunk: receives space for unrolled windows, the chunk's index and the chunk.
+/// A function that computes a chunk: it receives space for unrolled windows, the chunk's index and the chunk.
 type Block<'a> = dyn Fn(&mut [f32], usize, &mut [f32]) -> Result<()> + Sync + 'a;
 
 /// Calls `f` with space for unrolled windows, the index of each chunk of `len` elements, and the chunk, as [`chunks`] does.

@@ -16,7 +16,7 @@ pub(super) struct Windows {
     pub len: usize,
 }
 
-/// A piece of a window that is contiguous in the image too.
+/// A piece of a window that is also contiguous in the image.
 struct Run {
     window: usize,
     image: usize,
@@ -69,7 +69,7 @@ impl Windows {
     }
 }
 
-/// Copies a few elements by moves, as windows over one to three channels need, and more with a call.
+/// Copies a few elements by moves, enough for windows over one to three channels, and more with a call.
 #[inline(always)]
 fn copy(to: &mut [f32], from: &[f32]) {
     match to.len() {

@@ -51,7 +51,7 @@ struct Row<'a> {
     largest: usize,
     /// Sum of the exponentials.
     sum: f64,
-    /// Target probability: every class has `every`, and the label's class `own` in addition.
+    /// Target of the label's class, in addition to `spread`, which every class gets.
     own: f64,
     spread: f64,
 }
@@ -64,7 +64,7 @@ impl<'a> Row<'a> {
         Self { sum: logits.iter().map(|logit| row.shifted(*logit).exp()).sum(), ..row }
     }
 
-    /// Subtracts the largest logit, so that no exponential overflows.
+    /// Subtracts the largest logit from a logit, so that no exponential overflows.
     fn shifted(&self, logit: f32) -> f64 {
         f64::from(logit) - f64::from(self.logits[self.largest])
     }

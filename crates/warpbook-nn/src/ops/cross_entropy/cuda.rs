@@ -1,4 +1,4 @@
-//! CUDA implementation, and the sum of a batch's block losses, which every loss shares.
+//! CUDA implementation, and the sum of a batch's block losses, which all losses use.
 #![allow(unsafe_code)]
 
 use super::{CrossEntropy, OP};
@@ -10,7 +10,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_record::Dtype;
 
-/// Device memory for the losses of steps; the host reads none of it in between.
+/// Device memory for the losses of steps; the host does not read it between steps.
 #[derive(Debug, Clone, Copy)]
 pub struct LossSlots<'a> {
     /// Next slot, `[1]`. A step whose slot is out of range writes nothing.
@@ -65,7 +65,7 @@ impl MeanKernel {
             op.lengths(&[("hits", hits.len(), &[partial.len()])])?;
         }
         let slots = to.check(op)?;
-        // Counts without hits would be zeros.
+        // Without hits the counts would be zeros.
         let correct = to.correct.filter(|_| hits.is_some());
         let count = count as f64;
         let args: [&dyn KernelArg; 8] =
@@ -138,8 +138,8 @@ impl LossKernels {
         self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, 1.0, dlogits), slots, &Verdict::none())
     }
 
-    /// Like [`LossKernels::loss_and_gradient`], with the gradient times `share`, and with the step's verdict if the kernel has a last block
-    /// to decide it.
+    /// Like [`LossKernels::loss_and_gradient`], but multiplies the gradient by `share`, and decides the step's verdict if the kernel has a last
+    /// block.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,
@@ -161,7 +161,7 @@ impl LossKernels {
         ])?;
         one(check, "the loss scale", loss_scale)?;
         let (batch, classes) = (check.word("the batch", c.batch)?, check.word("classes", c.classes)?);
-        // Number of rows over which the gradient is a mean: those of all ranks.
+        // The gradient is a mean over this number of rows, which includes the rows of all ranks.
         let rows = (c.batch as f64 / share) as f32;
         let mut args: Vec<&dyn KernelArg> = vec![
             logits.bytes(),
@@ -187,8 +187,8 @@ impl LossKernels {
                 let (slots, count) = (to.check(check)?, c.batch as f64);
                 args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, optional(to.correct), &slots]);
                 args.push(verdict);
-                // SAFETY: cross_entropy_last, which takes these, then (arrived, count, slot, losses, correct, slots, verdict); the shape is the
-                // same, and `arrived` the kernel's own.
+                // SAFETY: cross_entropy_last takes these arguments, then (arrived, count, slot, losses, correct, slots, verdict); the shape is the
+                // same, and `arrived` is the kernel's own.
                 unsafe { self.rows.launch(stream, shape, &args) }
             }
         }

@@ -1,4 +1,4 @@
-//! The mean cross entropy of a batch after softmax, with label smoothing, as `torch.nn.CrossEntropyLoss`.
+//! The mean cross entropy of a batch after softmax, with label smoothing, like `torch.nn.CrossEntropyLoss`.
 //!
 //! A row's target is 1 - s + s / classes for its label and s / classes for the other classes, where s is the smoothing.
 

@@ -39,7 +39,7 @@ pub struct CpuBackward<'a> {
 type Forward = dyn Fn(CpuForward<'_>) + Send + Sync;
 type Backward = dyn Fn(CpuBackward<'_>) + Send + Sync;
 
-/// Both functions. Two bodies are equal if they are the functions of one definition.
+/// Forward and backward function. Two bodies are equal if they come from one definition.
 #[derive(Clone)]
 pub(crate) struct CpuBody {
     forward: Arc<Forward>,
@@ -64,12 +64,12 @@ impl CpuBody {
 }
 
 impl super::OwnLayer {
-    /// Returns its CPU bodies, if any.
+    /// Returns the layer's CPU bodies, if it has any.
     pub(crate) fn cpu(&self) -> Option<&CpuBody> {
         self.0.cpu.as_ref()
     }
 
-    /// Explains why it cannot be computed on the CPU; `name` is the layer's in its network.
+    /// Explains why the layer cannot be computed on the CPU; `name` is its name in the network.
     pub(crate) fn without_cpu_body(name: &str) -> String {
         format!("{name} has a CUDA body only: train it on a GPU, or give it a body for the CPU with `on_cpu`.")
     }

@@ -126,7 +126,7 @@ impl OwnKernels {
     /// The launch of a kernel, and its argument `n`.
     fn launch_of(&self, kernel: &Kernel, elements: usize, sizes: &OwnSizes) -> Result<(Launch, u32)> {
         let word = |name, v| Check(OP).word(name, v);
-        // Indices have 32 bits.
+        // Kernels use indices of 32 bits.
         let elements = word("number of elements", elements)?;
         let batch = word("number of samples", sizes.batch)?;
         let blocks = |n: u32| Launch { grid: [n, 1, 1], ..kernel.shape(1) };
@@ -152,7 +152,7 @@ impl OwnKernels {
     /// Queues y = forward(x) of a batch.
     ///
     /// # Errors
-    /// If lengths or types are not the layer's; if the launch fails.
+    /// If lengths or types do not match the layer; if the launch fails.
     pub fn forward(
         &self,
         stream: &Stream,

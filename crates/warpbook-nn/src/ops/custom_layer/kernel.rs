@@ -48,7 +48,7 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
     let entry_stats = |i: usize| {
         let missing = || {
             let (entry, signature) = (ENTRIES[i], &layer.signatures()[i]);
-            // For C++ a function of this name with other parameters is another function, whose mangled name ends in the parameters.
+            // In C++, a function of this name with other parameters is a different function, whose mangled name ends in the parameters.
             let is_other = |s: &KernelStats| s.entry.starts_with(&format!("_Z{}{entry}", entry.len()));
             let what = if compiled.stats.iter().any(is_other) {
                 format!("its kernel `{entry}` has other parameters")
@@ -62,7 +62,7 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
     Ok([entry_stats(0)?, entry_stats(1)?])
 }
 
-/// Adds the expected parameters to a compiler error that complains about others.
+/// Adds the expected parameters to a compiler error about wrong ones.
 pub(super) fn explain(layer: &OwnLayer, error: Error) -> Error {
     let Error::Compile(mut compile) = error else { return error };
     for d in compile.diagnostics.iter_mut().filter(|d| d.is_error) {

@@ -1,5 +1,5 @@
-//! Launches of custom layers, with the arguments that are declared before the source. Callers check types, lengths and numbers of arrays;
-//! the author promises that the source uses them correctly, as for every user-written kernel.
+//! Launches of custom layers, with the arguments that are declared before the source. Callers check types, lengths and numbers of arrays.
+//! The author promises that the source uses them correctly, as with every user-written kernel.
 #![allow(unsafe_code)]
 
 use super::cuda::Backward;
@@ -29,6 +29,6 @@ pub(super) fn backward(kernel: &Kernel, stream: &Stream, shape: Launch, with: &B
     args.push(dx.bytes());
     args.extend(gradients.shares.iter().map(|p| p as &dyn KernelArg));
     args.push(&n);
-    // SAFETY: backward(x, y, dy, parameters.., dx, gradients.., n), as many gradients as parameters.
+    // SAFETY: backward(x, y, dy, parameters.., dx, gradients.., n), with as many gradients as parameters.
     unsafe { kernel.launch(stream, shape, &args) }
 }

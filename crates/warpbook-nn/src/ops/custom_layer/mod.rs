@@ -113,7 +113,7 @@ impl OwnParameter {
         self.shape.iter().fold(1, |all, s| all.saturating_mul(*s))
     }
 
-    /// Returns true if it has no elements, which no network accepts.
+    /// Returns true if the parameter has no elements, which no network accepts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -190,7 +190,7 @@ impl OwnLayer {
         self.with(|d| d.blocks = Blocks::PerChannel)
     }
 
-    /// Checks the layer with inputs uniform between two numbers, as a logarithm needs; the default is standard Gaussian.
+    /// Checks the layer with inputs that are uniform between two numbers, which a logarithm needs; the default is standard Gaussian.
     #[must_use]
     pub fn checked_between(self, low: f32, high: f32) -> Self {
         self.with(|d| d.inputs = Some([low, high]))
@@ -207,7 +207,7 @@ impl OwnLayer {
         self.with(|d| d.cpu = Some(CpuBody::new(forward, backward)))
     }
 
-    /// Name that the network's layers and messages use.
+    /// Name on which the names of its layers in networks and messages are based.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
@@ -225,25 +225,25 @@ impl OwnLayer {
         &self.0.parameters
     }
 
-    /// Division of its kernels into blocks.
+    /// Division of the kernels into blocks.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
         self.0.blocks
     }
 
-    /// Returns true if it has CPU bodies.
+    /// Returns true if the layer has CPU bodies.
     #[must_use]
     pub fn has_cpu_body(&self) -> bool {
         self.0.cpu.is_some()
     }
 
-    /// Shape of its output for an input of this shape.
+    /// Shape of the output for an input of this shape.
     #[must_use]
     pub fn output_of(&self, input: Shape) -> Shape {
         self.0.output.unwrap_or(input)
     }
 
-    /// Declarations of its parameters and of their gradients in its kernels: `const float* beta`, `float* dbeta`.
+    /// Declarations of the parameters and their gradients in the kernels: `const float* beta`, `float* dbeta`.
     fn arguments(&self) -> [String; 2] {
         ["const float* ", "float* d"].map(|before| {
             let argument = |p: &OwnParameter| format!("{before}{}, ", p.name);
@@ -251,7 +251,7 @@ impl OwnLayer {
         })
     }
 
-    /// Signatures of its kernels.
+    /// Signatures of the kernels.
     #[must_use]
     pub fn signatures(&self) -> [String; 2] {
         let [read, written] = self.arguments();
@@ -261,7 +261,7 @@ impl OwnLayer {
         ]
     }
 
-    /// Returns the reason why it is invalid, if any.
+    /// Returns the reason why the layer is invalid, if it is.
     pub(crate) fn flaw(&self) -> Option<String> {
         let d = &*self.0;
         if !is_identifier(&d.name) {
@@ -355,7 +355,7 @@ mod tests {
         let layer = || OwnLayer::new("a", "x").parameter("w", [1], 1.0);
         assert_eq!(layer(), layer());
         assert_ne!(layer(), layer().threads(128));
-        // Functions cannot be compared: those of one definition are equal.
+        // Functions cannot be compared, so only those of one definition are equal.
         let with_cpu = layer().on_cpu(|_| {}, |_| {});
         assert_eq!(with_cpu, with_cpu.clone());
         assert_ne!(with_cpu, layer().on_cpu(|_| {}, |_| {}));

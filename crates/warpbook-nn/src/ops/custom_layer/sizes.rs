@@ -57,8 +57,8 @@ impl OwnSizes {
         self.batch * self.output.elements()
     }
 
-    /// Number of blocks of a backward pass that each write a share of the parameters' gradients, which is the number of rows of those
-    /// arrays; 1 if there is nothing to add.
+    /// Number of blocks of a backward pass that each write a share of the parameters' gradients, which is also the number of rows of
+    /// those arrays; 1 if there is nothing to add.
     pub(crate) fn rows(&self, layer: &OwnLayer) -> usize {
         match layer.0.blocks {
             Blocks::PerElement => self.inputs().div_ceil(layer.0.threads.max(1) as usize),

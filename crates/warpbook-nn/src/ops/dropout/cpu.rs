@@ -44,7 +44,7 @@ pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Res
 
 fn masked(d: &Dropout, first: u64, from: &[f32], to: &mut [f32]) {
     const { assert!(CHUNK.is_multiple_of(4), "whole Philox blocks in a task") };
-    // One by one up to the first whole Philox block.
+    // Elements before the first whole Philox block are computed one by one.
     let (begun, odd) = (first / 4, (first % 4) as usize);
     let head = if odd == 0 { 0 } else { (4 - odd).min(to.len()) };
     for (i, (to, from)) in to.iter_mut().zip(from).take(head).enumerate() {
@@ -60,7 +60,8 @@ fn masked(d: &Dropout, first: u64, from: &[f32], to: &mut [f32]) {
     });
 }
 
-/// A range of elements that starts with element `4 first_block`. It is a struct because closures are not compiled for the CPU's vectors.
+/// A range of elements that starts with element `4 first_block`. It is a struct because a closure would not be compiled with the CPU's
+/// vector instructions.
 struct Chunk<'a> {
     dropout: &'a Dropout,
     first_block: u64,

@@ -17,15 +17,15 @@ pub enum LinearEpilogue {
     Relu,
 }
 
-/// The products of a linear layer, planned for its sizes and a type: f32, tf32, f16 or bf16. Sums are in f32; stored results, gradients of
-/// weights included, are rounded to the type. Its functions allocate nothing and wait for nothing. Arrays must be aligned to 16 bytes.
+/// The products of a linear layer, planned for its sizes and a type: f32, tf32, f16 or bf16. Sums are in f32. Stored results, including
+/// gradients of weights, are rounded to the type. Its functions allocate nothing and wait for nothing. Arrays must be aligned to 16 bytes.
 #[derive(Debug, Clone)]
 pub struct Linear {
     sizes: Sizes,
     dtype: Dtype,
-    /// y, and y through a ReLU if there is a bias.
+    /// The product for y, and the one with a ReLU if there is a bias.
     forward: (Planned, Option<Planned>),
-    /// dx, and dx through a mask.
+    /// The product for dx, and the one with a mask.
     input_gradient: [Planned; 2],
     weight_gradient: Planned,
     bias_gradient: Option<Sums>,
@@ -35,7 +35,7 @@ impl Linear {
     /// Plans the products; compiles and loads their kernels.
     ///
     /// # Errors
-    /// If a size is zero or 2^32 or more; if no rung takes the type on this device; if compiling fails or the device reports an error.
+    /// If a size is zero or 2^32 or more; if no rung supports the type on this device; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, sizes: &Sizes, dtype: Dtype, with_bias: bool) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, sizes, dtype, with_bias)
     }
@@ -43,7 +43,7 @@ impl Linear {
     /// Like [`Linear::new`], with `by` computing all products, forward and both gradients. The bias gradient has its own kernel.
     ///
     /// # Errors
-    /// Like [`Linear::new`]; if the rung does not take the type; if the library is not there, or has no algorithm for a product.
+    /// Like [`Linear::new`]; if the rung does not support the type; if the library is missing, or has no algorithm for a product.
     pub fn by(
         by: ProductBy,
         device: &CudaDevice,
@@ -168,7 +168,7 @@ impl Linear {
         sums.map_or(Ok(()), |(dbias, sums)| sums.queue(stream, dy, dbias, workspace))
     }
 
-    /// Queues the gradient of the bias alone.
+    /// Queues only the gradient of the bias.
     ///
     /// # Errors
     /// If the layer was made without a bias, or an array has another length than its shape.

@@ -15,10 +15,10 @@ use warpbook_record::Dtype;
 /// Sizes that are not multiples of a tile.
 const SIZES: Sizes = Sizes { batch: 37, inputs: 45, outputs: 70 };
 
-/// Checks a kernel against f64 in the three forms of a linear layer, forward and both gradients, and then the treatment of its sums: beta,
-/// a bias, a ReLU, and the mask of the ReLU before it. Returns sentences about errors found; `None` if there are none. `dtype` is the type
-/// of the operands. A kernel already found correct in a type is not checked again ([`OwnProduct::is_right`]). If it still runs after
-/// [`OWN_KERNEL_LIMIT_S`], an error is returned, and the device can no longer be used.
+/// Checks a kernel against f64 in the three forms of a linear layer, forward and both gradients, and then the operations on its sums:
+/// beta, a bias, a ReLU, and the mask of the ReLU before it. Returns sentences about errors found; `None` if there are none. `dtype` is
+/// the type of the operands. A kernel already found correct in a type is not checked again ([`OwnProduct::is_right`]). If it still runs
+/// after [`OWN_KERNEL_LIMIT_S`], an error is returned, and the device can no longer be used.
 ///
 /// # Errors
 /// If the kernel does not take the type, does not compile, or fails on the device.
@@ -56,7 +56,7 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> 
 struct Epilogues {
     stream: Stream,
     linear: Linear,
-    /// The forward product added to the contents of C: beta is 1.
+    /// A forward product with beta 1, which is added to the contents of C.
     added: Arc<Plan>,
     workspace: Workspace,
     out: Dtype,
@@ -69,7 +69,7 @@ struct Epilogues {
     y: Storage,
     dx: Storage,
     bias_at: Buffer<f32>,
-    /// Zeros instead of the bias, which leave the kernel's own sums.
+    /// Zeros in place of the bias, so that only the kernel's own sums remain.
     no_bias_at: Buffer<f32>,
 }
 
@@ -152,7 +152,7 @@ impl Epilogues {
         self.dx.to_f32()
     }
 
-    /// Compares with the kernel's own sums, which were found correct: the difference may only be the rounding to the type.
+    /// Compares with the kernel's own sums, which were found correct. The difference may only come from rounding to the type.
     fn wrong(&self, what: &str, columns: usize, got: &[f32], want: impl Fn(usize) -> f32) -> Option<String> {
         let fits = |got: f32, want: f32| {
             f64::from((got - want).abs()) <= 4.0 * self.out.epsilon() * f64::from(1.0 + want.abs())

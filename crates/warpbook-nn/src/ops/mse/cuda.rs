@@ -61,8 +61,8 @@ impl SquaredErrorKernels {
         self.loss_and_verdict(stream, (output, target), (loss_scale, 1.0, doutput), slots, &Verdict::none())
     }
 
-    /// Like [`SquaredErrorKernels::loss_and_gradient`], with the gradient times `share`, and with the step's verdict if the kernel has a
-    /// last block to decide it.
+    /// Like [`SquaredErrorKernels::loss_and_gradient`], but multiplies the gradient by `share`, and decides the step's verdict if the
+    /// kernel has a last block.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,
@@ -84,15 +84,16 @@ impl SquaredErrorKernels {
         let shape = self.squares.shape(items);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, `partial` against
-                // the blocks of this shape.
+                // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, and `partial` has
+                // one element for each of this shape's blocks.
                 unsafe { self.squares.launch(stream, shape, &args) }?;
                 mean.queue(stream, Check(OP), workspace, None, n, to)
             }
             Mean::LastBlock(arrived) => {
                 let (slots, count) = (to.check(Check(OP))?, n as f64);
                 args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, &slots, verdict]);
-                // SAFETY: mse_last, which takes these, then (arrived, count, slot, losses, slots, verdict); `arrived` is the kernel's own.
+                // SAFETY: mse_last takes these arguments, then (arrived, count, slot, losses, slots, verdict); `arrived` is the kernel's
+                // own.
                 unsafe { self.squares.launch(stream, shape, &args) }
             }
         }

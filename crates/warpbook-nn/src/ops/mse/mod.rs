@@ -1,4 +1,4 @@
-//! The mean squared error over all elements, as `torch.nn.MSELoss`.
+//! The mean squared error over all elements, like `torch.nn.MSELoss`.
 
 pub mod cpu;
 pub mod cuda;

@@ -5,9 +5,8 @@ use crate::network::transpose_into;
 use crate::ops::error::{Check, Result};
 use warpbook_data::parallel::{CHUNK, chunks, sum};
 
-/// Makes one step of a filter: `weights`, `gradients` and `state`, its momentum, are `[out][columns]`. `momentum` is its factor; with
-/// `nesterov` the momentum is Nesterov's.
-/// is Nesterov's.
+/// Makes one step of a filter: `weights`, `gradients` and `state`, which is its momentum, are `[out][columns]`. `momentum` is the
+/// factor; `nesterov` selects Nesterov's momentum.
 ///
 /// # Errors
 /// If a setting is out of range, or a slice has another length than the weights.
@@ -92,7 +91,7 @@ fn product(p: &[f32], q: &[f32], depth: usize, columns: usize) -> Vec<f32> {
     to
 }
 
-/// Uses eight sums, so that the compiler vectorises it.
+/// The dot product in eight sums, so that the compiler vectorises it.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 8;
     let (mut sums, whole) = ([0.0f32; LANES], a.len() / LANES * LANES);

@@ -17,9 +17,9 @@ const FILTER_WORDS: usize = 16;
 /// The position of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterPlace {
-    /// Its range in the weights, their gradients and the momentum.
+    /// The filter's range in the weights, their gradients and the momentum.
     pub at: Range<usize>,
-    /// Its rows: filters of the convolution.
+    /// The filter's rows, which are the filters of the convolution.
     pub out: usize,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Filters {
     directions: Slice<f32>,
     /// Partial sums of squares, `[chunks][2]`.
     partial: Slice<f64>,
-    /// X twice with its transposes, A and B; bf16, two per word.
+    /// X and its transpose, two of each, A and B; bf16, two per word.
     work: Slice<u32>,
     /// Factors of the filters, `[filters]`.
     factors: Slice<f32>,
@@ -104,7 +104,6 @@ fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u3
 
 impl Filters {
     /// Compiles and loads the kernels, and allocates the workspace of these filters, at least one. `group` is the index of their rule.
-    /// their rule.
     pub fn new(device: &CudaDevice, muon: Muon, group: usize, places: &[FilterPlace], dtype: Dtype) -> Result<Self> {
         muon.check()?;
         Check(OP).positive(&[("the number of filters", places.len())])?;
@@ -126,7 +125,7 @@ impl Filters {
         })
     }
 
-    /// Queues one step of the filters with the numbers in `step`, which `prepare` has written.
+    /// Queues one step of the filters with the numbers in `step`, which the kernel `prepare` has written.
     pub fn step(&self, stream: &Stream, a: Arrays<'_>) -> Result<()> {
         let (check, n) = (Check(OP), a.weights.len());
         check.value("the weights", n, n >= self.end, "as many as the filters have")?;

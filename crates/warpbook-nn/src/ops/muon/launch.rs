@@ -7,7 +7,7 @@ use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::optional_array;
 use warpbook_kernels::Launch;
 
-/// A product of the iteration, with the numbers of `kernels/nn/muon.cu`.
+/// A product of the iteration, numbered as in `kernels/nn/muon.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Product {
     Gram = 0,
@@ -31,7 +31,7 @@ pub(super) fn direction(
     (directions, partial): (&Slice<f32>, &Slice<f64>),
 ) -> Result<()> {
     let args: [&dyn KernelArg; 8] = [table, a.numbers, a.step, a.weights, a.gradients, a.momentum, directions, partial];
-    // SAFETY: muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial), one block per chunk of the table's.
+    // SAFETY: muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial), one block per chunk in the table.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn product(
     let blocks = if what == Product::Apply { blocks.whole } else { blocks.square };
     let what = what as u32;
     let args: [&dyn KernelArg; 5] = [table, step, &what, &iteration, work];
-    // SAFETY: muon_product(filters, step, what, iteration, work), one block per tile of what it makes.
+    // SAFETY: muon_product(filters, step, what, iteration, work), one block per tile of its result.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks), &args) }
 }
 
@@ -75,6 +75,6 @@ pub(super) fn update(
     let copy = optional_array(a.copy);
     let args: [&dyn KernelArg; 10] =
         [table, a.step, a.counters, a.rates, &a.groups, factors, &iterations, work, a.weights, copy];
-    // SAFETY: muon_update(filters, step, counters, rates, groups, factors, iterations, work, weights, copy), one block per chunk of the table's.
+    // SAFETY: muon_update(filters, step, counters, rates, groups, factors, iterations, work, weights, copy), one block per chunk in the table.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
 }

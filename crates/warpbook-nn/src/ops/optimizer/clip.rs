@@ -1,4 +1,4 @@
-//! Clipping of gradients by their norm, as `torch.nn.utils.clip_grad_norm_`. Source: Pascanu, Mikolov and Bengio, ICML 2013.
+//! Clipping of gradients by their norm, like `torch.nn.utils.clip_grad_norm_`. Source: Pascanu, Mikolov and Bengio, ICML 2013.
 
 use crate::ops::error::{Check, Result};
 use warpbook_data::parallel::{CHUNK, chunks, sum};
@@ -10,7 +10,8 @@ pub fn global_norm(gradients: &[&[f32]]) -> f64 {
     gradients.iter().map(squares).sum::<f64>().sqrt()
 }
 
-/// The factor that reduces gradients of this norm to at most `max_norm`: min(1, `max_norm` / (norm + 1e-6)). NaN if the norm is.
+/// The factor that reduces gradients of this norm to at most `max_norm`: min(1, `max_norm` / (norm + 1e-6)). NaN if the norm is
+/// NaN.
 ///
 /// # Errors
 /// If `max_norm` is not above 0.

@@ -37,7 +37,7 @@ pub fn step<S: AsMut<[f32]>>(
             tasks.zip(state).for_each(|((w, g), (m, v))| s.apply(w, g, m, v));
         }
         (Coefficients::Sgd(s), _) => tasks.for_each(|(w, g)| s.plain(w, g)),
-        // Two slots, by the check above.
+        // The check above ensured two slots.
         (Coefficients::Adam(_), _) => {}
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! CUDA implementation: all parameters in one array, all in one launch.
+//! CUDA implementation: all parameters are in one array and updated by one launch.
 
 use super::{OP, Optimizer, launch};
 use crate::ops::error::Check;
@@ -9,12 +9,12 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// Arrays that a step reads and writes. The large ones hold the elements of all parameters, one after the other.
+/// Arrays that a step reads and writes. The large ones hold the elements of all parameters, one after another.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameters<'a> {
     /// Weights, `[n]`.
     pub weights: &'a Slice<f32>,
-    /// Gradients of the first parameters, or of all.
+    /// Gradients of all parameters, or of the first ones if `rounded` has the others.
     pub gradients: &'a Slice<f32>,
     /// Gradients of the other parameters, in the type that the kernels were loaded for; the number of the first ones is then a multiple of
     /// 4.
@@ -28,7 +28,7 @@ pub struct Parameters<'a> {
 /// Values that change from step to step, in device memory, so that a graph can be replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct Control<'a> {
-    /// Learning rate, which the host writes, and number of steps so far, initially 0, which the kernel counts, `[2]`.
+    /// Learning rate, written by the host, and number of steps so far, counted by the kernel from 0, `[2]`.
     pub rate_and_steps: &'a Slice<f64>,
     /// Workspace, `[STEP_WORDS]`.
     pub step: &'a Slice<u32>,
@@ -43,7 +43,7 @@ pub struct Control<'a> {
 /// Words of `Step` of `kernels/nn/optimizer.cu`.
 pub const STEP_WORDS: usize = 13;
 
-/// An optimizer's kernels, loaded once for a type of the copy.
+/// An optimiser's kernels, loaded once for a type of the copy.
 #[derive(Debug, Clone)]
 pub struct Update {
     optimizer: Optimizer,
@@ -141,8 +141,8 @@ impl Norm {
         self.squares.iter().zip(lengths).map(|((_, kernel), n)| blocks(kernel, *n)).sum()
     }
 
-    /// Queues the norm of the gradients in all these arrays, its factor for `max_norm` (infinity for no clipping), and the test whether it
-    /// is finite.
+    /// Queues the norm of the gradients in all these arrays, the clipping factor for `max_norm` (infinity for no clipping), and the test
+    /// whether the norm is finite.
     ///
     /// # Errors
     /// If `max_norm` is not above 0, an array has another length or type; if a launch fails.

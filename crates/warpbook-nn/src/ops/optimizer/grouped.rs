@@ -10,7 +10,7 @@ use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// Parameters begin at multiples of this; each cell of this many elements names its group.
+/// Parameters begin at multiples of this number of elements; each cell of this size names its group.
 pub const CELL: usize = 64;
 /// Number of settings of a group in device memory: momentum, weight decay, Nesterov flag, and an unused one.
 const GROUP_NUMBERS: usize = 4;
@@ -69,7 +69,7 @@ impl GroupedUpdate {
             match rule.muon {
                 Some(muon) if !its.is_empty() => filters.push(Filters::new(device, muon, number, &its, dtype)?),
                 Some(_) => {}
-                // At most 64 rules.
+                // The cast loses nothing: there are at most 64 rules.
                 None => its.iter().for_each(|p| {
                     cells[p.at.start / CELL..p.at.end.div_ceil(CELL)].fill(number as u8);
                 }),

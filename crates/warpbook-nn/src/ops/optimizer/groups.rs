@@ -17,11 +17,11 @@ pub struct Group {
     pub params: String,
     /// Factor of the recipe's learning rate.
     pub rate: f64,
-    /// Schedule of the rate; `None` for the recipe's. A rate of 0 leaves the weights unchanged.
+    /// Schedule of the rate; `None` for the recipe's schedule. A rate of 0 leaves the weights unchanged.
     pub schedule: Option<Schedule>,
-    /// Factor of the previous direction, from 0 to below 1; `None` for the optimiser's.
+    /// Factor of the previous direction, from 0 to below 1; `None` for the optimiser's factor.
     pub momentum: Option<f64>,
-    /// Factor of the weight that is added to the gradient; `None` for the optimiser's. Muon has none.
+    /// Factor of the weight that is added to the gradient; `None` for the optimiser's factor. Muon has none.
     pub weight_decay: Option<f64>,
     /// Muon instead of SGD, for filters `[out][in][height][width]`.
     pub muon: Option<Muon>,
@@ -50,21 +50,21 @@ impl Group {
     }
 }
 
-/// How the parameters of a group are updated.
+/// The update of a group's parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     /// Factor of the recipe's learning rate.
     pub rate: f64,
-    /// Schedule, if it is not the recipe's.
+    /// Schedule, if it differs from the recipe's.
     pub schedule: Option<Schedule>,
-    /// SGD with its momentum and its weight decay; for Muon its momentum counts.
+    /// SGD with its momentum and its weight decay; Muon uses only its momentum.
     pub optimizer: Optimizer,
     /// Muon instead of SGD.
     pub muon: Option<Muon>,
 }
 
 impl Rule {
-    /// Momentum, weight decay, and true if the momentum is Nesterov's.
+    /// Momentum, weight decay, and true for Nesterov's momentum.
     pub(crate) fn numbers(&self) -> (f64, f64, bool) {
         match self.optimizer {
             Optimizer::Sgd { momentum, nesterov, weight_decay } => (momentum, weight_decay, nesterov),
@@ -78,7 +78,7 @@ impl Rule {
 pub struct Grouped {
     /// Rules; the first applies to the parameters that no group names.
     pub rules: Vec<Rule>,
-    /// Index of each parameter's rule; `None` if it is not trained or frozen.
+    /// Index of each parameter's rule; `None` if the parameter is not trained or is frozen.
     pub of: Vec<Option<usize>>,
 }
 
@@ -89,7 +89,7 @@ impl Grouped {
         self.rules.iter().any(|rule| rule.muon.is_some())
     }
 
-    /// Assigns a network's parameters to groups; `None` if there are no groups and nothing is frozen, so that the optimiser alone decides.
+    /// Assigns a network's parameters to groups. `None` if there are no groups and nothing is frozen, so that the optimiser alone decides.
     ///
     /// # Errors
     /// If the optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or a parameter of a Muon group is

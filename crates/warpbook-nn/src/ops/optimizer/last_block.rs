@@ -1,5 +1,5 @@
-//! CUDA implementation whose kernels' last blocks do the follow-up work: the step's verdict after the norm, the end of the step after the
-//! update.
+//! CUDA implementation in which a kernel's last block does the follow-up work: the step's verdict after the norm, the end of the step after
+//! the update.
 
 use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
 use super::{OP, Optimizer, launch};
@@ -81,8 +81,8 @@ impl Restore {
         all.enumerate().try_for_each(|(i, array)| stream.copy(array, &kept.range(i * n..(i + 1) * n)))
     }
 
-    /// Restores the saved values if `control.found` marks the step as skipped. `counters` `[4]` are the training's: a step that its loss
-    /// has stopped has updated nothing.
+    /// Restores the saved values if `control.found` marks the step as skipped. `counters` `[4]` belong to the training: a step that was
+    /// stopped by its loss has updated nothing.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -137,9 +137,9 @@ impl NormAndVerdict {
         Ok(PartialSquares { dtype: self.dtype, exact, rounded })
     }
 
-    /// Queues the norm of all gradients, its factor for `max_norm` (infinity for no clipping), the test whether it is finite, and the
-    /// step's verdict. Behind the [`NormAndVerdict::blocks`] sums of these gradients the workspace may hold sums of others, which belong to
-    /// the norm too.
+    /// Queues the norm of all gradients, the clipping factor for `max_norm` (infinity for no clipping), the test whether the norm is
+    /// finite, and the step's verdict. Behind the [`NormAndVerdict::blocks`] sums of these gradients the workspace may hold sums of other
+    /// gradients, which are part of the norm, too.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -166,7 +166,7 @@ impl NormAndVerdict {
     }
 }
 
-/// Sums of the squares of some gradients, for the norm of all.
+/// Sums of the squares of some gradients, for the norm of all gradients.
 #[derive(Debug, Clone)]
 pub(crate) struct PartialSquares {
     dtype: Dtype,
@@ -210,7 +210,7 @@ mod tests {
     use warpbook_kernels::nn;
     use warpbook_record::Dtype;
 
-    /// The block sums are the same numbers in the same order as with a launch per array, and there are not too many of them.
+    /// The block sums are the same numbers in the same order as with one launch per array, and there are not too many of them.
     #[test]
     fn both_arrays_have_the_parts_that_separate_launches_have() {
         let [squares, _] = nn::norm(Dtype::F16);

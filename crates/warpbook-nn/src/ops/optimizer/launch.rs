@@ -1,4 +1,4 @@
-//! Launches of the optimizers and of the norm. Callers check types and lengths.
+//! Launches of the optimisers and of the norm. Callers check types and lengths.
 #![allow(unsafe_code)]
 
 use super::cuda::{Control, NormOutputs, Parameters};
@@ -16,7 +16,7 @@ pub(super) fn prepare(kernel: &Kernel, stream: &Stream, settings: &Settings, con
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
-/// Updates the parameters. The kernel is the method's, which takes as many arrays of state.
+/// Updates the parameters. `kernel` belongs to the optimiser, which has as many arrays of state as the kernel reads.
 pub(super) fn update(
     kernel: &Kernel,
     stream: &Stream,
@@ -68,7 +68,7 @@ pub(super) fn restore(
     unsafe { kernel.launch(stream, kernel.shape(n), &args) }
 }
 
-/// Number of parameters, and of those whose gradients are in f32.
+/// Number of parameters, and number of parameters whose gradients are in f32.
 struct Sizes {
     n: u64,
     split: u64,
@@ -119,8 +119,8 @@ pub(super) fn norm(
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
-/// Computes the norm of the gradients of both types, and the step's verdict. `partial` has one element for each of the `blocks` of both
-/// arrays, and behind them sums of other gradients.
+/// Computes the norm of the gradients of both types, and the step's verdict. `partial` has one element for each of the `blocks` of both arrays,
+/// followed by sums of other gradients.
 pub(super) fn norm_and_verdict(
     kernel: &Kernel,
     stream: &Stream,

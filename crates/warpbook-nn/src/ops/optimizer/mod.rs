@@ -77,7 +77,7 @@ impl Optimizer {
     }
 
     /// Number of arrays of the parameter's length that are kept between steps, initially zero. SGD keeps none or its momentum; Adam keeps
-    /// the means of gradients and of their squares.
+    /// the means of the gradients and of their squares.
     #[must_use]
     pub fn state_slots(&self) -> usize {
         match self {
@@ -86,7 +86,7 @@ impl Optimizer {
         }
     }
 
-    /// Selects its kernel from those of plain SGD, SGD with momentum, and Adam.
+    /// Selects the kernel from those for plain SGD, SGD with momentum, and Adam.
     pub(crate) fn among<T>(&self, [sgd, momentum, adam]: [T; 3]) -> T {
         match (self, self.state_slots()) {
             (Self::Sgd { .. }, 0) => sgd,

@@ -21,8 +21,8 @@ impl Walk {
         Self { axes: g.axes(), channels: g.channels, oh, ow }
     }
 
-    /// The elements of the window at (row, column) of an output that lie in the image: their indices in the window, and where their
-    /// channels begin in the image.
+    /// The elements of an output's window that lie in the image, for the output at (row, column): their indices in the window, and the
+    /// indices in the image at which their channels begin.
     fn window(self, row: usize, column: usize) -> impl Iterator<Item = (usize, usize)> {
         let Self { axes: [vertical, horizontal], channels, .. } = self;
         let (v, h) = (vertical.taps(row), horizontal.taps(column));
@@ -40,14 +40,15 @@ impl Walk {
         self.ow * self.channels
     }
 
-    /// The image from which a row of the output, counted over all images, is computed, and the row within that image's output.
+    /// Returns the image from which a row of the output, counted over all images, is computed, and the row's number within that image's
+    /// output.
     fn source(self, x: &[f32], row: usize) -> (&[f32], usize) {
         (&x[row / self.oh * self.image_len()..][..self.image_len()], row % self.oh)
     }
 }
 
-/// Computes the maxima y and their indices in the windows, `[batch][oh][ow][channels]` both. Among equals the first in row order counts; a
-/// NaN is the maximum, and the last NaN gives the index, as in PyTorch. The results are not read.
+/// Computes the maxima y and their indices in the windows, both `[batch][oh][ow][channels]`. Among equal values the first in row order
+/// counts; a NaN is the maximum, and the last NaN gives the index, as in PyTorch. The results are not read.
 ///
 /// # Errors
 /// Like [`PoolGeometry::output`]; if a slice has another length than its shape, or a window has more than 256 elements.
@@ -71,7 +72,7 @@ pub fn max_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32], index: &mut [u8])
     Ok(())
 }
 
-/// Replaces values, and their index, by larger ones or NaN.
+/// Replaces values and their indices where x is larger or NaN.
 fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
     for ((x, y), index) in x.iter().zip(y).zip(index) {
         let take = *x > *y || x.is_nan();

@@ -46,7 +46,7 @@ impl Pooling {
         layout == Layout::Nhwc && adjacent && g.channels.is_multiple_of(group(dtype))
     }
 
-    /// The kernels of adjacent windows, if arrays and index are aligned.
+    /// The kernels for adjacent windows, if arrays and index are aligned.
     fn adjacent(&self, g: &PoolGeometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
         let fits = Self::masks(g, self.dtype, Layout::Nhwc)
             && arrays.iter().all(|a| a.address().is_aligned(16))
@@ -114,9 +114,9 @@ impl Pooling {
         launch::max_backward(&self.max[1], stream, sizes, index, (dy, dx))
     }
 
-    /// Like [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and dy passes where it is
-    /// above 0 or NaN. If a dropout was applied to the pool's output in place, `y` has its zeros and `scale` is its factor; otherwise pass
-    /// 1.
+    /// Like [`Pooling::max_backward`], but also goes through the ReLU whose output was pooled: `y` is the pool's output, and dy passes
+    /// where it is above 0 or NaN. If a dropout was applied to the pool's output in place, `y` has its zeros and `scale` is its factor;
+    /// otherwise pass 1.
     ///
     /// # Errors
     /// Like [`Pooling::max_forward`]; if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.

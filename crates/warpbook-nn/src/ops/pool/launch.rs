@@ -1,4 +1,5 @@
-//! Launches of pools. Callers check types and lengths, and for adjacent windows their sizes and the alignment too.
+//! Launches of pools. Callers check types and lengths, and for adjacent windows also their sizes and the
+//! alignment.
 #![allow(unsafe_code)]
 
 use crate::ops::Words;
@@ -9,7 +10,7 @@ use warpbook_gemm::kernel_args::optional_array;
 /// `Pool` of `kernels/nn/pool.cu`.
 pub(super) type PoolArgs = Words<12>;
 
-/// Launches over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
+/// Launches over `n` elements of y or, for adjacent windows, `n` words of 16 bytes.
 pub(super) fn max_forward(
     kernel: &Kernel,
     stream: &Stream,
@@ -36,7 +37,7 @@ pub(super) fn max_backward(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Launches over rows and columns of windows, `n` words of 16 bytes in all.
+/// Launches over rows and columns of windows, with `n` words of 16 bytes in all.
 pub(super) fn max_backward_adjacent(
     kernel: &Kernel,
     stream: &Stream,

@@ -1,5 +1,5 @@
-//! Maximum and average over windows of an NHWC image, channel by channel, as `torch.nn.MaxPool2d` and `AvgPool2d` compute them by default:
-//! incomplete windows at the end are dropped.
+//! Maximum and average over windows of an NHWC image, channel by channel, like `torch.nn.MaxPool2d` and `AvgPool2d` by default: incomplete
+//! windows at the end are dropped.
 
 pub mod cpu;
 pub mod cuda;

@@ -58,7 +58,7 @@ impl CpuEngine {
             gradients: &mut gradients,
         });
         for (id, (gradient, p)) in node.params.iter().zip(gradients.into_iter().zip(own.parameters())) {
-            // The author may have replaced a vector by one of another length.
+            // The author may have replaced a vector by one of a different length.
             if gradient.len() != p.len() {
                 let why = format!(
                     "{}: the gradient of `{}` has {} elements; it needs {}.",

@@ -51,7 +51,7 @@ pub struct CpuEngine {
     most_bytes: u64,
     /// Mode of the last forward pass.
     mode: Mode,
-    /// The part of a global batch that its samples form.
+    /// The samples' part of a global batch.
     pub(super) part: Part,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Part {
     pub first: usize,
     /// True if its samples count; otherwise it has one placeholder sample.
     pub counts: bool,
-    /// The ranks that share the statistics of batch normalisation.
+    /// The ranks that share the statistics of batch normalisation, if they do.
     pub norm: Option<Ranks>,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn ensure_it_fits(network: &Network, batch: usize, optimizer: &Optimi
     ensure_host_memory(batch, |batch| planned_bytes(network, batch, optimizer))
 }
 
-/// Value of [`CpuEngine::bytes`] for an engine that is yet to be made.
+/// Computes [`CpuEngine::bytes`] before the engine exists.
 fn planned_bytes(network: &Network, batch: usize, optimizer: &Optimizer) -> u64 {
     let all = network.params().iter();
     let params =
@@ -112,7 +112,7 @@ fn planned_bytes(network: &Network, batch: usize, optimizer: &Optimizer) -> u64 
     values.saturating_mul(batch).saturating_mul(2).saturating_add(params).saturating_mul(4).saturating_add(kept) as u64
 }
 
-/// Converts weights to the engine's layout; an error unless they are the network's.
+/// Converts weights to the engine's layout; an error if they do not match the network.
 fn arranged(network: &Network, arrangement: &Arrangement, weights: &Weights) -> Result<Vec<Vec<f32>>, TrainError> {
     let checked = Weights::new(network, weights.values().to_vec())?;
     Ok(checked.values().iter().enumerate().map(|(id, v)| arrangement.store(id, v)).collect())
@@ -122,7 +122,7 @@ impl CpuEngine {
     /// Creates an engine for batches of at most `batch` samples, with these weights.
     ///
     /// # Errors
-    /// If the batch is empty, or the weights are not the network's.
+    /// If the batch is empty, or the weights do not match the network.
     pub fn new(network: &Network, batch: usize, weights: &Weights, optimizer: &Optimizer) -> Result<Self, TrainError> {
         if batch == 0 {
             return Err(TrainError::Setting("The batch is 0: it needs at least one sample.".into()));
@@ -205,7 +205,8 @@ impl CpuEngine {
     }
 
     /// Gradient of the output of an operation such as `conv1`, for the first `n` samples of the last backward pass, times its scale: f32
-    /// `[n][height][width][channels]`, or `[n][features]`. `None` if the network has no such operation, and inside a segment, where it is
+    /// `[n][height][width][channels]`, or `[n][features]`. `None` if the network has no such operation, or if the gradient is inside a
+    /// segment and so not kept ([`Network::checkpointed`]).
     /// not kept ([`Network::checkpointed`]).
     ///
     /// # Panics
@@ -219,7 +220,7 @@ impl CpuEngine {
     /// Returns the weights in PyTorch's layout.
     ///
     /// # Errors
-    /// If no network causes one.
+    /// No network causes one; the result's type leaves room for it.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         self.in_pytorch_layout(&self.weights)
     }
@@ -227,7 +228,7 @@ impl CpuEngine {
     /// Returns the gradients of the last backward pass in PyTorch's layout; zeros for untrained parameters.
     ///
     /// # Errors
-    /// If no network causes one.
+    /// No network causes one; the result's type leaves room for it.
     pub fn gradients(&self) -> Result<Weights, TrainError> {
         let all: Vec<Vec<f32>> = self
             .gradients
@@ -264,7 +265,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// All gradients, for overwriting.
+    /// All gradients, so that the caller can overwrite them.
     pub(super) fn gradients_mut(&mut self) -> &mut [Vec<f32>] {
         &mut self.gradients
     }
@@ -318,7 +319,7 @@ impl CpuEngine {
     /// Runs the forward pass of the `n` samples in [`CpuEngine::input`].
     ///
     /// # Errors
-    /// If an operation refuses, as batch normalisation does in training for a channel with a single value.
+    /// If an operation returns one; for example, batch normalisation cannot train with a single value per channel.
     ///
     /// # Panics
     /// If `n` exceeds the engine's batch.
@@ -343,7 +344,7 @@ impl CpuEngine {
         self.backward_with_callback(loss, target, (n, scale), &mut |_, _| {})
     }
 
-    /// Like [`CpuEngine::backward`]; calls `after` with the index of each operation whose gradients are complete, and all gradients.
+    /// Like [`CpuEngine::backward`], but calls `after` for each operation whose gradients are complete, with its index and all gradients.
     pub(super) fn backward_with_callback(
         &mut self,
         loss: Loss,
@@ -425,7 +426,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Scales the gradients so that their global norm is at most `max_norm`, and returns the norm before that.
+    /// Scales the gradients so that their global norm is at most `max_norm`, and returns the norm before scaling.
     ///
     /// # Errors
     /// If `max_norm` is not above 0.
@@ -464,7 +465,8 @@ mod tests {
         engine.input(2).copy_from_slice(&[0.5, -1.0, 2.0, 1.5, 0.25, -0.75]);
         engine.forward(2, Mode::Inference).unwrap();
         engine.backward(Loss::CrossEntropy { smoothing: 0.0 }, Target::Labels(&[0, 1]), 2, 8.0).unwrap();
-        // Each class's probability less 1 for the label's, over the batch, times the scale; a bias's gradient is the sum over the batch.
+        // Each class's probability, less 1 for the label's class, over the batch, times the scale. A bias's gradient is the sum over the
+        // batch.
         let outputs = engine.outputs(2).to_vec();
         let gradient = engine.output_gradient("fc2", 2).unwrap();
         for (i, g) in gradient.iter().enumerate() {
@@ -485,7 +487,7 @@ mod tests {
         if warpbook_device::free_host_memory().is_none() {
             return;
         }
-        // Exabytes.
+        // This network would need exabytes.
         let network = Network::new([2, 6, 7], [conv2d(1000, 1).padding(700), relu(), avg_pool(9)]).unwrap();
         let (weights, batch) = (Weights::init(&network, 1), 1 << 30);
         let why = CpuEngine::new(&network, batch, &weights, &Optimizer::sgd()).unwrap_err().to_string();

@@ -91,8 +91,8 @@ impl CpuEngine {
         }
     }
 
-    /// Computes the gradients of a node's parameters and input from its output's gradient. `written` tells which values already have a
-    /// gradient, to which another is added.
+    /// Computes the gradients of a node's parameters and input from the gradient of its output. `written` marks the values that
+    /// already have a gradient, to which further ones are added.
     pub(super) fn node_backward(
         &mut self,
         i: usize,

@@ -12,7 +12,7 @@ pub(super) fn recomputed(network: &Network) -> Vec<bool> {
     network.recomputed(&(0..network.values().len()).collect::<Vec<_>>())
 }
 
-/// Floats per sample: those of values that are always kept, and those of the largest segment's inner values.
+/// Floats per sample: of the values that are always kept, and of the largest segment's inner values.
 pub(super) fn value_floats(network: &Network) -> [usize; 2] {
     let recomputed = recomputed(network);
     let len = |value: usize| network.value(value).elements();
@@ -49,7 +49,8 @@ impl CpuEngine {
         }
     }
 
-    /// Runs the forward pass of a segment's operations; `is_first` is true for the step's first run, which moves the running statistics.
+    /// Runs the forward pass of a segment's operations; `is_first` is true for the step's first run, which updates the running
+    /// statistics.
     pub(super) fn forward_segment(
         &mut self,
         segment: &Range<usize>,
@@ -61,7 +62,7 @@ impl CpuEngine {
             if !is_first && !self.recomputed[node.output] {
                 continue;
             }
-            // Taken out, so that the other values can be read while this one is written.
+            // Takes y out, so that the other values can be read while it is written.
             let mut y = take(&mut self.values[node.output]);
             let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
             let span = match is_first {

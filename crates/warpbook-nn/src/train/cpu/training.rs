@@ -27,7 +27,7 @@ pub(crate) struct CpuTraining {
     ranks: Option<(Ranks, Exchange)>,
 }
 
-/// Steps that are repeated.
+/// Prepared steps that run repeatedly.
 #[derive(Debug)]
 struct Prepared {
     set: Owned,
@@ -40,7 +40,7 @@ struct Prepared {
     outcomes: Vec<StepOutcome>,
 }
 
-/// Samples that outlive their owner: clones share the numbers.
+/// Samples that do not borrow from a data set: clones share the numbers.
 #[derive(Debug, Clone)]
 pub(in crate::train) enum Owned {
     Images(Dataset),
@@ -90,7 +90,7 @@ impl Targets {
 }
 
 impl CpuTraining {
-    /// Creates a training with batches of at most this many samples, which are parts of the recipe's if several ranks train.
+    /// Creates a training with batches of at most this many samples. If several ranks train, these are parts of the recipe's batches.
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
         let mut engine = CpuEngine::new(&recipe.network, recipe.largest_part(batch), weights, &recipe.optimizer)?;
         engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
@@ -98,7 +98,7 @@ impl CpuTraining {
         Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None, ranks })
     }
 
-    /// Writes samples into the engine's input; those of training step `step` are augmented, others are seen by `view`.
+    /// Writes samples into the engine's input. Samples of training step `step` are augmented; otherwise `view` selects how they are seen.
     fn gather(
         &mut self,
         samples: Samples<'_>,
@@ -163,7 +163,7 @@ impl CpuTraining {
 
 /// Steps of replicas in one process.
 impl CpuTraining {
-    /// Computes the gradients of a part of a global batch, weighted by its share, and its own mean loss; nothing is updated.
+    /// Computes the gradients of a part of a global batch, weighted by its share, and the part's own mean loss. Nothing is updated.
     pub fn part_gradients(
         &mut self,
         set: Samples<'_>,
@@ -176,8 +176,8 @@ impl CpuTraining {
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
     }
 
-    /// Clips the present gradients and updates; `samples` is the number of samples of an epoch. If gradients are clipped, returns their
-    /// norm before that.
+    /// Clips the current gradients and updates the weights; `samples` is the number of samples of an epoch. If gradients are clipped,
+    /// returns their norm before clipping.
     pub fn apply(&mut self, samples: usize, (step, rate): (u64, f64)) -> Result<Option<f64>, TrainError> {
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
@@ -213,7 +213,8 @@ impl CpuTraining {
 }
 
 impl CpuTraining {
-    /// Gathers samples that begin at `first` of the global batch, counted in it or not, and computes their outputs for a step.
+    /// Gathers samples for a step, which begin at position `first` of the global batch whether they count or not, and computes their
+    /// outputs.
     fn forward_part(
         &mut self,
         set: Samples<'_>,
@@ -227,7 +228,7 @@ impl CpuTraining {
     }
 
     /// Computes the gradients of a batch, in the recipe's parts, and its loss, or the reason why the step broke. Dropout and augmentation
-    /// draw by a sample's position in the batch, so the parts have the draws of the whole.
+    /// draw by a sample's position in the batch, so the parts have the same draws as the whole batch.
     fn gradients_of(
         &mut self,
         set: Samples<'_>,
@@ -254,7 +255,7 @@ impl CpuTraining {
             let share = n as f64 / indices.len() as f64;
             let by = (n, (scale * share) as f32);
             let loss = match &mut self.ranks {
-                // Complete gradients travel while the rest of the only part is computed.
+                // With a single part, complete gradients are sent while the rest is computed.
                 Some((_, exchange)) if last == 0 => {
                     let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
                     self.engine.backward_with_callback(self.recipe.loss, targets.target(), by, after)?
@@ -289,8 +290,8 @@ impl CpuTraining {
         global_loss
     }
 
-    /// Puts the gradients and running statistics of all ranks in place, and returns the loss of the global batch, or the reason why the
-    /// step broke. `found` is this rank's first operation with an output that is not finite.
+    /// Stores the gradients and running statistics of all ranks, and returns the loss of the global batch, or the reason why the step
+    /// broke. `found` is this rank's first operation with an output that is not finite.
     fn global_loss(
         &mut self,
         loss: MeanLoss,

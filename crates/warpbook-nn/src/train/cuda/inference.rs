@@ -1,7 +1,7 @@
 //! Inference on a GPU: weights and memory are allocated once, and each batch size has its own graph.
 //!
-//! The graph copies u8 images from page-locked memory, normalises them, runs the layers, and copies the outputs back, so that the host has
-//! nothing to do in between.
+//! The graph copies u8 images from page-locked memory, normalises them, runs the layers, and copies the outputs back. The host has nothing
+//! to do meanwhile.
 
 use super::kernels::LayerKernels;
 use super::memory::{self, Memory, Purpose};
@@ -45,9 +45,9 @@ struct Input {
     gather: Gather,
     host: Pinned<u8>,
     images: Slice<u8>,
-    /// Indices 0, 1, 2, ...: a batch consists of all its images.
+    /// Indices 0, 1, 2, ...: a batch consists of all images of the input.
     indices: Slice<u32>,
-    /// Training step; normalisation alone does not depend on it.
+    /// Training step; it has no effect, since images are only normalised.
     step: Slice<u32>,
     pixels: usize,
 }
@@ -56,8 +56,8 @@ impl CudaInference {
     /// Allocates memory for batches of at most `batch` images, normalised by mean and deviation, and copies the network's weights to the
     /// device.
     ///
-    /// # Errors
-    /// If the batch is 0, or it and the weights do not fit into device memory; if the network takes no images, or its parameters differ
+    /// If the batch is 0, or the batch and the weights do not fit into device memory; if the network takes no images, or its parameters do
+    /// not match the weights.
     /// from the weights.
     pub fn new(
         device: &CudaDevice,
@@ -157,7 +157,7 @@ impl CudaInference {
         Ok(bench.cuda(&self.device, &self.stream, None, None, || program.queue(&self.stream))?)
     }
 
-    /// Writes a batch where its graph reads it, and makes the graph if there is none yet.
+    /// Writes a batch to where its graph reads it, and builds the graph if there is none yet.
     fn load(&mut self, images: &[u8]) -> Result<usize, TrainError> {
         let n = images.len() / self.input.pixels;
         if n == 0 || n > self.batch || !images.len().is_multiple_of(self.input.pixels) {

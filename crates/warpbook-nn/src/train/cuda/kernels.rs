@@ -24,8 +24,7 @@ use warpbook_device::{CudaDevice, Result, Slice};
 use warpbook_gemm::DeviceArray;
 use warpbook_record::Dtype;
 
-/// Kernels of a network's layers, each compiled when the first pass asks for it: an epilogue computes most ReLUs, and many networks have no
-/// pool or sum.
+/// Kernels of a network's layers, each compiled on first use: an epilogue computes most ReLUs, and many networks have no pool or sum.
 #[derive(Debug)]
 pub(super) struct LayerKernels {
     device: CudaDevice,
@@ -37,7 +36,7 @@ pub(super) struct LayerKernels {
     masks: OnceLock<Masks>,
     pooling: OnceLock<Pooling>,
     normalisation: OnceLock<Normalisation>,
-    /// Kernels of custom layers, by operation: compiled first, so that errors in their sources are reported early.
+    /// Kernels of custom layers, by operation. They are compiled first, so that errors in their sources are reported early.
     pub own: Vec<Option<OwnKernels>>,
 }
 
@@ -95,13 +94,13 @@ fn once<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Resul
     Ok(cell.get_or_init(|| loaded).clone())
 }
 
-/// Kernels around the layers: they give a step its batch, its loss and its update.
+/// Kernels around the layers: they prepare a step's batch, and compute its loss and its update.
 #[derive(Debug)]
 pub(super) struct StepKernels {
     pub loss: LossKernels,
     pub update: UpdateKernels,
     pub gather: GatherKernels,
-    /// Sums over the parts of a batch: for each array of gradients the kernel, and the sum.
+    /// Sums over the parts of a batch: the kernel and the sum for each array of gradients.
     pub sums: Option<Vec<(Weighted, Slice<f32>)>>,
 }
 

@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use warpbook_data::Dataset;
 use warpbook_device::{CudaDevice, Event, Pinned, Slice, Stream};
 
-/// When a data set is kept in device memory.
+/// Decides whether a data set is kept in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Residency {
-    /// If it takes at most half of the free memory.
+    /// The data set is kept if it takes at most half of the free memory.
     #[default]
     Auto,
-    /// Always.
+    /// The data set is always kept.
     On,
-    /// Never: its batches are copied one by one.
+    /// The data set is never kept; its batches are copied one by one.
     Off,
 }
 
-/// How batches get to the GPU. The order of the samples does not depend on it, and neither do the losses.
+/// The path of batches to the GPU. It changes neither the order of the samples nor the losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loader {
-    /// When the data set is kept in device memory; the other fields matter only if it is not.
+    /// Decides whether the data set is kept in device memory; the other fields matter only if it is not.
     pub resident: Residency,
     /// Number of threads that gather a batch; 0 to use the training thread.
     pub workers: usize,
-    /// True if batches are gathered in page-locked memory, from which they are copied while the CPU and the GPU go on.
+    /// True if batches are gathered in page-locked memory, so that the CPU and the GPU continue during the copy.
     pub pinned: bool,
 }
 
@@ -90,7 +90,7 @@ impl Slot {
         Ok(Self { images, labels, host, copied, consumed })
     }
 
-    /// Gathers a batch, and queues its copy on the stream `copies`, after all uses of the previous batch.
+    /// Gathers a batch, and queues its copy on the stream `copies` behind all uses of the previous batch.
     pub fn load(
         &mut self,
         copies: &Stream,
@@ -138,7 +138,7 @@ impl Slot {
     }
 }
 
-/// Starts the threads that gather besides the calling thread, if there are any.
+/// Starts the threads that help the calling thread to gather, if there are any.
 pub(in crate::train) fn workers(loader: &Loader) -> Result<Option<rayon::ThreadPool>, TrainError> {
     let pool = || {
         let built = rayon::ThreadPoolBuilder::new().num_threads(loader.workers).build();
@@ -159,14 +159,14 @@ impl Staging {
         })
     }
 
-    /// The slots as data sets of a batch each.
+    /// The slots, each as a data set of one batch.
     pub fn sets(&self) -> Vec<Resident> {
         let as_data_set = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
         self.slots.iter().map(as_data_set).collect()
     }
 
-    /// Gathers a batch, queues its copy, and makes `stream` wait for it from now on. Returns its slot, which [`Staging::consumed`] gives
-    /// back.
+    /// Gathers a batch, queues its copy, and makes `stream` wait for it from now on. Returns its slot, which [`Staging::consumed`]
+    /// releases.
     pub fn load(&mut self, stream: &Stream, set: &Dataset, indices: &[u32]) -> Result<usize, TrainError> {
         let at = self.next;
         self.next = (at + 1) % IN_FLIGHT;

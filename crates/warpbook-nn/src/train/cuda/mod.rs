@@ -96,7 +96,7 @@ pub(crate) struct CudaTraining {
     staging: Option<(Staging, Vec<usize>)>,
     /// True if the optimiser's state is zero.
     is_fresh: bool,
-    /// Bytes of free device memory before the training was made, and the least since then.
+    /// Bytes of free device memory before the training was created, and the least since then.
     free: [u64; 2],
 }
 
@@ -116,7 +116,7 @@ impl CudaTraining {
         let (mut options, arrangement) = options.arranged(network);
         let grouped = recipe.grouped()?;
         options.last_block = options.has_last_blocks(recipe);
-        // Samples that pass through the network at once.
+        // `batch` now counts the samples that pass through the network at once.
         let (step_batch, batch) = (batch, recipe.largest_part(batch));
         device.reset_peak();
         let (free, _) = device.memory()?;
@@ -141,13 +141,13 @@ impl CudaTraining {
         let rank_step = |(ranks, communicator)| RankStep::new(device, ranks, communicator, network, &params, keeps);
         let rank_step = ranks.zip(communicator).map(rank_step).transpose()?;
         if rank_step.is_some() {
-            // Undoes the effect of the first reductions on the parameters.
+            // Undoes what the first reductions did to the parameters.
             params.write(weights)?;
         }
         let others = Others { side: side.map(Arc::new), link: rank_step.as_ref().map(|t| t.link.clone()) };
         Ok(Self {
             stream: Arc::new(stream),
-            // Rank 0 times kernels, and the others take its choices.
+            // Rank 0 times kernels; the others use its choices.
             gemm: if ranks.is_none_or(|ranks| ranks.rank() == 0) { Gemm::new(device) } else { Gemm::untuned(device) },
             layers: LayerKernels::load(device, network, &options)?,
             kernels: StepKernels::load(device, (recipe, grouped.as_ref()), &options, &params)?,
@@ -175,7 +175,7 @@ impl CudaTraining {
         })
     }
 
-    /// Where samples are found; they are copied to the device if they are kept there.
+    /// Returns the source of samples; copies them to the device if they are kept there.
     fn source(&mut self, samples: Samples<'_>) -> Result<Source, TrainError> {
         if let Some(at) = self.sets.iter().position(|r| r.holds(samples)) {
             return Ok(Source::Resident(at));
@@ -206,13 +206,13 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// Makes the programs of batches of these sizes.
+    /// Builds the programs of batches of these sizes.
     fn prepare_all(&mut self, source: &Source, sizes: &[usize], trains: bool) -> Result<(), TrainError> {
         let all: Vec<_> = sizes.iter().map(|n| (*n, None)).collect();
         self.prepare_parts(source, &all, trains)
     }
 
-    /// Makes the programs of parts of global batches.
+    /// Builds the programs of parts of global batches.
     fn prepare_parts(
         &mut self,
         source: &Source,
@@ -234,7 +234,7 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// The order that the device's counters go through: of the set's samples, or of each batch's slot.
+    /// The order that the device's counters follow: of the set's samples, or of each batch's slot.
     fn order(source: &Source, indices: &[u32], size: usize) -> Vec<u32> {
         match source {
             Source::Resident(_) => indices.to_vec(),
@@ -262,7 +262,7 @@ impl CudaTraining {
         }
     }
 
-    /// Makes the program of a batch, if there is none yet.
+    /// Builds the program of a batch, if there is none yet.
     fn prepare(&mut self, key: ProgramKey) -> Result<(), TrainError> {
         if self.programs.contains_key(&key) {
             return Ok(());
@@ -287,7 +287,7 @@ impl CudaTraining {
         });
         let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.for_step(shard));
         let batch = (n, trains);
-        // All ranks make the programs of training steps at the same time.
+        // All ranks build the programs of training steps at the same time.
         let others = self.rank_step.as_ref().filter(|_| trains && shard.is_some()).map(|together| &together.ranks);
         if let Some(others) = others.filter(|ranks| ranks.rank() > 0) {
             self.gemm.take(&others.share_kernels(&[])?);
@@ -333,12 +333,12 @@ impl CudaTraining {
         Ok(outcomes)
     }
 
-    /// Steps of an epoch of this many samples.
+    /// Number of steps in an epoch of this many samples.
     fn per_epoch(&self, samples: usize) -> u64 {
         samples.div_ceil(self.recipe.batch) as u64
     }
 
-    /// Writes the rates of the groups at steps whose rates are given.
+    /// Writes the groups' learning rates for steps with these rates.
     fn write_group_rates(&self, rates: &[f64], step: u64, per_epoch: u64) -> Result<(), TrainError> {
         let (Some(grouped), UpdateKernels::Groups { rates: to, .. }) = (&self.grouped, &self.kernels.update) else {
             return Ok(());
@@ -372,7 +372,7 @@ impl CudaTraining {
         queued
     }
 
-    /// Outcomes of the steps over the global batches, from those of this rank's parts.
+    /// Combines the outcomes of the ranks' parts to outcomes over the global batches.
     fn global_outcomes(
         &mut self,
         ranks: &Ranks,
@@ -408,7 +408,7 @@ impl CudaTraining {
         self.params.restore_statistics(&self.stream)?;
         let mut found = "the loss".to_owned();
         self.with_batch(source, (indices, shard), true, |program, stream| {
-            // For a batch in parts, the passes of all parts, which change no weights.
+            // For a batch in parts, runs the passes of all parts, which change no weights.
             let in_parts = program.passes.iter().any(|pass| pass.name == passes::LOSS_OF_PARTS);
             let end = if in_parts { passes::LOSS_OF_PARTS } else { "loss" };
             for pass in program.passes.iter().take_while(|pass| pass.name != end) {
@@ -422,7 +422,7 @@ impl CudaTraining {
             }
             Ok(stream.synchronize()?)
         })?;
-        // The repeated forward pass has changed them again.
+        // The repeated forward pass has changed the running statistics again.
         self.params.restore_statistics(&self.stream)?;
         self.stream.synchronize()?;
         Ok(found)
@@ -548,7 +548,7 @@ impl Engine for CudaTraining {
     fn restore(&mut self, state: &State) -> Result<(), TrainError> {
         let mut changed = self.gemm.take(&state.kernels);
         if let Some(together) = self.rank_step.as_ref().filter(|_| !state.kernels.is_empty()) {
-            // Ranks make programs at the same time, so all of them make theirs again.
+            // Ranks build programs at the same time, so all of them rebuild theirs.
             changed = together.ranks.any(&[changed])?[0];
         }
         if changed {
@@ -568,7 +568,8 @@ impl Engine for CudaTraining {
 
     fn reserved_bytes(&self) -> Option<u64> {
         let [before, least] = self.free;
-        // At least the requested bytes: memory freed earlier may have been taken again.
+        // Never less than the requested bytes: memory that was freed earlier may have been reused, which the amount of free memory does not
+        // show.
         Some((before - least.min(before)).max(self.device.peak_allocated()))
     }
 }

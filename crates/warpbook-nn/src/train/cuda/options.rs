@@ -17,7 +17,7 @@ pub struct CudaOptions {
     pub layout: Layout,
     /// Method of convolutions; a layer may override it ([`crate::network::By`]).
     pub convolution: Method,
-    /// Who computes the products of linear layers, and of convolutions by [`Method::Im2col`]; a layer may override it.
+    /// Implementation of the products of linear layers, and of convolutions by [`Method::Im2col`]; a layer may override it.
     pub product: ProductBy,
     /// True if epilogues of products and convolutions compute biases and ReLUs, forward and backward. Convolutions that can do so
     /// ([`crate::ops::conv2d::cuda::Convolution::pools`]) also compute maxima over windows of 2 x 2; if nothing needs an input gradient,
@@ -25,7 +25,8 @@ pub struct CudaOptions {
     pub fused: bool,
     /// True if a step is one graph; otherwise its kernels are launched one by one.
     pub graph: bool,
-    /// True if a second stream computes weight gradients while the first continues the backward pass; the step ends with the first layer's.
+    /// True if a second stream computes weight gradients while the first continues the backward pass; the step ends with the first layer's
+    /// weight gradient.
     pub overlap: bool,
     /// True if kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
     /// compute capability 9.0. It has no effect on older GPUs.
@@ -35,7 +36,7 @@ pub struct CudaOptions {
     pub last_block: bool,
     /// Scaling of the loss, which fp16 uses.
     pub scaler: GradScaler,
-    /// How batches of images are brought to the GPU.
+    /// How batches of images reach the GPU.
     pub loader: Loader,
 }
 
@@ -62,7 +63,7 @@ impl CudaOptions {
     /// Returns the options with a layout that suits the network, and the order of its parameters.
     pub(super) fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
         let arrangement = Arrangement::new(network);
-        // If a flattened image is added to other features, its order has to be PyTorch's.
+        // If a flattened image is added to other features, it must have PyTorch's order.
         if arrangement.transposes() {
             self.layout = Layout::Nchw;
         }
@@ -72,8 +73,8 @@ impl CudaOptions {
         }
     }
 
-    /// Returns true if last blocks do the follow-up work for this recipe. An update in groups is several kernels, none of which alone ends
-    /// the step, and with a batch in parts no part's loss is the step's.
+    /// Returns true if last blocks do the follow-up work for this recipe. They cannot for an update in groups, which is several kernels,
+    /// none of which alone ends the step, nor for a batch in parts, where no part's loss is the step's loss.
     #[must_use]
     pub fn has_last_blocks(&self, recipe: &Recipe) -> bool {
         let grouped = recipe.grouped().is_ok_and(|groups| groups.is_some());
@@ -89,7 +90,7 @@ impl CudaOptions {
         node.by.convolution.unwrap_or(self.convolution)
     }
 
-    /// Who computes the products of a node.
+    /// Implementation of the products of a node.
     pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
         node.by.product.unwrap_or(self.product)
     }
@@ -115,8 +116,8 @@ impl CudaOptions {
         self.precision.scales_the_loss().then_some(&self.scaler)
     }
 
-    /// Returns true if ranks update parameters before all gradients are reduced and checked, and revert the update if one is not finite:
-    /// possible if only an overflow can stop a step after its loss.
+    /// Returns true if ranks update parameters before all gradients are reduced and checked, and revert the update if a gradient is not
+    /// finite. That is possible if only an overflow can stop a step after its loss.
     pub(super) fn updates_provisionally(&self, recipe: &Recipe) -> bool {
         self.has_last_blocks(recipe) && self.precision.scales_the_loss() && recipe.clip.is_none()
     }

@@ -1,4 +1,4 @@
-//! A network's parameters on a GPU: all trained ones in one array, so that one launch updates them.
+//! A network's parameters on a GPU: all trained parameters are in one array, so that one launch updates them.
 
 use super::rank_step::JOIN;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
@@ -12,7 +12,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
-/// Parameters begin at multiples of this, so that half-precision ones begin at multiples of 128 bytes too.
+/// Parameters begin at multiples of this number of elements, so that half-precision ones also begin at multiples of 128 bytes.
 pub(super) const ALIGNMENT: usize = CELL;
 
 /// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, are separate.
@@ -20,12 +20,12 @@ pub(super) const ALIGNMENT: usize = CELL;
 pub(super) struct Params {
     network: Network,
     arrangement: Arrangement,
-    /// Range of each parameter: in the arrays of trained ones, or in `running`.
+    /// Range of each parameter: in the arrays of trained parameters, or in `running`.
     places: Vec<Range<usize>>,
     pub weights: Slice<f32>,
     /// Gradients of the parameters before `rounded`.
     gradients: Slice<f32>,
-    /// Gradients of linear layers' weights if products are in half precision; these parameters come last.
+    /// Gradients of linear layers' weights if products are in half precision; the parameters with such gradients come last.
     rounded: Option<Storage>,
     pub slots: Vec<Slice<f32>>,
     /// Weights in half precision.
@@ -87,9 +87,9 @@ pub(in crate::train) fn is_half(dtype: Dtype) -> bool {
 }
 
 impl Params {
-    /// Allocates zeros. `dtype` is the type of the products' operands; `slots` is the number of arrays of the optimiser's state, `None`
-    /// without training, which needs no gradients either. Gradients that are summed over `ranks` lie where the other ranks' GPUs can read
-    /// them.
+    /// Allocates zeros. `dtype` is the type of the products' operands. `slots` is the number of arrays of the optimiser's state, or
+    /// `None` without training, which also needs no gradients. Gradients that are summed over `ranks` lie where the other ranks' GPUs can
+    /// read them.
     pub fn new(
         device: &CudaDevice,
         network: &Network,
@@ -182,7 +182,7 @@ impl Params {
         self.places.iter().zip(self.network.params()).map(bytes_of).collect()
     }
 
-    /// Range of a parameter in the array of its kind; trained half-precision ones follow those in f32.
+    /// Range of a parameter in the array of its kind; trained half-precision parameters follow those in f32.
     pub fn place(&self, id: ParamId) -> Range<usize> {
         self.places[id].clone()
     }
@@ -198,7 +198,7 @@ impl Params {
         }
     }
 
-    /// All gradients, as the optimiser reads them: those in f32, and those in half precision.
+    /// All gradients, as the optimiser reads them: in f32, and in half precision.
     pub fn gradients(&self) -> (Slice<f32>, Option<DeviceArray>) {
         (self.gradients.clone(), self.rounded.as_ref().map(DeviceArray::from))
     }
@@ -240,7 +240,7 @@ impl Params {
         self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
     }
 
-    /// Values of the trained parameters, or of the others, in the order of their array.
+    /// Values of the trained parameters, or of the untrained ones, in the order of their array.
     fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
         let mut packed = vec![0.0; if trained { self.weights.len() } else { self.statistics.running.len() }];
         for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {
@@ -257,7 +257,7 @@ impl Params {
         self.unpacked(&self.weights.to_vec()?, &running)
     }
 
-    /// Reads an array of trained parameters in PyTorch's layout; untrained ones are zero.
+    /// Reads an array of trained parameters in PyTorch's layout; untrained parameters are zero.
     pub fn read_trained(&self, array: &Slice<f32>) -> Result<Weights, TrainError> {
         self.unpacked(&array.to_vec()?, &vec![0.0; self.statistics.running.len()])
     }
@@ -272,7 +272,8 @@ impl Params {
 }
 
 /// For each parameter, true if its gradient is kept in half precision when products are: the weights of linear layers. A product rounds
-/// them to the type of its operands, as autocast's products do; gradients of convolutions are sums of many parts, added up in f32.
+/// these gradients to the type of its operands, as autocast's products do; gradients of convolutions are sums of many parts, added up in
+/// f32.
 pub(in crate::train) fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
     let mut rounded = vec![false; network.params().len()];
     for node in network.nodes().iter().filter(|n| halves && matches!(n.op, Op::Linear { .. })) {

@@ -21,7 +21,7 @@ pub(super) enum On {
     Link(usize),
     /// The first stream, after this reduction has ended.
     Reduced(usize),
-    /// The first stream, after both others have reached this point.
+    /// The first stream, after both other streams have reached this point.
     All,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Pass {
     pub name: String,
     /// Number of samples: a part's samples if the batch is taken in parts.
     pub n: usize,
-    /// Output for the following operations, for forward passes of the network; otherwise `None`.
+    /// Output for the following operations if this is a forward pass of the network; otherwise `None`.
     pub output: Option<DeviceArray>,
     pub on: On,
     pub launch: Launch,
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Pass {
     }
 }
 
-/// A second stream, and the events that order it and the first.
+/// A second stream, and the events that order it and the first stream.
 #[derive(Debug)]
 pub(super) struct Side {
     stream: Stream,
@@ -58,14 +58,14 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Creates the stream. `is_first`: its kernels get free SMs before those of the first stream, since other ranks wait for the weights'
+    /// Creates the stream. `is_first`: its kernels get free SMs before kernels of the first stream, since other ranks wait for the weight
     /// gradients.
     pub fn new(device: &CudaDevice, is_first: bool) -> Result<Self> {
         let stream = if is_first { device.preferred_stream()? } else { device.stream()? };
         Ok(Self { stream, forked: device.event()?, joined: device.event()? })
     }
 
-    /// Like [`Stream::make_dependent`].
+    /// Applies [`Stream::make_dependent`] to the stream.
     pub fn make_dependent(&self) {
         self.stream.make_dependent();
     }
@@ -82,7 +82,7 @@ impl Side {
     }
 }
 
-/// The stream of the ranks' reductions, and the events that order it and the others.
+/// The stream of the ranks' reductions, and the events that order it and the other streams.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
@@ -111,13 +111,13 @@ impl Link {
         Ok(&self.stream)
     }
 
-    /// Makes a stream wait for a reduction, and so for earlier ones.
+    /// Makes a stream wait for a reduction, and thus for all earlier ones.
     fn join(&self, main: &Stream, reduction: usize) -> Result<()> {
         main.wait(&self.reduced[reduction])
     }
 }
 
-/// The streams besides the first.
+/// All streams but the first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Others {
     pub side: Option<Arc<Side>>,
@@ -163,7 +163,7 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
             }
         }
     }
-    // Joins the streams if only a part of a step is queued.
+    // If only a part of a step is queued, joins the streams here.
     linked.map_or(Ok(()), |(link, last)| link.join(main, last))?;
     forked.map_or(Ok(()), |side| side.join(main))
 }
@@ -181,7 +181,7 @@ impl Program {
         Ok(Self { passes, others, graph })
     }
 
-    /// Index of the first pass after the gradients: their norm, the verdict or the update.
+    /// Index of the first pass after the gradients: the norm, the verdict or the update.
     pub fn update_begins(&self) -> usize {
         let is_update = |pass: &Pass| {
             let begins = |with: &&str| pass.name.starts_with(*with);
@@ -190,7 +190,7 @@ impl Program {
         self.passes.iter().position(is_update).unwrap_or(self.passes.len())
     }
 
-    /// Queues only a range of its passes.
+    /// Queues only a range of the program's passes.
     pub fn queue_part(&self, stream: &Stream, part: Range<usize>) -> Result<()> {
         queue_all(stream, &self.others, &self.passes[part])
     }

@@ -1,5 +1,5 @@
-//! One of several ranks on a GPU: gradients are reduced by passes on a separate stream, so that they are captured with the step and run
-//! during the backward pass.
+//! A rank on a GPU: passes on a separate stream reduce the gradients, so that the reductions are captured with the step and run during
+//! the backward pass.
 
 use super::params::{ALIGNMENT, Params};
 use super::passes::{OfRanks, Reduction};
@@ -13,7 +13,7 @@ use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Slice
 use warpbook_gemm::DeviceArray;
 use warpbook_ranks::Shard;
 
-/// How long to wait for the other ranks' GPUs.
+/// Longest wait for the other ranks' GPUs.
 pub(super) const JOIN: Duration = Duration::from_secs(180);
 
 /// A rank's communicator, its stream, and the arrays to reduce.
@@ -22,10 +22,9 @@ pub(super) struct RankStep {
     pub ranks: Ranks,
     communicator: Arc<Communicator>,
     pub link: Arc<Link>,
-    /// For each bucket, the last operation of the network with gradients in it, true if that operation's bias is among them, and their
-    /// arrays.
+    /// For each bucket, the network's last operation with gradients in it, true if that operation's bias is among them, and the arrays.
     buckets: Vec<(usize, bool, Vec<DeviceArray>)>,
-    /// See [`Reduction::ready`], for all buckets but the last.
+    /// The parameters of [`Reduction::ready`], for all buckets but the last.
     ready: Vec<Range<usize>>,
     /// Memory for the weights and the optimiser's state of all early parameters, if their updates may have to be reverted: `[1 + state
     /// arrays][n]`.
@@ -44,7 +43,7 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
 }
 
 impl RankStep {
-    /// Reduces every bucket once, so that all connections exist before a step is captured. `keeps`: see
+    /// Reduces every bucket once, so that all connections exist before a step is captured. `keeps` is the result of
     /// [`CudaOptions::updates_provisionally`](super::CudaOptions).
     pub fn new(
         device: &CudaDevice,
@@ -77,7 +76,7 @@ impl RankStep {
             reduce(&rank_step.communicator, &stream, arrays, NcclReduce::Sum)?;
         }
         if let Some(statistics) = params.statistics() {
-            // They are not zero: the mean over the ranks leaves them unchanged.
+            // The running statistics are not zero; their mean over the ranks leaves them unchanged.
             let own: DeviceArray = (&statistics.running).into();
             reduce(&rank_step.communicator, &stream, &[own], NcclReduce::Mean)?;
         }
@@ -85,8 +84,8 @@ impl RankStep {
         Ok(rank_step)
     }
 
-    /// The reductions of a step: each bucket with the operation after whose backward pass it is ready. Each rank's gradients already are
-    /// its share of the mean over the global batch, since NCCL reduces windows by sums only.
+    /// The reductions of a step: each bucket with the operation after whose backward pass it is ready. Each rank's gradients are already
+    /// weighted by its share of the global batch, since NCCL reduces windows only by sums.
     pub fn reductions(&self) -> Vec<Reduction> {
         let reduction = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
             let (communicator, arrays) = (self.communicator.clone(), arrays.clone());
@@ -140,7 +139,7 @@ impl RankStep {
         if ended? {
             return Ok(());
         }
-        // NCCL returns only after every graph that captured its operations is gone: this thread has to drop the training meanwhile.
+        // NCCL returns only once every graph that captured its operations is gone, so this thread has to drop the training meanwhile.
         let communicator = self.communicator.clone();
         std::thread::spawn(move || communicator.abort());
         let why = why.unwrap_or_else(|| "The work of the ranks is over.".into());
@@ -152,14 +151,14 @@ fn reduce(ranks: &Communicator, stream: &Stream, arrays: &[DeviceArray], how: Nc
     ranks.group(|| arrays.iter().try_for_each(|a| ranks.all_reduce(stream, a.bytes(), a.dtype(), how)))
 }
 
-/// The first operation of the network with a parameter of the bucket: the backward pass reaches it last.
+/// The network's first operation with a parameter of the bucket, which the backward pass reaches last.
 fn first_node(network: &Network, bucket: &Bucket) -> usize {
     let is_in = |node: &crate::network::Node| node.params.iter().any(|id| bucket.params.contains(id));
     network.nodes().iter().position(is_in).unwrap_or(0)
 }
 
-/// For each bucket but the last, the parameters whose gradients are complete after its reduction: from its own first parameter to that of
-/// the previous bucket. Empty if all its gradients have another type than those at the end of the array.
+/// For each bucket but the last, the parameters whose gradients are complete after its reduction: from its own first parameter to the
+/// first of the previous bucket. Empty if all its gradients have another type than the gradients at the end of the array.
 fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let tail = if params.gradients().1.is_some() { params.gradients().0.len() } else { 0 };
     let mut end = params.weights.len();

@@ -16,13 +16,13 @@ use warpbook_ranks::Shard;
 #[derive(Debug)]
 pub(in crate::train) struct CudaReplicas {
     all: Vec<CudaTraining>,
-    /// Events that mark each replica's progress.
+    /// One event per replica, which marks its progress.
     here: Vec<Event>,
     shards: Vec<Shard>,
     gather: Vec<Gather>,
 }
 
-/// An array of gradients on the first GPU: the copy of another GPU's, and the sum in f32.
+/// An array of gradients on the first GPU: a copy of another GPU's gradients, and the sum in f32.
 #[derive(Debug)]
 struct Gather {
     weighted: Weighted,
@@ -60,7 +60,7 @@ impl CudaReplicas {
         Ok(Self { all, here, shards: shards.to_vec(), gather })
     }
 
-    /// Copies the first GPU's weights, as all arrays that a forward pass reads, to all others.
+    /// Copies the first GPU's weights, in every array that a forward pass reads, to all others.
     fn broadcast(&self) -> Result<()> {
         let (first, others) = (&self.all[0], &self.all[1..]);
         self.here[0].record(&first.stream)?;
@@ -134,7 +134,7 @@ impl Replicas for CudaReplicas {
         for (replica, shard) in self.all.iter_mut().zip(&self.shards) {
             let part = p.part(shard);
             let rates = vec![p.learning_rate; super::SLOTS];
-            // Where each batch begins on a replica depends on its own samples; shares are applied when gradients are gathered.
+            // Each replica takes its own batches from its own samples; shares are applied when gradients are gathered.
             let batches =
                 Batches { set: p.set, indices: &part, size: shard.len, learning_rates: &rates, step: 0, shards: &[] };
             replica.prepare_steps(&batches)?;
@@ -203,7 +203,7 @@ impl CudaTraining {
         self.queue_next(|program, stream| Ok(program.queue_part(stream, 0..program.update_begins())?))
     }
 
-    /// Queues the rest of the step: without `updates` only the counting of the step.
+    /// Queues the rest of the step; without `updates` only the step is counted.
     fn queue_end(&self, updates: bool) -> Result<(), TrainError> {
         let Some(program) = self.repeated.as_ref().and_then(|r| self.program_of(r)) else {
             return Err(TrainError::Setting("No steps were prepared.".into()));

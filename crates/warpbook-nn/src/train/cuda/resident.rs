@@ -5,10 +5,10 @@ use std::sync::Arc;
 use warpbook_data::{Dataset, Rows};
 use warpbook_device::{CudaDevice, Slice};
 
-/// Samples in device memory, with the host's, whose addresses identify them.
+/// Samples in device memory, and the host's arrays, whose addresses identify them.
 #[derive(Debug)]
 pub(super) enum Resident {
-    /// The host's images are `None` if other batches replace these.
+    /// The host's images; `None` if other batches replace these.
     Images {
         set: Option<Dataset>,
         images: Slice<u8>,
@@ -48,7 +48,7 @@ impl Resident {
     }
 }
 
-/// Source of the batches of samples.
+/// The source of batches.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     /// The data set with this index in device memory.

@@ -1,4 +1,4 @@
-//! The work of a step's operations: their computations, and the bytes that they have to move at least.
+//! The work of a step's operations: their computations, and the bytes that they have to move at the least.
 
 use super::params::{ParamBytes, rounded_params};
 use super::{CudaOptions, FusionPlan};
@@ -14,7 +14,7 @@ pub(super) struct StepWork<'a> {
     pub n: usize,
 }
 
-/// FLOPs, and bytes that are read and written.
+/// FLOPs, and bytes read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Work {
     flops: u64,
@@ -28,7 +28,7 @@ impl StepWork<'_> {
     pub fn operation(&self, name: &str) -> StepOperation {
         let node_work = |node: &Node| {
             let pass = name.strip_prefix(&node.name)?.strip_prefix(' ')?;
-            // A recomputation is the forward pass once more.
+            // A recomputation repeats the forward pass.
             self.node_work(node, if pass == "recomputation" { "forward" } else { pass })
         };
         let work = self.network().nodes().iter().find_map(node_work).unwrap_or_else(|| self.other_work(name));
@@ -88,11 +88,11 @@ impl StepWork<'_> {
     /// Work of a convolution or a linear layer: each pass has the forward pass's operations.
     fn product_work(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
-        // If the epilogue computes a maximum, the maxima and their positions are written.
+        // If the epilogue computes a maximum, it writes the maxima and their positions.
         let (nodes, place) = (self.network().nodes(), self.place(node));
         let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
         let written = place.and_then(|i| self.fusion.nodes[i].pool).map_or(y, with_places);
-        // If the weight gradient expands that maximum's gradient, it reads both, and the mask in the maximum's output.
+        // If the weight gradient expands that maximum's gradient, it reads both arrays, and the mask in the maximum's output.
         let mask = |pool: usize| if self.fusion.nodes[pool].mask { self.value(nodes[pool].output) } else { 0 };
         let dy = place.and_then(|i| self.fusion.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
         let weight = self.network().params()[node.params[0]].len() as u64;
@@ -119,7 +119,7 @@ impl StepWork<'_> {
             "images" => (inputs, inputs * element),
             "rows" => (4 * (inputs + outputs), element * inputs + 4 * outputs),
             "loss" => (outputs * element, outputs * element),
-            // Each sum is read and written in f32, and copied to the gradients too.
+            // Each sum is read and written in f32, and also copied to the gradients.
             "sum of gradients" => (held.gradients + held.weights, held.gradients + held.weights),
             "norm of the gradients" => (held.gradients, 0),
             "optimiser" => (held.weights + held.state + held.gradients, held.weights + held.state + held.copy),
@@ -154,7 +154,7 @@ mod tests {
         let (x, maxima, conv1) = (10 * 1024 * 3, 10 * 256 * 32, 2 * 10 * 1024 * 32 * 27);
         let options = CudaOptions::new(Precision::AmpBf16);
         let forward = ("conv1 forward", conv1, 2 * (x + 32 * 27), 3 * maxima);
-        // The gradient of the maxima, their values as the mask, and a byte for the position of each.
+        // The gradient of the maxima, their values as the mask, and one byte for each position.
         let expanded = ("conv1 weight gradient", conv1, 2 * x + 5 * maxima, 4 * 32 * 27);
         let conv2 = ("conv2 weight gradient", 2 * 10 * 256 * 64 * 288, 2 * 10 * 256 * (32 + 64), 4 * 64 * 288);
         check_with(&recipe, options, &[forward, expanded, conv2]);
@@ -175,11 +175,11 @@ mod tests {
             &[
                 ("batch", 0, 0, 0),
                 ("images", 0, 7840, 15_680),
-                // Its epilogue computes the maxima: they are written, with their positions.
+                // The epilogue computes the maxima, which are written with their positions.
                 ("conv2 forward", conv2, 2 * (10 * 676 * 32 + 18_432), 3 * 10 * 144 * 64),
-                // It reads its input again, as the mask of the ReLU before it.
+                // The kernel reads its input again, as the mask of the ReLU before it.
                 ("conv2 input gradient", conv2, 2 * (10 * 576 * 64 + 18_432 + 10 * 676 * 32), 2 * 10 * 676 * 32),
-                // Gradients of convolutions are in f32, those of linear layers in half precision.
+                // Gradients of convolutions are in f32, gradients of linear layers in half precision.
                 ("conv2 weight gradient", conv2, 2 * 10 * (676 * 32 + 576 * 64), 4 * 18_432),
                 ("fc1 weight gradient", fc1, 2 * 10 * (9216 + 128), 2 * 128 * 9216),
                 ("pool1 backward", 0, 10 * 144 * 64 * (2 + 2 + 1), 2 * 10 * 576 * 64),
@@ -201,7 +201,7 @@ mod tests {
                 ("fc1 weight gradient", fc1, 4 * 10 * (9216 + 128), 4 * 128 * 9216),
             ],
         );
-        // Momentum is read and written, weights too; gradients are read.
+        // Momentum and weights are read and written; gradients are read.
         let options = CudaOptions::new(Precision::Fp32);
         let fusion = FusionPlan::new(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe: &recipe, options: &options, fusion: &fusion, n: 10 };

@@ -1,11 +1,11 @@
-//! The gradients of one backward pass on the CPU in transit between the ranks.
+//! Exchanges the gradients of one backward pass on the CPU between the ranks.
 
 use super::{Bucket, Pending, Ranks, plan_buckets};
 use crate::network::Network;
 use crate::train::TrainError;
 use warpbook_ranks::Reduce;
 
-/// The buckets of a network, and those in transit.
+/// The buckets of a network, and the buckets in transit.
 #[derive(Debug)]
 pub(in crate::train) struct Exchange {
     ranks: Ranks,
@@ -48,7 +48,7 @@ impl Exchange {
         }
     }
 
-    /// Waits for the sums, and replaces this rank's gradients by them.
+    /// Waits for the sums, and stores them in place of this rank's gradients.
     pub fn finish(&mut self, gradients: &mut [Vec<f32>]) -> Result<(), TrainError> {
         debug_assert_eq!(self.sent.len(), self.buckets.len());
         for (bucket, pending) in self.buckets.iter().zip(self.sent.drain(..)) {
@@ -64,7 +64,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Drops everything in transit, after an error.
+    /// Drops everything in transit after an error.
     pub fn give_up(&mut self) {
         self.sent.clear();
     }

@@ -4,7 +4,7 @@
 //! their share, so that the sum of the ranks' gradients is the gradient of the mean over the global batch. Dropout and augmentation draw by
 //! the position in the global batch, so the numbers equal those of a single rank.
 //!
-//! Gradients travel in buckets during the backward pass, in the order in which it computes them. Source: Li et al., "PyTorch Distributed:
+//! Gradients are sent in buckets during the backward pass, in the order in which it computes them. Source: Li et al., "PyTorch Distributed:
 //! Experiences on Accelerating Data Parallel Training", VLDB 2020.
 
 mod buckets;
@@ -29,14 +29,14 @@ use warpbook_ranks::{Aborter, Collective, Shard, Wire};
 /// Options of training on several ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RanksOptions {
-    /// Type in which gradients are sent. 16 bits take half the time on a slow link, and round the gradients; bf16 has the range of f32, and
-    /// fp16 loses gradients below 6e-8 unless the loss is scaled.
+    /// Type in which gradients are sent. With 16 bits a slow link needs half the time, but gradients are rounded; bf16 has the range of
+    /// f32, while fp16 loses gradients below 6e-8 unless the loss is scaled.
     pub wire: Wire,
-    /// Bytes of gradients, as sent, after which a bucket is sent: 25 MiB in PyTorch. Small buckets cost a message each, large ones leave
-    /// less of the backward pass to hide behind.
+    /// Bytes of gradients, as sent, after which a bucket is sent: 25 MiB in PyTorch. Every bucket costs a message, so small ones are
+    /// expensive; a large one leaves less of the backward pass to hide behind.
     pub bucket_bytes: usize,
-    /// True if batch normalisation uses the statistics of the global batch; otherwise those of the rank's part. The running statistics are
-    /// the means over the ranks in any case.
+    /// True if batch normalisation uses the statistics of the global batch; otherwise it uses those of the rank's part. Running statistics
+    /// are always the means over the ranks.
     pub synchronised_norm: bool,
 }
 
@@ -44,13 +44,13 @@ pub struct RanksOptions {
 const BUCKET_BYTES: usize = 25 << 20;
 
 impl Default for RanksOptions {
-    /// Uses fp32, 25 MiB, and local statistics.
+    /// Returns fp32, 25 MiB, and local statistics.
     fn default() -> Self {
         Self { wire: Wire::F32, bucket_bytes: BUCKET_BYTES, synchronised_norm: false }
     }
 }
 
-/// A rank in a training on several. Clones are the same rank.
+/// A rank of a training on several ranks. Clones are the same rank.
 #[derive(Debug, Clone)]
 pub struct Ranks {
     team: Arc<Team>,
@@ -96,7 +96,7 @@ impl Ranks {
         self.team.aborter()
     }
 
-    /// Returns why the work of all ranks has ended, if it has: waits at most `wait` for a reason.
+    /// Returns the reason why the work of all ranks has ended, if it has; waits at most `wait` for one.
     #[must_use]
     pub fn why_over(&self, wait: Duration) -> Option<String> {
         self.team.aborter().why_within(wait)
@@ -110,7 +110,7 @@ impl Ranks {
         self.team.finish()
     }
 
-    /// Queues an operation of all ranks, which runs after those queued before.
+    /// Queues an operation of all ranks, which runs after all operations queued before.
     pub(in crate::train) fn queue<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut dyn Collective) -> warpbook_ranks::Result<R> + Send + 'static,
@@ -204,7 +204,7 @@ impl Ranks {
         Ok(Err(Broken { loss, layer: format!("{layer} on rank {first}") }))
     }
 
-    /// Like [`Ranks::outcome`], for all steps that a GPU has made at once; `outcomes` are of this rank's parts.
+    /// Like [`Ranks::outcome`], for all steps that a GPU has made together; `outcomes` belong to this rank's parts.
     pub(in crate::train) fn outcomes(
         &self,
         outcomes: &mut [StepOutcome],

@@ -1,4 +1,4 @@
-//! Distributes rank 0's state to all ranks, at the beginning and after it has read a checkpoint.
+//! Distributes rank 0's state to all ranks, at the start and after rank 0 has read a checkpoint.
 
 use super::Ranks;
 use crate::network::Network;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use warpbook_gemm::Finding;
 
 impl Ranks {
-    /// Refuses ranks that train different recipes or data; the message tells which.
+    /// Refuses ranks that train different recipes or data; the message names the difference.
     pub(in crate::train) fn ensure_same_training(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
         let options = self.options();
         let settings = Sha256::digest(format!("{recipe:?} {options:?}"));
@@ -31,7 +31,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Distributes rank 0's state and step to all ranks; `own` is this rank's, of the same network and optimiser.
+    /// Distributes rank 0's state and step to all ranks; `own` is this rank's state, for the same network and
+    /// optimiser.
     pub(in crate::train) fn share(
         &self,
         network: &Network,
@@ -61,7 +62,7 @@ impl Ranks {
         Ok((State { weights, slots, updates: word(1), scaler, kernels }, word(0)))
     }
 
-    /// Distributes rank 0's kernels of matrix products to all ranks, so that all compute the same bits.
+    /// Distributes rank 0's kernels for matrix products to all ranks, so that all compute the same bits.
     pub(in crate::train) fn share_kernels(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
         let own = if self.rank() == 0 { own } else { &[] };
         let unreadable =

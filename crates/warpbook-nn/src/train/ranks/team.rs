@@ -1,4 +1,4 @@
-//! A thread that communicates with the other ranks while the backward pass goes on.
+//! A thread that communicates with the other ranks while the backward pass continues.
 
 use super::trace::{RankThread, Trace};
 use crate::train::TrainError;
@@ -71,7 +71,7 @@ impl Team {
         self.aborter.clone()
     }
 
-    /// Queues a job; if the thread has ended, no answer comes, and waiting for it reports that.
+    /// Queues a job. If the thread has ended, no answer comes, and waiting for it reports an error.
     fn push(&self, job: Job) {
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = jobs.send(job);
@@ -89,7 +89,7 @@ impl Team {
             let begun = Instant::now();
             let result = operation(collective);
             trace.add(RankThread::Communication, &name, begun);
-            // The caller may have failed meanwhile.
+            // The caller may have failed meanwhile, so an error is ignored.
             let _ = reply.send(result);
         })));
         Pending(done)

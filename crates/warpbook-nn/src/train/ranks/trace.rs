@@ -1,4 +1,4 @@
-//! A rank's work in its steps on the CPU, with times.
+//! A record of a rank's work in steps on the CPU, with times.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -8,30 +8,30 @@ use std::time::{Duration, Instant, SystemTime};
 pub enum RankThread {
     /// Computes the passes.
     Compute,
-    /// Communicates with the other ranks while the passes go on.
+    /// Communicates with the other ranks while the passes continue.
     Communication,
 }
 
 /// A timed piece of a rank's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankWork {
-    /// Thread that did it.
+    /// The thread that did the work.
     pub thread: RankThread,
     /// Name, such as "forward" or "bucket 1 all-reduce". An operation of all ranks includes the wait for the slowest of them.
     pub name: String,
-    /// Start, since 1970: the machine's clock, which its processes share.
+    /// Start, since 1970, by the machine's clock, which all its processes share.
     pub begun: Duration,
     /// Duration of the work.
     pub took: Duration,
 }
 
-/// Records while it is on; clones share one recording.
+/// A recorder that can be switched on and off; clones share one recording.
 #[derive(Debug, Clone, Default)]
 pub(in crate::train) struct Trace(Arc<Mutex<Option<Recording>>>);
 
 #[derive(Debug)]
 struct Recording {
-    /// One moment on both clocks: durations come from the clock that never jumps.
+    /// The same moment on both clocks: durations come from the clock that never jumps.
     zero: (Instant, Duration),
     work: Vec<RankWork>,
 }

@@ -1,4 +1,4 @@
-//! Replicas on the CPU, which work one after the other, with the copies and sums of GPUs.
+//! Replicas on the CPU, which work one after another, with the same copies and sums as on GPUs.
 
 use super::{Prepared, Replicas};
 use crate::train::cpu::{CpuTraining, Owned};

@@ -20,7 +20,7 @@ use warpbook_ranks::{Shard, shard};
 
 /// The interface of a network's replicas.
 pub(super) trait Replicas: std::fmt::Debug + Send {
-    /// Prepares steps of the whole batches of this order, to be repeated.
+    /// Prepares steps with the whole batches of this order, which are then repeated.
     fn prepare(&mut self, batches: &Prepared<'_>) -> Result<(), TrainError>;
 
     /// Makes the next step, or queues it.
@@ -65,12 +65,12 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// Creates a training on these devices, the first of which holds the weights; [`Place::Cpu`] several times gives as many replicas on
-    /// the CPU, one after the other. The recipe's batch is the global batch.
+    /// Creates a training on these devices, the first of which holds the weights. Several times [`Place::Cpu`] gives as many replicas on
+    /// the CPU, which work one after another. The recipe's batch is the global batch.
     ///
     /// # Errors
-    /// If there is no device, or devices differ in kind or options; for fp16, whose loss scale only one replica would know; if the batch
-    /// cannot be split, or is made in parts; as for [`super::Trainer::on`].
+    /// If there is no device, or devices differ in kind or options; for fp16, whose loss scale would be known to only one replica; if the
+    /// batch cannot be split, or is taken in parts; for the reasons that [`super::Trainer::on`] states.
     pub fn new<'a>(
         places: &[Place],
         recipe: Recipe,
@@ -107,7 +107,7 @@ impl DataParallel {
         self.shards.len()
     }
 
-    /// Prepares whole batches of a first epoch, which [`DataParallel::queue_step`] repeats; they equal those of
+    /// Prepares whole batches of a first epoch, which [`DataParallel::queue_step`] repeats; they equal the batches of
     /// [`super::Trainer::prepare_steps`] with the same recipe.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Checkpoints: weights, the optimiser's state, step and seed in one safetensors file, from which a training can be resumed.
+//! Checkpoints: weights, the optimiser's state, step and seed in one safetensors file, from which a training can resume.
 
 use super::Trainer;
 use super::description::{Description, different_layer};
@@ -24,7 +24,7 @@ pub(super) struct Checkpoint {
     pub network: Option<Description>,
 }
 
-/// Settings of the steps so far: a training with other ones cannot be resumed from them. Rates may change, so they are not included.
+/// Settings of the steps so far: a training with different ones cannot resume from them. Rates may change, so they are not included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
     batch: usize,
@@ -40,7 +40,7 @@ impl Made {
         Self { batch: recipe.batch, shuffle: recipe.shuffle, optimizer: recipe.optimizer, groups }
     }
 
-    /// If the training to be resumed differs, a sentence that names both settings.
+    /// Returns a sentence that names both settings if the training to be resumed differs.
     fn difference_from(&self, now: &Self) -> Option<String> {
         if self.batch != now.batch {
             return Some(format!(
@@ -96,18 +96,18 @@ struct About {
     checkpoint: u32,
     step: u64,
     seed: u64,
-    /// Number of steps that changed the weights, if that is not all.
+    /// Number of steps that changed the weights, if some did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     updates: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scaler: Option<ScalerState>,
-    /// Missing in checkpoints of older versions.
+    /// Settings of the steps; missing in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
     /// Description of the network and its training data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Description>,
-    /// Kernels of its matrix products on a GPU.
+    /// Kernels of the matrix products on a GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kernels: Vec<Finding>,
 }
@@ -200,11 +200,11 @@ impl Trainer {
         Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
-    /// Largest number of bytes of a checkpoint.
+    /// Upper bound of a checkpoint's size in bytes.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
-        /// Bytes for an array's name and shape.
+        /// Bytes allowed for an array's name and shape.
         const ARRAY: u64 = 256;
-        /// Bytes for the network's description.
+        /// Bytes allowed for the network's description.
         const HEADER: u64 = 1 << 17;
         let slots = self.recipe.optimizer.state_slots();
         let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
@@ -217,12 +217,12 @@ impl Trainer {
         self.set.as_ref().map(|set| self.identity.get_or_init(|| set.identity()))
     }
 
-    /// Resumes from a checkpoint, to the same bits as without the interruption. If several ranks train, rank 0 reads it and sends it to the
-    /// others, whose `path` is not used; the number of ranks may differ.
+    /// Resumes from a checkpoint, with the same bits as without the interruption. If several ranks train, rank 0 reads it and sends it to
+    /// the others, whose `path` is not used; the number of ranks may differ.
     ///
     /// # Errors
-    /// If the file cannot be read, or is of another network, optimiser, batch, order or seed, or of other images: the message names both.
-    /// Checkpoints of older versions do not contain all of these: see [`Trainer::not_compared`].
+    /// If the file cannot be read, or belongs to another network, optimiser, batch, order or seed, or to other images: the message names
+    /// both. Checkpoints of older versions do not contain all of these: see [`Trainer::not_compared`].
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         if self.ranks.is_none() {
             return self.read(path.as_ref());
@@ -233,7 +233,7 @@ impl Trainer {
         self.share_state()
     }
 
-    /// A sentence about settings that could not be compared, because the checkpoint of an older version lacks them.
+    /// A sentence about settings that could not be compared because a checkpoint of an older version lacks them.
     #[must_use]
     pub fn not_compared(&self) -> Option<&'static str> {
         self.not_compared
@@ -287,7 +287,7 @@ impl Trainer {
     }
 }
 
-/// Suggests the alternative if a training cannot be resumed.
+/// Suggests what to do if a training cannot resume.
 fn or_start_anew(path: &Path) -> String {
     format!(", or begin a new training with its weights: --init {}", path.display())
 }
@@ -299,7 +299,7 @@ mod tests {
     use warpbook_kernels::matmul::Form;
     use warpbook_record::Dtype;
 
-    /// A checkpoint names the kernels of its products; checkpoints of a CPU and of older versions do not.
+    /// Checkpoints name the kernels of products; those of a CPU and of older versions do not.
     #[test]
     fn kernels_are_kept_where_there_are_any() {
         let about = |kernels| About {

@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use warpbook_data::{Identity, Source};
 
-/// The part of a recipe that is needed to use its network, as files store it.
+/// The part of a recipe that files store, which is enough to use its network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub recipe: String,
-    /// [`Source::data`].
+    /// The value of [`Source::data`].
     pub data: Option<String>,
-    /// [`Source::folder`].
+    /// The value of [`Source::folder`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// `[channels, height, width]`.
+    /// Shape of an image: `[channels, height, width]`.
     pub input: [usize; 3],
     pub layers: Vec<Layer>,
     pub mean: Vec<f32>,
     pub deviation: Vec<f32>,
     pub loss: Loss,
-    /// Left out for a single view, as in files of an older version, which had no others.
+    /// Views of a test image; left out if there is a single one, as in files of an older version, which had no others.
     #[serde(default, skip_serializing_if = "Views::is_one")]
     pub views: Views,
-    /// Missing in checkpoints of older versions.
+    /// Names of the classes; missing in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
-    /// Missing in files of older versions.
+    /// Identity of the training images; missing in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_on: Option<Identity>,
 }
@@ -63,7 +63,7 @@ impl Description {
     }
 }
 
-/// The part of a checkpoint's metadata that is read here.
+/// The part of a checkpoint's metadata that this module reads.
 #[derive(Deserialize)]
 struct Described {
     network: Option<Description>,
@@ -72,9 +72,9 @@ struct Described {
 /// A network and its training images, as a checkpoint describes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trained {
-    /// Name, network, loss, normalisation of images and views of a test image; everything else is as in [`Recipe::mnist`].
+    /// Name, network, loss, normalisation of images and views of a test image; everything else comes from [`Recipe::mnist`].
     pub recipe: Recipe,
-    /// Where its data set can be opened again, if [`super::Trainer::trained_on`] was called.
+    /// The place where the data set can be opened again, if [`super::Trainer::trained_on`] was called.
     pub source: Option<Source>,
     /// Names of the classes, in the order of the network's outputs; `None` in checkpoints of older versions.
     pub classes: Option<Vec<String>>,
@@ -83,8 +83,8 @@ pub struct Trained {
 }
 
 impl Trained {
-    /// Reads a checkpoint's description; `None` for plain weights, and for a network without one: one that takes vectors, or has a custom
-    /// layer.
+    /// Reads a checkpoint's description. `None` for plain weights, and for a network without a description, which takes vectors or has a
+    /// custom layer.
     ///
     /// # Errors
     /// If the file cannot be read or is damaged.
@@ -108,10 +108,10 @@ impl Trained {
         Ok(Some(Self { recipe, source, classes: d.classes, identity: d.trained_on }))
     }
 
-    /// Checks that another recipe prepares images for the network in the same way, with the same normalisation.
+    /// Checks that another recipe prepares images for the network with the same normalisation.
     ///
     /// # Errors
-    /// If it does not; the message names both.
+    /// If the recipe does not; the message names both normalisations.
     pub fn ensure_same_preparation(&self, recipe: &Recipe) -> Result<(), TrainError> {
         let (own, other) = (&self.recipe, recipe);
         if (&own.mean, &own.deviation) == (&other.mean, &other.deviation) {
@@ -123,10 +123,10 @@ impl Trained {
         )))
     }
 
-    /// Checks that a recipe has the checkpoint's network, apart from probabilities of dropout.
+    /// Checks that a recipe has the checkpoint's network; only probabilities of dropout may differ.
     ///
     /// # Errors
-    /// If it does not; the message names the first layers that differ.
+    /// If the recipe does not; the message names the first layers that differ.
     pub fn ensure_same_network(&self, recipe: &Recipe) -> Result<(), TrainError> {
         different_layer(&self.recipe.network, &recipe.network).map_or(Ok(()), |why| {
             Err(TrainError::Setting(format!(
@@ -137,8 +137,8 @@ impl Trained {
     }
 }
 
-/// Describes the first layer in which a checkpoint's network and a recipe's differ; `None` if they agree, apart from the probabilities of
-/// dropout and choices of backends.
+/// Describes the first layer in which a checkpoint's network and a recipe's network differ. `None` if they agree, apart from the
+/// probabilities of dropout and choices of backends.
 pub(super) fn different_layer(checkpoint: &Network, recipe: &Network) -> Option<String> {
     let [own, other] = [checkpoint, recipe].map(|network| network.without_dropout().without_choices().layers());
     let at = (0..own.len().max(other.len())).find(|at| own.get(*at) != other.get(*at))?;
@@ -192,7 +192,7 @@ mod tests {
         let sentence =
             read.ensure_same_preparation(&Recipe { mean: vec![0.5], ..recipe.clone() }).unwrap_err().to_string();
         assert!(sentence.contains("mean [0.25]") && sentence.contains("mean [0.5]"), "{sentence}");
-        // A training can be resumed under another recipe's name.
+        // A training can resume under another recipe's name.
         let mut other = Trainer::new(Recipe { name: "other".into(), ..recipe }, &digits.train, None).unwrap();
         other.resume(&path).unwrap();
         assert_eq!(other.step(), 1);

@@ -26,9 +26,9 @@ pub enum Event {
         batch: u64,
         /// Steps since the beginning.
         step: u64,
-        /// Mean of their losses.
+        /// Mean loss of these batches.
         loss: f64,
-        /// Learning rate of the last of them.
+        /// Learning rate of the last of these batches.
         learning_rate: f64,
     },
     /// An epoch has ended, and the test set was evaluated.
@@ -53,7 +53,7 @@ pub enum Event {
         /// Loss and accuracy on the test set.
         test: Score,
     },
-    /// The checkpoint could not be written, for the first time. The training goes on, and writing is tried again each time.
+    /// The checkpoint could not be written, for the first time. The training continues, and tries again each time.
     NotKept {
         /// The reason, as a sentence that names the file.
         why: String,
@@ -62,7 +62,7 @@ pub enum Event {
     },
 }
 
-/// Why a training ended.
+/// The reason why a training ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// All steps were made.
@@ -93,7 +93,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Stops if either stops.
+    /// Stops if either one stops.
     pub(in crate::train) fn and(self, other: Self) -> Self {
         if self == Self::Stop { self } else { other }
     }

@@ -34,7 +34,7 @@ use warpbook_ranks::shard;
 /// Longest time between two checkpoints, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// See [`Trainer::limits`].
+/// The values of [`Trainer::limits`].
 pub(super) type Limits = (Option<Duration>, Option<PathBuf>, Option<u64>);
 
 /// A training.
@@ -53,17 +53,17 @@ pub struct Trainer {
     checkpoint: Option<PathBuf>,
     /// True once the checkpoint's file was tested to be writable.
     can_be_kept: bool,
-    /// Path of the last checkpoint, and true if the listener was told that it could not be written to its own path.
+    /// Path of the last checkpoint, and true if the listener knows that the requested path cannot be written.
     kept: (Option<PathBuf>, bool),
     /// Largest number of steps queued before their losses are read; `None` is as many as the device allows.
     read_every: Option<u64>,
-    /// Where the samples can be opened again.
+    /// The place where the samples can be opened again.
     pub(super) source: Option<Source>,
     /// The training images.
     pub(super) set: Option<Dataset>,
     /// Identity of these images, once requested.
     pub(super) identity: OnceLock<Identity>,
-    /// See [`Trainer::not_compared`].
+    /// The sentence of [`Trainer::not_compared`].
     pub(super) not_compared: Option<&'static str>,
     /// This trainer's rank, if several train together.
     pub(super) ranks: Option<Ranks>,
@@ -106,7 +106,7 @@ impl Trainer {
         data.check(&recipe)?;
         let batch = recipe.batch.min(data.len()).div_ceil(ranks.map_or(1, Ranks::world));
         if matches!(place, Place::Cpu) {
-            // Before the weights are drawn, which may be too large themselves.
+            // Checked before the weights are drawn, which may be too large themselves.
             cpu::ensure_it_fits(&recipe.network, recipe.largest_part(batch), &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
@@ -115,7 +115,7 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Records the training samples for its checkpoints.
+    /// Records the training samples for checkpoints.
     pub(super) fn remember_samples(&mut self, samples: Samples<'_>) {
         let set = if let Samples::Images(set) = samples { Some(set) } else { None };
         let same =
@@ -141,34 +141,34 @@ impl Trainer {
         self
     }
 
-    /// Saves a checkpoint to this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error
-    /// the file holds the last checkpoint. If it cannot be written later on, the checkpoint goes into the folder for temporary files: see
-    /// [`Trainer::checkpoint_file`].
+    /// Saves a checkpoint to this file, as [`Trainer::save`] does, after every epoch, every minute within one, and at the end. After an
+    /// error the file holds the last checkpoint. If it can no longer be written, the checkpoint goes into the folder for temporary files:
+    /// see [`Trainer::checkpoint_file`].
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         (self.checkpoint, self.can_be_kept) = (Some(path.into()), false);
         self
     }
 
-    /// File of the last checkpoint: another file than the one set by [`Trainer::checkpoint`] if that could not be written. `None` before
-    /// the first.
+    /// File of the last checkpoint; `None` before the first. It differs from the file set by [`Trainer::checkpoint`] if that could not be
+    /// written.
     #[must_use]
     pub fn checkpoint_file(&self) -> Option<&Path> {
         self.kept.0.as_deref()
     }
 
-    /// Records in its checkpoints where the data set can be opened again. They always record the identity of the images, and their classes.
+    /// Records in checkpoints where the data set can be opened again. They always record the identity of the images, and their classes.
     #[must_use]
     pub fn trained_on(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// Checks that the checkpoint's file, if one is wanted, can be written, and that there is room for all its bytes. [`Trainer::train`]
+    /// Checks that the checkpoint's file, if one is requested, can be written, and that there is room for all its bytes. [`Trainer::train`]
     /// checks this first.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn ensure_checkpoint_is_writable(&mut self) -> Result<(), TrainError> {
         let Some(path) = self.checkpoint.as_ref().filter(|_| !self.can_be_kept) else { return Ok(()) };
         let bytes = self.checkpoint_bytes();
@@ -219,7 +219,7 @@ impl Trainer {
         self.batch
     }
 
-    /// The device and options it computes with; displayed as "the CPU in fp32".
+    /// The device and the options of the computation; displayed as "the CPU in fp32".
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
@@ -235,7 +235,7 @@ impl Trainer {
         (self.budget, self.checkpoint, self.read_every) = limits;
     }
 
-    /// Its complete state except for the step.
+    /// The complete state except for the step.
     pub(super) fn state(&self) -> Result<State, TrainError> {
         self.engine.state()
     }
@@ -253,7 +253,7 @@ impl Trainer {
         self.step
     }
 
-    /// The recipe that is trained.
+    /// The recipe of the training.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
@@ -289,11 +289,12 @@ impl Trainer {
     }
 
     /// Trains from the current step to the recipe's last one. `log_every` is the number of batches between two progress events; the
-    /// listener receives them and those of every epoch, and may stop the training. A GPU makes many steps before the listener is called.
+    /// listener receives these and an event after every epoch, and may stop the training. A GPU makes many steps before the listener is
+    /// called.
     ///
     /// # Errors
-    /// If the checkpoint's file cannot be written, now or later. If a loss is not finite: the message names the step and the layer where
-    /// the first such value is; the weights, and running statistics, are then those before that step.
+    /// If the checkpoint's file cannot be written, now or later. If a loss is not finite: the message names the step and the first layer
+    /// with such a value; weights and running statistics are then those from before that step.
     pub fn train<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -304,7 +305,7 @@ impl Trainer {
         self.train_until(u64::MAX, train, test, log_every, listener)
     }
 
-    /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has as many.
+    /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has that many.
     ///
     /// # Errors
     /// Like [`Trainer::train`].
@@ -318,7 +319,7 @@ impl Trainer {
     ) -> Result<Ended, TrainError> {
         let done = self.train_steps(until, train.into(), test.into(), log_every, listener);
         if let (Err(why), Some(ranks)) = (&done, &self.ranks) {
-            // The others would wait for this rank.
+            // Without this the other ranks would wait for this one.
             ranks.aborter().abort(&why.to_string());
         }
         done
@@ -419,7 +420,7 @@ impl Trainer {
         self.read_every.map_or(most, |every| most.min(every))
     }
 
-    /// Writes the checkpoint, if one is wanted: to its own path, or else into the folder for temporary files. Returns the reason if both
+    /// Writes the checkpoint, if one is requested: to its own path, or else into the folder for temporary files. Returns the reason if both
     /// fail.
     fn write_checkpoint(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
         let Some(path) = self.checkpoint.clone().filter(|_| self.writes()) else { return Ok(None) };

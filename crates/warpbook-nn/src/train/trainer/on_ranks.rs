@@ -10,8 +10,8 @@ impl Trainer {
     /// Creates a rank's trainer. The recipe's batch is the global batch; each rank has all weights, which are rank 0's.
     ///
     /// Every rank calls it, and then the same methods in the same order: [`Trainer::resume`], [`Trainer::train`], [`Trainer::evaluate`]. On
-    /// every rank, losses and scores cover the global batch and the whole data set; a listener that stops, stops all. Rank 0 writes the
-    /// checkpoint. The same number of ranks gives the same bits on every run.
+    /// every rank, losses and scores cover the global batch and the whole data set; a listener that stops one rank stops all. Rank 0 writes
+    /// the checkpoint. The same number of ranks gives the same bits on every run.
     ///
     /// # Errors
     /// Like [`Trainer::on`]; if the ranks train different things, or one is lost.
@@ -57,13 +57,13 @@ impl Trainer {
         made().inspect_err(|why: &TrainError| ranks.aborter().abort(&why.to_string()))
     }
 
-    /// Its rank, if it is one of several.
+    /// The trainer's rank, if it is one of several.
     #[must_use]
     pub fn ranks(&self) -> Option<&Ranks> {
         self.ranks.as_ref()
     }
 
-    /// Bytes of each bucket of gradients, in the order of their reduction, if it is one of several ranks.
+    /// Bytes of each bucket of gradients, in the order of their reduction, if several ranks train.
     #[must_use]
     pub fn buckets(&self) -> Vec<u64> {
         let Some(ranks) = &self.ranks else { return Vec::new() };
@@ -91,7 +91,7 @@ impl Trainer {
         }
     }
 
-    /// Takes rank 0's state.
+    /// Copies rank 0's state to this rank.
     pub(super) fn share_state(&mut self) -> Result<(), TrainError> {
         let Some(ranks) = self.ranks.clone() else { return Ok(()) };
         let (state, step) = ranks.share(&self.recipe.network, (self.engine.state()?, self.step))?;
@@ -110,7 +110,7 @@ impl Trainer {
         let (mut own, mut shards) = (Vec::new(), Vec::new());
         for batch in indices.chunks(self.recipe.batch) {
             let part = shard(batch.len(), ranks.rank(), ranks.world());
-            // A placeholder sample if the part is empty: every rank takes part in every step.
+            // An empty part gets a placeholder sample, since every rank takes part in every step.
             own.extend_from_slice(if part.len == 0 { &batch[..1] } else { &batch[part.range()] });
             shards.push(part);
         }
@@ -125,7 +125,7 @@ impl Trainer {
         }
     }
 
-    /// Returns whether any rank was told to stop, and whether rank 0 is out of time.
+    /// Returns true if any rank was told to stop, and true if rank 0 is out of time.
     pub(super) fn agreed_end(&self, stops: bool, out_of_time: bool) -> Result<(bool, bool), TrainError> {
         let Some(ranks) = &self.ranks else { return Ok((stops, out_of_time)) };
         let all = ranks.any(&[stops, out_of_time && ranks.rank() == 0])?;

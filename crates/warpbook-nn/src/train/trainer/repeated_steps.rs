@@ -38,8 +38,9 @@ impl Trainer {
         self.engine.queue_step()
     }
 
-    /// Makes the next prepared step on a GPU one operation at a time. Each is launched separately and waited for, then `after` is called:
-    /// everything a profiler records in between belongs to that operation. The step counts as queued, and trains like any other.
+    /// Makes the next prepared step on a GPU one operation at a time. Each operation is launched separately and waited for, then `after`
+    /// is called: everything that a profiler records in between belongs to that operation. The step counts as queued, and trains like any
+    /// other.
     ///
     /// # Errors
     /// If no steps were prepared, the training is on the CPU, the device reports an error, or `after` fails.
@@ -83,7 +84,7 @@ impl Trainer {
         self.engine.step_outcomes(count)
     }
 
-    /// The stream that steps are queued on; `None` on the CPU.
+    /// The stream on which steps are queued; `None` on the CPU.
     #[must_use]
     pub fn stream(&self) -> Option<Arc<Stream>> {
         self.engine.stream()

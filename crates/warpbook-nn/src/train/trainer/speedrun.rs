@@ -8,16 +8,16 @@ use std::time::Instant;
 /// Result of a whole training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtOnce {
-    /// Seconds from images on the device to the accuracy on the host: initial weights, all steps, the evaluation.
+    /// Seconds from images on the device to the accuracy on the host: initial weights, all steps, and the evaluation.
     pub seconds: f64,
     /// Loss of the last step.
     pub loss: f64,
-    /// Loss and accuracy over the test samples, which nothing else has read.
+    /// Loss and accuracy on the test samples, which nothing else has read.
     pub test: Score,
 }
 
 impl Trainer {
-    /// Brings the samples to the device, and prepares everything that steps and evaluation launch, so that [`Trainer::run_whole_training`] does
+    /// Copies the samples to the device, and prepares everything that steps and evaluation launch, so that [`Trainer::run_whole_training`] does
     /// not have to.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Trainer {
         let (per_epoch, last) = (train.len().div_ceil(size) as u64, self.recipe.total_steps(train.len()));
         let (mut ordered, mut order) = (None, Vec::new());
         while self.step < last {
-            // Whole epochs follow each other in one list of indices, as long as no batch is cut.
+            // As long as no batch is cut, whole epochs follow each other in one list of indices.
             let (epoch, batch) = (self.step / per_epoch, self.step % per_epoch);
             let most = self.steps_at_once().max(1);
             let is_whole = train.len().is_multiple_of(size);
@@ -105,7 +105,7 @@ impl Trainer {
     }
 
     /// Makes all steps of the recipe from its initial weights, with one evaluation at the end and no events in between. Earlier steps are
-    /// undone.
+    /// discarded.
     ///
     /// # Errors
     /// Like [`Trainer::train`].

@@ -1,8 +1,8 @@
-//! Number of steps that are made before a training checks its time budget.
+//! The number of steps that a training makes before it checks its time budget.
 
 use std::time::{Duration, Instant};
 
-/// A time budget and its use.
+/// A time budget, and how much of it is used.
 #[derive(Debug)]
 pub(super) struct Pace {
     started: Instant,
@@ -16,7 +16,8 @@ impl Pace {
         Self { started: Instant::now(), budget, step_s: None }
     }
 
-    /// Number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, one before any was timed.
+    /// Number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, or one if none was timed
+    /// yet.
     pub fn steps(&self, most: u64) -> u64 {
         let Some(budget) = self.budget else { return most };
         let left = budget.saturating_sub(self.started.elapsed()).as_secs_f64();

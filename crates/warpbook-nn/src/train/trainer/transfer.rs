@@ -1,4 +1,4 @@
-//! A training as a model and an optimiser's state, and its move to another device.
+//! Splits a training into a model and an optimiser's state, and moves it to another device.
 
 use super::Trainer;
 use super::checkpoint::slot_prefix;
@@ -17,7 +17,7 @@ impl Place {
 }
 
 impl Trainer {
-    /// Returns the network with its current weights, on the device that it is trained on.
+    /// Returns the network with its current weights, on the device of the training.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -25,7 +25,7 @@ impl Trainer {
         Ok(Model::new(&self.recipe().network, &self.weights()?)?.to_place(self.place().device())?)
     }
 
-    /// Returns the current state of the optimiser, on the same device.
+    /// Returns the current state of the optimiser, on the device of the training.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -38,7 +38,7 @@ impl Trainer {
 
     /// Moves the training to another device or precision: `trainer.to(&device)` in fp32, `trainer.to(Place::new(&device,
     /// Precision::AmpFp16)?)` in half precision. Weights, the optimiser's state, the step, the time budget, the checkpoint's file and the
-    /// description of the data set move with it; a loss scale starts anew if there was none.
+    /// description of the data set move with it. A loss scale starts anew if there was none.
     ///
     /// # Errors
     /// Like [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
@@ -50,7 +50,7 @@ impl Trainer {
         let state = self.state()?;
         let (recipe, step, batch, limits) = (self.recipe().clone(), self.step(), self.batch(), self.limits());
         let (source, set, identity) = (self.source.clone(), self.set.clone(), self.identity.clone());
-        // Frees its memory for the other precision on the same device.
+        // Frees the memory for the other precision on the same device.
         drop(self);
         let mut moved = Self::with_batch(place.into(), recipe, batch, &state.weights, None)?;
         moved.go_on(&state, step)?;
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Trains for this many steps, optionally moved in the middle.
+    /// Trains for this many steps, and optionally moves the training halfway.
     fn trained(optimizer: Optimizer, steps: u64, moved: Option<&dyn Fn(Trainer) -> Trainer>) -> Trainer {
         let digits = synthetic_digits(64, 8, 1);
         let mut trainer = Trainer::new(recipe(optimizer), &digits.train, None).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_training_goes_to_the_gpu_and_back() {
         let Some(gpu) = testing::gpu("a_training_goes_to_the_gpu_and_back") else { return };
-        // Adam would make large steps from gradients that are nothing but rounding.
+        // Adam would make large steps from gradients that are only rounding errors.
         let momentum = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
         let trained = |moved: Option<&dyn Fn(Trainer) -> Trainer>| trained(momentum, 8, moved);
         let want = trained(None).weights().unwrap();

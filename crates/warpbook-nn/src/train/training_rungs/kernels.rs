@@ -12,14 +12,14 @@ use warpbook_kernels::nn::{self, conv2d::Pass};
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. Libraries' kernels are left out,
-    /// and those of linear layers if they are rungs of the matrix product that are chosen by cost for each size.
+    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. It leaves out libraries'
+    /// kernels, and those of linear layers if they are rungs of the matrix product chosen by cost for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
         self.specs_on(Some(HOPPER), recipe)
     }
 
-    /// The kernels on a GPU of another compute capability: see [`Way::specs`].
+    /// The kernels of [`Way::specs`] on a GPU of another compute capability.
     #[must_use]
     pub fn specs_on(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
         each_once(self.every_launch(compute_capability, recipe))
@@ -38,7 +38,7 @@ impl Way {
             // Targets stay in f32.
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
-        // An operation in an epilogue is no kernel.
+        // An operation in an epilogue has no kernel of its own.
         let fusion = FusionPlan::new(&recipe.network, &self.options, compute_capability);
         let own_kernel = |skips: fn(&NodePlan) -> bool| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !skips(&fusion.nodes[*i])).collect()
@@ -165,7 +165,7 @@ impl Way {
                     let dx = fusion.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
                     return few.into_iter().chain(dx).chain(gradient_sums_of(&geometry, layout, true)).collect();
                 }
-                // Shifted windows sum dy too.
+                // Shifted windows also sum dy.
                 let uses_shifted_windows = shifted(Pass::WeightGradient).is_some();
                 let sums = if has_bias && !uses_shifted_windows { bias() } else { vec![] };
                 let total = gradient_sums_of(&geometry, layout, uses_shifted_windows);

@@ -1,5 +1,5 @@
-//! The rungs themselves: those of the ladder, each with the one option that it changes of the previous rung, and variants with the one
-//! option that they change of their base.
+//! The list of training rungs: those of the ladder, each with the one option that it changes of the previous rung, and variants with the
+//! one option that they change of their base.
 
 use super::Way;
 use crate::ops::Layout;
@@ -21,11 +21,12 @@ pub fn ways() -> Vec<Way> {
     with_variants(in_16_bits(in_32_bits())).ways
 }
 
-/// The rungs with a user-written kernel for linear layers, in fp32 and in fp16: variants like those with 32 x 32 tiles and with cuBLASLt.
+/// The rungs with a user-written kernel for linear layers, in fp32 and in fp16: variants like the ones with 32 x 32 tiles and with
+/// cuBLASLt.
 #[must_use]
 pub fn rungs_with_product(by: ProductBy) -> [Way; 2] {
     let way = |id, title, base, precision: Precision| Way {
-        // The options of the bases, which differ in the precision alone.
+        // The options of the bases, which differ only in the precision.
         id,
         title,
         idea: "The linear layers are computed by a kernel of somebody's own, forwards and both gradients; all else is as before.",
@@ -39,7 +40,7 @@ pub fn rungs_with_product(by: ProductBy) -> [Way; 2] {
     ]
 }
 
-/// Id and title of a rung in fp16, and of the same in bf16.
+/// Ids and titles of a rung in fp16 and of its twin in bf16.
 macro_rules! fp16_and_bf16 {
     ($id:literal, $title:literal) => {
         [(concat!($id, "_fp16"), concat!($title, ", fp16")), (concat!($id, "_bf16"), concat!($title, ", bf16"))]
@@ -153,7 +154,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
         )
 }
 
-/// Adds the variants: a library, or a product as a beginner writes it.
+/// Adds the variants: a library, or a product as a beginner would write it.
 fn with_variants(ladder: Rungs) -> Rungs {
     ladder
         .variant(
@@ -272,7 +273,7 @@ impl Rungs {
         self
     }
 
-    /// Adds a rung in fp16 and the same in bf16, which change one option of the previous rung in their precision. The first pair changes
+    /// Adds a rung in fp16 and its twin in bf16, which change one option of the previous rung in their precision. The first pair changes
     /// the precision itself.
     fn pair(
         mut self,
@@ -288,7 +289,7 @@ impl Rungs {
         self
     }
 
-    /// Sets the hardware that the last pair needs, if its precision alone would need less.
+    /// Sets the hardware that the last pair needs, if that is more than its precision needs.
     fn needs(mut self, requires: Requires) -> Self {
         self.ways.iter_mut().rev().take(2).for_each(|way| way.requires = requires.clone());
         self

@@ -1,4 +1,4 @@
-//! The rungs of training on a GPU, from direct convolutions to one graph, and the kernels that each runs.
+//! The rungs of training on a GPU, from direct convolutions to one graph, and the kernels that each of them runs.
 
 mod kernels;
 mod ladder;
@@ -26,7 +26,7 @@ pub struct Way {
     pub title: &'static str,
     /// The idea in a sentence.
     pub idea: &'static str,
-    /// The rung it differs from in one option, if that is not the previous one in the ladder.
+    /// The rung from which it differs in one option, if that is not the previous one in the ladder.
     pub base: Option<&'static str>,
     /// Required hardware.
     pub requires: Requires,
@@ -35,7 +35,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// How its kernels are launched on a GPU of this compute capability; below 9.0 launches do not overlap.
+    /// How the rung's kernels are launched on a GPU of this compute capability; below 9.0 launches do not overlap.
     #[must_use]
     pub fn schedule_on(&self, compute_capability: Option<(u32, u32)>) -> Schedule {
         let overlaps = compute_capability.is_none_or(|cc| cc >= (9, 0));
@@ -47,8 +47,8 @@ impl Way {
     }
 
     /// Converts to a rung of a record, with the kernels that train these recipes on a GPU of this compute capability. If a library computes
-    /// a part of the step the rung counts as the library's, although most kernels are this project's: records compare the fastest own rung
-    /// with it.
+    /// a part of the step, the rung counts as the library's, although most kernels are this project's: records compare the fastest of this
+    /// project's rungs with it.
     #[must_use]
     pub fn rung(&self, recipes: &[Recipe], compute_capability: Option<(u32, u32)>) -> Rung {
         let specs = || each_once(recipes.iter().flat_map(|recipe| self.specs_on(compute_capability, recipe)));
@@ -65,7 +65,7 @@ impl Way {
         }
     }
 
-    /// The libraries that compute its convolutions or linear layers, such as "cuDNN and cuBLASLt"; `None` without libraries.
+    /// The libraries that compute the rung's convolutions or linear layers, such as "cuDNN and cuBLASLt"; `None` without libraries.
     #[must_use]
     pub fn library(&self) -> Option<&'static str> {
         match (self.options.convolution.is_stock(), self.options.product == ProductBy::Stock) {
@@ -76,7 +76,7 @@ impl Way {
         }
     }
 
-    /// The libraries of [`Way::library`] with their versions, as a sentence; `None` without libraries, and if they are not found.
+    /// The libraries of [`Way::library`] with their versions, as a sentence; `None` if there are none, or if they are not found.
     #[must_use]
     pub fn versions(&self, device: &CudaDevice) -> Option<String> {
         let words = |name: &str, (major, minor, patch): (u32, u32, u32)| format!("{name} {major}.{minor}.{patch}");
@@ -91,8 +91,8 @@ impl Way {
         (!found.is_empty()).then(|| format!("By {}, {how}.", found.join(" and ")))
     }
 
-    /// Explains why it cannot train a recipe on a device, or why that would show nothing new: a library is missing, a rung does not support
-    /// the type, or there is no convolution for cuDNN. `None` if it can, as far as is known before it begins.
+    /// Explains why the rung cannot train a recipe on a device, or why that would show nothing new: a library is missing, the rung does not
+    /// support the type, or there is no convolution for cuDNN. `None` if it can, as far as is known beforehand.
     #[must_use]
     pub fn obstacle(&self, device: &CudaDevice, recipe: &Recipe) -> Option<String> {
         let CudaOptions { convolution, product, precision, .. } = self.options;

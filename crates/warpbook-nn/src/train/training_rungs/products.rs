@@ -1,5 +1,5 @@
-//! The kernels of products in a training step, if they do not depend on the product's size: those of a prescribed kernel, and those after a
-//! library.
+//! The kernels of products in a training step, if they do not depend on the product's size: the kernels of a prescribed rung, and those
+//! after a library.
 
 use super::Way;
 use crate::network::Node;
@@ -10,7 +10,8 @@ use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a linear layer's forward pass, if they do not depend on its size: those of a chosen rung, and those after a library.
+    /// The kernels of a linear layer's forward pass, if they do not depend on its size: those of a prescribed rung, and those after a
+    /// library.
     pub(super) fn linear_forward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = product_epilogue(fusion, i, node);
         match self.options.product_of(node) {
@@ -53,7 +54,7 @@ impl Way {
         all
     }
 
-    /// This project's kernels of a convolution by cuDNN: for its bias and ReLU, for the mask of its input gradient, and for its weight
+    /// This project's kernels around a convolution by cuDNN: for its bias and ReLU, for the mask of its input gradient, and for its weight
     /// gradient.
     pub(super) fn after_cudnn(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
@@ -81,7 +82,7 @@ impl Way {
         }
     }
 
-    /// The kernel prescribed for the products, in a form, with its tile alone.
+    /// The kernel prescribed for the products, in a form, with only its own tile.
     fn product_kernel(&self, by: ProductBy, form: impl FnOnce(Form) -> Form) -> Vec<KernelSpec> {
         let precision = self.options.precision;
         let plain = Form { out: precision.activations(), ..Form::plain(precision.products()) };

@@ -89,7 +89,8 @@ fn fused_operations_are_no_kernels() {
 fn a_library_leaves_kernels_to_us_and_a_rung_is_shown() {
     let mnist = Recipe::mnist();
     let has = |id: &str, entry: &str| entries(id, &mnist).iter().any(|e| e == entry);
-    // Biases and masks after a library; dw of fp16 is widened. The convolutions' own kernels are gone.
+    // Biases and masks have kernels after a library; dw of fp16 is widened. The convolutions' own
+    // kernels are gone.
     assert!(has("stock_fp16", "bias_forward") && has("stock_fp16", "widen") && has("stock_fp16", "relu_backward"));
     assert!(has("09_overlap_fp16", "input_gradient") && !has("stock_fp16", "input_gradient"));
     assert!(has("stock_products_fp16", "bias_forward") && !has("stock_products_fp16", "widen"));
@@ -101,7 +102,8 @@ fn a_library_leaves_kernels_to_us_and_a_rung_is_shown() {
         ("tiled_products_fp16", "matmul/03_shared_tile.cu"),
         ("tiled_products_fp32", "matmul/03_shared_tile.cu"),
     ] {
-        // Forward with and without a ReLU, and both gradients, one of which has a mask in some network.
+        // The product runs forward with and without a ReLU, and for both gradients, one of which has a
+        // mask in some network.
         let count = files(id).iter().filter(|f| *f == file).count();
         assert!((3..=5).contains(&count), "{id}: {count}");
         let specs = way(id).specs(&mnist);
@@ -125,7 +127,7 @@ fn a_layer_of_few_channels_has_an_input_gradient_where_it_is_needed() {
         assert_eq!(gradients(channels, true), []);
         let [spec] = &gradients(channels, false)[..] else { panic!("one kernel") };
         let define = |name: &str| spec.defines.iter().find(|d| d.name == name).map(|d| d.value);
-        // Vectors of 16 bytes, if the channels fill them.
+        // Copies use vectors of 16 bytes if the channels fill them.
         assert_eq!(["VECTORS_A", "VECTORS_B"].map(define), [Some(vectors); 2], "{channels} channels");
     }
 }
@@ -142,9 +144,9 @@ fn of_few_channels_a_weight_gradient_expands_the_pool_s() {
         assert!(gradient.defines.iter().any(|d| d.name == "POOL" && d.value == 1), "{id}");
         assert!(!has(id, (9, 0), "max_backward_adjacent") && !has(id, (8, 0), "max_backward_adjacent"), "{id}");
     }
-    // Below 8.0 the implicit product computes it, from y's gradient.
+    // Below 8.0 the implicit product computes the gradient, from y's gradient.
     assert!(has("11_few_channels_fp16", (7, 5), "max_backward_adjacent"));
-    // In the first network the kernel reads the gradient of y: no pool follows.
+    // In the first network the kernel reads the gradient of y, since no pool follows.
     let gradient = way("11_few_channels_fp16").specs(&Recipe::mnist()).into_iter().find(|s| s.entry == "few_gradient");
     assert!(gradient.is_some_and(|s| s.defines.iter().all(|d| d.name != "POOL")));
 }
@@ -169,7 +171,7 @@ fn kernels_follow_the_recipe_and_the_options() {
     assert_eq!(last("13_last_block_bf16", &cifar10).last().map(String::as_str), Some("adam_last"));
     assert_eq!(last("13_last_block_fp16", &rows)[0], "mse_last");
     assert!(last("12_dependent_launch_fp16", &mnist).is_empty());
-    // Groups have kernels of their own, and no last blocks; a frozen weight makes groups.
+    // Groups have their own kernels, and no last blocks; a frozen weight creates groups.
     let group = Group { muon: Some(Muon::default()), ..Group::new("conv*.weight") };
     let grouped = entries("13_last_block_bf16", &Recipe { groups: vec![group], ..Recipe::mnist() });
     for entry in ["mean_loss", "judge_step", "update_groups", "muon_direction", "muon_update", "finish_step"] {
@@ -179,7 +181,7 @@ fn kernels_follow_the_recipe_and_the_options() {
     let frozen = Network::new([1, 28, 28], [conv2d(4, 3).frozen(), flatten(), linear(10)]).unwrap();
     let frozen = entries("13_last_block_bf16", &Recipe { network: frozen, ..Recipe::mnist() });
     assert!(frozen.iter().any(|e| e == "update_groups") && !frozen.iter().any(|e| e == "muon_update"));
-    // Work of a last block is not a kernel as well.
+    // The work of a last block has no kernel of its own.
     let alone = ["mean_loss", "sum_squares", "global_norm", "judge_step", "prepare", "finish_step"];
     assert!(entries("13_last_block_fp16", &mnist).iter().all(|e| !alone.contains(&e.as_str())));
     assert!(alone.iter().all(|e| entries("12_dependent_launch_fp16", &mnist).iter().any(|k| k == e)));

@@ -26,7 +26,7 @@ fn images(n: usize) -> Vec<u8> {
     (0..n * 60).map(|i| (i * 37 % 251) as u8).collect()
 }
 
-/// An element, computed from the documentation.
+/// One element of a batch, computed as the documentation says.
 fn element(a: &Augment<'_>, image: &[u8], slot: u32, [y, x, c]: [usize; 3]) -> f32 {
     let words = philox4x32_4(a.seed, [slot, 0, 0x6175_6772, a.step]);
     let places = 2 * a.padding as u64 + 1;
@@ -66,7 +66,7 @@ fn draws_cover_every_crop_and_both_directions() {
         *seen.entry((d.row, d.column, d.flip)).or_insert(0) += 1;
     }
     assert_eq!(seen.len(), 18);
-    // 100 of each are expected, with a standard deviation of 10.
+    // About 100 of each are expected, with a standard deviation of 10.
     assert!(seen.values().all(|n| (50..150).contains(n)), "{seen:?}");
     assert!((0..100).any(|slot| a.draw(slot) != Augment { step: 10, ..a }.draw(slot)), "steps differ");
     assert!((0..100).all(|slot| !plain().draw(slot).flip));
@@ -143,7 +143,7 @@ fn a_view_is_the_same_for_all() {
     let mut out = poison(120);
     cpu::gather(&a, &images, &[0, 1], &mut out).unwrap();
     for (image, out) in images.chunks(60).zip(out.chunks(60)) {
-        // One row down; mirrored, then one column to the left.
+        // Shifted one row down; mirrored, then one column to the left.
         for (at, (row, column)) in [((0, 0), (1, 2)), ((4, 3), (3, 1)), ((2, 1), (3, 1))] {
             let got = out[(at.0 * 4 + at.1) * 3];
             assert_eq!(got, (f32::from(image[row * 4 + column]) / 255.0 - MEAN[0]) / DEVIATION[0], "{at:?}");

@@ -13,7 +13,7 @@ struct Case {
 impl Case {
     fn new(rows: usize, channels: usize) -> Self {
         let b = BatchNorm { momentum: 0.2, ..BatchNorm::new(rows, channels) };
-        // Means far from zero, where a difference of sums would lose the variance.
+        // Means are far from zero, where a difference of sums would lose the variance.
         let x = random(rows * channels, 1).iter().enumerate().map(|(i, v)| v + 100.0 * (i % channels) as f32).collect();
         Self { b, x, gamma: random(channels, 2), beta: random(channels, 3), dy: random(rows * channels, 4) }
     }
@@ -40,7 +40,7 @@ fn training_and_its_gradients() {
         let b = &case.b;
         let [x, gamma, beta, dy] = [&case.x, &case.gamma, &case.beta, &case.dy].map(|v| wide(v));
         let out = case.run();
-        // An x near 100 c has an error of up to 100 c / 2^24 in f32, which the mean adds once more.
+        // An x near 100 c has an error of up to 100 c / 2^24 in f32, and its mean adds the same once more.
         let tolerance = 2e-5 * (1.0 + channels as f64 / 10.0);
         close("y", &out[0], &reference::batch_norm(b, &x, &gamma, &beta), tolerance * 10.0);
         let (mean, variance) = reference::moments(b, &x);
@@ -70,7 +70,8 @@ fn inference_takes_the_running_statistics() {
 
 #[test]
 fn numbers_by_hand() {
-    // 1, 2, 3, 4: mean 2.5, variance 1.25, unbiased 5/3; torch.nn.BatchNorm1d(1) gives a running variance of 0.9 + 0.1 * 5/3.
+    // The values 1, 2, 3, 4 have mean 2.5, variance 1.25, unbiased 5/3; torch.nn.BatchNorm1d(1) gives a running variance of
+    // 0.9 + 0.1 * 5/3.
     let b = BatchNorm::new(4, 1);
     let (mut y, mut mean, mut variance, mut m, mut i) = ([0.0; 4], [0.0], [1.0], [0.0], [0.0]);
     let (running, saved) =

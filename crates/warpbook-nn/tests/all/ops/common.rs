@@ -2,7 +2,7 @@ use crate::in_f64::finite_difference;
 use warpbook_data::philox::gaussian;
 use warpbook_nn::ops::OpError;
 
-/// Gaussian random numbers, different for each `stream`.
+/// Gaussian random numbers; each `stream` has different ones.
 pub fn random(n: usize, stream: u32) -> Vec<f32> {
     (0..n as u64).map(|i| gaussian(17, i, stream)).collect()
 }
@@ -11,12 +11,12 @@ pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// An unwritten output: reading it, or leaving an element out, is detected.
+/// An unwritten output; its NaNs reveal an element that was read or left out.
 pub fn poison(n: usize) -> Vec<f32> {
     vec![f32::NAN; n]
 }
 
-/// Checks that every element is within `tolerance` of the expected one, relative to the largest of all of them or 1.
+/// Checks that every element is within `tolerance` of the expected one, relative to the largest expected one or 1.
 #[track_caller]
 pub fn close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}");

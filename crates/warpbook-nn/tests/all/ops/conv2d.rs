@@ -60,10 +60,10 @@ fn odd_shapes() {
         square(2, 5, [3, 13], [5, 1, 0]),
         square(2, 7, [1, 33], [3, 3, 0]),
         square(1, 11, [3, 2], [3, 3, 1]),
-        // A whole window in the padding.
+        // A whole window lies in the padding.
         square(2, 3, [2, 3], [2, 3, 5]),
         square(5, 9, [7, 5], [1, 2, 0]),
-        // Several blocks of one image, and several images of one block.
+        // Several blocks share one image, or several images one block.
         square(2, 50, [3, 6], [7, 1, 3]),
         square(70, 6, [40, 9], [3, 1, 1]),
         Geometry { kernel: [1, 4], stride: [2, 1], padding: [0, 3], width: 5, ..square(3, 8, [2, 17], [1, 1, 0]) },

@@ -38,7 +38,7 @@ fn cross_entropy_is_stable_and_counts_as_pytorch() {
     let logits = [1000.0, 0.0, -1000.0, -3e38, 3e38, 0.0];
     let loss = cross_entropy::cpu::loss_and_gradient(&c, &logits, &[0, 1], 1.0, &mut gradient).unwrap();
     assert_eq!((loss, gradient), (MeanLoss { mean: 0.0, correct: 2 }, [0.0; 6]));
-    // The loss of equal logits is ln(classes), and the first of them is the prediction.
+    // The loss of equal logits is ln(classes), and the first of the logits is the prediction.
     let equal = cross_entropy::cpu::loss_and_gradient(&c, &[7.0; 6], &[0, 1], 1.0, &mut gradient).unwrap();
     assert!((equal.mean - 3f64.ln()).abs() < 1e-15 && equal.correct == 1, "{equal:?}");
     close("dlogits", &gradient, &[-1.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0, -1.0 / 3.0, 1.0 / 6.0], 1e-7);

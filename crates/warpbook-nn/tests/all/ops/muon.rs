@@ -2,7 +2,7 @@ use super::common::{close, random, refused, same_bits, wide};
 use crate::in_f64::muon_step;
 use warpbook_nn::ops::muon::{Muon, cpu};
 
-/// Filters with fewer rows than columns, with more, and square ones; tiles divide the sizes of the last one only.
+/// Filters with fewer rows than columns, with more, and square ones; tiles divide only the sizes of the last one.
 const SHAPES: [[usize; 2]; 5] = [[24, 100], [70, 36], [33, 33], [1, 9], [64, 128]];
 
 #[test]
@@ -33,7 +33,7 @@ fn the_direction_is_nearly_orthogonal() {
     for (i, a) in w.chunks(columns).enumerate() {
         for (j, b) in w.chunks(columns).enumerate() {
             let dot: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-            // Five steps bring every singular value between 0.7 and 1.2; these are the squares.
+            // Five steps bring every singular value to between 0.7 and 1.2; these are the squares.
             let fits = if i == j { (0.45..1.5).contains(&dot) } else { dot.abs() < 0.5 };
             assert!(fits, "{i} {j}: {dot}");
         }

@@ -50,7 +50,7 @@ fn steps_by_hand() {
     check(after(sgd(false, 1.0), &[2.0]), 0.7);
     // The first step of Adam is the rate times the sign of the gradient.
     check(after(Optimizer::adam(), &[-3.0]), 1.1);
-    // Adam's decay changes the sign only, AdamW's takes 0.1 * 0.5 of the weight.
+    // Adam's decay changes only the sign here; AdamW's takes 0.1 * 0.5 of the weight.
     let (betas, epsilon, weight_decay) = ([0.9, 0.999], 1e-8, 0.5);
     check(after(Optimizer::Adam { betas, epsilon, weight_decay }, &[-3.0]), 1.1);
     check(after(Optimizer::AdamW { betas, epsilon, weight_decay }, &[-3.0]), 0.95 + 0.1);

@@ -64,7 +64,8 @@ fn ties_and_nan_are_as_in_pytorch() {
 
 #[test]
 fn overlapping_windows_by_hand() {
-    // torch.nn.functional.max_pool2d and avg_pool2d of arange(1, 10) as 3x3 by 2x2 windows, stride 1.
+    // Expected from torch.nn.functional.max_pool2d and avg_pool2d of arange(1, 10) as 3x3 by 2x2
+    // windows, stride 1.
     let x: Vec<f32> = (1..10u8).map(f32::from).collect();
     let (mut y, mut index, mut dx) = (poison(4), vec![0; 4], poison(9));
     cpu::max_forward(&SMALL, &x, &mut y, &mut index).unwrap();

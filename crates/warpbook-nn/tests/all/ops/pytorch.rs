@@ -1,4 +1,4 @@
-//! Results of PyTorch 2.11 for inputs which are exact in f32: [`steps`] is `((torch.arange(n) * k) % m - m // 2) / 4`.
+//! Results of PyTorch 2.11 for inputs that are exact in f32: [`steps`] is `((torch.arange(n) * k) % m - m // 2) / 4`.
 
 use super::common::{close, poison};
 use warpbook_nn::ops::activation::{self, Activation};
@@ -15,7 +15,7 @@ fn steps(n: usize, m: usize, k: usize) -> Vec<f32> {
 
 #[test]
 fn conv2d() {
-    // x.permute(0, 3, 1, 2) and weight.permute(0, 3, 1, 2), stride=(2, 1), padding=(1, 1).
+    // PyTorch computed x.permute(0, 3, 1, 2) and weight.permute(0, 3, 1, 2) with stride=(2, 1), padding=(1, 1).
     let (kernel, stride, padding) = ([3, 2], [2, 1], [1, 1]);
     let g = Geometry { batch: 1, height: 4, width: 3, channels: 2, filters: 2, kernel, stride, padding };
     let (x, weight, dy) = (steps(24, 11, 7), steps(24, 13, 5), steps(16, 7, 3));

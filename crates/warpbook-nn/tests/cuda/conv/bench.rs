@@ -8,7 +8,7 @@ use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_record::Dtype;
 
-/// Guard elements before and after an array, which nothing may write: whole vectors of 16 bytes.
+/// Guard elements before and after an array, which nothing may write; they fill whole vectors of 16 bytes.
 const GUARD: usize = 64;
 
 pub const LAYOUTS: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
@@ -101,7 +101,7 @@ impl<'a> Bench<'a> {
     /// An array with NaN around it.
     pub fn input(&self, values: &[f32], dtype: Dtype) -> DeviceArray {
         let guard = [f32::NAN; GUARD];
-        // Whole vectors: compute-sanitizer assumes that a cp.async which reads fewer bytes reads all of them.
+        // Guards are whole vectors, since compute-sanitizer assumes that a cp.async which reads fewer bytes reads all of them.
         let values = [&guard[..], values, &guard].concat();
         let whole: DeviceArray = match dtype {
             Dtype::F16 => (&self.buffer(&values.iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>())).into(),

@@ -68,7 +68,7 @@ impl Case {
         let of_weight = [g.kernel[0] * g.kernel[1], g.channels];
         let lay = |values: &[f32], shape| b.input(&laid_out(values, layout, shape), dtype);
         let (x, dy, weight) = (lay(&self.x, of_x), lay(&self.dy, of_y), lay(&self.weight, of_weight));
-        // The inputs make a good mask, with positive and negative values.
+        // x serves as a mask, since it has positive and negative values.
         let mask = x.clone();
         let bias = b.buffer(&self.bias);
         let poisoned = Poisoned::new(b.device, convolution.workspace_bytes());
@@ -123,11 +123,11 @@ impl Case {
     }
 }
 
-/// Additional rounding of a library, relative to the magnitudes that are added.
+/// Additional rounding by a library, relative to the magnitudes that are added.
 struct Rounding {
-    /// For an output that is rounded before a bias is added, too.
+    /// Rounding of an output before a bias is added to it.
     twice: f64,
-    /// For each pass by FFT or Winograd's algorithm.
+    /// Rounding by FFT or Winograd's algorithm, for each pass.
     transforms: [f64; 3],
 }
 

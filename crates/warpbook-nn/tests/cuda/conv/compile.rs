@@ -1,4 +1,4 @@
-//! Checks that need no GPU: every kernel compiles, and spills nothing.
+//! Checks without a GPU: every kernel compiles, and spills nothing.
 
 use super::bench::TYPES;
 use warpbook_device::Compiler;
@@ -16,7 +16,7 @@ fn every_form_of_the_implicit_product_compiles() {
             let built = compiler.compile(&spec, tile, architecture).unwrap_or_else(|e| panic!("{form:?}: {e}"));
             let stats = built.stats_of(&spec.entry).unwrap();
             assert_eq!(stats.spill_store_bytes + stats.spill_load_bytes, 0, "{form:?} {}", tile.id);
-            // A block of sm_75 has no more.
+            // A block of sm_75 has no more shared memory.
             assert!(!form.turing || tile.dynamic_shared_bytes() <= 64 << 10, "{form:?} {}", tile.id);
         }
     }

@@ -9,8 +9,8 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Supported shapes: one to four steps of taps, several parts of an image, filters that are not multiples of 32, strides, images smaller
-/// than the window.
+/// Supported shapes: one to four steps of taps, several parts of an image, filters that are not multiples of 32, strides, and images
+/// smaller than the window.
 fn few_shapes() -> Vec<Geometry> {
     let with_sizes = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
     vec![
@@ -34,7 +34,7 @@ fn check_few(test: &str, dtype: Dtype) {
         assert!(Convolution::new(&device, &bench.gemm, &g, form).unwrap().uses_few_channels(), "{g:?}");
         Case::new(g, dtype).check(&bench, Method::FewChannels, Layout::Nhwc);
     }
-    // Unsupported shapes.
+    // These shapes are unsupported.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::FewChannels, layout));

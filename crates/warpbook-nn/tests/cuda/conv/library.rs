@@ -9,7 +9,8 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Checks every convolution that cuDNN supports; it has to support those of the networks. All errors are reported at once.
+/// Checks every convolution that cuDNN supports, which must include those of the networks. All errors are reported
+/// together.
 fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     let Some(device) = testing::gpu(test) else { return };
     if let Err(why) = warpbook_device::Cudnn::open(&device) {
@@ -32,7 +33,7 @@ fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
                         )
                     });
                     println!("{layout:?} {g:?}: {words:?}, workspace of {} bytes", c.workspace_bytes());
-                    // The first layers, of 1 and 3 channels, need no dx.
+                    // The first layers, with 1 and 3 channels, need no dx.
                     if plans[1].is_none() && layers().contains(&g) && g.channels > 3 {
                         wrong.push(format!("{g:?} {layout:?} has no dx"));
                     }
@@ -57,7 +58,7 @@ fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     }
     println!("{test}: {checked} convolutions are right, {} are refused:\n{}", refused.len(), refused.join("\n"));
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    // The networks' convolutions in both layouts, and at least some of the others if requested.
+    // Covers the networks' convolutions in both layouts, and some of the others if requested.
     let least = 2 * layers().len();
     assert!(if shapes.len() > layers().len() { checked > least } else { checked == least }, "{checked}");
 }

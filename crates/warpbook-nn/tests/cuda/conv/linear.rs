@@ -103,7 +103,7 @@ fn check_linear(b: &Bench<'_>, sizes: Sizes, by: ProductBy, dtype: Dtype) {
     for with_bias in [false, true] {
         let linear = Linear::by(by, b.device, &b.gemm, &sizes, dtype, with_bias)
             .unwrap_or_else(|e| panic!("{}: {e}", what("new")));
-        // After a library, the bias is added to an output that is already rounded.
+        // After a library, the bias is added to an output that has already been rounded.
         let twice = if by == ProductBy::Stock && with_bias { 0.5 * stored(dtype).epsilon() } else { 0.0 };
         let poisoned = Poisoned::new(b.device, linear.workspace_bytes());
         let workspace = poisoned.workspace();

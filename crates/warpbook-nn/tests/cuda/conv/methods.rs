@@ -90,7 +90,8 @@ fn implicit_gemm_of_turing_is_the_reference() {
     check_all("implicit_gemm_of_turing_is_the_reference", Dtype::F16, Method::ImplicitGemmTuring);
 }
 
-/// It can be forced on every GPU; one below 8.0 runs it in fp16 whatever is requested.
+/// The method can be forced on every GPU; a GPU below 8.0 uses it for fp16 whatever method is
+/// requested.
 #[test]
 fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
     let Some(device) = testing::gpu("turing_s_product_runs_where_it_is_asked_for_or_needed") else { return };
@@ -117,7 +118,8 @@ fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
 fn sums_over_many_splits_and_panels_are_the_reference() {
     let Some(device) = testing::gpu("sums_over_many_splits_and_panels_are_the_reference") else { return };
     let bench = Bench::new(&device);
-    // Few weights and many positions; and columns of more than one panel, the last of which is smaller.
+    // Covers few weights with many positions, and columns of more than one panel, the last of which is
+    // smaller.
     let many = square(60, 24, [8, 8], [3, 1, 1]);
     for dtype in TYPES {
         let case = Case::new(many, dtype);
@@ -173,7 +175,7 @@ fn nan_passes_through_relu_and_mask_and_a_graph_replays() {
         b.stream.synchronize().unwrap();
         let (y, dx) = (y.to_f32().unwrap(), dx.to_f32().unwrap());
         for i in 0..128 {
-            // NaN times 0 is NaN, so the whole pixel is NaN where the mask lets it through.
+            // NaN times 0 is NaN, so the whole pixel is NaN wherever the mask lets it through.
             let of_nan = i / 8 == 1;
             let expect = if x[i] > 0.0 { x[i] } else { 0.0 };
             assert!(if of_nan { y[i].is_nan() } else { y[i] == expect }, "{method:?}: y[{i}] is {} of {}", y[i], x[i]);

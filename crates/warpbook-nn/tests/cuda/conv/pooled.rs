@@ -90,7 +90,7 @@ fn check(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
         let what = format!("{g:?}, {form:?}, bias {}, {epilogue:?}, NaN {with_nan}", bias.is_some());
         let (want, want_index) = apart(b, g, form, &a, bias, epilogue);
         let y = Guarded::new(b.device, want.len(), form.dtype);
-        // The bytes have no guards of their own: add 64 before and after.
+        // The index array has no guards of its own, so 64 bytes are added before and after it.
         let index = b.device.zeros::<u8>(want.len() + 128).unwrap();
         index.fill_bytes(0xff).unwrap();
         let run = |index: Option<&Slice<u8>>| {
@@ -124,8 +124,8 @@ fn check_all(test: &str, dtype: Dtype, method: Method) {
     }
 }
 
-/// Shapes whose weight gradient expands that of the maxima: one to four steps of taps, even and odd sides, several images of a block and
-/// several blocks of an image, which begin at odd rows too, strides, and filters that are not multiples of 32.
+/// Shapes whose weight gradient expands the gradient of the maxima: one to four steps of taps, even and odd sides, several images per
+/// block and several blocks per image, some of which begin at odd rows, strides, and filters that are not multiples of 32.
 fn unpooled_shapes() -> Vec<Geometry> {
     let sides = |height, width, g: Geometry| Geometry { height, width, ..g };
     let with_sizes = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
@@ -149,7 +149,7 @@ fn unpooled_shapes() -> Vec<Geometry> {
         square(2, 17, [7, 64], [3, 1, 1]),
         square(40, 16, [7, 64], [3, 1, 1]),
         with_sizes([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
-        // Three rows of y in each part of an image.
+        // Each part of an image has three rows of y.
         square(1, 224, [3, 64], [4, 4, 0]),
     ]
 }
@@ -164,7 +164,7 @@ struct Unpooling {
 }
 
 impl Unpooling {
-    /// `with_nan`: NaNs in the gradient of one filter, and in the image of a pixel.
+    /// Creates the inputs; `with_nan` puts NaNs into the gradient of one filter and into the image of a pixel.
     fn new(b: &Bench<'_>, g: &Geometry, dtype: Dtype, with_nan: bool) -> Self {
         let (_, len) = pool_of(g);
         let (mut x, mut dy) = (random(g.input_len(), 1, dtype), random(len, 2, dtype));
@@ -181,7 +181,7 @@ impl Unpooling {
             dy.iter_mut().skip(3).step_by(g.filters).step_by(5).for_each(|v| *v = f32::NAN);
             x[g.input_len() / 2] = f32::NAN;
         }
-        // All four positions, in no order, with bytes of 0xff around them.
+        // All four positions occur, in no order, with bytes of 0xff around them.
         let places: Vec<u8> = random(len, 4, Dtype::F32).iter().map(|v| (v.to_bits() >> 5) as u8 % 4).collect();
         let guard = [0xff; 64];
         let places = b.buffer(&[&guard[..], &places, &guard].concat());
@@ -221,7 +221,7 @@ fn check_unpooling(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
     let workspace = poisoned.workspace();
     let [dw, db] = [g.weight_len(), g.filters].map(|len| Guarded::new(b.device, len, Dtype::F32));
     let mut before: Option<Vec<f32>> = None;
-    // Without a ReLU, with one, and with a dropout too, whose factor rounds.
+    // Cases: no ReLU, a ReLU, and also a dropout, whose factor rounds.
     for scale in [None, Some(1.0), Some(1.0 / 0.7)] {
         let what = format!("{g:?}, {form:?}, scale {scale:?}, NaN {with_nan}");
         let want = a.apart(b, g, form, scale);

@@ -1,4 +1,4 @@
-//! The reference in f64 on the device, with which large convolutions are compared.
+//! The f64 reference on the device, with which large convolutions are compared.
 
 use super::bench::{Bench, TYPES, random};
 use super::shapes::{layers, odd_shapes};
@@ -35,7 +35,7 @@ fn a_reference_on_the_device_finds_what_is_wrong() {
                 let mut got: Vec<f32> = want.iter().map(|v| *v as f32).collect();
                 let verdict = judge.judge(&bench.stream, &bench.buffer(&got)).unwrap();
                 assert!(verdict.passed(), "{pass:?} of {g:?} in {dtype:?}: {verdict:?}");
-                // A sum that lacks a term, and one that was never written.
+                // One sum lacks a term, and one was never written.
                 let last = got.len() - 1;
                 got[last] += 1.0 + got[last].abs();
                 let verdict = judge.judge(&bench.stream, &bench.buffer(&got)).unwrap();

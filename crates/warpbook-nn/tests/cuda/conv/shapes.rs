@@ -1,4 +1,4 @@
-//! The convolutions on which every method is tested.
+//! The convolutions for testing every method.
 
 use warpbook_nn::ops::conv2d::Geometry;
 
@@ -12,13 +12,14 @@ pub fn square(
     Geometry { batch, height: size, width: size, channels, filters, kernel, stride, padding }
 }
 
-/// Shapes with odd sizes, windows in the padding in every possible way, and channels of every alignment.
+/// Shapes with odd sizes, with windows in the padding in every possible way, and with channels of every
+/// alignment.
 pub fn odd_shapes() -> Vec<Geometry> {
     let with_sizes = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
     vec![
         square(1, 1, [1, 1], [1, 1, 0]),
         square(3, 1, [5, 8], [3, 1, 1]),
-        // A kernel larger than the image, and more padding than it uses.
+        // The kernel is larger than the image, and the padding larger than needed.
         square(2, 3, [8, 16], [5, 1, 2]),
         square(2, 3, [16, 8], [2, 3, 5]),
         square(2, 7, [1, 33], [3, 3, 0]),

@@ -18,7 +18,7 @@ fn shifted_shapes() -> Vec<Geometry> {
         square(3, 16, [32, 64], [3, 1, 1]),
         square(5, 8, [64, 128], [3, 1, 1]),
         square(300, 8, [64, 32], [3, 1, 1]),
-        // dx: fewer stages than the tile has warpgroups, and several tiles per block.
+        // For dx: fewer stages than the tile has warpgroups, and several tiles per block.
         square(300, 8, [64, 128], [3, 1, 1]),
         square(2, 12, [64, 64], [5, 1, 2]),
         square(600, 12, [32, 64], [5, 1, 2]),
@@ -41,7 +41,7 @@ fn check_shifted(test: &str, dtype: Dtype) {
         assert_eq!(made.uses_shifted_windows(), [is_hopper; 3], "{g:?}");
         Case::new(g, dtype).check(&bench, Method::ShiftedWindows, Layout::Nhwc);
     }
-    // Unsupported shapes.
+    // These shapes are unsupported.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::ShiftedWindows, layout));

@@ -11,7 +11,7 @@ fn magnitudes(values: &[f64]) -> Vec<f64> {
     values.iter().map(|v| v.abs()).collect()
 }
 
-/// Exact results with the scale of their rounding errors, which are sums of magnitudes.
+/// Exact results, with the sums of magnitudes that scale their rounding errors.
 pub struct Want {
     values: Vec<f64>,
     scales: Vec<f64>,
@@ -55,7 +55,7 @@ impl Want {
         let tiny = if out == Dtype::F16 { 1e-7 } else { 1e-30 };
         for (i, ((got, want), scale)) in got.iter().zip(&self.values).zip(&self.scales).enumerate() {
             let error = (f64::from(*got) - want).abs();
-            // The rounding to the type, then that of the sum.
+            // Allows for rounding to the type, then for the rounding of the sum.
             let bound = 0.5 * out.epsilon() * want.abs() + (tolerance + more) * scale + tiny;
             assert!(error <= bound, "{what}: element {i} is {got}, not {want}: {error:.1e} is above {bound:.1e}");
         }

@@ -5,26 +5,26 @@ use crate::{Problem, Run, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The phases that figures are derived from; a kernel may name others.
+/// The phases behind the derived figures; a kernel may name others.
 pub mod phase {
-    /// The time from a warp's first mark to its next.
+    /// The time from a warp's first mark to the next one.
     pub const START: &str = "start";
-    /// Starting to load a tile.
+    /// The warp starts to load a tile.
     pub const LOAD: &str = "load";
-    /// Waiting for data, or for room to store it.
+    /// The warp waits for data, or for room to store it.
     pub const WAIT: &str = "wait";
-    /// Multiplying a tile.
+    /// The warp multiplies a tile.
     pub const MULTIPLY: &str = "multiply";
-    /// Storing results.
+    /// The warp stores results.
     pub const STORE: &str = "store";
-    /// Waiting for other warps to arrive.
+    /// The warp waits for other warps to arrive.
     pub const BARRIER: &str = "barrier";
-    /// Computing with loaded data, in kernels that do not multiply tiles.
+    /// The warp computes with loaded data, in kernels that do not multiply tiles.
     pub const COMPUTE: &str = "compute";
-    /// Time in which marks were made but not kept.
+    /// A time whose marks were not kept.
     pub const NOT_KEPT: &str = "not kept";
 
-    /// Returns true if it is a phase of computation, which loads and waits serve.
+    /// Returns true for a phase of computation, as opposed to loads and waits.
     #[must_use]
     pub fn is_work(name: &str) -> bool {
         matches!(name, MULTIPLY | COMPUTE)
@@ -33,8 +33,8 @@ pub mod phase {
 
 /// One run of a rung whose kernels recorded their warps' phases. Times are in nanoseconds from the first mark.
 ///
-/// Every SM has its own clock. They were compared with the clock of one SM by messages to it and back, and the error of this is part of the record:
-/// times on two SMs compare within the sum of their errors, times on one SM exactly.
+/// Every SM has its own clock. These clocks were compared with that of one SM by messages to it and back, and the error
+/// is part of the record: times on two SMs are comparable within the sum of their errors, times on one SM exactly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Xray {
@@ -48,7 +48,8 @@ pub struct Xray {
     pub phases: Vec<String>,
     /// The kernels that have marks.
     pub kernels: Vec<XrayKernel>,
-    /// The run's kernels without marks, each once: an entry, with its file if another kernel with that entry runs too.
+    /// The run's kernels without marks, each once: the entry, and the file too if another kernel with that entry also
+    /// ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmarked_kernels: Vec<String>,
     /// SMs of the device.
@@ -73,15 +74,15 @@ pub struct Xray {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XrayKernel {
-    /// Name of its entry.
+    /// Name of the kernel's entry.
     pub entry: String,
-    /// Path of its source below `kernels/`.
+    /// Path of the kernel's source below `kernels/`.
     pub file: String,
-    /// Id of its tile.
+    /// Id of the kernel's tile.
     pub tile: String,
-    /// Blocks of the launch.
+    /// Number of blocks in the launch.
     pub blocks: u64,
-    /// Warps of a block.
+    /// Number of warps in a block.
     pub warps: u64,
 }
 
@@ -89,9 +90,9 @@ pub struct XrayKernel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XraySm {
-    /// Number on the device.
+    /// Number of the SM on the device.
     pub sm: u64,
-    /// Largest error of its times against the reference SM in nanoseconds, either way; 0 for the reference itself.
+    /// Largest error of the SM's times against the reference SM in nanoseconds, either way; 0 for the reference itself.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub error_ns: f64,
@@ -101,17 +102,17 @@ pub struct XraySm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XrayBlock {
-    /// Index of its kernel in [`Xray::kernels`].
+    /// Index of the block's kernel in [`Xray::kernels`].
     pub kernel: u64,
-    /// Its number in the grid.
+    /// Number of the block in the grid.
     pub block: u64,
     /// Number of the SM that ran it.
     pub sm: u64,
-    /// Time of its first warp's first mark in nanoseconds.
+    /// Time of the first mark of the block's warps in nanoseconds.
     pub start_ns: u64,
-    /// Time of its last warp's last mark in nanoseconds.
+    /// Time of the last mark of the block's warps in nanoseconds.
     pub end_ns: u64,
-    /// Warps whose marks are kept; empty if only the block's start and end are kept.
+    /// Warps with kept marks; empty if only the block's start and end are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warps: Vec<XrayWarp>,
 }
@@ -120,34 +121,35 @@ pub struct XrayBlock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XrayWarp {
-    /// Its number in the block.
+    /// Number of the warp in the block.
     pub warp: u64,
-    /// Phases in their order, each with its duration: as text `phase:nanoseconds`, separated by spaces. The first begins at `start_ns`.
+    /// Phases in order, each with its duration, written as `phase:nanoseconds` separated by spaces. The first begins at
+    /// `start_ns`.
     #[serde(with = "as_text")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub phases: Vec<(u64, u64)>,
     /// Start of the first phase in nanoseconds.
     pub start_ns: u64,
-    /// Number of warps of its block with the same phases, itself included: the marks of the others were not kept.
+    /// Number of warps in the block with the same phases, this one included; the marks of the others were not kept.
     #[serde(default = "itself", skip_serializing_if = "is_itself")]
     pub stands_for: u64,
 }
 
-/// The role of a kernel's warps, as their phases show it.
+/// The role of a warp in its kernel, derived from its phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// The warp computes, in a kernel where other warps load.
     Consumer,
-    /// The warp loads data for others, and computes nothing.
+    /// The warp loads data for others and computes nothing.
     Producer,
     /// The warp neither loads nor computes, in a kernel with producers and consumers.
     Other,
-    /// The kernel has no such roles.
+    /// The kernel has no roles.
     Every,
 }
 
 impl Role {
-    /// Returns the plural noun for its warps, such as "consumers".
+    /// Returns the plural noun for warps of this role, such as "consumers".
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -170,14 +172,15 @@ pub struct PhaseSpan<'x> {
     pub to: u64,
 }
 
-/// The time that a kernel's warps of one role spent in one phase. Each warp counts as often as the number of warps that it stands for.
+/// The time that a kernel's warps of one role spent in one phase. Each warp counts as many times as the warps that it
+/// stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseTime {
     /// Role of the warps.
     pub role: Role,
     /// Name of the phase.
     pub phase: String,
-    /// Number of times that warps were in it.
+    /// Number of times that warps entered the phase.
     pub count: usize,
     /// Share of the known time of the role's warps.
     pub share: f64,
@@ -189,20 +192,20 @@ pub struct PhaseTime {
     pub longest_ns: u64,
 }
 
-/// The end of a kernel, when some SMs have no block left.
+/// The end of a kernel, when some SMs have no blocks left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tail {
     /// Time in nanoseconds when the first SM runs out of blocks.
     pub from_ns: u64,
     /// Time in nanoseconds when the last SM runs out of blocks.
     pub to_ns: u64,
-    /// Share of the SMs' time, from the kernel's start to its end, that is lost in the tail.
+    /// Share of the SMs' time that is lost in the tail, from the kernel's start to its end.
     pub lost: f64,
     /// Number of SMs that had no block at all.
     pub unused: usize,
 }
 
-/// The time between the first and the last arrival of warps at barriers.
+/// The time between the first and the last warp's arrival at barriers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// Number of barriers.
@@ -213,19 +216,20 @@ pub struct Spread {
     pub longest_ns: u64,
 }
 
-/// The distance by which loads are ahead of the multiplication.
+/// The distance by which loads run ahead of multiplications.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
-    /// Number of multiplications that were matched with the load of their tile.
+    /// Number of multiplications matched with the load of their tile.
     pub count: usize,
     /// Median time in nanoseconds from a tile's load to its multiplication.
     pub median_ns: f64,
-    /// Median number of tiles that were loaded or on their way, but not yet multiplied, when a multiplication began, its own included.
+    /// Median number of tiles loaded or in flight, but not yet multiplied, when a multiplication begins; its own tile
+    /// counts.
     pub median_tiles: f64,
 }
 
 impl XrayWarp {
-    /// Returns the phases with their names and times, without those whose names the record lacks.
+    /// Returns the phases with names and times; phases whose names the record lacks are left out.
     pub fn spans<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
         let mut at = self.start_ns;
         self.phases.iter().filter_map(move |(phase, ns)| {
@@ -236,7 +240,7 @@ impl XrayWarp {
         })
     }
 
-    /// Returns the phases before the first one that was not kept: these can be counted.
+    /// Returns the phases before the first gap in the marks; only these can be counted.
     fn counted<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
         self.spans(names).take_while(|s| s.phase != phase::NOT_KEPT)
     }
@@ -253,7 +257,7 @@ impl Xray {
         self.blocks.iter().map(|b| b.end_ns).max().unwrap_or(0)
     }
 
-    /// Returns the slowdown of a run by its marks: the ratio of the medians with and without them.
+    /// Returns the slowdown of a run by its marks: the ratio of the median times with and without them.
     #[must_use]
     pub fn perturbation(&self) -> Option<f64> {
         let [marked, unmarked] = [&self.marked_us, &self.unmarked_us].map(|s| stats::median(s).filter(|us| *us > 0.0));
@@ -274,7 +278,8 @@ impl Xray {
         })
     }
 
-    /// States for each kernel the share of its warps' time without marks, in a sentence; `None` if all marks were kept.
+    /// States for each kernel the share of its warps' time whose marks were not kept, in a sentence; `None` if all were
+    /// kept.
     #[must_use]
     pub fn not_kept_in_words(&self) -> Option<String> {
         let whole = |k: usize| (self.not_kept(k) * 100.0).round();
@@ -301,12 +306,12 @@ impl Xray {
         self.blocks.iter().filter(move |b| usize::try_from(b.kernel).is_ok_and(|k| k == kernel))
     }
 
-    /// Returns the time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time without kept marks belongs to no phase:
-    /// see [`Xray::not_kept`].
+    /// Returns the time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time whose
+    /// marks were not kept belongs to no phase; see [`Xray::not_kept`].
     #[must_use]
     pub fn phase_times(&self, kernel: usize) -> Vec<PhaseTime> {
         let specialised = self.is_specialised(kernel);
-        // The durations of each role and phase, each with the number of warps that it stands for.
+        // The durations for each role and phase, with the number of warps that each stands for.
         let mut durations: BTreeMap<(Role, usize), Vec<(u64, u64)>> = BTreeMap::new();
         for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
             let role = if specialised { self.role(warp) } else { Role::Every };
@@ -333,7 +338,7 @@ impl Xray {
         durations.iter_mut().map(time).collect()
     }
 
-    /// Returns the share of the time of a kernel's warps for which no marks were kept.
+    /// Returns the share of the warps' time in a kernel whose marks were not kept.
     #[must_use]
     pub fn not_kept(&self, kernel: usize) -> f64 {
         let (mut hidden, mut all) = (0.0, 0.0);
@@ -348,7 +353,7 @@ impl Xray {
         share(hidden, all)
     }
 
-    /// Returns true if an index of [`Xray::phases`] is a phase of a warp, not lost time.
+    /// Returns true if an index of [`Xray::phases`] is a known phase, not a gap in the marks.
     fn is_known(&self, place: usize) -> bool {
         self.phases.get(place).is_some_and(|name| name != phase::NOT_KEPT)
     }
@@ -366,7 +371,7 @@ impl Xray {
         producer && consumer
     }
 
-    /// Returns the role of a warp, in a kernel with roles.
+    /// Returns the role of a warp in a kernel with roles.
     fn role(&self, warp: &XrayWarp) -> Role {
         let (mut computes, mut loads) = (false, false);
         for span in warp.spans(&self.phases) {
@@ -404,16 +409,16 @@ impl Xray {
         })
     }
 
-    /// Returns how far apart the warps of a block arrive at its barriers; the k-th barriers of all warps are matched. `None` if fewer than two warps
-    /// of a block have barriers.
+    /// Returns how far apart the warps of a block arrive at its barriers; the k-th barriers of all warps are matched.
+    /// `None` if no block has two warps with barriers.
     #[must_use]
     pub fn spread_in_blocks(&self, kernel: usize) -> Option<Spread> {
         let arrivals = self.blocks_of(kernel).map(|b| self.arrivals(b)).filter(|warps| warps.len() > 1);
         spread(&arrivals.flat_map(|warps| apart(&warps)).collect::<Vec<_>>())
     }
 
-    /// Returns how far apart the blocks' last warps arrive at the k-th barrier, if all blocks of the kernel ran at once, so that the barrier may span
-    /// the grid. `None` if they did not.
+    /// Returns how far apart the blocks' last warps arrive at the k-th barrier, if all blocks of the kernel ran at
+    /// once, so that the barrier may span the grid; otherwise `None`.
     #[must_use]
     pub fn spread_over_blocks(&self, kernel: usize) -> Option<Spread> {
         let last_start = self.blocks_of(kernel).map(|b| b.start_ns).max()?;
@@ -432,8 +437,9 @@ impl Xray {
         spread(&apart(&blocks))
     }
 
-    /// Returns how far loads are ahead of the multiplication: in each block, the k-th load of its first warp that loads is matched with the k-th
-    /// multiplication after a wait of each warp. `None` if no kept warp multiplies tiles that another loads.
+    /// Returns how far loads run ahead of multiplications. In each block, the k-th load of the first loading warp is
+    /// matched with each warp's k-th multiplication after a wait. `None` if no kept warp multiplies tiles that another
+    /// loads.
     #[must_use]
     pub fn lead(&self, kernel: usize) -> Option<Lead> {
         let (mut ahead, mut tiles) = (Vec::new(), Vec::new());
@@ -473,7 +479,7 @@ impl Run {
     }
 }
 
-/// Returns for each k the time from the first to the last of the k-th times, as far as all lists have one.
+/// Returns for each k the time from the first to the last of the lists' k-th times, as long as all lists have one.
 fn apart(lists: &[Vec<u64>]) -> Vec<u64> {
     let shared = lists.iter().map(Vec::len).min().unwrap_or(0);
     let spread_at = |k: usize| {
@@ -501,7 +507,7 @@ fn share(part: f64, of: f64) -> f64 {
     if of > 0.0 { part / of } else { 0.0 }
 }
 
-/// Returns the median of values with counts; sorts them.
+/// Returns the median of values with counts, and sorts them.
 fn weighted_median(of: &mut [(u64, u64)]) -> f64 {
     of.sort_unstable();
     let all: u128 = of.iter().map(|(_, n)| u128::from(*n)).sum();
@@ -521,7 +527,7 @@ fn median(of: &[u64]) -> f64 {
     stats::median(&values).unwrap_or(0.0)
 }
 
-/// Writes phases as text: in pretty JSON a list of numbers would take a line for each.
+/// Writes phases as text, since a list of numbers would take one line each in pretty JSON.
 mod as_text {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -15,7 +15,7 @@ fn warp(warp: u64, start_ns: u64, phases: &[(u64, u64)]) -> XrayWarp {
     XrayWarp { warp, start_ns, phases: phases.to_vec(), stands_for: 1 }
 }
 
-/// A block that begins and ends with its warps.
+/// Makes a block that begins and ends with its warps.
 fn block(block: u64, sm: u64, warps: Vec<XrayWarp>) -> XrayBlock {
     let end = |w: &XrayWarp| w.start_ns + w.phases.iter().map(|(_, ns)| ns).sum::<u64>();
     let start_ns = warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
@@ -72,7 +72,7 @@ fn producers_and_consumers_have_shares_of_their_own() {
         .into_iter()
         .map(|t| (t.role, t.phase, t.count, (t.share * 100.0).round(), (t.share_of_all * 1000.0).round(), t.median_ns))
         .collect();
-    // Eight times 100 ns of consumers, and 200 of the producer; what was not kept is in neither.
+    // Consumers have eight times 100 ns, and the producer 200; time without kept marks counts for neither.
     let expected = [
         (Role::Consumer, "wait".into(), 8, 30.0, 240.0, 30.0),
         (Role::Consumer, "multiply".into(), 16, 70.0, 560.0, 35.0),
@@ -80,14 +80,14 @@ fn producers_and_consumers_have_shares_of_their_own() {
         (Role::Producer, "wait".into(), 1, 80.0, 160.0, 160.0),
     ];
     assert_eq!(times, expected);
-    // 960 of 1960 ns.
+    // The marks of 960 of 1960 ns were not kept.
     assert!((x.not_kept(0) - 960.0 / 1960.0).abs() < 1e-12, "{}", x.not_kept(0));
     let kernel =
         |entry: &str| XrayKernel { entry: entry.into(), file: String::new(), tile: String::new(), blocks: 1, warps: 9 };
     x.kernels = vec![kernel("gemm"), kernel("clear")];
     let said = x.not_kept_in_words().unwrap();
     assert_eq!(said, "For 49 % of the time of gemm's warps no marks were kept; shares are of the rest.");
-    // Where the warp that loads multiplies too, all have the same role.
+    // If the loading warp multiplies too, all warps have the same role.
     let both = standing_for(1, 1, &[(LOAD, 10), (MULTIPLY, 10)]);
     let alike = xray(vec![block(0, 0, vec![standing_for(0, 3, &[(MULTIPLY, 20)]), both])]);
     let times: Vec<_> = alike.phase_times(0).into_iter().map(|t| (t.role, t.phase, t.share)).collect();
@@ -108,7 +108,7 @@ fn a_warp_of_an_older_record_stands_for_itself() {
 #[test]
 fn a_weighted_median_is_that_of_the_values_written_out() {
     let mut all = [(5, 3), (1, 2), (9, 1)];
-    // 1 1 5 5 5 9
+    // Sorted, the values are 1 1 5 5 5 9.
     assert_eq!(weighted_median(&mut all), 5.0);
     assert_eq!(weighted_median(&mut [(4, 1), (8, 1)]), 6.0);
     assert_eq!((weighted_median(&mut [(4, u64::MAX)]), weighted_median(&mut [])), (4.0, 0.0));
@@ -133,20 +133,20 @@ fn warps_arrive_at_barriers_apart() {
         block(0, 0, vec![arriving(0, 0, 10, 20), arriving(1, 2, 20, 30)]),
         block(1, 1, vec![arriving(0, 1, 30, 10)]),
     ]);
-    // Block 0: arrivals at 10 and 22, then at 35 and 57.
+    // In block 0, warps arrive at 10 and 22, then at 35 and 57.
     let spread = x.spread_in_blocks(0).unwrap();
     assert_eq!((spread.count, spread.median_ns, spread.longest_ns), (2, 17.0, 22));
-    // Last arrivals: 22 and 31, then 57 and 46.
+    // The blocks' last warps arrive at 22 and 31, then at 57 and 46.
     let over = x.spread_over_blocks(0).unwrap();
     assert_eq!((over.count, over.median_ns, over.longest_ns), (2, 10.0, 11));
-    // Blocks that run one after another share no barrier.
+    // Blocks that run one after another cannot share a barrier.
     let later = xray(vec![block(0, 0, vec![arriving(0, 0, 10, 20)]), block(1, 0, vec![arriving(0, 40, 10, 20)])]);
     assert_eq!((later.spread_over_blocks(0), later.spread_in_blocks(0)), (None, None));
 }
 
 #[test]
 fn loads_lead_multiplications() {
-    // Loads begin at 0, 10, 20, 60; multiplications at 30, 60, 100.
+    // Loads begin at 0, 10, 20 and 60; multiplications at 30, 60 and 100.
     let producer = warp(4, 0, &[(LOAD, 10), (LOAD, 10), (LOAD, 10), (WAIT, 30), (LOAD, 10)]);
     let consumer = warp(
         0,
@@ -154,10 +154,11 @@ fn loads_lead_multiplications() {
         &[(WAIT, 30), (MULTIPLY, 10), (STORE, 5), (MULTIPLY, 5), (WAIT, 10), (MULTIPLY, 30), (WAIT, 10), (MULTIPLY, 5)],
     );
     let lead = xray(vec![block(0, 0, vec![consumer.clone(), producer.clone()])]).lead(0).unwrap();
-    // A multiplication that goes on after a store is not counted separately: 30 - 0, 60 - 10, 100 - 20, with 3, 3 and 2 tiles there.
+    // A multiplication that continues after a store does not count again. The leads are 30 - 0, 60 - 10 and 100 - 20,
+    // with 3, 3 and 2 tiles.
     assert_eq!((lead.count, lead.median_ns, lead.median_tiles), (3, 50.0, 3.0));
     assert_eq!(xray(vec![block(0, 0, vec![consumer.clone()])]).lead(0), None);
-    // Loads after marks that were not kept cannot be counted.
+    // Loads after a gap in the marks cannot be counted.
     let cut = warp(4, 0, &[(LOAD, 10), (NOT_KEPT, 10), (LOAD, 10)]);
     assert_eq!(xray(vec![block(0, 0, vec![consumer, cut])]).lead(0).unwrap().count, 1);
 }

@@ -9,9 +9,9 @@ use warpbook_record::{
     Schedule, Span, SweepAxis, SweepPoint, Tile, TimedBy, Traffic, TrainLog, count, setting,
 };
 
-/// Reads a file by its path from this crate's folder.
+/// Reads a file, given its path relative to this crate's folder.
 pub fn file(path: &str) -> String {
-    // Read at run time: the checkout may be elsewhere than where the test was built.
+    // The variable is read at run time, since the checkout may have moved after the build.
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let path = PathBuf::from(root).join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -22,7 +22,7 @@ pub fn golden() -> String {
     file("tests/golden/run.v2.json")
 }
 
-/// The golden record of format 1.
+/// The golden record of format 1, which never changes.
 pub fn golden_v1() -> String {
     file("tests/golden/run.v1.json")
 }
@@ -117,8 +117,9 @@ fn rung(id: &'static str, title: &'static str, requires: Requires, runner: Runne
     Rung { id: id.into(), title: title.into(), idea, requires, runner, variant_of: None }
 }
 
-/// The problems of the golden record: every kind of size, with and without a unit; passes, items and a position in a sweep or none. The ids of the
-/// third and fourth are not made of their sizes, as another program may write them.
+/// The problems of the golden record: every kind of size, with and without a unit; with passes, items and a position in
+/// a sweep, and without. The ids of the third and fourth are not made of their sizes, as if another program had written
+/// them.
 fn problems() -> [Problem; 4] {
     let data = |id: &str, label: &str, short: &str, sizes, dtype| ProblemData {
         id: id.into(),
@@ -190,7 +191,7 @@ fn descriptor() -> Descriptor {
         ],
         baseline: Baseline::Rung("cublas".into()),
         axis: SweepAxis { caption: "edge of the matrices".into(), unit: "rows".into(), doubling: true },
-        // The columns that existed when the file was written.
+        // These are the columns that existed when the file was written.
         columns: vec![
             Column::Median,
             Column::Mad,
@@ -387,7 +388,7 @@ pub fn expected() -> Run {
     }
 }
 
-/// A problem of the golden record of format 1, upgraded.
+/// A problem of format 1's golden record, upgraded.
 fn problem_of_v1(points: u64, short: &str, learning_rate: f64) -> Problem {
     let train_points = points / 5 * 4;
     Problem::from(ProblemData {
@@ -490,7 +491,7 @@ fn train_logs_of_v1(standard: &Problem, wild: &Problem) -> Vec<TrainLog> {
     ]
 }
 
-/// The expected contents of the golden record of format 1, upgraded to the current format.
+/// The expected contents of format 1's golden record, upgraded to the current format.
 pub fn expected_of_v1() -> Run {
     let (standard, wild) = (problem_of_v1(5_000_000, "5 M", 0.01), problem_of_v1(100_000, "100 k", 50.0));
     let part = |group, name: &str, us: f64| Part {
@@ -598,7 +599,7 @@ fn environment() -> Environment {
     }
 }
 
-/// Compares runs by their debug form: NaN is not equal to itself.
+/// Compares runs by their debug form, since NaN does not equal itself.
 pub fn assert_same(a: &Run, b: &Run) {
     assert_eq!(format!("{a:#?}"), format!("{b:#?}"));
 }

@@ -1,4 +1,4 @@
-//! Checks of a reader's own record next to the published one.
+//! Checks of a reader's record next to the published one.
 
 use crate::browser::{Stage, fits, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Lays out the page with a record as `cargo xtask lab` leaves it, of the published one's GPU and slower.
+/// Lays out the page as `cargo xtask lab` does, with a record of the same GPU as the published one, but slower.
 pub fn own_lab(w: &Workspace, page: &Path, folder: &Path) -> Result<()> {
     for file in ["index.html", "style.css", "warpbook.js", "warpbook_bg.wasm"] {
         write_atomic(&folder.join(file), fs::read(page.join(file))?)?;
@@ -29,7 +29,7 @@ pub fn own_lab(w: &Workspace, page: &Path, folder: &Path) -> Result<()> {
     records.iter().try_for_each(|r| write_atomic(&folder.join("data").join(&r.file), &r.text))
 }
 
-/// Checks that the comparison shows the verdict in a sentence, on a desk and on a phone.
+/// Checks that the comparison shows its verdict in a sentence, on a desktop and on a phone.
 pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;

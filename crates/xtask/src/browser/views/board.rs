@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Script that drops thirty copies of a record: other people, other times, some of them without a check, one without a name.
+/// A script that drops thirty copies of a record with different people and times, some of them without a check, one
+/// without a name.
 pub(crate) const DROP_A_CLASS: &str = "
     return fetch('test/softmax.json').then((r) => r.text()).then((text) => {
         const dataTransfer = new DataTransfer();
@@ -54,7 +55,7 @@ pub fn of_dropped_records(browser: &Browser, stage: &Stage) -> Result<()> {
         .eval("return [...document.querySelectorAll('#ranking tbody th')].some((e) => e.textContent === 'file-29');")?;
     ensure!(nameless == json!(true), "a record without an author is not called by its file");
     looks(browser, stage)?;
-    // The keyboard alone reaches the chooser of tasks, and a person's record.
+    // The keyboard alone can reach the chooser of tasks and a person's record.
     browser.eval(
         "const select = document.getElementById('task'); select.focus(); select.selectedIndex = 1; \
          select.dispatchEvent(new Event('change', { bubbles: true }));",
@@ -97,7 +98,7 @@ fn looks(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "light")
 }
 
-/// Checks that the board opens by the folder's address, by its index, and by its files one by one.
+/// Checks that the board opens from the folder's address, from its index, and from its files one by one.
 pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
     let each: Vec<String> = (0..10).map(|i| format!("src=test/class/{i}.json")).collect();
     for query in ["src=test/class/", "src=test/class/index.json", each.join("&").as_str()] {
@@ -109,7 +110,7 @@ pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Writes records of ten people into a folder with an index.
+/// Writes records of ten people and an index into a folder.
 pub fn class(w: &Workspace, folder: &Path) -> Result<()> {
     let record: Value = serde_json::from_slice(&fs::read(w.path("web/tests/softmax.json"))?)?;
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! Checks of a rung's panel: the way in and back, its contents, the steps along the ladder, the address.
+//! Checks of a rung's panel: opening and closing it, its contents, the steps along the ladder, and its address.
 
 use crate::browser::views::marks::press;
 use crate::browser::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
@@ -16,11 +16,11 @@ fn text(browser: &Browser, expression: &str) -> Result<Value> {
     browser.eval(&format!("return {expression};"))
 }
 
-/// Checks that the keyboard opens a mark by Enter, goes along the ladder by brackets, and back by Escape.
+/// Checks the keys: Enter opens a mark, brackets step along the ladder, and Escape goes back.
 pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_ready(browser, &stage.record)?;
-    // The winner is a later form of another rung with kernels, so its panel has all parts.
+    // The winner is a variant of another kernel rung, so its panel has all parts.
     browser.eval("document.querySelector('#panel svg [data-rung=\"06_on_chip\"] [data-value], #panel svg [data-rung=\"06_on_chip\"][data-value]').focus();")?;
     let mark = text(browser, "document.activeElement.closest('[data-rung]').dataset.rung")?;
     press(browser, "Enter", 13)?;
@@ -51,7 +51,7 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the parts that belong together are there at once.
+/// Checks that all parts of the panel are shown together.
 fn contents(browser: &Browser) -> Result<()> {
     let parts = [
         ("the samples", ".strip circle"),
@@ -72,7 +72,8 @@ fn contents(browser: &Browser) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the winner's panel is one press away from the headline, that the table's rows lead to theirs, and that both lead back.
+/// Checks that the headline opens the winner's panel with one press, that the table's rows open theirs, and that both
+/// lead back.
 pub fn from_headline_and_table(browser: &Browser, stage: &Stage) -> Result<()> {
     for (address, id) in
         [(stage.record.clone(), "open-winner-0"), (format!("{}&tab=table", stage.record), "open-rungs-2")]
@@ -94,7 +95,8 @@ pub fn from_headline_and_table(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the address names rung, problem and code, on a desk and on a phone, where a finger goes along the ladder.
+/// Checks that the address names rung, problem and code, on a desktop and on a phone, where a swipe steps along the
+/// ladder.
 pub fn by_link_and_touch(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}&tab=source", stage.record))?;
     browser.wait_until("the panel", HEADING, SOON)?;

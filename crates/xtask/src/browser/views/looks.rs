@@ -1,4 +1,4 @@
-//! Checks of the looks of charts, tables and panels: what is in sight, which parts touch, and what the page says about them.
+//! Checks of the appearance of charts, tables and panels: visibility, overlaps, and texts about them.
 
 use crate::browser::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
@@ -23,11 +23,11 @@ fn open_tab(browser: &Browser, stage: &Stage, file: &str, tab: &str) -> Result<(
     )
 }
 
-/// Checks that no part of any record makes the page wider than the window.
+/// Checks that no part of any record is wider than the window.
 pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let files = files(browser)?;
-    // A page that is too wide for a desktop is also too wide for a tablet.
+    // A page too wide for a desktop would also be too wide for a tablet.
     for (width, height, is_phone) in [(320, 700, true), (768, 1000, false)] {
         window(browser, width, height, is_phone)?;
         for file in &files {
@@ -51,7 +51,7 @@ pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the chosen tab alone has a line below it if the system sets the colours.
+/// Checks that in forced colours only the chosen tab is underlined.
 pub fn forced_colours(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "forced")?;
     open_ready(browser, &stage.record)?;
@@ -70,7 +70,7 @@ pub fn forced_colours(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that each kernel lies below a roof of the chart, and that no two names are equal.
+/// Checks that every kernel lies below a roof of the chart, and that all names differ.
 pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     for file in ["guide-precision-h200.json", "training-h200.json", "regression-h200.json"] {
@@ -113,7 +113,7 @@ pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result
     no_errors(browser)
 }
 
-/// Checks that each rung is compared with the right one, and that there are lines to compare.
+/// Checks that each rung is compared with the right one, and that the comparison has lines.
 pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     let rungs = [
@@ -132,7 +132,7 @@ pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(seen[0] == json!(format!("Since {before}")), "{rung} is compared: {seen}");
         ensure!(!has_lines || seen[1].as_u64().is_some_and(|n| n > 0), "{rung} has no lines that changed: {seen}");
     }
-    // Code on the first screen is no wider than its columns.
+    // Code on the first screen must fit into its columns.
     browser.open(&format!("{}?record=matmul-h200.json&tab=source", stage.page))?;
     browser.wait_until("the kernels", "document.querySelector('.kernel-figures')", READY)?;
     let cut = browser.eval(
@@ -143,7 +143,7 @@ pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that comments in lines that were added or removed have the contrast that WCAG asks for, in both themes.
+/// Checks that comments in added and removed lines have the contrast that WCAG requires, in both themes.
 fn comments(browser: &Browser) -> Result<()> {
     for theme in ["light", "dark"] {
         scheme(browser, theme)?;
@@ -188,7 +188,8 @@ pub fn heat_map(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the axis of a ladder over decades has a tick for each, and that L2 is mentioned only where kernels are timed.
+/// Checks that a ladder's axis over several decades has a tick for each, and that L2 is mentioned only if kernels are
+/// timed.
 pub fn ladders(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     let texts = "[...document.querySelectorAll('#panel figure svg text')].map((t) => t.textContent)";
@@ -207,7 +208,7 @@ pub fn ladders(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that long tables are folded and can be searched, and that stall reasons of warps are in sight.
+/// Checks that long tables are folded and searchable, and that the warps' stall reasons are in sight.
 pub fn tables(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_tab(browser, stage, "training-h200.json", "table")?;
@@ -237,7 +238,7 @@ pub fn tables(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a timeline names kernels and streams, and squeezes no name.
+/// Checks that a timeline names kernels and streams, without squeezing any name.
 pub fn timelines(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.at_start(
         "const write = CanvasRenderingContext2D.prototype.fillText; window.__written = [];
@@ -275,7 +276,8 @@ pub fn timelines(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that an X-ray has ticks, headings that are whole on a phone, and the reason why its span is not the run's time.
+/// Checks that an X-ray has ticks, complete headings on a phone, and an explanation why its span differs from the run's
+/// time.
 pub fn xrays(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -300,7 +302,7 @@ pub fn xrays(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a row of the guide names the pair, its ratio and the reason.
+/// Checks that a row of the guide names the pair, the ratio and the reason.
 pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let said = browser.eval("return [...document.querySelectorAll('.pairs .open[title^=guide-]')].map((e) => [e.title, [...e.closest('tr').querySelectorAll('td')].map((c) => c.textContent)]);")?;
@@ -315,7 +317,8 @@ pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The first screens: a record's chart begins high up with the rungs that tell its story, the overview is short, and neither scrolls sideways.
+/// Checks first screens: a record's chart starts near the top with the rungs that tell its story, the overview is
+/// short, and neither scrolls sideways.
 pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in
         [(320, 700, true), (390, 844, true), (768, 1000, false), (1440, 900, false), (1280, 900, false)]
@@ -347,7 +350,7 @@ pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a printed report has its first chart on the page of its title, and that no chart is larger than a page.
+/// Checks that a printed report has its first chart on the title's page, and that every chart fits on a page.
 pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     for tab in ["ladder", "roofline", "sweep"] {
@@ -364,7 +367,7 @@ pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
         source.as_array().is_some_and(|all| all.len() == 3 && all.iter().all(has_source)),
         "the sources are {source}"
     );
-    // The window is a sheet of A4 within margins of 1 cm, at 96 pixels an inch.
+    // The window has the size of an A4 sheet with margins of 1 cm, at 96 pixels an inch.
     window(browser, 718, 1047, false)?;
     media(browser, "print", "light")?;
     let seen = browser.eval(
@@ -385,7 +388,7 @@ pub fn printed_report(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that on a projector the board's table is whole and its type can be read from afar.
+/// Checks that the board's table is complete on a projector, in type that is readable from afar.
 pub fn projected_board(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1920, 1080, false)?;
     open_ready(browser, &stage.page)?;

@@ -5,7 +5,7 @@ use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-/// Number of the mark that has the focus, as JavaScript; -1 if none has.
+/// A JavaScript expression for the number of the mark with the focus; -1 if there is none.
 const AT: &str = "[...document.querySelectorAll('#panel svg [data-value]')].indexOf(document.activeElement)";
 const TIP: &str = "document.querySelector('.tip')";
 
@@ -20,7 +20,7 @@ fn focus_first(browser: &Browser) -> Result<()> {
     browser.wait_until("the first mark", &format!("{AT} === 0"), SOON)
 }
 
-/// Checks the whole path by keyboard: along the marks, back to the chart, and into a rung's panel.
+/// Checks the keyboard along the marks, back to the chart, and into a rung's panel.
 pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     let unnamed = browser.eval(
@@ -48,7 +48,7 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks the marks of each other chart of the record.
+/// Checks the marks of all other charts of the record.
 pub fn in_each_chart(browser: &Browser, stage: &Stage) -> Result<()> {
     for tab in ["sweep", "heatmap", "roofline"] {
         open_ready(browser, &format!("{}?tab={tab}", stage.page))?;
@@ -64,7 +64,7 @@ pub fn in_each_chart(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that a press isolates a series, and that another shows all again.
+/// Checks that a press isolates a series, and that another press shows all again.
 pub fn legend(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     let dimmed = "document.querySelectorAll('#panel svg [data-value][data-off]').length";

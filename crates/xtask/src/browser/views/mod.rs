@@ -1,4 +1,4 @@
-//! Single views of the page.
+//! Checks of single views of the page.
 
 pub(crate) mod beside;
 pub(crate) mod board;

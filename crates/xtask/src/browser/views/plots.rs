@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const PLOT: &str = "document.querySelector('#panel svg [data-plot]')";
 const ZOOMED: &str = "location.search.includes('zoom=')";
-/// Number of spans of the record that the timeline is tested with.
+/// The number of spans in the timeline's test record.
 pub const SPANS: usize = 100_000;
 
 fn drag(browser: &Browser, from: (f64, f64), to: (f64, f64)) -> Result<()> {
@@ -16,14 +16,14 @@ fn drag(browser: &Browser, from: (f64, f64), to: (f64, f64)) -> Result<()> {
     browser.drag(&[0.0, 0.25, 0.5, 0.75, 1.0].map(at))
 }
 
-/// Checks a brush, its address, the keys and the buttons, on sweep and roofline.
+/// Checks the brush, its address, the keys and the buttons, on sweep and roofline.
 pub fn brushed(browser: &Browser, stage: &Stage) -> Result<()> {
     for tab in ["sweep", "roofline"] {
         open_ready(browser, &format!("{}&tab={tab}", stage.record))?;
         browser.wait_until("a plot", PLOT, SOON)?;
         let ticks = "[...document.querySelectorAll('#panel svg > text')].map((e) => e.textContent).join()";
         let before = browser.eval(&format!("return {ticks};"))?;
-        // Position of the middle of the plot, on screen.
+        // The position of the plot's middle on the screen.
         let place = browser.eval(
             "const g = document.querySelector('#panel svg [data-plot]'), svg = g.closest('svg');
              svg.scrollIntoView({ block: 'center' });
@@ -52,7 +52,8 @@ pub fn brushed(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that on a phone charts are as wide as the screen, without a scrollbar and without small texts, and that they follow when it is turned.
+/// Checks that a phone shows charts at full width, without a scrollbar or small texts, and redraws them when it is
+/// turned.
 pub fn fit_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 360, 740, true)?;
     for tab in ["ladder", "sweep", "heatmap", "roofline", "operations", "loss"] {
@@ -77,7 +78,7 @@ pub fn fit_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that type and shape are chosen separately, and that a selected line stands out of a sweep.
+/// Checks that type and shape are chosen separately, and that a selected line is highlighted in a sweep.
 pub fn chosen_apart(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}?record=matmul-h200.json&tab=roofline", stage.page))?;
     browser.eval(
@@ -103,7 +104,7 @@ pub fn chosen_apart(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Returns a record with [`SPANS`] spans, made from another one.
+/// Returns a copy of a record with [`SPANS`] spans.
 pub fn traced_record(text: &str) -> Result<String> {
     let mut record: Value = serde_json::from_str(text)?;
     let (rung, problem) = (record["rungs"][8]["id"].clone(), record["main_problem"].clone());
@@ -122,13 +123,14 @@ pub fn traced_record(text: &str) -> Result<String> {
     Ok(record.to_string())
 }
 
-/// Checks that the timeline can be zoomed, searched, selected and sent to Perfetto, at 30 frames a second; at half as many if the machine is busy.
+/// Checks zoom, search, selection and export to Perfetto of a timeline at 30 frames a second, or at half of that on a
+/// busy machine.
 pub fn timeline(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}?src=test/traced.json&tab=operations", stage.page))?;
     browser.wait_until("the timeline", "document.querySelector('.trace canvas')", SOON)?;
     let caption = "document.querySelector('.totals caption').textContent";
     browser.wait_until("all spans in sight", &format!("{caption}.includes('100000 spans')"), SOON)?;
-    // The timeline is redrawn for each key; this is the rate of a browser without a GPU.
+    // Each key redraws the timeline; the rate is that of a browser without a GPU.
     let rate = browser.eval(
         "const canvas = document.querySelector('.trace canvas');
          canvas.focus();
@@ -174,7 +176,7 @@ pub fn timeline(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Plays Perfetto's side of the handshake: it answers the ping, and receives the trace.
+/// Plays Perfetto's side of the handshake: answers the ping and receives the trace.
 fn hands_over(browser: &Browser) -> Result<()> {
     browser.eval(
         "window.sent = [];

@@ -1,4 +1,4 @@
-//! Drawing of bars, their names and the marks that they are compared with.
+//! Drawing of bars, their names and their reference marks.
 
 use super::{BEHIND, Bar, Bars, Content, GAP, LEGEND_LINE, Layout, MARK_LINE, Mark, REMARK_LINES, Row};
 use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke, line_height};
@@ -14,7 +14,7 @@ impl Bars {
         let dots = self.dots();
         if let Some(axis) = self.axis.take() {
             let room = layout.right - layout.left;
-            // Each decade has a tick as long as the ticks' texts do not touch.
+            // Every decade has a tick as long as their labels do not touch.
             let decades = if axis.is_log() { (axis.high() / axis.low()).log10() } else { 0.0 };
             let widest = axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max);
             let fits = decades * (widest + 4.0) <= room;
@@ -87,7 +87,7 @@ fn draw_axis(
             canvas.line(&[(x, *from), (x, to)], Stroke::new(Paint::FAINT, 1.0))?;
         }
         let text = tick(*t);
-        // Bars of a narrow chart begin at its border.
+        // The bars of a narrow chart start at its border, so a label must not cross it.
         let half = Font::SMALL.width(&text) / 2.0;
         let at = x.clamp(half + 2.0, layout.width - half - 2.0);
         canvas.text(&text, (at, bottom + 13.0), At::Middle, Font::SMALL)?;
@@ -120,7 +120,7 @@ fn draw_bars(
             } else {
                 draw_bar(canvas, bar, zero, ends, &x)?;
             }
-            // A shorter whisker would hide the dot.
+            // A shorter whisker would disappear behind the dot.
             draw_whisker(canvas, bar, middle, if dots { 12.0 } else { 3.0 }, &x)
         })?;
     }
@@ -129,7 +129,7 @@ fn draw_bars(
 
 fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, zero: f64, y: (f64, f64), x: impl Fn(f64) -> f64) -> Drawn {
     let end = x(bar.value);
-    // Even the shortest bar is visible.
+    // Even the shortest bar stays visible.
     let end = if (end - zero).abs() < 1.5 { zero + 1.5 } else { end };
     let (from, to) = (zero.min(end), zero.max(end));
     if bar.hollow {
@@ -144,14 +144,14 @@ fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, zero: f64, y: (f64, f64), x: impl Fn
     for part in &bar.parts {
         let begin = x(sum);
         sum += part.value;
-        // Visible even between two longer parts.
+        // Even a short part between two longer ones stays visible.
         let to = x(sum).max(begin + 1.5);
         canvas.marked(&part.data, || canvas.rect((begin, to), y, Paint::solid(part.color)))?;
     }
     Ok(())
 }
 
-/// Draws a dot at the value, and a line that leads the eye to it from the name.
+/// Draws a dot at the value, and a guiding line from the name.
 fn draw_dot(canvas: &Canvas<'_>, bar: &Bar, (zero, at): (f64, f64), middle: f64) -> Drawn {
     canvas.line(&[(zero, middle), (at, middle)], Stroke::dashed(Paint::faded(bar.color, 0.5), 1.0, 2))?;
     let shape = if bar.hollow { Marker::Ring } else { Marker::Disc };
@@ -175,7 +175,7 @@ fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
     x(bar.value).max(bar.spread.map_or(zero, |s| x(s.1))).max(zero + 1.5) + GAP
 }
 
-/// Lists the marks with samples of their lines, above the bars.
+/// Lists the marks above the bars, each with a sample of its line.
 fn draw_stacked_marks(
     canvas: &Canvas<'_>,
     marks: &[Mark],
@@ -200,7 +200,7 @@ fn stroke(mark: &Mark, alpha: f64) -> Stroke {
     if mark.solid { Stroke::new(paint, 1.2) } else { Stroke::dashed(paint, 1.5, 1) }
 }
 
-/// Draws marks with a label each, the rightmost on top: the lines of those above pass beside the labels below.
+/// Draws marks with a label each, the rightmost on top: the lines of upper labels pass beside the lower ones.
 fn draw_marks(
     canvas: &Canvas<'_>,
     mut marks: Vec<Mark>,
@@ -221,7 +221,7 @@ fn draw_marks(
                 let left = centred.min(end - width).max(MARGIN);
                 (left, end - left)
             }
-            // To the right of the lines above, where there is more room.
+            // If neither side has room, the label is to the right of the lines above it.
             () => {
                 let from = x(marks[0].value) + 6.0;
                 if border - from > end - MARGIN { (from, border - from) } else { (MARGIN, end - MARGIN) }
@@ -236,7 +236,7 @@ fn draw_marks(
     Ok(())
 }
 
-/// Draws the line of a mark, fainter behind texts.
+/// Draws the line of a mark, fainter behind text.
 fn draw_mark(
     canvas: &Canvas<'_>,
     mark: &Mark,

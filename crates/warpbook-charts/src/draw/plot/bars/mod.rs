@@ -1,5 +1,5 @@
-//! Horizontal bars: one for each row, with the name to the left and the value at its end, or in a column of values if bars are compared with marks.
-//! On a narrow chart names and values are above the bars.
+//! Horizontal bars: one for each row, with the name to the left and the value at its end, or in a column of values if
+//! there are reference marks. On a narrow chart, names and values are above the bars.
 
 mod draw;
 
@@ -15,18 +15,18 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
     /// Ends of the whisker.
     pub(crate) spread: Option<(f64, f64)>,
-    /// Label at its end.
+    /// Label at the end of the bar.
     pub(crate) label: String,
     /// Small text below the label; usually empty.
     pub(crate) note: String,
-    /// Remark below all of that; usually empty.
+    /// Remark below label and note; usually empty.
     pub(crate) remark: String,
     pub(crate) color: Rgb,
-    /// True if it is drawn as an outline, as for sums.
+    /// True if the bar is an outline, as for sums.
     pub(crate) hollow: bool,
-    /// Parts from its beginning on, each in its own colour; usually empty.
+    /// Parts from the start of the bar, each in its own colour; usually empty.
     pub(crate) parts: Vec<Segment>,
-    /// Data of its mark; if it has parts, they have their own.
+    /// Data of the bar's mark; parts have their own.
     pub(crate) data: MarkData,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Segment {
 #[expect(clippy::large_enum_variant, reason = "a chart has some dozens of rows at most")]
 pub(crate) enum Content {
     Bar(Bar),
-    /// The reason why there is no bar.
+    /// Reason why there is no bar.
     Reason(String),
-    /// A heading of the rows below, with a remark to its right.
+    /// Heading of the rows below, with a remark to its right.
     Heading(String),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Row {
 pub(crate) struct Mark {
     pub(crate) value: f64,
     pub(crate) label: String,
-    /// True for a solid line: a value that was reached, not a possible one.
+    /// True for a solid line: a value that was measured, not a bound.
     pub(crate) solid: bool,
     /// Data of the mark.
     pub(crate) data: MarkData,
@@ -68,7 +68,7 @@ pub(crate) struct Bars {
     pub(crate) rows: Vec<Row>,
     /// Axis; `None` if no row has a bar.
     pub(crate) axis: Option<Axis>,
-    /// Value at which the bars begin; `None` for the axis' low end.
+    /// Value at which bars start; `None` for the axis's low end.
     pub(crate) base: Option<f64>,
     pub(crate) tick: fn(f64) -> String,
     pub(crate) caption: String,
@@ -103,7 +103,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Returns the width between the borders.
+    /// Returns the width between the borders of the chart.
     fn room(&self) -> f64 {
         self.width - 2.0 * MARGIN
     }
@@ -115,7 +115,7 @@ impl Layout {
         lines * line_height(Font::SMALL) + if lines > 0.0 { 6.0 } else { 0.0 }
     }
 
-    /// Returns true if name and value share a line of a narrow chart.
+    /// Returns true if name and value share a line in a narrow chart.
     fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
         row.font().width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
     }
@@ -154,7 +154,7 @@ impl Layout {
         self.own_height(row) + row.bar().map_or(0.0, |bar| self.remark(bar))
     }
 
-    /// Returns top and bottom of a bar whose row begins at y.
+    /// Returns the top and bottom of a bar whose row starts at y.
     fn bar(&self, row: &Row, bar: &Bar, y: f64) -> (f64, f64) {
         if self.narrow {
             let top = y + self.above(row, bar);
@@ -175,7 +175,7 @@ impl Layout {
         })
     }
 
-    /// Returns top and bottom of the rows between headings.
+    /// Returns the top and bottom of each block of rows between headings.
     fn blocks(&self, rows: &[Row], first: f64) -> Vec<(f64, f64)> {
         let mut out: Vec<(f64, f64)> = Vec::new();
         for (row, y, height) in self.placed(rows, first) {
@@ -200,7 +200,7 @@ impl Bars {
         shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.data)))
     }
 
-    /// Returns true if values are dots: on a logarithmic axis that begins anywhere lengths mean nothing.
+    /// Returns true if values are drawn as dots: on a logarithmic axis without a base, lengths mean nothing.
     fn dots(&self) -> bool {
         self.base.is_none() && self.axis.as_ref().is_some_and(Axis::is_log)
     }
@@ -215,20 +215,20 @@ impl Bars {
         let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
         let most = width - MARGIN - 14.0 - left;
         let bars = || self.rows.iter().filter_map(Row::bar);
-        // In a column of their own, labels do not cross marks.
+        // In their own column, labels do not cross the marks.
         if !self.marks.is_empty() && self.axis.is_some() {
             let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
             let right = left + (most - room + 14.0).clamp(most * 0.3, most);
             return Layout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
         }
-        // The longest axis that leaves room for every label.
+        // Finds the longest axis that leaves room for every label.
         let mut length = most;
         if let Some(axis) = &self.axis {
             let base = axis.place(self.base.unwrap_or(axis.low()), 0.0, 1000.0) / 1000.0;
             for bar in bars() {
                 let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
                 let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
-                // Includes a pixel against rounding.
+                // One pixel is a reserve for rounding.
                 let room = width - MARGIN - left - GAP - bar.label_width() - 1.0;
                 length = length.min(room / end.max(1e-3));
             }
@@ -252,7 +252,7 @@ impl Row {
         }
     }
 
-    /// Returns the font of the name: bold for the fastest.
+    /// Returns the font of the name, which is bold for the fastest rung.
     fn font(&self) -> Font {
         if self.bar().is_some_and(|b| b.data.is_best) { Font::HEADING } else { Font::BODY }
     }
@@ -265,7 +265,7 @@ impl Row {
     }
 }
 
-/// Breaks the entries into lines, each with its position.
+/// Breaks the legend into lines, with positions.
 fn legend_lines(entries: &[(Rgb, String)], border: f64) -> Vec<Vec<(Rgb, String, f64)>> {
     let mut lines: Vec<Vec<(Rgb, String, f64)>> = Vec::new();
     let mut x = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Kernels that compute convolutions by their definition.
+//! Kernels that compute convolutions straight from the definition.
 #![allow(unsafe_code)]
 
 use super::Forward;

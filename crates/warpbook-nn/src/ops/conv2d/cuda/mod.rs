@@ -34,7 +34,7 @@ use warpbook_kernels::nn::conv2d::direct as direct_rows;
 use warpbook_kernels::nn::total_sums_of;
 use warpbook_record::{Dtype, KernelSpec, KernelStats};
 
-/// The compute capability with the instructions for shifted windows.
+/// The compute capability that has the instructions for shifted windows.
 pub(crate) const HOPPER: (u32, u32) = (9, 0);
 
 /// The method that computes a convolution.
@@ -57,9 +57,9 @@ pub enum Method {
     /// Like [`Method::ShiftedWindows`], but convolutions of few channels, whose windows have at most 63 elements, assemble their patches in
     /// registers: f16 and bf16 in NHWC, filters that are multiples of 8, from compute capability 8.0; not the input gradient.
     FewChannels,
-    /// cuDNN, with the first engines of its heuristics that give the same bits on every run, if there are any; own kernels apply biases,
-    /// ReLUs and masks afterwards. In 16-bit types y is rounded before the bias is added, and again after it; dw is rounded to 16 bits
-    /// before it is widened.
+    /// cuDNN, with the first engines of its heuristics that give the same bits on every run, if there are any; this project's kernels apply
+    /// biases, ReLUs and masks afterwards. In 16-bit types y is rounded before the bias is added, and again after it; dw is rounded to 16
+    /// bits before it is widened.
     Stock,
     /// cuDNN with the fastest of the first ten engines of its heuristics, timed when the kernels are prepared: bits may differ between
     /// runs, and each preparation may choose another engine.
@@ -67,14 +67,14 @@ pub enum Method {
 }
 
 impl Method {
-    /// Returns true if cuDNN computes it.
+    /// Returns true if the method is cuDNN's.
     #[must_use]
     pub fn is_stock(self) -> bool {
         matches!(self, Self::Stock | Self::StockFastest)
     }
 
-    /// Returns the method that a GPU of this compute capability uses when told to use this one. Without Hopper's instructions shifted
-    /// windows become the implicit product; in f16 below 8.0 all variants of the implicit product become [`Method::ImplicitGemmTuring`].
+    /// Returns the method that replaces this one on a GPU of this compute capability. Without Hopper's instructions shifted windows become
+    /// the implicit product; in f16 below 8.0 all variants of the implicit product become [`Method::ImplicitGemmTuring`].
     #[must_use]
     pub fn on(self, compute_capability: Option<(u32, u32)>, dtype: Dtype) -> Self {
         match self {
@@ -101,8 +101,8 @@ pub struct Form {
 }
 
 impl Form {
-    /// The kernels of a pass without a bias, on a GPU of this compute capability; `None` if the method leaves it to another one, to the
-    /// matrix product or in part or whole to a library, or does not support the type.
+    /// The kernels of a pass without a bias, on a GPU of this compute capability; `None` if the method does not support the type, or if
+    /// another method, the matrix product or a library computes any of it.
     #[must_use]
     pub fn kernels(
         self,
@@ -132,7 +132,7 @@ impl Form {
     }
 }
 
-/// The kernel that adds up the partial sums of a weight gradient; `with_bias`: they include the bias's. `None` for shapes that no kernel
+/// The kernel that adds up the partial sums of a weight gradient, and of the bias gradient if `with_bias`. `None` for shapes that no kernel
 /// supports.
 pub(crate) fn gradient_sums_of(geometry: &Geometry, layout: Layout, with_bias: bool) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
@@ -156,19 +156,19 @@ struct Forward<'a> {
     bias: Option<&'a Slice<f32>>,
     relu: bool,
     y: &'a DeviceArray,
-    /// For kernels that pool, y holds the maxima, and this optionally their positions in the windows.
+    /// For kernels that pool: y holds the maxima, and this, optionally, their positions in the windows.
     pool: Option<Option<&'a Slice<u8>>>,
 }
 
-/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, and the steps between them and y.
+/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, with the operations between them and the next layer.
 #[derive(Debug, Clone, Copy)]
 pub struct PooledGradient<'a> {
     /// Gradient of the maxima, `[batch][oh / 2][ow / 2][filters]`.
     pub dy: &'a DeviceArray,
     /// Positions of the maxima in their windows, in the shape of `dy`.
     pub places: &'a Slice<u8>,
-    /// For a ReLU before the pool: the maxima, whose gradient is dropped unless they are above 0 or NaN, and a factor for dy: the scale of
-    /// a dropout whose zeros are in the maxima, or 1.
+    /// For a ReLU before the pool: the maxima, and a factor for dy. The gradient is dropped unless its maximum is above 0 or NaN. The
+    /// factor is the scale of a dropout whose zeros are in the maxima, or 1.
     pub mask: Option<(&'a DeviceArray, f32)>,
 }
 
@@ -188,9 +188,10 @@ pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
-    /// True if the forward pass is [`Convolution::forward_pooled`], and if the weight gradient is [`Convolution::pooled_weight_gradient`].
+    /// For the forward pass, true if it is [`Convolution::forward_pooled`]; for the weight gradient, if it is
+    /// [`Convolution::pooled_weight_gradient`].
     pools: [bool; 2],
-    /// Sums of dy, if the body does not compute them.
+    /// Kernels that sum dy, if the body does not.
     bias_gradient: Option<Sums>,
 }
 
@@ -198,7 +199,7 @@ impl Convolution {
     /// Compiles and loads everything, and chooses tiles and splits for this geometry and device.
     ///
     /// # Errors
-    /// If a size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
+    /// If a size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] if the method does not support
     /// the type on this device, or cuDNN the convolution; if there is no cuDNN; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, geometry, form)
@@ -282,7 +283,7 @@ impl Convolution {
         }
     }
 
-    /// Returns true if [`Method::ImplicitGemmTuring`] computes it.
+    /// Returns true if [`Method::ImplicitGemmTuring`] computes this convolution.
     #[must_use]
     pub fn uses_turing_kernels(&self) -> bool {
         matches!(&self.body, Body::Implicit(b) if b.uses_turing_kernels())

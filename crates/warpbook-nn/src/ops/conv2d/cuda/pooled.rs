@@ -54,7 +54,7 @@ impl Convolution {
         uses_few_channels && Self::pools(geometry, form) && has_kernels()
     }
 
-    /// Like [`Convolution::pooled`], but its weight gradient is [`Convolution::pooled_weight_gradient`] too.
+    /// Like [`Convolution::pooled`], but its weight gradient is also [`Convolution::pooled_weight_gradient`].
     ///
     /// # Errors
     /// Like [`Convolution::pooled`]; if [`Convolution::unpools`] is false.
@@ -65,9 +65,9 @@ impl Convolution {
         Err(no_unpooling())
     }
 
-    /// Queues the maxima of f(x * w + b) over adjacent windows of 2 x 2, and their positions: `[batch][oh / 2][ow / 2][filters]`, the
-    /// results of [`max_forward`](crate::ops::pool::cuda::Pooling::max_forward) on the rounded outputs. Without `index` the positions are
-    /// not stored.
+    /// Queues the maxima of f(x * w + b) over adjacent windows of 2 x 2, and their positions: `[batch][oh / 2][ow / 2][filters]`. The
+    /// results are those of [`max_forward`](crate::ops::pool::cuda::Pooling::max_forward) on the rounded outputs. Without `index` the
+    /// positions are not stored.
     ///
     /// # Errors
     /// Like [`Convolution::forward`]; if the kernels do not pool.
@@ -94,7 +94,7 @@ impl Convolution {
 
     /// Queues dw in f32 and, if requested, the bias gradient, from the gradient of the maxima that [`Convolution::forward_pooled`] stored.
     /// The bits equal those of [`max_backward_masked`](crate::ops::pool::cuda::Pooling::max_backward_masked) followed by
-    /// [`Convolution::weight_gradient`], without dy in memory.
+    /// [`Convolution::weight_gradient`], but dy is never in memory.
     ///
     /// # Errors
     /// Like [`Convolution::forward`]; if the kernel does not expand the gradient of maxima.
@@ -182,9 +182,9 @@ mod tests {
         for cc in [(8, 0), (8, 9), (9, 0), (12, 0)] {
             assert!(unpools(&g, form, cc) && unpools(&g, bf16, cc), "{cc:?}");
         }
-        // Odd sides too, and windows that leave out a row and a column.
+        // Odd sides work too, as do windows that leave out a row and a column.
         assert!(unpools(&Geometry { height: 31, width: 33, ..g }, form, (9, 0)));
-        // Below 8.0 the implicit product pools, but not backward.
+        // Below 8.0 the implicit product pools only in the forward pass.
         assert!(Convolution::pools(&g, form));
         assert!(!unpools(&g, form, (7, 5)) && !unpools(&g, bf16, (7, 5)) && !Convolution::unpools(&g, form, None));
         let not = |g: Geometry, form: Form| assert!(!unpools(&g, form, (9, 0)), "{g:?}, {form:?}");

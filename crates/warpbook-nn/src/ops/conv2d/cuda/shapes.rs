@@ -1,4 +1,4 @@
-//! The shapes that the convolution kernels take.
+//! Shapes in the form that the convolution kernels read.
 
 use super::super::{Geometry, OP};
 use crate::ops::Layout;
@@ -43,7 +43,7 @@ impl Shapes {
             ("the number of elements of x", g.input_len()),
             ("the number of elements of y", elements(&[g.batch, oh, ow, g.filters])),
             ("the number of weights", g.weight_len()),
-            // The rows of a matrix of patches, and the taps of dy's.
+            // The rows of a matrix of patches, and the taps of dy's matrix.
             ("the batch times the output's pixels", elements(&[g.batch, oh, ow])),
             ("the kernel times filters", elements(&[g.kernel[0], g.kernel[1], g.filters])),
         ];
@@ -94,7 +94,7 @@ impl Shapes {
         self.window() * self.channels
     }
 
-    /// Columns of a weight gradient's partial sums; `with_bias`: the kernel sums the bias's too.
+    /// Columns of a weight gradient's partial sums; `with_bias`: the kernel also sums the bias gradient.
     pub fn gradient_columns(&self, with_bias: bool) -> u32 {
         self.filters * (self.taps() + u32::from(with_bias))
     }

@@ -1,4 +1,4 @@
-//! NVIDIA's library cuDNN, with own kernels for the operations that it does not fuse.
+//! NVIDIA's library cuDNN, with this project's kernels for the operations that it does not fuse.
 //!
 //! With 16-bit operands cuDNN gives dw in 16 bits too: it is written into the workspace and widened. Sums are in f32 before they are
 //! rounded; a gradient beyond the range of fp16 becomes infinite, which the gradient scaler detects, as in PyTorch.

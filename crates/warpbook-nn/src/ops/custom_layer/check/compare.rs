@@ -6,8 +6,8 @@ use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use crate::network::Shape;
 use warpbook_record::Dtype;
 
-/// Permitted difference of two forms of a layer, relative to the value and to the root mean square of all values: units in the last place
-/// of the type of y and dx. In half types the backward pass reads the rounded y.
+/// Permitted difference of two forms of a layer, relative to the value and to the root mean square of all values. It allows for units in
+/// the last place of the type of y and dx; in half types the backward pass also reads the rounded y.
 fn tolerance(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 16.0 / 2048.0,
@@ -38,7 +38,7 @@ pub(super) fn compare(
         let error = |i: usize| {
             let [got, want] = [got[i], want[i]].map(f64::from);
             let apart = (got - want).abs();
-            // NaN is the largest of all errors.
+            // A NaN error ranks as the largest under `total_cmp`.
             if apart == 0.0 { 0.0 } else { apart / want.abs().max(scale).max(f64::MIN_POSITIVE) }
         };
         let larger = |a: &usize, b: &usize| error(*a).total_cmp(&error(*b));

@@ -1,4 +1,4 @@
-//! Inputs with which a layer is checked.
+//! Inputs for checking a layer.
 
 use super::super::OwnLayer;
 use super::super::sizes::element;
@@ -43,7 +43,8 @@ impl Inputs {
                 (format!("between {low} and {high}"), ((high - low) / 4.0).min(1.0))
             }
         };
-        // Close to their initial values, but not equal: an initial value may be special, such as a factor of 1.
+        // Close to their initial values but not equal, since an initial value may be special, such as a factor
+        // of 1.
         let parameter = |(i, p): (usize, &super::super::OwnParameter)| {
             let mut values = vec![0.0; p.len()];
             philox::fill_uniforms(&mut values, SEED, 2 + i as u32, 0);

@@ -18,7 +18,7 @@ use std::fmt;
 use warpbook_device::{CudaDevice, Error, Result};
 use warpbook_record::{Dtype, KernelStats};
 
-/// Samples of a check's batch: odd, so that the last block is seldom full.
+/// Number of samples in a check: odd, so that the last block is seldom full.
 const BATCH: usize = 3;
 
 /// One comparison of a check.
@@ -32,11 +32,11 @@ pub struct OwnRow {
     pub against: String,
     /// Number of compared elements.
     pub compared: usize,
-    /// Number of elements at which y has a kink or a jump, so that there is no slope to compare with.
+    /// Number of elements at which y has a kink or a jump, and so no slope to compare with.
     pub passed_over: usize,
-    /// Largest difference, relative to the value and to the root mean square of all.
+    /// Largest difference, relative to the value and to the root mean square of all values.
     pub error: f64,
-    /// Largest permitted difference there, given the step and the type.
+    /// Largest permitted difference at that element, given the step and the type.
     pub tolerance: f64,
     /// Position of the largest difference, such as `[0][3][7][1]`: sample, channel, row, column.
     pub at: String,
@@ -77,7 +77,7 @@ impl OwnReport {
         }
     }
 
-    /// Report of a layer that compiles but could not run, with the reason.
+    /// Creates the report of a layer that compiles but could not run, with the reason.
     #[must_use]
     pub fn compiled(layer: &OwnLayer, input: Shape, stats: [KernelStats; 2], why: impl Into<String>) -> Self {
         Self { stats: stats.into(), notes: vec![why.into()], ..Self::new(layer, input, "the compiler") }
@@ -125,7 +125,7 @@ impl fmt::Display for OwnReport {
     }
 }
 
-/// Why a check stops early.
+/// The reason why a check stops early.
 enum Stop {
     /// The layer has an error, described by the sentence.
     Flaw(String),
@@ -146,7 +146,7 @@ struct Gradients {
     of_parameters: Vec<Vec<f32>>,
 }
 
-/// An implementation that runs on the host's numbers, images in NCHW.
+/// An implementation that computes on the host's numbers, images in NCHW.
 trait Body {
     /// Describes its form, such as "fp32, NCHW".
     fn form(&self) -> String;
@@ -204,8 +204,8 @@ impl Body for Cpu<'_> {
 }
 
 /// Checks a layer on a GPU with inputs of this shape. In f32, dx and the parameters' gradients have to match central differences of the
-/// forward pass, bits have to repeat, every element has to be written and nothing else; NHWC, fp16, bf16 and the CPU body are then compared
-/// with that.
+/// forward pass, bits have to repeat, and every element of the results has to be written, and nothing else. Then NHWC, fp16, bf16 and the
+/// CPU body are compared with these results.
 ///
 /// # Errors
 /// Like [`compile`](super::compile); if the device, or a kernel on it, fails.

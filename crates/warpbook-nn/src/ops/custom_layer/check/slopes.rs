@@ -4,14 +4,14 @@ use super::inputs::{Inputs, place};
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use crate::network::Shape;
 
-/// Step of a difference, for values of about 1. A smooth function's error grows with its square, the f32 rounding error with its inverse:
-/// this step is close to the best compromise.
+/// Step of a difference, for values of about 1. For a smooth function the truncation error grows with the step's square, and the f32
+/// rounding error with its inverse: this step is close to the best compromise.
 const STEP: f32 = 1.0 / 64.0;
-/// Relative error of a correct slope: the rest of the step's square, and the arithmetic of a backward pass.
+/// Relative error of a correct slope: what remains of the truncation error, plus the arithmetic of a backward pass.
 const RELATIVE: f64 = 2e-3;
-/// Relative error of each element of y in f32: two units in the last place, and functions such as `__expf`.
+/// Relative error of each element of y in f32: two units in the last place, plus functions such as `__expf`.
 const ROUNDING: f64 = 4.0 / 8_388_608.0;
-/// Largest number of elements of an array whose slopes are measured; from longer arrays this many are taken evenly.
+/// Largest number of elements of an array whose slopes are measured; from longer arrays this many are taken at even distances.
 const MOST: usize = 4096;
 
 /// The array whose element is changed.
@@ -189,8 +189,7 @@ impl<'a> Slopes<'a> {
         }
     }
 
-    /// The slope from two step sizes, which cancels the error of the step's square; `None` at a kink or a jump, which a smaller step does
-    /// not smooth.
+    /// The slope from two step sizes, which cancels the truncation error; `None` at a kink or a jump, which a smaller step does not smooth.
     fn refined(
         &self,
         body: &mut dyn Body,
@@ -211,7 +210,7 @@ impl<'a> Slopes<'a> {
             (slopes[i], gaps[i], noise) = (both.slope, (right - left).abs(), both.noise);
         }
         // For a smooth function the slopes over a step and over half of it are nearly equal, and the slopes of the two sides differ half as
-        // much over half the step. A kink outside half the step shows in the first test, one near the middle in the second.
+        // much over half the step. The first test finds a kink outside half the step, the second one near the middle.
         let is_uneven = (slopes[0] - slopes[1]).abs() > 0.5 * tolerance;
         let is_kink = gaps[1] > tolerance && gaps[1] > 0.65 * gaps[0];
         let slope = (4.0 * slopes[1] - slopes[0]) / 3.0;
@@ -242,7 +241,7 @@ impl<'a> Slopes<'a> {
     }
 }
 
-/// Indices of all elements of an array, or of at most [`MOST`] taken evenly.
+/// Indices of all elements of an array, or of [`MOST`] at even distances.
 fn evenly(len: usize) -> Vec<usize> {
     if len <= MOST { (0..len).collect() } else { (0..MOST).map(|i| i * len / MOST).collect() }
 }

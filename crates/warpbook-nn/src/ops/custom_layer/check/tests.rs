@@ -37,7 +37,7 @@ fn a_right_layer_is_right() {
     assert_eq!(arrays, [("dx", 120), ("dp", 1)]);
     assert!(r.verdict().starts_with("mine is right for 2 x 4 x 5 on the CPU"), "{}", r.verdict());
     assert!(r.to_string().contains("against slopes of y"), "{r}");
-    // Curved, over a range that excludes 0.
+    // A curved function, over a range that excludes 0.
     let log = elementwise(|x, p| p * x.ln(), |x, p, dy| p / x * dy, |x, _, dy| x.ln() * dy);
     assert!(flaw(&log).contains("y[0]") && flaw(&log).contains("checked_between"), "{}", flaw(&log));
     let log = log.checked_between(0.1, 3.0);
@@ -82,7 +82,7 @@ fn a_wrong_gradient_is_told_with_its_place_and_pattern() {
 
 #[test]
 fn a_layer_of_whole_samples_is_checked_too() {
-    // The mean of each channel; an output of another shape.
+    // A layer that computes the mean of each channel, so its output has another shape.
     let mean = OwnLayer::new("mean", "no kernels").output(2).on_cpu(
         |c| {
             for n in 0..c.sizes.batch {

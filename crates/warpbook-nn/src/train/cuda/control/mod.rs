@@ -130,7 +130,7 @@ impl Control {
         })
     }
 
-    /// Outcomes of `count` steps, after the stream was waited for.
+    /// Outcomes of `count` steps. The caller has waited for the stream.
     pub fn outcomes(&self, count: usize, what: StepEnd<'_>) -> Result<Vec<StepOutcome>> {
         let (losses, correct, skipped) = (self.losses.to_vec()?, self.correct.to_vec()?, self.skipped.to_vec()?);
         let (scales, norms) = (self.scales.to_vec()?, self.norms.to_vec()?);
@@ -167,9 +167,9 @@ impl Control {
 pub(super) struct Start<'a> {
     /// Position of its first sample in the batch.
     pub first: usize,
-    /// True if it gets a learning rate; otherwise it is an evaluation.
+    /// True if the step gets a learning rate; otherwise it is an evaluation.
     pub trains: bool,
-    /// Running statistics, if the step changes any.
+    /// Running statistics, if the step changes them.
     pub statistics: Option<&'a Statistics>,
 }
 

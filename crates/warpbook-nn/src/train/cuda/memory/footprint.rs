@@ -15,7 +15,7 @@ pub(in crate::train) struct Footprint {
     pub nodes: Vec<NodeBytes>,
     /// Bytes of the batch's samples.
     pub input: u64,
-    /// Bytes of all arrays in the arena if none shared memory.
+    /// Bytes of all arrays in the arena if none of them shared memory.
     pub unshared: u64,
     /// Bytes of the arena.
     pub activations: u64,
@@ -43,7 +43,7 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     }
 }
 
-/// Bytes of the f32 sums of gradients over the parts of a batch; 0 if it is not split.
+/// Bytes of the f32 sums of gradients over the parts of a batch; 0 for an undivided batch.
 pub(in crate::train) fn sums_of_gradients(recipe: &Recipe) -> u64 {
     if recipe.accumulate > 1 { ParamBytes::new(&recipe.network, None, Dtype::F32).weights } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! The fusion plan of a network: which operations compute in place, and which are computed in another's epilogue.
+//! The fusion plan of a network: which operations compute in place, and which are part of another operation's epilogue.
 
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
 use crate::ops::conv2d::cuda::{Convolution, Form};
@@ -21,20 +21,20 @@ pub(in crate::train) struct FusionPlan {
 pub(in crate::train) struct NodePlan {
     /// For a convolution or a linear layer, true if its epilogue computes the ReLU that follows.
     pub relu: bool,
-    /// For a convolution or a linear layer, true if its input gradient is masked by its input, the output of a ReLU; for a maximum, true if
-    /// it is masked by its output.
+    /// For a convolution or a linear layer, true if its input gradient is masked by its input, which is the output of a ReLU; for a
+    /// maximum, true if its gradient is masked by its output.
     pub mask: bool,
     /// For a convolution, the maximum that its epilogue computes, so that its own output is never stored.
     pub pool: Option<usize>,
-    /// For such a convolution, true if its weight gradient expands the gradient of the maxima, so that the gradient of its own output is
-    /// never stored.
+    /// For a convolution with such a maximum, true if its weight gradient expands the gradient of the maxima, so that the gradient of its
+    /// own output is never stored.
     pub unpools: bool,
-    /// For a maximum that is masked by its output, the dropout after it: the output has its zeros, and the gradient takes its factor.
+    /// For a maximum that is masked by its output, the dropout after it: the output has the dropout's zeros, and the gradient its factor.
     pub dropout: Option<usize>,
     /// True if another operation computes it in the forward pass: an epilogue computes a ReLU or a maximum.
     pub skips_forward: bool,
-    /// True if another operation computes it in the backward pass: an input gradient a ReLU, a maximum a dropout, a weight gradient a
-    /// maximum.
+    /// True if another operation computes it in the backward pass: an input gradient does so for a ReLU, a maximum for a dropout, a weight
+    /// gradient for a maximum.
     pub skips_backward: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn multiplies(op: &Op) -> bool {
     matches!(op, Op::Conv2d(_) | Op::Linear { .. })
 }
 
-/// The part of a written buffer that the backward pass reads.
+/// The part of a written buffer that the backward pass will read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
     /// Nothing: any reader may overwrite it.
@@ -53,13 +53,13 @@ enum Kept {
     Values,
 }
 
-/// Makes a plan, one operation after the other in order.
+/// Makes a plan, operation by operation in order.
 struct Planner<'a> {
     nodes: &'a [Node],
-    /// For each value, the number of operations that read it, and the one that writes it.
+    /// For each value, the number of operations that read it, and the operation that writes it.
     readers: Vec<usize>,
     producer: Vec<Option<usize>>,
-    /// Content of each buffer that has to be kept.
+    /// For each buffer, the content that has to be kept.
     kept: Vec<Kept>,
     plan: FusionPlan,
 }
@@ -91,13 +91,13 @@ impl<'a> Planner<'a> {
         matches!(self.nodes[i].op, Op::Pool(p) if p.kind == PoolKind::Max)
     }
 
-    /// The operation before, if nothing else reads its output.
+    /// The previous operation, if nothing else reads its output.
     fn only_before(&self, i: usize) -> Option<usize> {
         let x = self.nodes[i].input;
         self.producer[x].filter(|_| self.readers[x] == 1)
     }
 
-    /// Makes an operation write over its input, if possible.
+    /// Makes an operation overwrite its input, if possible.
     fn compute_in_place(&mut self, i: usize) {
         let (node, buffer) = (&self.nodes[i], &self.plan.buffer);
         let x = node.input;
@@ -105,7 +105,7 @@ impl<'a> Planner<'a> {
         let free = |most| is_alone && !is_input && self.kept[buffer[x]] <= most;
         let in_place = match node.op {
             Op::Flatten => is_alone || is_input,
-            // Elements that a dropout sets to zero have no gradient, whatever the ReLU before it would give.
+            // Elements that a dropout sets to zero have no gradient, whatever the preceding ReLU would give.
             Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
             Op::Add(other) => free(Kept::Nothing) && !self.plan.share(other, x),
             _ => false,
@@ -115,7 +115,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Fuses a ReLU into the epilogue before it.
+    /// Fuses a ReLU into the epilogue of the operation before it.
     fn fuse_relu(&mut self, i: usize) {
         let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
         let before = self.producer[self.nodes[i].input].filter(|before| has_epilogue(&self.nodes[*before].op));
@@ -136,8 +136,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Fuses a maximum into a convolution's epilogue: the convolution is directly before it, or before the ReLU before it, whose gradient
-    /// goes through the maximum.
+    /// Fuses a maximum into a convolution's epilogue. The convolution comes directly before it, or before a ReLU between them, whose
+    /// gradient is then part of the maximum's.
     fn fuse_pool(&mut self, i: usize, pools: impl Fn(&Node, &Node) -> bool) {
         let Some(before) = self.only_before(i).filter(|_| self.is_maximum(i)) else { return };
         let NodePlan { skips_forward, skips_backward, .. } = self.plan.nodes[before];
@@ -197,8 +197,8 @@ impl FusionPlan {
         Self::with(network, options.fused, masks, pools).unpooling(network.nodes(), unpools)
     }
 
-    /// Plans a network with these choices. `fused`: epilogues compute the operations that follow; `masks`: a pool's gradient includes the
-    /// ReLU before it; `pools`: a convolution's epilogue computes a pool.
+    /// Plans a network with these choices. `fused`: epilogues compute the operations that follow them; `masks`: a pool's gradient includes
+    /// the ReLU before it; `pools`: a convolution's epilogue computes a pool.
     pub(super) fn with(
         network: &Network,
         fused: bool,
@@ -220,8 +220,8 @@ impl FusionPlan {
         FusionPlan { recomputed, ..planner.plan }
     }
 
-    /// Adds weight gradients that expand the gradient of the maximum in their convolution's epilogue, if `unpools` permits it and the
-    /// convolution's input needs no gradient, which would read the gradient of its own output.
+    /// Lets weight gradients expand the gradient of the maximum in their convolution's epilogue, if `unpools` permits it and the
+    /// convolution's input needs no gradient, which would read the gradient of the convolution's own output.
     pub fn unpooling(mut self, nodes: &[Node], unpools: impl Fn(&Node) -> bool) -> Self {
         for (i, node) in nodes.iter().enumerate() {
             let Some(pool) = self.nodes[i].pool.filter(|_| !self.needs_gradient(node.input)) else { continue };
@@ -236,7 +236,7 @@ impl FusionPlan {
         self.nodes[i].pool.filter(|_| self.nodes[i].unpools)
     }
 
-    /// Returns true if a node writes over its input.
+    /// Returns true if a node overwrites its input.
     pub fn in_place(&self, node: &Node) -> bool {
         self.share(node.output, node.input)
     }
@@ -246,7 +246,7 @@ impl FusionPlan {
         self.buffer[a] == self.buffer[b]
     }
 
-    /// The value that operation i writes in the forward pass: the output of the maximum after it, if its epilogue computes that.
+    /// The value that operation i writes in the forward pass: the output of the maximum after it, if its epilogue computes that maximum.
     pub fn writes(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.nodes[i].pool.unwrap_or(i)].output
     }
@@ -256,7 +256,7 @@ impl FusionPlan {
         self.recomputed[self.buffer[self.writes(nodes, i)]]
     }
 
-    /// Returns true if a value is stored: the input of a pool in an epilogue is not.
+    /// Returns true if a value is stored, which the input of a pool in an epilogue is not.
     pub fn is_stored(&self, nodes: &[Node], value: ValueId) -> bool {
         !nodes.iter().zip(&self.nodes).any(|(node, plan)| plan.pool.is_some() && self.share(node.output, value))
     }
@@ -267,18 +267,19 @@ impl FusionPlan {
         nodes[i + 1..].iter().any(writes)
     }
 
-    /// The value whose gradient operation i reads: the output of the maximum after it, if its weight gradient expands that.
+    /// The value whose gradient operation i reads: the output of the maximum after it, if its weight gradient expands the maximum's
+    /// gradient.
     pub fn backward_input(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.unpooled(i).unwrap_or(i)].output
     }
 
-    /// Returns true if the gradient of a value is stored: not for the input, nor if a weight gradient expands it.
+    /// Returns true if the gradient of a value is stored: false for the input, and for a gradient that a weight gradient expands.
     pub fn stores_gradient(&self, nodes: &[Node], value: ValueId) -> bool {
         let is_expanded = |(node, plan): (&Node, &NodePlan)| plan.unpools && self.share(node.output, value);
         self.needs_gradient(value) && !nodes.iter().zip(&self.nodes).any(is_expanded)
     }
 
-    /// Returns true if the gradient of a value is needed: not for the input.
+    /// Returns true if the gradient of a value is needed: false for the input.
     pub fn needs_gradient(&self, value: ValueId) -> bool {
         !self.share(value, 0)
     }
@@ -395,7 +396,7 @@ mod tests {
         assert_eq!((s.backward_input(n.nodes(), 0), s.backward_input(n.nodes(), 3)), (3, 4));
         let stored: Vec<bool> = (0..8).map(|v| s.stores_gradient(n.nodes(), v)).collect();
         assert_eq!(stored, [false, false, false, true, true, true, true, true]);
-        // Without a ReLU; behind a dropout of the input; and with no kernel that supports it.
+        // Cases: no ReLU; a dropout of the input before it; no kernel that supports it.
         let (_, s) = unpooling([vec![conv(), max_pool(2)], end()].concat());
         assert!(s.nodes[0].unpools && !s.nodes[1].mask && skips(&s, 1) == [true; 2]);
         let (_, s) = unpooling([vec![dropout(0.5)], stage(), end()].concat());
@@ -418,8 +419,8 @@ mod tests {
             let [plain, layout] = [&plain, &s].map(|s| plan(&n, s, 16, Dtype::F16, Purpose::Training { overlaps }));
             assert!(plain.get("gradient 1").is_some() && layout.get("gradient 1").is_none());
             assert!(layout.peak_bytes() < plain.peak_bytes());
-            // Seven operations forward, the loss at 8, backward from 9: conv1 at 15, the last. It reads the maxima's gradient, their
-            // positions, and their values, which are the mask.
+            // Seven operations forward, the loss at 8, backward from 9, where conv1 is the last, at 15. It reads the maxima's gradient,
+            // their positions, and their values, which are the mask.
             for name in ["gradient 3", "kept 2", "value 3", "value 0"] {
                 assert_eq!(layout.get(name).map(|b| b.last_use), Some(15), "{name}, overlaps {overlaps}");
             }
@@ -447,11 +448,11 @@ mod tests {
         ];
         let n = Network::new([2, 5, 5], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
-        // The branch ends in a ReLU, which needs its output: the sum is written elsewhere; the ReLU after it is in place.
+        // The branch ends in a ReLU, which needs its output, so the sum is written elsewhere; the ReLU after it is in place.
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
         assert_eq!(s.nodes.iter().filter(|node| node.mask).count(), 0, "relu1 is read twice, relu3 before a flatten");
         let nodes = n.nodes();
-        // conv2 reads the sum's input too, and runs backward after it.
+        // conv2 also reads the sum's input, and runs backward after the sum.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
         let layout = plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false });
         assert!(layout.get("joined 2").is_some());
@@ -463,7 +464,7 @@ mod tests {
             let n = Network::new(8, [linear(8), residual(branch), linear(3)]).unwrap();
             FusionPlan::with(&n, false, |_| false, |_, _| false).buffer
         };
-        // The dropout writes over the ReLU's output, whose zeros stay; the sum may not.
+        // The dropout overwrites the ReLU's output, whose zeros stay; the sum may not.
         assert_eq!(buffers(vec![linear(8), relu(), dropout(0.2)]), [0, 1, 2, 2, 2, 5, 6]);
         assert_eq!(buffers(vec![linear(8), gelu(), dropout(0.2)]), [0, 1, 2, 3, 3, 3, 6]);
         assert_eq!(buffers(vec![linear(8), dropout(0.2)]), [0, 1, 2, 2, 2, 5]);

@@ -1,8 +1,8 @@
 //! Placement of a network's activations and their gradients: planned before it runs, in one arena.
 //!
-//! Time is counted in operations: forward from 1, then the loss, then backward if the network is trained. In-place operations share memory:
-//! a flattened image, a ReLU or a dropout whose input nothing else reads, and the end of a residual branch. Gradients share memory in the
-//! same way.
+//! Time is counted in operations: forward from 1, then the loss, then backward if the network is trained. In-place operations share memory
+//! with their input: a flattened image, a ReLU or a dropout whose input nothing else reads, and the end of a residual branch. Gradients
+//! share memory in the same way.
 
 mod footprint;
 mod fusion_plan;
@@ -21,9 +21,9 @@ pub(in crate::train) use fusion_plan::{FusionPlan, NodePlan};
 /// The purpose of a network's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::train) enum Purpose {
-    /// Its forward pass alone.
+    /// Only the forward pass.
     Inference,
-    /// Training. `overlaps`: weight gradients run on a separate stream, so that their inputs are kept to the end of the step.
+    /// Training. `overlaps`: weight gradients run on a separate stream, so their inputs are kept until the end of the step.
     Training { overlaps: bool },
 }
 
@@ -63,7 +63,7 @@ impl Times {
         i + 1
     }
 
-    /// The time by which the second stream has surely finished work given to it at `time`: before a segment is recomputed, and at the end.
+    /// The time by which the second stream has finished work that it was given at `time`: before a segment is recomputed, and at the end.
     fn joined(&self, time: usize) -> usize {
         let joins = self.recomputation.iter().flatten().copied().filter(|next| *next > time);
         joins.min().map_or_else(|| self.backward[0], |next| next - 1)
@@ -196,7 +196,7 @@ pub(in crate::train) fn plan(
     let (times, count) = (&planner.times, network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
-    // Lives of recomputed values, starting at the recomputation.
+    // Lifetimes of recomputed values, starting at the recomputation.
     let mut recomputed_values = vec![Life::default(); count];
     let buffer = |value: ValueId| fusion.buffer[value];
     values[buffer(0)].at(0);
@@ -209,7 +209,7 @@ pub(in crate::train) fn plan(
         for read in others.into_iter().chain([node.input, fusion.writes(nodes, i)]) {
             if fusion.is_stored(nodes, read) {
                 values[buffer(read)].at(forward);
-                // Inputs from an earlier segment are kept, and so used as they are.
+                // Inputs from an earlier segment are kept, so they are read directly.
                 let lives =
                     if trains && fusion.recomputed[buffer(read)] { &mut recomputed_values } else { &mut values };
                 lives[buffer(read)].at(times.recomputation[i]);
@@ -244,7 +244,7 @@ pub(in crate::train) fn plan(
         }
         let adds = others.is_none() && !fusion.in_place(node) && fusion.joins(nodes, i, node.input);
         let is_needed = fusion.needs_gradient(node.input);
-        // A custom layer with parameters writes the gradient of its input in any case.
+        // A custom layer with parameters always writes the gradient of its input.
         let writes_apart = adds && is_needed || node.op == Op::Own && !is_needed && !node.params.is_empty();
         if let Some(backward) = backward.filter(|_| writes_apart) {
             plan.add(join_name(i), bytes(node.input), backward, backward);
@@ -269,7 +269,7 @@ pub(in crate::train) fn plan(
 pub(in crate::train) struct NodeBytes {
     /// Output; 0 if it computes in place.
     pub output: u64,
-    /// Gradient of the output.
+    /// The gradient of the output.
     pub gradient: u64,
     /// Everything else: positions of maxima, statistics, partial sums, a gradient that is added to another.
     pub other: u64,
@@ -375,7 +375,7 @@ mod tests {
         let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
         let n = Network::new([2, 5, 5], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
-        // The ReLU may not overwrite the output of scale2, which the flattened image shares; the dropout may overwrite the ReLU's.
+        // The ReLU must not overwrite the output of scale2, which the flattened image shares; the dropout may overwrite the ReLU's output.
         assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
         let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
         let uses = |name: &str| layout.get(name).map(|b| (b.first_use, b.last_use)).unwrap();
@@ -383,7 +383,7 @@ mod tests {
         assert!(uses("value 3").1 >= 13 && uses("value 2").1 >= 13 && uses("value 0").1 == 15);
         assert_eq!((uses("scratch 2 1"), uses("scratch 0 1")), ((13, 13), (15, 15)));
         assert_eq!(layout.get("scratch 2 1").unwrap().bytes, 4 * 8 * 4, "a row of four numbers for each sample");
-        // Nothing needs the gradient of the network's input, which scale1 writes nevertheless.
+        // scale1 writes the gradient of the network's input, which nothing needs.
         assert_eq!(uses("joined 0"), (15, 15));
     }
 
@@ -407,7 +407,7 @@ mod tests {
             let sum: usize = blocks.iter().map(|b| b.bytes).sum();
             let mib = |bytes: usize| bytes >> 20;
             assert!(layout.peak_bytes() < sum, "{} of {sum} bytes", layout.peak_bytes());
-            // The activations alone: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) halves are 66 MiB.
+            // Activations only: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) halves are 66 MiB.
             assert!((70..140).contains(&mib(layout.peak_bytes())), "{} MiB", mib(layout.peak_bytes()));
         }
     }
@@ -432,7 +432,7 @@ mod tests {
             let training = plan(&n, &fusion, batch, Dtype::F32, Purpose::Training { overlaps: true });
             let [own, training] = [layout.peak_bytes(), training.peak_bytes()];
             assert!(own < training * 2 / 3, "{own} of {training} bytes");
-            // Every array of training is written here, too: every value has a place.
+            // Inference writes every array that training writes, so every value has a place.
             for value in 0..n.values().len() {
                 assert!(layout.get(&value_name(fusion.buffer[value])).is_some(), "value {value}");
             }

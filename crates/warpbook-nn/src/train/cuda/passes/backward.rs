@@ -86,7 +86,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The mask for the gradient of a pool behind a ReLU, which is the pool's output, and the factor of a dropout after it.
+    /// The mask for the gradient of a pool behind a ReLU, which is the pool's output, and the factor of a dropout after the pool.
     fn pool_mask(&self, i: usize) -> Result<Option<(DeviceArray, f32)>> {
         let fusion = self.parts.fusion;
         if !fusion.nodes[i].mask {
@@ -128,7 +128,7 @@ impl Builder<'_> {
         let [dgamma, dbeta] = [0, 1].map(|p| params.gradient(node.params[p]));
         let needed = fusion.needs_gradient(node.input);
         let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
-        // The kernel writes dx in any case: over dy, if nothing reads dx.
+        // The kernel always writes dx; if nothing reads dx, it overwrites dy.
         let dx = match (needed, joins) {
             (false, _) => dy.clone(),
             (_, true) => memory.joined(i, self.len(node.input))?,
@@ -148,12 +148,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Computes the gradient of the bias alone, if a layer has one.
+    /// Computes only the gradient of the bias, if the layer has one.
     fn frozen_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
         let (node, device, options) = (self.node(i), self.parts.device, self.parts.options);
         let Some(id) = node.params.get(1) else { return Ok(()) };
         let (db, output) = (self.parts.params.gradient(*id), self.network().value(node.output));
-        // The layer was planned with these sizes.
+        // The layer was planned with these sizes, so they fit.
         let word = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let rows = match options.layout {
             Layout::Nhwc => RowsOf::Matrix { rows: word(self.n * output.positions()) },
@@ -195,7 +195,7 @@ impl Builder<'_> {
             }
             Some(Multiply::Linear(l)) => {
                 let dw = params.gradient_array(node.params[0]);
-                // If the bias is reduced later, the weights do not wait for its gradient.
+                // If the bias is reduced later, the weights do not wait for the bias gradient.
                 let later = db.clone().filter(|_| self.reductions.front().is_some_and(|r| r.node == i && !r.with_bias));
                 let db = db.filter(|_| later.is_none());
                 let (linear, of_bias, of_weights) = (l.clone(), dy.clone(), workspace.clone());
@@ -215,8 +215,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Stream and workspace of a layer's weight gradient: next to the input gradients, or after them if the layer has none, as the first
-    /// layer: the first stream then waits only for the end of the second.
+    /// Stream and workspace of a layer's weight gradient. It runs next to the input gradients, except in a layer without an input
+    /// gradient, such as the first: there it runs on the first stream, which then waits only for the end of the second.
     fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
         let at = usize::from(self.parts.fusion.needs_gradient(self.node(i).input));
         ([On::Main, On::Side][at], self.workspaces[at].clone())

@@ -26,7 +26,7 @@ impl Builder<'_> {
             return Ok(());
         }
         let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
-        // The kernel writes dx in any case, and may still read dy while doing so; if nothing reads dx, it gets its own memory.
+        // The kernel always writes dx, and may still read dy while doing so; if nothing reads dx, it gets its own memory.
         let dx = if joins || !needed { memory.joined(i, self.len(node.input))? } else { self.gradient(node.input)? };
         let len = node.own.as_ref().map_or(0, |own| kernels.sizes(n).shares(own).1);
         let scratch = if len > 0 { Some(memory.scratch(i, true, 0, len)?.1) } else { None };

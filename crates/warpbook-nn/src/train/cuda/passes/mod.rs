@@ -51,18 +51,18 @@ pub(super) struct StepParts<'a> {
 
 /// A reduction over the ranks, which is ready once an operation's backward pass is queued.
 pub(super) struct Reduction {
-    /// True if it includes the gradient of that operation's bias, if there is one.
+    /// True if it includes the gradient of the operation's bias, if there is one.
     pub with_bias: bool,
     /// Index of the operation.
     pub node: usize,
     pub name: String,
-    /// Parameters that can be updated after it, next to later reductions; they end where those of the previous reduction begin. `None`
-    /// leaves them to the update at the end.
+    /// Parameters that can be updated after this reduction, while later reductions run; they end where the previous reduction's parameters
+    /// begin. `None` leaves them to the update at the end.
     pub ready: Option<Range<usize>>,
     pub launch: Launch,
 }
 
-/// The other ranks, as a step on one of them sees them.
+/// The other ranks, from the view of a step on one rank.
 #[derive(Debug, Clone)]
 pub(super) struct OfRanks {
     /// This rank's samples.
@@ -82,7 +82,7 @@ struct AcrossRanks {
 }
 
 impl AcrossRanks {
-    /// Calls a pass's kernels with the means to join the ranks' statistics, if they share them.
+    /// Calls a pass's kernels with an [`Across`] if ranks share their statistics, else with `None`.
     fn with<R>(this: Option<&Self>, call: impl FnOnce(Option<Across<'_>>) -> R) -> R {
         let Some(across) = this else { return call(None) };
         let add = |stream: &Stream, totals: &Slice<f64>| across.ranks.sum(stream, totals);
@@ -116,9 +116,9 @@ impl Multiply {
 struct Builder<'a> {
     parts: Parts<'a>,
     n: usize,
-    /// The part of a batch that its samples form; `None` for a whole batch.
+    /// The samples' part of a batch; `None` for a whole batch.
     part: Option<Part>,
-    /// Position of the first sample in the global batch, from which dropout and augmentation draw.
+    /// Position of the first sample in the global batch, which selects the random numbers of dropout and augmentation.
     place: usize,
     trains: bool,
     ranks: Option<OfRanks>,
@@ -129,10 +129,10 @@ struct Builder<'a> {
     workspaces: [Workspace; 2],
     /// Targets of a batch of rows.
     targets: Option<Slice<f32>>,
-    /// True after the loss, when recomputed values are read from their new places.
+    /// True after the loss, when recomputed values are read from their new place.
     is_recomputing: bool,
     passes: Vec<Pass>,
-    /// Reductions that are still to be queued, in the order in which they become ready, and whether there ever was one.
+    /// Reductions that are still to be queued, in the order in which they become ready, and a flag for whether there ever was one.
     reductions: VecDeque<Reduction>,
     links: bool,
     /// For each queued reduction, the parameters that can be updated after it.
@@ -189,7 +189,7 @@ pub(super) fn passes(
         if builder.part.is_some() {
             let control = step.control.clone();
             builder.push(LOSS_OF_PARTS, "", move |s| control.queue_loss_of_parts(s, n, all.len()));
-            // From here on they are the sums over all parts.
+            // From here on, gradients are the sums over all parts.
             let part = builder.part.take();
             builder.reduce(0);
             builder.part = part;
@@ -243,7 +243,7 @@ impl<'a> Builder<'a> {
         };
         let products = network.nodes().iter().enumerate().map(product).collect::<Result<Vec<_>>>()?;
         let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
-        // One workspace per stream serves all programs, since they run one after the other. The largest batch usually comes first.
+        // One workspace per stream serves all programs, since programs run one after another. The largest batch usually comes first.
         let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {
             Ok(match there {
                 Some(there) if there.bytes() >= bytes => there.clone(),
@@ -272,7 +272,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Queues a batch, or a part of one, forward and in training backward.
+    /// Queues the forward pass of a batch, or of a part of one, and in training its backward pass.
     fn gradients(&mut self, step: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
         self.place = step.place + self.part.map_or(0, |part| part.first);
         self.random = Some((step.recipe.seed, step.control.step()));
@@ -332,7 +332,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Queues the reductions that are ready after an operation's backward pass; for a batch in parts, not before the sum over all of them.
+    /// Queues the reductions that are ready after an operation's backward pass; for a batch in parts, only after the sum over all parts.
     fn reduce(&mut self, node: usize) {
         if self.part.is_some() {
             return;
@@ -382,7 +382,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns true if a value is now the recomputed one.
+    /// Returns true if a value now means the recomputed one.
     fn is_recomputed(&self, value: ValueId) -> bool {
         self.is_recomputing && self.parts.fusion.recomputed[self.parts.fusion.buffer[value]]
     }
@@ -416,7 +416,7 @@ impl<'a> Builder<'a> {
         node.params.get(1).map(|id| self.parts.params.master(*id))
     }
 
-    /// Averages the outputs of all views of the images, replacing the first view's.
+    /// Averages the outputs of all views of the images, and stores the mean in place of the first view's outputs.
     fn other_views(&mut self, step_parts: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
         let (Resident::Images { images, .. }, GatherKernels::Images(gather)) = (set, &step_parts.kernels.gather) else {
             return Ok(());
@@ -447,7 +447,7 @@ impl<'a> Builder<'a> {
         let (indices, step, x) = (control.indices.range(..n), control.step(), self.value(0)?);
         let labels = if let Resident::Images { labels, .. } = set { Some(labels.clone()) } else { None };
         let first = self.part.map_or(0, |part| part.first);
-        // Statistics before the step, which only the first part sees.
+        // Saves statistics from before the step, in the first part only.
         let statistics = self.parts.params.statistics().filter(|_| trains && first == 0).cloned();
         self.push("batch", "", move |s| {
             control.queue_start(s, n, labels.as_ref(), Start { first, trains, statistics: statistics.as_ref() })
@@ -504,7 +504,7 @@ impl<'a> Builder<'a> {
         let to = self.part.map_or_else(|| step.control.loss_slots(), |part| step.control.part_slots(part.at));
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
         let verdict = self.loss_verdict(step);
-        // Share of the gradient: the ranks' gradients are added up.
+        // The gradient is multiplied by this rank's share, since the ranks' gradients are added up.
         let share = self.ranks.as_ref().map_or(1.0, |ranks| ranks.shard.weight());
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {

@@ -22,7 +22,7 @@ struct Updated {
     rounded: Option<DeviceArray>,
     state: Vec<Slice<f32>>,
     copy: Option<DeviceArray>,
-    /// Largest norm that is not clipped, if gradients are clipped.
+    /// The largest norm that is left unclipped, if gradients are clipped.
     clip: Option<f64>,
     scale: Option<Slice<f32>>,
 }
@@ -68,7 +68,7 @@ impl Updated {
         NormOutputs { norm: &self.control.norm, clip: &self.control.clip, found: &self.control.overflow }
     }
 
-    /// Numbers of gradients in f32, and of rounded ones.
+    /// Number of gradients in f32, and number of rounded gradients.
     fn gradient_lengths(&self) -> [usize; 2] {
         [self.gradients.len(), self.rounded.as_ref().map_or(0, DeviceArray::len)]
     }
@@ -78,7 +78,7 @@ impl Updated {
     }
 }
 
-/// The sums of squares from which the norm is computed.
+/// The sums of squares for the norm.
 struct Squares {
     /// Set if some gradients are ready before the end.
     partial: Option<PartialSquares>,
@@ -110,8 +110,8 @@ impl Builder<'_> {
         self.ranks.as_ref().filter(|_| self.trains).and_then(|ranks| ranks.kept.clone())
     }
 
-    /// The verdict of the loss's last block: it decides the whole step if no gradient can stop it, or if an update made before all
-    /// gradients are known can be reverted.
+    /// The verdict of the loss's last block. It decides the whole step if no gradient can stop the step, or if an update made before
+    /// all gradients are known can be reverted.
     pub(super) fn loss_verdict(&self, step: StepParts<'_>) -> Verdict {
         let gradients_decide = self.computes_norm(step) && self.kept().is_none();
         let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !gradients_decide;
@@ -139,7 +139,7 @@ impl Builder<'_> {
                 self.update_with_last_blocks(step, n, (*update.clone(), norm.clone()))?
             }
         }
-        // The first pass that needs all gradients.
+        // Finds the first pass that needs all gradients.
         let first = self.passes[backward_end..].iter_mut().find(|pass| !matches!(pass.on, On::Reduced(_)));
         if let Some(first) = first {
             first.on = if self.links { On::All } else { On::Both };
@@ -173,7 +173,7 @@ impl Builder<'_> {
     ) -> Result<()> {
         let (updated, end, kept) = (self.updated(step), self.end(step, n), self.kept());
         let (ready, left) = self.take_ready(updated.weights.len());
-        // If all gradients have to be checked first, they are updated together.
+        // If all gradients have to be checked first, they are updated together at the end.
         let early = norm.is_none() || kept.is_some();
         let restore = kept.map(|kept| Ok::<_, Error>((update.restore(self.parts.device)?, kept))).transpose()?;
         if let (Some((restore, kept)), Some((first, _))) = (&restore, ready.first()) {
@@ -218,7 +218,7 @@ impl Builder<'_> {
     }
 
     /// Takes the reductions before the last one, with the parameters that they make ready (from the end), and the number of remaining
-    /// parameters, which are the first ones. None is ready before the end if a batch is taken in parts.
+    /// parameters, which are the first ones. For a batch in parts, none is ready before the end.
     fn take_ready(&mut self, parameters: usize) -> (Vec<(usize, Range<usize>)>, usize) {
         let mut left = parameters;
         let ready = if self.part.is_none() { std::mem::take(&mut self.ready) } else { Vec::new() };
@@ -263,7 +263,7 @@ impl Builder<'_> {
         step.control.end(n, what)
     }
 
-    /// Queues the end of the step, unless the optimiser's last block makes it.
+    /// Queues the end of the step, unless the optimiser's last block executes it.
     pub(super) fn finish(&mut self, step: StepParts<'_>, n: usize) {
         if self.trains && self.parts.options.last_block {
             return;

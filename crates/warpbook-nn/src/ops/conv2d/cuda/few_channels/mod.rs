@@ -38,15 +38,15 @@ pub(super) struct Few {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     count: u32,
-    /// Rows of y in a part; of x in shared memory, and their elements.
+    /// Rows of y in a part; rows of x in shared memory, and their elements.
     rows: u32,
     height: u32,
     pitch: u32,
 }
 
 impl Parts {
-    /// Chooses the division that `at_once` blocks for all filters should finish first, with a multiple of `multiple` rows; among equals the
-    /// one with the largest parts. `None` if a row of windows does not fit into shared memory.
+    /// Chooses the division that `at_once` blocks for all filters should finish first, with a multiple of `multiple` rows. Among equal ones
+    /// it takes the one with the largest parts. `None` if a row of windows does not fit into shared memory.
     fn new(s: &Shapes, multiple: u32, at_once: u32) -> Option<Self> {
         let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
         let split_into = |count: u32| {
@@ -89,7 +89,7 @@ fn parts(shapes: &Shapes, pool: bool, [forward, backward]: [u32; 2]) -> Option<[
 impl Few {
     /// Compiles the kernels; `None` if they do not support the convolution: types other than f16 and bf16, NCHW, filters that are not a
     /// multiple of 8, 64 or more taps over all channels, rows that do not fit into shared memory, or a compute capability below 8.0. `pool`
-    /// as in [`specs_of`].
+    /// has the meaning that [`specs_of`] documents.
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes, pool: [bool; 2]) -> Result<Option<Self>> {
         let info = device.info();
         let Some(steps) = steps(dtype, shapes) else { return Ok(None) };
@@ -102,7 +102,7 @@ impl Few {
         let Some(parts) = parts(shapes, pool[0], at_once) else { return Ok(None) };
         let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let units = shapes.batch * parts[1].count;
-        // Every block has as many parts as the busiest.
+        // Every block gets as many parts as the busiest one.
         let each = units.div_ceil((at_once[1] / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
         Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient: gradient?, splits }))
@@ -206,7 +206,7 @@ mod tests {
             assert!(u64::from(p.height * p.pitch) <= MOST_ELEMENTS, "{p:?}");
         }
         let wanted = |s: &Shapes, multiple, at_once| Parts::new(s, multiple, at_once).map(|p| (p.count, p.rows));
-        // Whole images if each block gets one; else as many parts as there is room for, and no more.
+        // Each block gets a whole image if there are enough blocks; otherwise there are as many parts as there is room for.
         assert_eq!(wanted(&shapes(512, 28, 1, 3, 0), 1, 528), Some((1, 26)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 1, 396), Some((3, 11)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 2, 396), Some((3, 12)));

@@ -17,7 +17,7 @@ pub(super) fn exchange(
 ) -> Result<()> {
     let (n, to_rows) = (to.len() as u32, u32::from(to_rows));
     let args: [&dyn KernelArg; 6] = [from.bytes(), to.bytes(), &channels, &pixels, &to_rows, &n];
-    // SAFETY: exchange(from, to, channels, pixels, to_rows, n), both with as many elements.
+    // SAFETY: exchange(from, to, channels, pixels, to_rows, n); both arrays have as many elements.
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
@@ -36,7 +36,7 @@ pub(super) fn unroll(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Sums the gradient of a panel's columns to that of its images, in f32.
+/// Sums the gradient of a panel's columns to the gradient of its images, in f32.
 pub(super) fn fold(
     kernel: &Kernel,
     stream: &Stream,
@@ -54,6 +54,6 @@ pub(super) fn fold(
 /// Computes max(y, 0) in place.
 pub(super) fn relu(kernel: &Kernel, stream: &Stream, y: &DeviceArray) -> Result<()> {
     let n = y.len() as u64;
-    // SAFETY: relu_forward(x, y, n), which may be the same array.
+    // SAFETY: relu_forward(x, y, n); x and y may be the same array.
     unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
 }

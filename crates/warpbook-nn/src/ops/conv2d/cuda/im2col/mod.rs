@@ -40,10 +40,10 @@ pub(super) struct Im2col {
 /// The products of a panel.
 #[derive(Debug, Clone)]
 struct Plans {
-    /// Without a bias, with one, and with a bias and a ReLU.
+    /// Products without a bias, with one, and with a bias and a ReLU.
     forward: [Arc<Plan>; 3],
     input_gradient: Arc<Plan>,
-    /// For the first panel, and for later ones, which add to it.
+    /// Products for the first panel, and for later ones, which add to it.
     weight_gradient: [Arc<Plan>; 2],
 }
 
@@ -99,7 +99,7 @@ impl Im2col {
         let [relu, ..] = activation(stored(form.dtype));
         let [relu] = load(device, [relu])?;
         let in_16_bytes = u32::try_from(16 / form.dtype.bytes()).unwrap_or(1);
-        // A user's kernel is tried on rows that follow each other without a gap.
+        // A user's kernel is tried on rows without gaps between them.
         let ld = if by.names_a_rung() { shapes.taps() } else { shapes.taps().next_multiple_of(in_16_bytes) };
         let of_image = u64::from(shapes.output_pixels()) * pixel_bytes(shapes, ld);
         let images = u32::try_from(PANEL_BYTES / of_image).unwrap_or(u32::MAX).clamp(1, shapes.batch);
@@ -248,7 +248,7 @@ impl Im2col {
     }
 }
 
-/// Bytes of a patch, in f32 as its gradient is, and, in NCHW, of an output pixel's filters.
+/// Bytes of a patch, in f32 like its gradient, and, in NCHW, of an output pixel's filters.
 fn pixel_bytes(shapes: &Shapes, ld: u32) -> u64 {
     let filters = if shapes.layout == Layout::Nchw { shapes.filters } else { 0 };
     4 * (u64::from(ld) + u64::from(filters))

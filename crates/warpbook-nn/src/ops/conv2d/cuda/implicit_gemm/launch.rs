@@ -12,7 +12,7 @@ use warpbook_kernels::Launch;
 pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &Forward<'_>) -> Result<()> {
     let (patches, rows) = match f.pool {
         None => (s.patches(), s.positions().into()),
-        // Four windows of 2 x 2 are 16 rows.
+        // Four windows of 2 x 2 make 16 rows.
         Some(_) => (s.pooled_patches(), u64::from(s.maxima()).div_ceil(4) * 16),
     };
     let (g, relu) = (Words(patches), u32::from(f.relu));
@@ -20,7 +20,7 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &Forward<
     let mut args: Vec<&dyn KernelArg> =
         vec![&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &s.filters];
     args.extend(f.pool.map(|index| optional(index)));
-    // SAFETY: forward(g, x, weight, bias, relu, y, filters), with `index` after them where it is compiled to pool.
+    // SAFETY: forward(g, x, weight, bias, relu, y, filters), followed by `index` if it is compiled to pool.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 

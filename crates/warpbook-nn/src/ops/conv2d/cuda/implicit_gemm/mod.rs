@@ -33,7 +33,7 @@ pub(super) struct Implicit {
     total: Option<Sums>,
 }
 
-/// Method of dw.
+/// How dw is computed.
 #[derive(Debug, Clone)]
 enum Gradient {
     /// Each block sums this many pixels.
@@ -43,14 +43,14 @@ enum Gradient {
     Few(Arc<Few>),
 }
 
-/// Method of y.
+/// How y is computed.
 #[derive(Debug, Clone)]
 enum Forwards {
     Few(Arc<Few>),
     By(Body),
 }
 
-/// Method of dx, and of y with more channels.
+/// How dx is computed, and y with more channels.
 #[derive(Debug, Clone)]
 enum Body {
     Gathered(Box<Copies>),
@@ -66,7 +66,7 @@ impl Body {
     }
 }
 
-/// A kernel, and whether it copies 16 bytes at a time, which requires arrays aligned to 16 bytes.
+/// A kernel, with a flag for copies of 16 bytes, which require arrays aligned to 16 bytes.
 #[derive(Debug, Clone)]
 struct Copies {
     kernel: Kernel,
@@ -104,7 +104,7 @@ fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     }
 }
 
-/// Compile-time settings of a pass's kernel; `pool` applies to the forward pass alone.
+/// Compile-time settings of a pass's kernel; `pool` applies only to the forward pass.
 fn row(pass: Pass, dtype: Dtype, shapes: &Shapes, turing: bool, pool: bool) -> Row {
     let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
     let (vectors, pool) = (vectors(pass, shapes, dtype), pool && pass == Pass::Forward);
@@ -207,7 +207,7 @@ impl Implicit {
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }
 
-    /// The kernel of a pass; for a weight gradient the one that multiplies.
+    /// The kernel of a pass; for a weight gradient the kernel that multiplies.
     pub fn kernel(&self, pass: Pass) -> &Kernel {
         match (pass, &self.forward, &self.weight_gradient) {
             (Pass::Forward, Forwards::Few(few), _) => few.kernel(pass),
@@ -293,7 +293,7 @@ impl Implicit {
     ) -> Result<()> {
         self.queue_parts(stream, (dweight, dbias), workspace, |out| match &self.weight_gradient {
             Gradient::Gathered(copies, share) => {
-                // dy is A, x is B.
+                // A is dy, B is x.
                 copies.check([("dy", dy), ("x", x)])?;
                 let shares = [*share, self.splits];
                 launch::weight_gradient(&copies.kernel, stream, &self.shapes, [x, dy], shares, out)
@@ -309,7 +309,7 @@ impl Implicit {
         })
     }
 
-    /// Like [`Implicit::weight_gradient`], from the gradient of the maxima.
+    /// Like [`Implicit::weight_gradient`], but starts from the gradient of the maxima.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,
@@ -344,8 +344,8 @@ impl Implicit {
     }
 }
 
-/// Pixels per block of the weight gradient, a multiple of BK: as many blocks as run at once, each with at least a few stages, and their
-/// sums in the workspace. It depends on the tile and the number of SMs, so a device gives the same bits on every run.
+/// Pixels per block of the weight gradient, a multiple of BK, for as many blocks as run at once, if each gets at least a few stages and
+/// their sums fit into the workspace. It depends on the tile and the number of SMs, so a device gives the same bits on every run.
 fn share(kernel: &Kernel, [m, n]: [u32; 2], pixels: u32, multiprocessors: u32) -> u32 {
     let size = |dim| u32::try_from(kernel.tile().size(dim)).unwrap_or(u32::MAX);
     let tiles = m.div_ceil(size(Dim::Bm)) * n.div_ceil(size(Dim::Bn));

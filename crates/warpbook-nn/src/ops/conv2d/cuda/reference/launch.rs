@@ -8,7 +8,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::Pass;
 
-/// Computes a pass and the sums of its terms' magnitudes, and waits for them. Callers check types and lengths.
+/// Computes a pass and the sums of its terms' magnitudes, and waits for the results. Callers check types and lengths.
 pub(super) fn reference(
     kernel: &Kernel,
     stream: &Stream,
@@ -23,7 +23,7 @@ pub(super) fn reference(
         _ => kernel.shape(n.into()),
     };
     let args: [&dyn KernelArg; 6] = [&g, a.bytes(), b.bytes(), want, sizes, &n];
-    // SAFETY: the entries take (g, a, b, want, sizes, n); types and lengths were checked, and the arrays are borrowed until the wait is over.
+    // SAFETY: the entries take (g, a, b, want, sizes, n); types and lengths were checked, and the arrays are borrowed until the wait ends.
     unsafe { kernel.launch(stream, shape, &args) }?;
     stream.synchronize()
 }

@@ -23,11 +23,11 @@ const OF_TRANSFORMS: f64 = 16.0;
 pub struct Reference {
     device: CudaDevice,
     dtype: Dtype,
-    /// Number of adjacent outputs in memory, and number of such groups.
+    /// Number of adjacent outputs in memory, and number of groups of such outputs.
     columns: u32,
     rows: u32,
     terms: u32,
-    /// Terms of the shortest sum: windows at a border have fewer taps inside the image.
+    /// Number of terms of the shortest sum: windows at a border have fewer taps inside the image.
     fewest_terms: u64,
     want: Slice<f64>,
     sizes: Slice<f64>,
@@ -99,14 +99,14 @@ impl Reference {
         Ok(Self { device: device.clone(), dtype, columns, rows, terms, fewest_terms, want, sizes })
     }
 
-    /// Makes the judge of results stored as `out`; set `transformed` for FFT or Winograd's algorithm, which also round the operands'
+    /// Creates the judge of results stored as `out`. Set `transformed` for FFT or Winograd's algorithm, which also round the operands'
     /// transforms.
     ///
     /// # Errors
     /// If the device reports an error.
     pub fn judge(&self, out: Dtype, transformed: bool) -> Result<Judge> {
         let of_transforms = if transformed { OF_TRANSFORMS * stored(self.dtype).epsilon() } else { 0.0 };
-        // The bits that tf32 loses cancel out less in a short sum.
+        // The bits that tf32 drops cancel out less in a short sum.
         let [Tolerance(short), Tolerance(long)] =
             [self.fewest_terms, self.terms.into()].map(|k| Tolerance::product(self.dtype, k));
         let more = of_transforms + (short - long).max(0.0);

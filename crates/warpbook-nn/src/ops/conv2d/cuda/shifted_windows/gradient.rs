@@ -25,7 +25,7 @@ const ALL_L2_BYTES: u64 = L2_BYTES * H200_MULTIPROCESSORS as u64;
 const TILE_CYCLES: u64 = 100;
 const BLOCK_CYCLES: u64 = 1500;
 
-/// A division of the sums.
+/// A division of the work among blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Division {
     /// Warpgroups of a block along filters and channels.
@@ -70,7 +70,7 @@ impl Division {
         let multiply = u64::from(steps * taps[0] * taps[1] * groups[0] * groups[1]) * TAP_CYCLES;
         let copied = u64::from(groups[0] * boxes[0] + groups[1] * boxes[1]);
         let of_tile = multiply.max(copied / L2_BYTES) + TILE_CYCLES;
-        // Every block's sums are written and read once.
+        // Every block's sums are written once and read once.
         let of_sums = 8 * u64::from(s.filters * s.taps());
         let cost = |splits: u32| {
             let waves = u64::from((across * splits).div_ceil(multiprocessors));
@@ -234,11 +234,11 @@ mod tests {
             (taps, tile.id.to_string(), d.rows, d.across, d.splits)
         };
         let id = |id: &str| id.to_string();
-        // 1536 tiles, twelve per block: 132 blocks would need as many.
+        // 1536 tiles make twelve per block; 132 blocks would take as long.
         assert_eq!(chosen(shapes(512, 26, 32, 64, 3, 0)), ([3, 3], id("64x32"), 8, 1, 128));
-        // Fewer blocks than multiprocessors: every block's sums have to be added.
+        // Fewer blocks than multiprocessors, since every block's sums have to be added.
         assert_eq!(chosen(shapes(128, 16, 32, 64, 3, 1)), ([3, 3], id("64x32"), 8, 1, 86));
-        // Three parts of two rows of five taps; four parts of three by three would multiply 36 taps for 25.
+        // Three parts of two rows of five taps; four parts of three by three would multiply 36 taps instead of 25.
         assert_eq!(chosen(shapes(512, 12, 32, 64, 5, 2)), ([2, 5], id("64x32"), 12, 3, 43));
         assert_eq!(chosen(shapes(2, 20, 64, 64, 1, 0)).0, [1, 1]);
         assert!(plan(Dtype::F32, &shapes(2, 8, 32, 32, 3, 1), 132).is_none());

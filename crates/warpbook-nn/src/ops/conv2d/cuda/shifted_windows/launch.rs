@@ -9,7 +9,7 @@ use warpbook_kernels::Launch;
 
 /// Arguments of the forward kernel.
 pub(super) struct Arrays<'a> {
-    /// Tensor maps of the images that are read, and of the weights.
+    /// Tensor maps of the input images and of the weights.
     pub maps: [TensorMap; 2],
     pub g: Words<19>,
     pub bias: Option<&'a Slice<f32>>,
@@ -24,7 +24,7 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     let mut args: Vec<&dyn KernelArg> =
         vec![images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
     args.extend(a.pool.map(|index| optional(index)));
-    // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to), with `index` after them where it is compiled to pool.
+    // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to), followed by `index` if it is compiled to pool.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 

@@ -1,4 +1,4 @@
-//! The product of shifted windows, for Hopper: which convolutions it takes, and how their images are divided into tiles.
+//! The product of shifted windows, for Hopper: the supported convolutions, and how their images are divided into tiles.
 
 mod gradient;
 mod launch;
@@ -16,11 +16,11 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, Windowed, Windows as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
-/// Largest number of stages: the kernel has barriers for so many.
+/// Largest number of stages, which is the kernel's number of barriers.
 pub(super) const MOST_STAGES: u64 = 8;
 /// The largest side of a box that TMA copies.
 pub(super) const LONGEST_SIDE: u32 = 256;
-/// Cost of a tile's end, as the number of positions whose multiplication by a column takes as long.
+/// Cost of a tile's end, as the number of positions whose multiplication by one column takes as long.
 const TILE_COST: u64 = 64;
 /// Number of columns whose multiplication takes as long as reading the positions.
 const ROWS_COST: u32 = 32;
@@ -29,16 +29,16 @@ pub(super) const H200_MULTIPROCESSORS: u32 = 132;
 /// Alignment in bytes of a swizzled box that TMA writes.
 pub(super) const SWIZZLE_BYTES: u64 = 1024;
 
-/// The convolution as this kernel sees it: its input has windows one pixel apart.
+/// The convolution as this kernel computes it: its input has windows one pixel apart.
 #[derive(Debug, Clone, Copy)]
 struct Image {
     batch: u32,
-    /// Channels of the array that is read, and how far the first window begins above and to the left of it.
+    /// Channels of the input array, and how far above and to the left of it the first window begins.
     channels: u32,
     input: [u32; 2],
     before: [u32; 2],
     kernel: [u32; 2],
-    /// Columns of the array that is written.
+    /// Columns of the output array.
     columns: u32,
     output: [u32; 2],
 }
@@ -79,13 +79,13 @@ impl Image {
     }
 }
 
-/// How an image is divided for a kernel's tile.
+/// The division of an image for a kernel's tile.
 #[derive(Debug, Clone, Copy, Default)]
 struct Division {
-    /// Rows of the result in a tile; columns of x in shared memory: those of its windows and their overlap.
+    /// Rows of the result in a tile; columns of x in shared memory, which are those of the tile's windows and their overlap.
     rows: u32,
     pitch: u32,
-    /// Tiles of an image, and tiles in a row of it.
+    /// Tiles of an image, and tiles in one of its rows.
     tiles: u32,
     tiles_across: u32,
     /// Number of adjacent blocks in a tile.
@@ -131,7 +131,7 @@ impl Division {
         }
     }
 
-    /// Completes the division with its memory, if it fits: the multiplication reads `end` positions of a tile.
+    /// Completes the division with its memory; `None` if that does not fit. The multiplication reads `end` positions of a tile.
     fn filled(self, image: &Image, tile: &Tile, end: u32, multiprocessors: u32) -> Option<Self> {
         let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
         let (columns, height) = (size(Dim::Bn), self.rows + image.kernel[0] - 1);
@@ -150,7 +150,7 @@ impl Division {
         let consumers = u64::from(size(Dim::Threads) / 128 - 1).min(stages);
         let (all, of_column) = (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns / columns));
         let of_block = all.div_ceil((u64::from(multiprocessors) / of_column).max(1));
-        // An instruction reads its 64 positions again for any number of columns.
+        // An instruction reads its 64 positions again, whatever the number of columns.
         let step = tile.size(Dim::Bm) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
         let cost = of_block.div_ceil(consumers) * (step * consumers.min(of_block) + TILE_COST);
         Some(Self {
@@ -243,8 +243,8 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// `None` where the kernel does not take the convolution: on another GPU than Hopper's, of other types than f16 and bf16, of NCHW, with
-    /// strides, with channels that are no multiples of 32, with windows that do not fit into shared memory.
+    /// Compiles the kernel; `None` if it does not support the convolution: on a GPU other than Hopper, for types other than f16 and bf16,
+    /// for NCHW, for strides, for channels that are not multiples of 32, or for windows that do not fit into shared memory.
     pub fn new(device: &CudaDevice, job: Job<'_>) -> Result<Option<Self>> {
         let info = device.info();
         let Job { pass, dtype, .. } = job;
@@ -409,7 +409,7 @@ mod tests {
         // Two of these tiles and their weights fill shared memory, so two warpgroups multiply.
         let (_, _, d) = choose(&image(512, 128, 10, 64, 3), (Pass::InputGradient, Dtype::F16, false), 132).unwrap();
         assert_eq!((d.stages, d.consumers), (2, 2));
-        // 64 columns of these weights do not fit, 32 do.
+        // 64 columns of these weights do not fit; 32 do.
         assert_eq!(chosen(&image(2, 64, 16, 64, 5), false).map(|c| c.1), Some(32));
         // Here even 32 columns do not fit.
         assert_eq!(chosen(&image(2, 512, 16, 64, 5), false), None);

@@ -1,0 +1,135 @@
+//! Likely causes of wrong values.
+
+use super::case::{Case, Role, Tolerance};
+
+/// A mistake that an exercise recognises by the values that it leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Mistake {
+    /// Id, such as "no_block_index"; files in `wrong/` begin with it.
+    pub id: &'static str,
+    /// The likely cause in a sentence.
+    pub sentence: &'static str,
+    /// Returns true if the values look like this mistake.
+    pub holds: fn(&Wrong) -> bool,
+}
+
+impl Mistake {
+    /// Names a mistake.
+    #[must_use]
+    pub const fn new(id: &'static str, sentence: &'static str, holds: fn(&Wrong) -> bool) -> Self {
+        Self { id, sentence, holds }
+    }
+}
+
+/// The values of a launch that are not all right: of the first array that has a wrong element.
+#[derive(Debug)]
+pub struct Wrong<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) array: &'static str,
+    pub(crate) got: Vec<f64>,
+    pub(crate) expected: Vec<f64>,
+    pub(crate) tolerance: Tolerance,
+    /// By element: a thread has written it.
+    pub(crate) written: Vec<bool>,
+}
+
+impl Wrong<'_> {
+    /// Returns the case, with its shape and its arguments.
+    #[must_use]
+    pub fn case(&self) -> &Case {
+        self.case
+    }
+
+    /// Returns the array's name in the signature.
+    #[must_use]
+    pub fn array(&self) -> &'static str {
+        self.array
+    }
+
+    /// Returns the array's elements after the launch.
+    #[must_use]
+    pub fn got(&self) -> &[f64] {
+        &self.got
+    }
+
+    /// Returns the reference.
+    #[must_use]
+    pub fn expected(&self) -> &[f64] {
+        &self.expected
+    }
+
+    /// Returns the elements of an argument before the launch; empty for a number, an output or an unknown name.
+    #[must_use]
+    pub fn input(&self, name: &str) -> Vec<f64> {
+        self.case.argument(name).and_then(Role::before).map(super::case::Values::numbers).unwrap_or_default()
+    }
+
+    /// Returns the value of an argument that is a number; NaN for any other name.
+    #[must_use]
+    pub fn number(&self, name: &str) -> f64 {
+        match self.case.argument(name) {
+            Some(Role::Int(value)) => f64::from(*value),
+            Some(Role::Unsigned(value)) => f64::from(*value),
+            Some(Role::Float(value)) => f64::from(*value),
+            _ => f64::NAN,
+        }
+    }
+
+    /// Returns true if an element is wrong.
+    #[must_use]
+    pub fn is_wrong(&self, i: usize) -> bool {
+        !self.tolerance.holds(self.got[i], self.expected[i])
+    }
+
+    /// Returns true if a thread has written an element.
+    #[must_use]
+    pub fn is_written(&self, i: usize) -> bool {
+        self.written[i]
+    }
+
+    /// Returns the index of the first wrong element.
+    #[must_use]
+    pub fn first(&self) -> usize {
+        (0..self.got.len()).find(|i| self.is_wrong(*i)).unwrap_or(0)
+    }
+
+    /// Returns the number of wrong elements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        (0..self.got.len()).filter(|i| self.is_wrong(*i)).count()
+    }
+
+    /// Returns true if the wrong elements are exactly those for which `is_wrong` holds.
+    #[must_use]
+    pub fn only(&self, is_wrong: impl Fn(usize) -> bool) -> bool {
+        (0..self.got.len()).all(|i| self.is_wrong(i) == is_wrong(i))
+    }
+
+    /// Returns true if the written elements are exactly those for which `is_written` holds.
+    #[must_use]
+    pub fn written_only(&self, is_written: impl Fn(usize) -> bool) -> bool {
+        (0..self.got.len()).all(|i| self.written[i] == is_written(i))
+    }
+
+    /// Returns true if every element has the value that `value` computes, within the exercise's tolerance, or within 1e-5 of it if results have to
+    /// be exact. Give the value that the mistake leads to.
+    #[must_use]
+    pub fn looks_like(&self, value: impl Fn(usize) -> f64) -> bool {
+        (0..self.got.len()).all(|i| self.is_close(self.got[i], value(i)))
+    }
+
+    /// Returns true if every wrong element that was written has the value that `value` computes, and there is one.
+    #[must_use]
+    pub fn wrong_ones_look_like(&self, value: impl Fn(usize) -> f64) -> bool {
+        let mut wrong = (0..self.got.len()).filter(|i| self.is_wrong(*i) && self.written[*i]).peekable();
+        wrong.peek().is_some() && wrong.all(|i| self.is_close(self.got[i], value(i)))
+    }
+
+    fn is_close(&self, got: f64, value: f64) -> bool {
+        let (relative, scale) = match self.tolerance {
+            Tolerance::Exact => (1e-5, 1e-3),
+            Tolerance::Within { relative, scale } => (relative, scale),
+        };
+        Tolerance::Within { relative, scale }.holds(got, value)
+    }
+}

@@ -1,0 +1,134 @@
+//! Targets of an exercise: bounds on counts of the emulator, which are the same on every machine.
+
+use super::case::Case;
+use warpbook_emulator::{Counts, LineCounts};
+
+/// A bound on what a launch costs, such as "sectors a load, at most 4".
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// What is counted, such as "sectors a load".
+    pub name: &'static str,
+    /// Returns the count of a launch.
+    pub measure: fn(&Costs) -> f64,
+    /// Which counts are on target.
+    pub bound: Bound,
+    /// The id and the sentence of the likely cause if the target is missed.
+    pub missed: Option<(&'static str, &'static str)>,
+}
+
+/// Counts that are on target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// The count is at most this.
+    AtMost(f64),
+    /// The count is at least this.
+    AtLeast(f64),
+}
+
+impl Target {
+    /// Bounds a count from above.
+    #[must_use]
+    pub const fn at_most(name: &'static str, most: f64, measure: fn(&Costs) -> f64) -> Self {
+        Self { name, measure, bound: Bound::AtMost(most), missed: None }
+    }
+
+    /// Bounds a count from below.
+    #[must_use]
+    pub const fn at_least(name: &'static str, least: f64, measure: fn(&Costs) -> f64) -> Self {
+        Self { name, measure, bound: Bound::AtLeast(least), missed: None }
+    }
+
+    /// Names the likely cause of a miss, by its id and in a sentence.
+    #[must_use]
+    pub const fn because(self, id: &'static str, sentence: &'static str) -> Self {
+        Self { missed: Some((id, sentence)), ..self }
+    }
+
+    /// Returns true if a count is on target. NaN never is.
+    #[must_use]
+    pub fn is_met(&self, count: f64) -> bool {
+        // Counts are ratios of whole numbers: rounding must not miss a bound that is met exactly.
+        match self.bound {
+            Bound::AtMost(most) => count <= most * (1.0 + 1e-9),
+            Bound::AtLeast(least) => count >= least * (1.0 - 1e-9),
+        }
+    }
+}
+
+/// Counts of one launch, in the order forwards, of the exercise's last size.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Costs {
+    /// Counts of all lines together.
+    pub total: LineCounts,
+    /// The number of elements that costs are divided by; see [`Case::elements`].
+    pub elements: u64,
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Threads of the grid.
+    pub threads: u64,
+    /// Threads of a block.
+    pub block_threads: u64,
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(count: u64, per: u64) -> f64 {
+    if per == 0 { f64::NAN } else { count as f64 / per as f64 }
+}
+
+impl Costs {
+    /// Takes the counts of a launch.
+    #[must_use]
+    pub fn new(case: &Case, counts: &Counts) -> Self {
+        let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+        let (blocks, block_threads) = (product(case.grid()), product(case.block()));
+        let total = counts.total();
+        Self { total, elements: case.element_count(), blocks, threads: blocks * block_threads, block_threads }
+    }
+
+    /// Sectors of 32 bytes a request to global memory, loads and stores together; 4 is ideal for 32 floats.
+    #[must_use]
+    pub fn sectors_per_request(&self) -> f64 {
+        ratio(self.total.global_sectors, self.total.global_requests)
+    }
+
+    /// Bytes that threads load from or store to global memory, an element.
+    #[must_use]
+    pub fn bytes_per_element(&self) -> f64 {
+        ratio(self.total.global_bytes, self.elements)
+    }
+
+    /// Bytes of the sectors that global memory answers with, an element.
+    #[must_use]
+    pub fn sector_bytes_per_element(&self) -> f64 {
+        ratio(32 * self.total.global_sectors, self.elements)
+    }
+
+    /// Active lanes an instruction of a warp, of 32.
+    #[must_use]
+    pub fn active_lanes(&self) -> f64 {
+        ratio(self.total.lanes, self.total.instructions)
+    }
+
+    /// Wavefronts of shared memory over those without bank conflicts; 1 is ideal. It is 0 for a kernel that does not use shared memory.
+    #[must_use]
+    pub fn bank_conflict_ways(&self) -> f64 {
+        if self.total.shared_requests == 0 {
+            return 0.0;
+        }
+        ratio(self.total.shared_wavefronts, self.total.shared_ideal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_that_is_met_exactly_is_met_and_nan_is_not() {
+        let target = Target::at_most("sectors a request", 4.0, Costs::sectors_per_request);
+        assert!(target.is_met(4.0) && !target.is_met(4.01) && !target.is_met(f64::NAN));
+        let least = Target::at_least("active lanes", 30.0, Costs::active_lanes);
+        assert!(least.is_met(30.0) && !least.is_met(29.9) && !least.is_met(f64::NAN));
+        assert!((target.measure)(&Costs::default()).is_nan(), "a kernel without requests is not on target");
+    }
+}

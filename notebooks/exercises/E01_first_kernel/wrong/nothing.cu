@@ -1,0 +1,5 @@
+// cause: nothing_written
+// An empty body.
+extern "C" __global__ void tens(int* y)
+{
+}

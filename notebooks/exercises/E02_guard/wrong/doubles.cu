@@ -1,0 +1,7 @@
+// cause: doubled
+// Adds the number to itself.
+extern "C" __global__ void squares(const float* x, float* y, int n)
+{
+    int i = threadIdx.x;
+    if (i < n) y[i] = x[i] + x[i];
+}

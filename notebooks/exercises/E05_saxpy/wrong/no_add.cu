@@ -1,0 +1,7 @@
+// cause: no_sum
+// Forgot to add y.
+extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i];
+}

@@ -1,0 +1,7 @@
+// cause: no_factor
+// Forgot to multiply.
+extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + y[i];
+}

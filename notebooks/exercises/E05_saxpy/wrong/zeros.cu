@@ -1,0 +1,7 @@
+// cause: zeros
+// Writes 0 everywhere.
+extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 0;
+}

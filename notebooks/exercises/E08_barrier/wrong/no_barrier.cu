@@ -1,0 +1,10 @@
+// cause: race
+// Without the barrier, the neighbour may not have written yet.
+extern "C" __global__ void differences(const float* x, float* y, int n)
+{
+    __shared__ float part[128];
+    int t = threadIdx.x;
+    int i = blockIdx.x * blockDim.x + t;
+    if (i < n) part[t] = x[i];
+    if (i < n) y[i] = t > 0 ? part[t] - part[t - 1] : 0;
+}

@@ -1,0 +1,12 @@
+// cause: barrier
+// The kernel of the task: threads without an element never reach the barrier.
+extern "C" __global__ void differences(const float* x, float* y, int n)
+{
+    __shared__ float part[128];
+    int t = threadIdx.x;
+    int i = blockIdx.x * blockDim.x + t;
+    if (i >= n) return;
+    part[t] = x[i];
+    __syncthreads();
+    y[i] = t > 0 ? part[t] - part[t - 1] : 0;
+}

@@ -1,0 +1,9 @@
+// cause: zeros
+// Writes 0 everywhere.
+extern "C" __global__ void scale_rows(const float* in, const float* factor, float* out, int rows, int cols)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows * cols) {
+        out[i] = 0;
+    }
+}

@@ -1,0 +1,13 @@
+// cause: fixed_size
+// Knows only 100 customers.
+extern "C" __global__ void savings(const float* deposit, const float* rate, const int* years, float* out, int n)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n == 100 && t < 4 * n) {
+        int plan = t / n;
+        int i = t % n;
+        float v = deposit[i];
+        for (int year = 0; year < years[plan]; ++year) v = v + v * rate[i];
+        out[plan * n + i] = v;
+    }
+}

@@ -1,0 +1,7 @@
+// cause: zeros
+// Writes 0 everywhere.
+extern "C" __global__ void savings(const float* deposit, const float* rate, const int* years, float* out, int n)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t < 4 * n) out[t] = 0;
+}

@@ -1,0 +1,9 @@
+// cause: offset_missing
+// Begins with 8, so each half of the warp has its own sum.
+extern "C" __global__ void warp_sums(const float* x, float* y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = i < n ? x[i] : 0;
+    for (int offset = 8; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+    if (i < n) y[i] = v;
+}

@@ -1,0 +1,9 @@
+// cause: only_lane_0_written
+// All lanes have the sum, but only lane 0 writes it.
+extern "C" __global__ void warp_sums(const float* x, float* y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = i < n ? x[i] : 0;
+    for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+    if (threadIdx.x % 32 == 0 && i < n) y[i] = v;
+}

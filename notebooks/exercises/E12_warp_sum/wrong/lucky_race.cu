@@ -1,0 +1,12 @@
+// cause: race
+// Another thread also writes the element. On most GPUs the right value comes last.
+extern "C" __global__ void warp_sums(const float* x, float* y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = i < n ? x[i] : 0;
+    for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+    if (i < n) {
+        y[n - 1 - i] = 7;
+        y[i] = v;
+    }
+}

@@ -1,0 +1,9 @@
+// cause: only_lane_31
+// With `__shfl_up_sync` only lane 31 has the sum of all.
+extern "C" __global__ void warp_sums(const float* x, float* y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = i < n ? x[i] : 0;
+    for (int offset = 16; offset > 0; offset /= 2) v += __shfl_up_sync(0xffffffff, v, offset);
+    if (i < n) y[i] = v;
+}

@@ -1,0 +1,19 @@
+// cause: contiguous_parts
+// Each block adds elements that follow each other, instead of those of the grid-stride loop.
+extern "C" __global__ void partial_sums(const float* x, float* partial, int n)
+{
+    __shared__ float sums[32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int length = (n + gridDim.x - 1) / gridDim.x;
+    int end = min(n, (int)(blockIdx.x + 1) * length);
+    float v = 0;
+    for (int i = blockIdx.x * length + threadIdx.x; i < end; i += blockDim.x) v += x[i];
+    for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+    if (lane == 0) sums[warp] = v;
+    __syncthreads();
+    if (warp == 0) {
+        v = lane < blockDim.x / 32 ? sums[lane] : 0;
+        for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+        if (lane == 0) partial[blockIdx.x] = v;
+    }
+}

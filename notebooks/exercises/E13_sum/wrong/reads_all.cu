@@ -1,0 +1,20 @@
+// cause: read_several_times
+// Right, but each block reads the whole array and multiplies what belongs to others by 0.
+extern "C" __global__ void partial_sums(const float* x, float* partial, int n)
+{
+    __shared__ float sums[32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float v = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float mine = i / blockDim.x % gridDim.x == blockIdx.x ? 1 : 0;
+        v += mine * x[i];
+    }
+    for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+    if (lane == 0) sums[warp] = v;
+    __syncthreads();
+    if (warp == 0) {
+        v = lane < blockDim.x / 32 ? sums[lane] : 0;
+        for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
+        if (lane == 0) partial[blockIdx.x] = v;
+    }
+}

@@ -1,0 +1,19 @@
+// cause: out_of_bounds
+// Forgets that the first block has nothing on its left, and the last one nothing on its right.
+extern "C" __global__ void smooth(const float* x, float* y, int n)
+{
+    __shared__ float tile[256 + 6];
+    int t = threadIdx.x;
+    int i = blockIdx.x * 256 + t;
+    tile[t + 3] = i < n ? x[i] : 0;
+    if (t < 3) {
+        tile[t] = x[i - 3];
+        tile[t + 259] = x[i + 256];
+    }
+    __syncthreads();
+    if (i < n) {
+        float sum = 0;
+        for (int j = 0; j < 7; ++j) sum += tile[t + j];
+        y[i] = sum / 7;
+    }
+}

@@ -1,0 +1,12 @@
+// cause: whole_numbers
+// Adds up in an `int`, which drops everything after the point.
+extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < m && col < n) {
+        int sum = 0;
+        for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + col];
+        c[row * n + col] = sum;
+    }
+}
