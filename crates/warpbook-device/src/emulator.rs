@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module, Note, Report, Verdict};
 use warpbook_kernels::Launch as Shape;
-use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts};
+use warpbook_record::{AccessKind, DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers, WarpRequest};
 
 /// The virtual architecture for which kernels are compiled.
 pub(crate) const VIRTUAL: &str = "compute_80";
@@ -69,10 +69,11 @@ impl Emulator {
 
     /// Ends the checks, and returns their findings and counts.
     pub(crate) fn end_checks(&self) -> Emulated {
-        let Found { notes, lines } = self.found().take().unwrap_or_default();
+        let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
+            self.found().take().unwrap_or_default();
         let orders = ORDERS.map(str::to_owned).to_vec();
         let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
-        Emulated { orders, notes, lines, finding: None }
+        Emulated { orders, notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block, finding: None }
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -143,6 +144,55 @@ struct Found {
     notes: BTreeSet<String>,
     /// Counts by file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
+    /// Of the first launch that accesses memory in a line.
+    requests: Vec<WarpRequest>,
+    /// The most of any launch.
+    shuffles_of_a_warp: u64,
+    barriers_of_a_block: u64,
+}
+
+/// Returns a warp's request as a record has it.
+fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
+    use warpbook_emulator::AccessKind as Kind;
+    WarpRequest {
+        file: request.file,
+        line: request.line,
+        kind: match request.kind {
+            Kind::Load => AccessKind::Load,
+            Kind::Store => AccessKind::Store,
+            Kind::Atomic => AccessKind::Atomic,
+        },
+        is_shared: request.is_shared,
+        place: request.place,
+        thread: request.thread.to_string(),
+        bytes: request.bytes,
+        offsets: request.offsets.to_vec(),
+    }
+}
+
+/// Returns a line's counts as a record has them.
+fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
+    let transfers = |warpbook_emulator::Transfers { requests, sectors, bytes }| Transfers { requests, sectors, bytes };
+    LineCounts {
+        line: line.line,
+        instructions: line.instructions,
+        active_lanes: line.lanes,
+        divergent_branches: line.divergent_branches,
+        requests: line.global_requests,
+        sectors: line.global_sectors,
+        ideal_sectors: line.global_ideal,
+        wavefronts: line.shared_wavefronts,
+        ideal_wavefronts: line.shared_ideal,
+        atomics: line.atomics,
+        bytes: line.global_bytes + line.shared_bytes + line.local_bytes,
+        loads: transfers(line.global_loads),
+        stores: transfers(line.global_stores),
+        shared_words_loaded: line.shared_words_loaded,
+        multiply_adds: line.multiply_adds,
+        shuffles: line.shuffles,
+        barrier_arrivals: line.barrier_arrivals,
+        file: line.file,
+    }
 }
 
 /// Orders in which blocks and warps run in the first checked launch of a kernel; later launches run only forwards.
@@ -164,19 +214,15 @@ impl Found {
             note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
         };
         self.notes.extend(notes.iter().map(told));
-        for line in &counts.lines {
-            let sum = self.lines.entry((line.file.clone(), line.line)).or_default();
-            (sum.file, sum.line) = (line.file.clone(), line.line);
-            sum.instructions += line.instructions;
-            sum.active_lanes += line.lanes;
-            sum.divergent_branches += line.divergent_branches;
-            sum.requests += line.global_requests;
-            sum.sectors += line.global_sectors;
-            sum.ideal_sectors += line.global_ideal;
-            sum.wavefronts += line.shared_wavefronts;
-            sum.ideal_wavefronts += line.shared_ideal;
-            sum.atomics += line.atomics;
-            sum.bytes += line.global_bytes + line.shared_bytes + line.local_bytes;
+        self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);
+        self.barriers_of_a_block = self.barriers_of_a_block.max(counts.barriers_of_a_block);
+        let known: BTreeSet<(String, u32)> = self.requests.iter().map(|r| (r.file.clone(), r.line)).collect();
+        let new = counts.requests.into_iter().filter(|r| !known.contains(&(r.file.clone(), r.line)));
+        self.requests.extend(new.map(recorded_request));
+        for line in counts.lines {
+            let line = recorded(line);
+            let none = LineCounts { file: line.file.clone(), line: line.line, ..LineCounts::default() };
+            self.lines.entry((line.file.clone(), line.line)).or_insert(none).add(&line);
         }
         Ok(report)
     }
