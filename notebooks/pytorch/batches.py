@@ -10,14 +10,16 @@ from typing import Any
 
 import warpbook_record as wr
 
-# The data sets of images: samples, [channels, height, width], mean and deviation of pixels between 0 and 1.
+# The image data sets: number of samples, [channels, height, width], and mean and deviation of pixels between
+# 0 and 1.
 IMAGES = {"mnist": (60_000, (1, 28, 28), 0.1307, 0.3081), "cifar10": (50_000, (3, 32, 32), 0.5, 0.5)}
 CLASSES = 10
-# Batches that lie ready.
+# Number of ready batches.
 READY = 8
-# Batches of the AMP recipe's data set: AMP_BATCHES in crates/warpbook-experiments/src/training/workload.rs.
+# Number of batches in the AMP recipe's data set: AMP_BATCHES in
+# crates/warpbook-experiments/src/training/workload.rs.
 AMP_BATCHES = 50
-# Pixels of black around an image that random crops are taken from.
+# Width in pixels of the black border from which random crops are taken.
 BORDER = 4
 
 
@@ -53,7 +55,8 @@ class DataSet:
             self.inputs, self.targets = torch.randn(shape, **draws), torch.randn(shape, **draws)
             return
         count, shape, mean, _ = IMAGES[network]
-        # From 0 to twice the mean, so that normalised images are 0 on average, as those of the data set are.
+        # Pixels reach from 0 to twice the mean, so the mean of the normalised images is 0, as in the data
+        # set.
         most = min(round(2 * 255 * mean), 255)
         self.inputs = torch.randint(most + 1, (count, *shape), dtype=torch.uint8, **draws)
         self.targets = torch.randint(CLASSES, (count,), **draws)
@@ -80,7 +83,7 @@ class Ready:
     def __init__(self, torch: Any, inputs: tuple[Any, Any], captured: bool, channels_last: bool = False):
         self.x, self.y = inputs
         self.captured, self.at = captured, -1
-        # Bytes of a copy of the batches.
+        # Number of bytes in a copy of the batches.
         self.copied = 0
         if channels_last and self.x.dim() == 5:
             self.x = torch.stack([b.contiguous(memory_format=torch.channels_last) for b in self.x])
@@ -120,10 +123,10 @@ class Gathered:
         if self.count == 0:
             raise wr.Unavailable(f"the data set has {len(data)} samples, fewer than a batch of {size}")
         self.order = torch.empty(len(data), dtype=torch.int64, device=device)
-        # The same memory: an order that is drawn anew is seen by the graph, too.
+        # Batches share the memory of `order`, so a captured graph sees each new order.
         self.batches = self.order[: self.count * size].view(self.count, size)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        # The samples of the last step.
+        # Indices of the samples in the last step.
         self.indices: Any = None
 
     def start(self) -> None:

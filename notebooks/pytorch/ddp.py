@@ -53,11 +53,11 @@ WAYS = {
     "ddp_amp_fp16_hook": ("float16", "fp16_compress_hook"),
     "ddp_amp_bf16_hook": ("bfloat16", "bf16_compress_hook"),
 }
-# One process for all GPUs.
+# This way uses one process for all GPUs.
 ONE_PROCESS = "dp_fp32"
-# What a processor is timed with.
+# The ways that are timed on a CPU.
 CPU_WAYS = ("ddp_fp32",)
-# Steps before the timed ones: DDP arranges its buckets anew after the first.
+# Steps before the timed ones: DDP rearranges its buckets after the first.
 WARM_UP = 10
 
 
@@ -101,7 +101,7 @@ class Rank:
         self.optimizer = sizes.optimizer(torch, model, fused=False)
         self.scaler = torch.amp.GradScaler("cuda", enabled=dtype == "float16")
         x, y = sizes.inputs(torch, device)
-        # Another part of the data on every rank.
+        # Each rank gets a different part of the data.
         shift = torch.distributed.get_rank() % len(x)
         self.x, self.y, self.at = x.roll(shift, 0), y.roll(shift, 0), 0
 
@@ -156,7 +156,7 @@ def numbers(most: int) -> list[int]:
 def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any) -> None:
     import torch
 
-    # Multicast over NVLink stays off, as in Warpbook.
+    # NVLink multicast stays off, as in Warpbook.
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     on_gpu = args.gpus is not None
     device = f"cuda:{rank}" if on_gpu else "cpu"
@@ -171,14 +171,14 @@ def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any)
     for batch in args.batch:
         for way in args.ways:
             if way == ONE_PROCESS:
-                # Measured where there is one process.
+                # This way is measured in a run with one process.
                 continue
             sizes = Sizes(args.network, batch, args.edge)
             samples = Rank(torch, way, sizes, device).samples_us(args.steps, args.repeats)
             if rank == 0:
                 queue.put((way, world, batch, samples))
         if world == 1 and ONE_PROCESS in args.ways:
-            # What a search finds is kept for its thread, and DataParallel starts new threads in each step: every step would search.
+            # A search result is kept per thread, and DataParallel starts new threads in each step, so every step would search.
             with without_search(torch):
                 for devices in numbers(args.gpus):
                     sizes = Sizes(args.network, batch * devices, args.edge)

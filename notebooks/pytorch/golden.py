@@ -49,7 +49,7 @@ class Small(nn.Module):
         x = x + F.relu(self.bn2(self.conv2(x)))
         x = F.max_pool2d(x, 2, stride=1)
         x = F.avg_pool2d(F.gelu(self.conv3(x)), 2)
-        # Dropout is off: its random numbers are the engine's alone.
+        # Dropout is off, because its random numbers differ from Warpbook's.
         x = F.relu(self.fc1(torch.flatten(x, 1)))
         return self.fc2(x)
 

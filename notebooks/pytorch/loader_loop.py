@@ -58,7 +58,7 @@ def idx(path: Path) -> tuple[tuple[int, ...], bytes]:
     return shape, data
 
 
-# Shape and bytes of the images, and their labels.
+# Shape of the images, their bytes, and the bytes of their labels.
 Files = tuple[tuple[int, ...], bytes, bytes]
 
 
@@ -99,7 +99,7 @@ class Work:
     read_losses: int
     images: int
     test_images: int
-    # Percent of the test images.
+    # Share of correct test images, in percent.
     accuracy: float
 
     @staticmethod
@@ -149,7 +149,7 @@ def not_a_region(*_: Any) -> Any:
 
 def way(feed: str, precision: str) -> Way:
     (how, idea), (title, types) = FEEDS[feed], PRECISIONS[precision]
-    # In fp32 a CPU trains, too.
+    # A CPU can train only in fp32.
     return Way(f"torch_{feed}_{precision}", f"{title}, {how}", f"{idea} {types}", not_a_region, on_gpu=precision != "fp32")
 
 
@@ -171,7 +171,7 @@ class Trained:
     seconds: float
     steps: int
     peak_bytes: int
-    # Test images that are right.
+    # Number of correct test images.
     correct: int
 
 
@@ -207,7 +207,7 @@ class Trainings:
     def run(self, fed: Fed) -> Trained:
         torch, cuda, work = self.torch, self.torch.cuda, self.work
         torch.manual_seed(1)
-        # Convolutions would use TF32 by default.
+        # Convolutions use TF32 by default.
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
         if self.device == "cuda":
@@ -301,7 +301,7 @@ class Loops(wr.Ladder):
             if isinstance(samples, wr.Stopped):
                 self.finish(way, problem, samples.outcome)
                 continue
-            # A training that only warmed up is not counted.
+            # Trainings that only warmed up are not counted.
             counted = runs[-len(samples[0]) :]
             check = self.judge(prepared.work, counted)
             self.finish(way, problem, check.outcome(), samples, check)
@@ -315,7 +315,7 @@ class Loops(wr.Ladder):
     def judge(work: Work, runs: list[Trained]) -> Check:
         """Whether the mean share of test images that are right is what the problem asks for; the error is what it lacks."""
         percent = 100.0 * sum(run.correct for run in runs) / (work.test_images * len(runs))
-        # What rounding takes is no lack.
+        # A difference caused by rounding is ignored.
         lack = max(work.accuracy - percent, 0.0) if percent < work.accuracy - 1e-10 else 0.0
         return Check(f"a mean accuracy of {work.accuracy:g} % or more", lack, lack / work.accuracy, 0.0, lack == 0.0)
 

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 import time
 
-# What comes before is the interpreter's.
+# The time before this line is the interpreter's.
 BEGUN = time.perf_counter()
 
 import argparse
@@ -79,17 +79,17 @@ from loader_loop import images_and_labels
 FORMAT = 1
 WAYS = ("eager", "graph")
 BATCH = 512
-# Test images at once.
+# Number of test images in a batch.
 TESTED = 1000
 RATE = 0.05
 HALVED_EVERY = 5
-# Steps before the capture.
+# Number of steps before the capture.
 WARM_UP = 3
-# The work of a record: what Warpbook's must say that it was.
+# The work that a record describes; Warpbook's record must have the same.
 EXPERIMENT = "time-to-accuracy"
 OURS = "warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99"
 WORK = {"recipe": "mnist", "data": "MNIST", "samples": 60_000, "test_samples": 10_000, "batch": BATCH, "from": "the start of a process"}
-# An interpreter takes no minute to start: the clocks do not belong together.
+# An interpreter starts in less than a minute. A longer time means that the two clocks do not match.
 MOST_INTERPRETER_S = 60.0
 
 
@@ -99,7 +99,7 @@ MOST_INTERPRETER_S = 60.0
 def process_age_s() -> float | None:
     """Seconds since this process was started, to a tick of the kernel; None where it does not say."""
     try:
-        # The program's name comes before, in brackets; it may have blanks and brackets itself.
+        # The program's name comes first, in parentheses; it may contain blanks and parentheses itself.
         started = int(wr.read_text("/proc/self/stat").rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
     except (AttributeError, IndexError, OSError, ValueError):
@@ -175,9 +175,10 @@ class Training:
         self.loss = sizes.loss(torch)
         self.optimizer = sizes.optimizer(torch, self.model, fused=True)
         for p in self.model.parameters():
-            # A first step that the scaler skips would leave the fused optimiser's momentum as the memory was.
+            # If the scaler skipped the first step, the fused optimiser would start with momentum from uninitialised
+            # memory.
             self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
-        # A graph reads the rate where it lies.
+        # A graph reads the rate from memory, so it must be a tensor.
         self.rate = torch.tensor(RATE, device=self.device) if self.captured else None
         self.scaler = torch.amp.GradScaler(self.device, enabled=self.half)
         self.steps = self.epochs = 0
@@ -239,7 +240,7 @@ class Training:
         self.made(step, self.batches.count - (self.steps if self.epochs == 0 else 0))
         rest = self.batches.order[self.batches.batches.numel() :]
         if len(rest):
-            # Another shape: neither compiled nor in the graph.
+            # A smaller batch has another shape, so it is neither compiled nor part of the graph.
             self.update(self.model, *self.data.batch(rest, True))
             self.steps += 1
         self.epochs += 1
@@ -322,7 +323,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("--cold", type=int, metavar="N", help="train in so many new processes, each from another seed, and write a record")
     p.add_argument("--like", type=Path, metavar="FILE", help=f"the record that --cold's is to be merged with: {OURS} --out FILE")
     p.add_argument("--author", metavar="NAME", help="who ran it, for the record of --cold")
-    # A process that --cold starts: where it says on what it ran.
+    # --cold passes this option to the processes that it starts; they write their machine to the file.
     p.add_argument("--machine", type=Path, help=argparse.SUPPRESS)
     a = p.parse_args(arguments)
     check_cold(a)
@@ -399,7 +400,7 @@ def process(a: argparse.Namespace, way: str, to: float, seed: int, machine: Path
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - begun
     try:
-        # 1 is also the code of an exception that nobody caught.
+        # An uncaught exception also exits with 1.
         line = json.loads(done.stdout) if done.returncode in (0, 1) else None
     except ValueError:
         line = None
@@ -418,7 +419,7 @@ def row_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> dict[str, Any]:
     of, target = problem.count("test_samples"), problem.number("accuracy")
     right = [round(line["accuracy"] * of) for _, line in timed]
     lack = max(target - 100.0 * sum(right) / (of * len(right)), 0.0)
-    # What rounding takes is no lack.
+    # A difference caused by rounding is ignored.
     lack = 0.0 if lack < 1e-10 else lack
     check = wr.Check(f"a mean accuracy of {target:g} % or more", lack, lack / target, 0.0, lack == 0.0)
     us = [seconds * 1e6 for seconds, _ in timed]
@@ -468,7 +469,7 @@ def run_cold(a: argparse.Namespace, arguments: list[str]) -> bool:
         record = wr.new_record(settings, wr.Machine(**json.loads(wr.read_text(file))))
     timed: dict[str, Timed] = {name: [] for name in a.ways}
     for count, seed in enumerate(range(a.seed, a.seed + a.cold), 1):
-        # In turn, so that all ways see the same machine.
+        # The ways take turns, so that all of them see the same state of the machine.
         for name in a.ways:
             timed[name].append(process(a, name, to, seed, None))
         done = [(way, timed[name]) for way, name in zip(settings.ways, a.ways)]
@@ -505,7 +506,7 @@ def run(a: argparse.Namespace, arguments: list[str], phases: Phases) -> dict[str
     phases.mark("build")
     epochs = trained(of, test, a.epochs, a.to, phases)
     caller_s = None if a.started_at is None else time.time() - a.started_at
-    # nvidia-smi takes its time.
+    # This comes after the timed part, because nvidia-smi takes some time.
     machine = wr.look(torch, {"environment": {"device": {"kind": "cuda"}}})
     if a.machine is not None:
         a.machine.write_text(json.dumps(asdict(machine)), encoding="utf-8")

@@ -57,22 +57,23 @@ from typing import Any
 import warpbook_record as wr
 from warpbook_record import Bench, Check, Problem, Samples, Way
 
-# As in Warpbook, unless a record says otherwise: the weights before the first epoch, the line that the points are drawn
-# around, and where x lies with one feature. The loss is logged every so many epochs.
+# Defaults, as in Warpbook, if a record says nothing else: the weights before the first epoch, the line around which the
+# points are
+# drawn, the range of x with one feature, and the number of epochs between logged losses.
 INITIAL_W, INITIAL_B = 0.83, 0.7645
 TRUE_W, TRUE_B = 3.0, 2.0
 X_MIN, X_MAX = 0.0, 10.0
 LOG_EVERY = 10
-# Calls per sample of a part.
+# Number of calls per sample of a part.
 REPEATS = 20
 
 EPSILON_F32 = 2.0**-23
 REFERENCE = "the same descent in f64: w, b and the logged losses"
 
-# Epochs of each way in the trace.
+# Number of epochs of each way in the trace.
 TRACED = 5
 
-# The CPU's way is left out where it would take longer than all others together.
+# The CPU's way is skipped if it would take longer than all others together.
 CPU_MAX_POINTS = 10_000_000
 CPU_MAX_SECONDS = 120.0
 CPU_PROBE_EPOCHS = 2
@@ -118,7 +119,7 @@ def compiled(torch: Any, d: Descent) -> Callable[[Any], None]:
     def forward_and_loss(x: Any, y: Any, w: Any, b: Any) -> Any:
         return torch.nn.functional.mse_loss(predict(x, w, b), y)
 
-    # The backward pass is compiled too.
+    # This compiles the backward pass too.
     loss_of = torch.compile(forward_and_loss)
     return training_loop(torch, d, lambda: loss_of(d.x, d.y, d.w, d.b))
 
@@ -129,13 +130,14 @@ def closed_form(torch: Any, d: Descent) -> Callable[[Any], None]:
     def step(x: Any, y: Any, w: Any, b: Any, logged: bool) -> Any:
         error = predict(x, w, b) - y
         loss = (error * error).mean() if logged else None
-        # A product and a sum is fused with what comes before it; a matrix product is left to cuBLAS.
+        # A product and a sum can be fused with earlier operations; a matrix product is left to cuBLAS.
         w.sub_((x * error).sum() if x.dim() == 1 else error @ x, alpha=rate)
         b.sub_(error.sum(), alpha=rate)
         return loss
 
-    # Tuning makes the fused kernels up to 15 % faster; the rest of max-autotune adds nothing for its seconds. With
-    # several features it would replace cuBLAS by slower kernels.
+    # Tuning makes the fused kernels up to 15 % faster; the rest of max-autotune takes seconds and gains nothing. With
+    # several
+    # features it would replace cuBLAS by slower kernels.
     tuned = {"coordinate_descent_tuning": True} if d.features == 1 else None
     fused = torch.compile(step, dynamic=False, options=tuned)
 
@@ -194,15 +196,15 @@ WAYS = (
 def parts_of_an_epoch(torch: Any, d: Descent) -> list[tuple[str, Callable[[], None]]]:
     """The calls of an eager epoch, each alone on inputs that do not change."""
     mse_loss = torch.nn.functional.mse_loss
-    # A leaf, so that the loss records a graph of itself only.
+    # The prediction is a leaf, so that the loss records only its own graph.
     prediction = predict(d.x, d.w, d.b).detach().requires_grad_()
     loss = mse_loss(predict(d.x, d.w, d.b), d.y)
-    # With a rate of zero the weights do not change.
+    # A rate of zero keeps the weights unchanged.
     optimizer = torch.optim.SGD([d.w, d.b], lr=0.0)
 
     def backward() -> None:
         loss.backward(retain_graph=True)
-        # As zero_grad(set_to_none=True) leaves them: backward then stores the gradients and adds nothing up.
+        # zero_grad(set_to_none=True) does the same: backward then stores the gradients instead of adding them.
         d.w.grad = d.b.grad = None
 
     def step() -> None:
@@ -278,7 +280,7 @@ class Result:
 
     w: list[float]
     b: float
-    # Each of the weights that its epoch began with.
+    # Each loss is that of the weights with which its epoch began.
     losses: list[float]
 
     def values(self) -> list[float]:
@@ -325,7 +327,7 @@ class Moments:
         self, learning_rate: float, epochs: int, start: tuple[float, float] = (INITIAL_W, INITIAL_B)
     ) -> Result:
         """`epochs` steps from weights that all begin with the same number; the loss is logged in every tenth."""
-        # The binary32 numbers that the ways begin with, and not the decimals.
+        # The ways begin with binary32 numbers, so the decimals are rounded first.
         w, b, rate = [f32(start[0])] * len(self.mean_x), f32(start[1]), f32(learning_rate)
         losses = []
         for epoch in range(1, epochs + 1):
@@ -373,13 +375,13 @@ class Descent:
 
     def __init__(self, torch: Any, way: Way, x: Any, y: Any, work: Work):
         self.torch, self.y, self.features = torch, y, work.features
-        # One feature is a plain array.
+        # With one feature, x is a plain array.
         self.x = x[:, 0] if work.features == 1 else x
         self.total, self.learning_rate, self.start = work.epochs, work.learning_rate, work.start
         self.w = torch.nn.Parameter(torch.empty(work.features, device=x.device))
         self.b = torch.nn.Parameter(torch.empty(1, device=x.device))
         self.losses = torch.empty(work.epochs // LOG_EVERY, device=x.device)
-        # Taken apart once, so that the loop does not index.
+        # The tensor is split once, so that the loop does not index it.
         self.slots = self.losses.unbind()
         self.stopwatch = wr.CudaStopwatch(torch) if x.is_cuda else wr.cpu_stopwatch
         self.epoch = way.build(torch, self)
@@ -387,7 +389,7 @@ class Descent:
 
     def warm_up(self) -> None:
         self.reset()
-        # Up to the first logged epoch, so that the kernels that store the loss are loaded as well.
+        # Runs up to the first logged epoch, so that the kernels that store the loss are loaded as well.
         self.epochs(min(LOG_EVERY, self.total))
 
     def epochs(self, count: int | None = None) -> None:
@@ -422,7 +424,7 @@ class Descent:
     def probe_s(self, epochs: int) -> float:
         """Seconds of so many epochs."""
         self.reset()
-        # The first one meets cold caches and first allocations.
+        # The first epoch has cold caches and first allocations.
         self.epochs(1)
         us, _ = self.stopwatch(lambda: self.epochs(epochs))
         return us * 1e-6
@@ -458,7 +460,7 @@ class Regression(wr.Ladder):
     script = "regression.py"
     description = __doc__
     ways = WAYS
-    # Elements of X that are converted to double precision at a time.
+    # Number of elements of X that are converted to double precision at a time.
     CHUNK = 1 << 24
 
     @staticmethod
@@ -484,7 +486,7 @@ class Regression(wr.Ladder):
     def prepare(self, problem: Problem) -> Prepared:
         work = self.read(problem)
         data = self.draw(work)
-        # The reference is of what the ways will read, not of what they should have been given.
+        # The reference is computed from the points that the ways read, not from those that were meant to be drawn.
         train, test = self.moments(data)
         return Prepared(work, data, train, test, train.descend(work.learning_rate, work.epochs, work.start))
 
@@ -515,7 +517,7 @@ class Regression(wr.Ladder):
         self.finish(way, problem, outcome(check, last, p.work, train_loss), samples, check)
 
     def time_on_gpu(self, descent: Descent, p: Prepared, bound: float) -> tuple[Result, Result, Samples]:
-        # Correct, then timed: a way that is wrong is not worth timing.
+        # A way is checked before it is timed: timing a wrong way is useless.
         first = descent.once()
         if not compare(first, p.reference, bound).passed:
             return first, first, ([], [])
@@ -523,7 +525,7 @@ class Regression(wr.Ladder):
         return first, descent.result(), samples
 
     def time_on_cpu(self, descent: Descent) -> tuple[Result, Result, Samples]:
-        # The first repetition is the one that is checked before the rest are timed; a long one is not done twice.
+        # The first repetition is checked before the others are timed, so that a long one is not run twice.
         results: list[Result] = []
 
         def timed(batch: int) -> tuple[float, float]:

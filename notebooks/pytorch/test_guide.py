@@ -24,7 +24,7 @@ from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, to
 FOLDER = Path(__file__).resolve().parent
 LESSONS = sorted(FOLDER.parent.glob("4[0-4]_*.ipynb"))
 CRATE = FOLDER.parents[1] / "crates/warpbook-experiments/src/guide"
-# Small sizes of each pair: what it is swept over, and its work.
+# Small sizes of each pair: the swept size, and the amount of work.
 SMALL = {
     "guide-made-on-device": (4096, 4096),
     "guide-copy-back": (10, 100),
@@ -95,7 +95,7 @@ def as_a_gpu(torch: Any) -> contextlib.ExitStack:
     stack.enter_context(mock.patch.multiple(torch.cuda, CUDAGraph=Graph, graph=recording(torch), **cuda))
     stack.enter_context(mock.patch.object(torch.Tensor, "pin_memory", lambda tensor: tensor.clone()))
     stack.enter_context(mock.patch.object(wr, "CudaStopwatch", Stopwatch))
-    # Without a compiler the ways call the functions themselves.
+    # There is no compiler, so the ways call the functions themselves.
     stack.enter_context(mock.patch.object(torch, "compile", lambda function, **options: function))
     stack.enter_context(warnings.catch_warnings())
     warnings.simplefilter("ignore")
@@ -288,7 +288,7 @@ class Rows(InFolder):
         self.assertEqual([row.get("dtype") for row in record["measurements"]], [None, "tf32", "f16", "bf16"])
         errors = [row["check"]["max_rel_error"] for row in record["measurements"]]
         bounds = [row["check"]["tolerance"] for row in record["measurements"]]
-        # Not so wide that another type's rounding would pass.
+        # The bounds must not be so wide that another type's rounding would pass.
         self.assertLess(bounds[0], errors[2])
         self.assertLess(bounds[2], errors[3])
         self.assertEqual(torch.get_float32_matmul_precision(), "highest")

@@ -176,7 +176,7 @@ class Reference(unittest.TestCase):
         self.assertTrue(math.isnan(r.Moments(0, [0.0], 0.0, [[0.0]], [0.0], 0.0).loss([1.0], 1.0)))
 
     def test_the_tolerance_is_warpbooks(self):
-        # As the published record has them.
+        # The values are those in the published record.
         self.assertEqual(r.tolerance(80_000, 200), 2.8150541328164904e-05)
         self.assertEqual(r.tolerance(0, 1), r.EPSILON_F32 * 0.5 * 258)
 
@@ -313,7 +313,7 @@ class Rows(InFolder):
         self.assertEqual(fake.drawn, 0)
 
     def test_the_cpu_is_measured_up_to_10_m_points_with_and_without_a_gpu(self):
-        # Ten seconds a descent, which is longer than the time for the samples.
+        # A descent takes ten seconds, which is longer than the time budget for the samples.
         slow = lambda result: FakeDescent(result, us=10e6, probe_s=0.1)
         for machine in (WITH_GPU, WITHOUT_GPU):
             problems = [work(100_000), work(10_000_000), work(50_000_000)]
@@ -366,7 +366,7 @@ class WithTorch(InFolder):
 
     def test_every_way_descends_as_the_reference_does(self):
         torch = torch_or_skip(self)
-        # Without a compiler the ways are the same functions.
+        # There is no compiler, so the ways call the functions themselves.
         self.enterContext(mock.patch.object(torch, "compile", lambda function, **options: function))
         for features in (1, 3):
             ladder, problem = self.ladder(torch, work(2000, features, epochs=40))

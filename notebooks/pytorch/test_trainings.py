@@ -133,7 +133,7 @@ class Logs(unittest.TestCase):
         log.add(1, 0.05, [1.0, 3.0], [1.0, 2.0], [])
         record = log.record("PyTorch")
         self.assertEqual(record["train_loss"], 2.0)
-        # How Warpbook computed it is not what PyTorch did.
+        # The record leaves out the words that say how Warpbook computed the work.
         self.assertEqual(record["course"]["recipe"], [["recipe", "mnist"], ["device", "PyTorch"], ["batch", "8"]])
         self.assertNotIn("peak_allocated_bytes", record["course"])
 
@@ -182,7 +182,7 @@ class Trainings(InFolder):
         [log] = record["train_logs"]
         course = log["course"]
         self.assertEqual((course["steps"], course["steps_per_epoch"], course["ended"]), (24, 4, "finished"))
-        # Sixty images in batches of sixteen: the last has twelve.
+        # Sixty images in batches of sixteen: the last batch has twelve.
         self.assertEqual([p["step"] for p in log["losses"]], list(range(2, 25, 2)))
         self.assertEqual([p["step"] for p in course["gradient_norms"]], list(range(2, 25, 2)))
         rates = [(p["step"], p["value"]) for p in course["learning_rates"]]

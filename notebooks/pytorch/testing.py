@@ -100,7 +100,7 @@ class InFolder(unittest.TestCase):
             self.assertEqual(measured, bool(row["samples_us"]) and row["check"]["passed"], row)
         if SCHEMA_FILE.is_file():
             schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-            # The descriptor is a copy, and here of one that was made up.
+            # The descriptor is copied, and in these tests it is invented.
             schema["required"] = [key for key in schema["required"] if key != "descriptor"]
             has_required(self, {k: v for k, v in record.items() if k != "descriptor"}, schema, schema)
 
@@ -137,6 +137,6 @@ def check(error: float = 0.0, tolerance: float = 1e-3) -> wr.Check:
 def torch_or_skip(test: unittest.TestCase) -> Any:
     try:
         import torch
-    except Exception:  # Not there, or there without its libraries.
+    except Exception:  # The import fails if the module is missing, or present without its libraries.
         test.skipTest("PyTorch is not installed")
     return torch

@@ -112,7 +112,7 @@ class Sizes:
 
     def optimizer(self, torch: Any, model: Any, fused: bool) -> Any:
         parameters, optim = model.parameters(), torch.optim
-        # Without a word PyTorch takes its `foreach` optimisers on a GPU, as most scripts do; `fused=False` would switch these off too.
+        # By default PyTorch uses its `foreach` optimisers on a GPU, as most scripts do; `fused=False` would switch those off too.
         chosen = {"fused": True} if fused else {}
         if self.network == "cifar10":
             return optim.Adam(parameters, lr=1e-3, capturable=fused, **chosen)
@@ -148,11 +148,11 @@ class Options:
     tf32: bool = False
     channels_last: bool = False
     compiled: bool = False
-    # Whether a step gathers its batch from the data set.
+    # True if a step gathers its batch from the data set.
     gathered: bool = False
-    # Whether linear layers and convolutions are Warpbook's.
+    # True if linear layers and convolutions are Warpbook's.
     own: bool = False
-    # Relative error of the loss in the check.
+    # The largest allowed relative error of the loss in the check.
     tolerance: float = 1e-5
 
     @property
@@ -266,7 +266,7 @@ class Training:
             with self.autocast():
                 got = self.loss(self.model(x), y).item()
             exact = copy.deepcopy(self.model)
-            # Warpbook's layers do not take float64.
+            # Warpbook's layers do not accept float64.
             exact = (warpbook_op.reverted(exact) if self.options.own else exact).double()
             want = self.loss(exact(x.double()), y.double() if y.is_floating_point() else y).item()
         self.model.train()
@@ -288,7 +288,7 @@ def gathered(plain: Way) -> Way:
         f"{plain.idea} Each step takes a new shuffled batch: gathered from the stored data set, images normalised, CIFAR-10's "
         f"cropped and flipped at random{graph}. Peak memory is without the data set, but with all that gathering allocates."
     )
-    # Charts cut long titles off at their end.
+    # Charts cut the ends of long titles, so the word comes early.
     return replace(plain, id=f"{plain.id}_gathered", title=plain.title.replace(",", ", gathered,", 1), idea=idea)
 
 

@@ -51,7 +51,7 @@ from loader_loop import images_and_labels
 
 EXPERIMENT = "train"
 OURS = "warpbook train mnist --data DIR"
-# Test images at once.
+# Number of test images in a batch.
 TESTED = 1000
 
 
@@ -64,11 +64,11 @@ class Recipe:
 
     words: dict[str, str]
     optimizer: Callable[[Any, Any], Any]
-    # Epochs after which the learning rate is halved; None where it stays.
+    # Number of epochs after which the learning rate is halved; None if it stays constant.
     halved_every: int | None
 
 
-# The words of a recipe that say what is trained, and not how Warpbook computes it.
+# The words of a recipe that say what is trained, as opposed to how Warpbook computes it.
 TOLD = {"recipe", "device", "network", "parameters", "loss", "optimiser", "learning rate", "gradient clipping", "batch", "epochs"}
 TOLD |= {"steps", "pixels", "augmentation", "test images", "order", "seed"}
 COMMON = {
@@ -111,7 +111,7 @@ def way(name: str, title: str, idea: str, on_gpu: bool = True) -> wr.Way:
 
 
 CPU = way("cpu", "CPU", "Eager PyTorch in fp32 on every core of the CPU.", on_gpu=False)
-# By the record's name of the precision on a GPU.
+# The ways on a GPU, by the record's name of the precision.
 WAYS = {
     "fp32": way("fp32", "fp32", "Eager PyTorch, TF32 off."),
     "tf32": way("tf32", "TF32", "Eager PyTorch with TF32 in products and convolutions."),
@@ -127,16 +127,16 @@ class Job:
     problem: wr.Problem
     way: wr.Way
     name: str
-    # fp32, tf32, amp-fp16 or amp-bf16.
+    # One of fp32, tf32, amp-fp16 and amp-bf16.
     precision: str
     batch: int
     epochs: int
-    # The most steps.
+    # Largest number of steps.
     steps: int
     seed: int
     clip: float | None
     log_every: int
-    # The record's words for what was trained, and on which samples.
+    # The record's words that say what was trained, and on which samples.
     words: dict[str, str]
     data: str
 
@@ -272,7 +272,7 @@ class Log:
             self.changed(self.rates, self.steps + i + 1, rate)
             if scales:
                 self.changed(self.scales, self.steps + i + 1, scales[i])
-        # A scaler backs off after a step whose gradients overflowed, and after no other.
+        # A scaler lowers its scale only after a step whose gradients overflowed.
         skipped = [i for i in range(len(losses)) if scales and scales[i + 1] < scales[i]]
         self.skipped += [self.steps + i + 1 for i in skipped]
         every = self.job.log_every

@@ -58,7 +58,7 @@ class Convolution(ctypes.Structure):
     ]
 
 
-# Types as the library numbers them.
+# The library's numbers of the types.
 F32, TF32, F16, BF16 = range(4)
 PLAIN, BIAS = 0, 1
 CHANNELS_LAST = 0
@@ -184,7 +184,7 @@ def gemm(
     """out = op(a) op(b) + bias, of contiguous matrices; the bias is fp32 [n]. `kernel` computes it, or what Warpbook chooses."""
     (m, k), n = (reversed(a.shape) if trans_a else a.shape), b.shape[0 if trans_b else 1]
     number = type_number(torch, a.dtype)
-    # Rungs without tensor cores take fp32 and not tf32.
+    # Rungs without tensor cores take fp32, but not tf32.
     if number == F32 and kernel is None and torch.backends.cuda.matmul.allow_tf32:
         number = TF32
     by = 0 if kernel is None else kernel_number(a.device.index, kernel, number)
@@ -302,7 +302,7 @@ def modules() -> tuple[Any, Any]:
     import torch
 
     class Linear(torch.nn.Linear):
-        # What computes it; None: what Warpbook chooses.
+        # The file that computes the layer; with None, Warpbook chooses.
         kernel: str | None = None
 
         def forward(self, x: Any) -> Any:
@@ -379,7 +379,7 @@ def relative_error(got: Any, want: Any) -> float:
     return ((got.double() - want).norm() / want.norm().clamp(min=1e-30)).item()
 
 
-# Epsilon of the type that a layer computes in.
+# Epsilon of the type in which a layer computes.
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SHAPES = {
     "linear": ((5, 3, 2), (64, 784, 128), (129, 77, 65), (512, 9216, 128)),
@@ -416,7 +416,7 @@ def check_layer(
         y = ours(*arguments)
     dy = torch.randn(y.shape, generator=g, device="cuda").to(y.dtype)
     got = [y, *torch.autograd.grad(y, arguments, dy)]
-    # What the layer sees: its arguments rounded to its type, but for the bias.
+    # The layer sees its arguments rounded to its type, except for the bias.
     seen = [a.detach().to(dtype if i < 2 else a.dtype).double().requires_grad_() for i, a in enumerate(arguments)]
     want = theirs(*seen)
     exact = [want, *torch.autograd.grad(want, seen, dy.double())]
@@ -448,14 +448,15 @@ def main() -> int:
         print(f"warpbook_op.py {e}", file=sys.stderr)
         return 1
     wrong = 0
-    # The linear layers by Warpbook's choice, by the rung with 32 x 32 tiles, and by the files that are named.
+    # The linear layers run with Warpbook's choice, with the rung of 32 x 32 tiles, and with the files named on the
+    # command line.
     kernels = [None, "03_shared_tile", *(name for name in sys.argv[1:] if name != "--json")]
     cases = [(kind, shape, kernel) for kind, shapes in SHAPES.items() for shape in shapes for kernel in kernels if kernel is None or kind == "linear"]
     for kind, shape, kernel in cases:
         try:
             for name, epsilon in EPSILON.items():
                 against, differences = check_layer(torch, kind, shape, getattr(torch, name), named(kernel))
-                # Sums of fp32 round too: their bound is wider than an epsilon.
+                # fp32 sums are rounded too, so their bound is wider than an epsilon.
                 bounds = (max(epsilon, 1e-5), 1e-4)
                 right = against <= bounds[0] and differences <= bounds[1]
                 wrong += not right

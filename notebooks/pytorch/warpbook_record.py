@@ -41,12 +41,12 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 2
-# The most samples that a measurement keeps.
+# Upper limit on the number of samples that a measurement keeps.
 MAX_SAMPLES = 1000
 
-# Microseconds by CUDA events (or the CPU's clock), and by the CPU's clock.
+# Times in microseconds: by CUDA events (or the CPU's clock), and by the CPU's clock.
 Samples = tuple[list[float], list[float]]
-# Runs a region so many times; gives its time and its wall time, both in microseconds per repetition.
+# Runs a region this many times; returns its time and its wall time, both in microseconds per repetition.
 Timed = Callable[[int], tuple[float, float]]
 
 
@@ -218,10 +218,10 @@ class Way:
     id: str
     title: str
     idea: str
-    # Builds the work; what it takes and gives is the script's.
+    # Builds the work. Its arguments and result depend on the script.
     build: Callable[..., Any]
     on_gpu: bool = True
-    # Whether the work is captured in a CUDA graph and replayed.
+    # True if the work is captured in a CUDA graph and replayed.
     graph: bool = False
 
     @property
@@ -241,9 +241,9 @@ class Settings:
     command: str
     author: str | None = None
     parts: bool = True
-    # Where PyTorch's own trace is kept.
+    # Path for PyTorch's own trace.
     trace: Path | None = None
-    # All arguments, those of `Ladder.add_options` among them.
+    # All arguments, including those of `Ladder.add_options`.
     options: argparse.Namespace | None = None
 
     @property
@@ -357,7 +357,7 @@ class Bench:
         begun = time.perf_counter()
         for turn in range(max(self.samples, 1) + 1):
             for (timed, batch), (us, wall_us) in zip(regions, samples):
-                # The first round of a batch is not counted: a graph's first launch also uploads it.
+                # The first round of a batch is not counted, because a graph's first launch also uploads it.
                 if turn or batch > 1:
                     sample = timed(batch)
                 if turn:
@@ -496,7 +496,7 @@ def keep_trace(torch: Any, path: Path, calls: dict[str, Callable[[], Any]], on_g
                 if on_gpu:
                     torch.cuda.synchronize()
     with tempfile.TemporaryDirectory(dir=path.resolve().parent) as folder:
-        # Under its own name, by whose end PyTorch knows whether to pack it.
+        # The file keeps its name, because PyTorch decides by the suffix whether to compress it.
         part = Path(folder) / path.name
         profile.export_chrome_trace(str(part))
         os.replace(part, path.resolve())
@@ -538,7 +538,7 @@ def rung_record(way: Way, torch_version: str) -> dict[str, Any]:
         "title": way.title,
         "idea": way.idea,
         "requires": {"at_least": [7, 5]} if way.on_gpu else "nothing",
-        # Without the build's suffix, as in 2.11.0+cu130; the environment's libraries have it.
+        # The version has no build suffix, such as in 2.11.0+cu130; the environment's libraries have it.
         "runner": {"external": f"PyTorch {torch_version.partition('+')[0]}"},
     }
 
@@ -551,7 +551,7 @@ class Machine:
     """What PyTorch says of the machine."""
 
     torch_version: str
-    # A GPU as the record's DeviceInfo; None where there is none, or where the like-record was made on a CPU.
+    # The GPU as the record's DeviceInfo; None without a GPU, or if the like-record was made on a CPU.
     gpu: dict[str, Any] | None = None
     driver: str | None = None
     cuda: str | None = None
@@ -698,7 +698,7 @@ def read_text(path: str | Path) -> str:
 
 def write_record(path: Path, run: dict[str, Any]) -> None:
     """Writes to a temporary name in the same folder and renames: the file is the old record or the whole new one."""
-    # A rename would replace a link instead of the file it points to.
+    # Without this, a rename would replace a link instead of the file it points to.
     path = path.resolve()
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -722,7 +722,7 @@ def new_record(s: Settings, machine: Machine) -> dict[str, Any]:
     bench = {"warmup": s.bench.warmup, "samples": s.bench.samples, "budget_s": real(s.bench.budget_s)}
     return {
         "schema": SCHEMA,
-        # What makes two records mergeable is copied as it is.
+        # The keys that make two records mergeable are copied unchanged.
         **{key: s.like[key] for key in ("experiment", "title", "descriptor") if key in s.like},
         **({"author": s.author} if s.author else {}),
         "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -812,7 +812,7 @@ class Ladder:
         keep: Callable[[dict[str, Any]], None] = lambda run: None,
     ):
         self.torch, self.settings, self.machine, self.bench = torch, settings, machine, settings.bench
-        # `keep` gets the record after each problem.
+        # `keep` is called with the record after each problem.
         self.say, self.keep = say, keep
         self.device = "cuda" if machine.gpu else "cpu"
         self.interrupted = False
@@ -885,7 +885,7 @@ class Ladder:
                 self.finish(way, problem, skipped(obstacle))
             else:
                 able.append(way)
-        # Without any way that runs, no inputs are drawn.
+        # If no way can run, no inputs are drawn.
         prepared = self.guarded(lambda: self.prepare(problem)) if able else None
         if isinstance(prepared, Stopped):
             for way in able:
@@ -1029,7 +1029,7 @@ class Candidate:
 
     def repeat(self, batch: int) -> None:
         for _ in range(batch):
-            # Freed first, so that the next result gets the same memory.
+            # The old result is freed first, so that the next one gets the same memory.
             self.result = None
             self.result = self.call()
 
@@ -1038,7 +1038,7 @@ class Candidate:
 
 
 def load_torch() -> Any:
-    # Otherwise torch.compile prints a table for every product that it tunes.
+    # Without this, torch.compile prints a table for every product that it tunes.
     os.environ.setdefault("TORCHINDUCTOR_AUTOTUNE_NUM_CHOICES_DISPLAYED", "0")
     try:
         import torch
@@ -1049,11 +1049,11 @@ def load_torch() -> Any:
     except Exception as error:  # A wheel without its libraries raises various errors.
         raise Refused(f"PyTorch could not be loaded: {first_line(error)}") from None
     matmul = torch.backends.cuda.matmul
-    # Products as the record's types say: in full precision unless a problem is in tf32, and summed in f32.
+    # Products are computed as the record's types say: in full precision unless a problem is in tf32, and summed in f32.
     matmul.allow_tf32 = False
     matmul.allow_fp16_reduced_precision_reduction = False
     matmul.allow_bf16_reduced_precision_reduction = False
-    # Inductor recommends TF32 on every compilation.
+    # Inductor recommends TF32 in every compilation.
     warnings.filterwarnings("ignore", message=".*TensorFloat32.*")
     return torch
 
@@ -1083,7 +1083,7 @@ def compile_now(torch: Any, function: Callable[..., Any], *inputs: Any, **option
 
 def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    # "backend='inductor' raised:" alone says nothing.
+    # The line "backend='inductor' raised:" alone says nothing, so the next one is added.
     text = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
