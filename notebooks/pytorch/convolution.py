@@ -70,7 +70,7 @@ REFERENCE = "the same pass in f64 on the GPU, every element, beyond the rounding
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of a convolution with square images and windows, a pixel apart."""
+    """A pass of a convolution with square images, square windows and a stride of one pixel."""
 
     kind: str
     batch: int
@@ -98,7 +98,7 @@ class Pass:
 
     @property
     def terms(self) -> int:
-        """Products that an element of the result is a sum of."""
+        """Number of products that are summed for an element of the result."""
         taps = self.kernel**2
         terms = {FORWARD: taps * self.channels, INPUT_GRADIENT: taps * self.filters}
         return terms.get(self.kind, self.batch * self.out_side**2)
@@ -106,7 +106,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Of a pass, as PyTorch shapes them: x and dy [batch][channels][rows][columns], the weight [filters][channels][..]."""
+    """The arrays of a pass in PyTorch's shapes: x and dy [batch][channels][rows][columns], weight [filters][channels][..]."""
 
     of: Pass
     x: Any

@@ -69,7 +69,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def without_search(torch: Any) -> Iterator[None]:
-    """cuDNN's algorithms are chosen by its heuristics, not tried out."""
+    """Makes cuDNN choose its algorithms by heuristics instead of trying them out."""
     cudnn = torch.backends.cudnn
     before, cudnn.benchmark = cudnn.benchmark, False
     try:
@@ -79,7 +79,7 @@ def without_search(torch: Any) -> Iterator[None]:
 
 
 class Rank:
-    """One process's model and its steps in one way."""
+    """The model of one process, and its steps in one way."""
 
     def __init__(self, torch: Any, way: str, sizes: Sizes, device: str, devices: int = 1):
         dtype, hook = WAYS.get(way, (None, None))
@@ -129,7 +129,7 @@ class Rank:
             raise SystemExit(f"Rank {torch.distributed.get_rank()} has other weights than rank 0.")
 
     def samples_us(self, steps: int, repeats: int) -> list[float]:
-        """The time of a step, as the mean of `steps`, so often; of the slowest rank."""
+        """Times a step on the slowest rank: `repeats` samples, each the mean of `steps` steps."""
         torch, samples = self.torch, []
         for _ in range(WARM_UP):
             self.step()
@@ -149,7 +149,7 @@ class Rank:
 
 
 def numbers(most: int) -> list[int]:
-    """1 to so many, doubling."""
+    """Lists the numbers from 1 to the limit, each twice the one before."""
     return [n for n in (1, 2, 4, 8, 16, 32, 64) if n < most] + [most]
 
 
@@ -220,7 +220,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 
 def line(results: list[dict[str, Any]]) -> str:
-    """The last result: the median time of a step, and the time on one rank over it."""
+    """Formats the last result: the median time of a step, and the time on one rank divided by it."""
     last = results[-1]
     median = statistics.median(last["samples_us"])
     alike = (r for r in results if (r["way"], r["batch_per_rank"]) == (last["way"], last["batch_per_rank"]))
@@ -230,7 +230,7 @@ def line(results: list[dict[str, Any]]) -> str:
 
 
 def written(args: argparse.Namespace, words: list[str], torch: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """What --out has; crates/warpbook-experiments/src/scaling/pytorch.rs reads some of it."""
+    """Returns the content of --out; crates/warpbook-experiments/src/scaling/pytorch.rs reads some of it."""
     gpus = [torch.cuda.get_device_name(i) for i in range(args.gpus or 0)]
     driver = wr.output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if gpus else None
     return {

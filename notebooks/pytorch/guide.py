@@ -67,24 +67,24 @@ Run = Callable[[], Any]
 
 
 def numbers(torch: Any, n: int, device: str) -> Any:
-    """Between -1 and 1, f32 [n]."""
+    """Returns numbers between -1 and 1, f32 [n]."""
     place = torch.arange(n, device=device)
     return ((place * GOLDEN >> 40) & 0xFFFFFF) / 2**23 - 1
 
 
 def small(torch: Any, n: int, device: str) -> Any:
-    """0, 1, 2 or 3, f32 [n]: their sums are exact."""
+    """Returns numbers 0, 1, 2 or 3, f32 [n]; their sums are exact."""
     return (numbers(torch, n, device).abs() * 4).floor().clamp(max=3)
 
 
 def ternary(torch: Any, n: int, device: str) -> Any:
-    """-1, 0 or 1, f32 [n]."""
+    """Returns numbers -1, 0 or 1, f32 [n]."""
     place = torch.arange(n, device=device)
     return ((place * GOLDEN >> 40) & 0xFFFFFF) % 3 - 1.0
 
 
 def pixels(torch: Any, first: int, n: int) -> Any:
-    """Bytes on the host, u8 [n], of the places from `first` on."""
+    """Returns bytes on the host, u8 [n], from place `first` on."""
     place = torch.arange(first, first + n)
     return ((place * GOLDEN >> 56) & 0xFF).to(torch.uint8)
 
@@ -343,7 +343,7 @@ def graph_of_launches(torch: Any, d: Any) -> Run:
 
 
 def called(fused: Callable[[Any], Any], x: Any) -> None:
-    """Compiles before anything is timed; `Unavailable` where that fails, as without Triton."""
+    """Compiles before anything is timed; raises `Unavailable` if that fails, as without Triton."""
     try:
         fused(x)
     except Exception as error:
@@ -370,14 +370,14 @@ def chain_of(torch: Any) -> Callable[[Any], Any]:
 
 
 def fresh_caches(torch: Any) -> Any:
-    """A context in which the compiler finds nothing on the disk; it has had two names."""
+    """Returns a context manager under which the compiler finds no cache on the disk. PyTorch has had two names for it."""
     from torch._inductor import utils
 
     return getattr(utils, "fresh_cache", None) or utils.fresh_inductor_cache
 
 
 def forget(torch: Any) -> None:
-    """What this process has compiled; what is on the disk stays."""
+    """Forgets what this process has compiled, but keeps the cache on the disk."""
     from torch._inductor import utils
 
     torch.compiler.reset()
@@ -534,7 +534,7 @@ def gradients(model: Any) -> list[Any]:
 
 
 def deep_step(torch: Any, d: Any, forward: Callable[[Any, Any], Any]) -> Run:
-    """A step with a batch at once."""
+    """Runs a step with a whole batch at once."""
     model, x, y = d.new_model().to(d.device), d.x.to(d.device), d.y.to(d.device)
     optimizer, cross_entropy = d.new_optimizer(model), torch.nn.functional.cross_entropy
 
@@ -589,28 +589,28 @@ def accumulated(torch: Any, d: Any) -> Run:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a pair is swept over, and how much work it is: elements, samples, passes, or layers."""
+    """The swept size of a pair, and the amount of work: elements, samples, passes, or layers."""
 
     size: int
     n: int
 
 
 def flat(torch: Any, value: Any) -> Any:
-    """A result as one array of f64: a tensor, or several, or numbers of the host."""
+    """Flattens a result to one array of f64. A result is a tensor, several tensors, or numbers of the host."""
     if isinstance(value, (list, tuple)):
         return torch.cat([torch.as_tensor(v).detach().double().cpu().reshape(-1) for v in value])
     return value.detach().double().reshape(-1)
 
 
 def overwrite(value: Any) -> None:
-    """Writes NaN over a result, so that an old one cannot pass for a new one."""
+    """Overwrites a result with NaN, so that an old result cannot pass for a new one."""
     for part in value if isinstance(value, (list, tuple)) else [value]:
         if hasattr(part, "fill_"):
             part.detach().fill_(math.nan)
 
 
 class Pair(wr.Ladder):
-    """A pair of the guide. Its ways' results are compared with `want` of its inputs."""
+    """A pair of the guide. The results of its ways are compared with `want`, which is among its inputs."""
 
     script = "guide.py"
     description = ABOUT
@@ -630,21 +630,21 @@ class Pair(wr.Ladder):
     # ---- what a pair fills in
 
     def inputs(self, s: Sizes) -> SimpleNamespace:
-        """What its ways read, and `want`, f64."""
+        """Returns what the ways of the pair read, and the reference `want` in f64."""
         raise NotImplementedError
 
     def bound(self, way: Way, s: Sizes) -> float:
         return self.tolerance
 
     def compared(self, got: Any, s: Sizes) -> Any:
-        """The part of a result that is compared."""
+        """Returns the part of a result that is compared."""
         return got
 
     # ---- what they share
 
     @staticmethod
     def takes(problem: Problem) -> bool:
-        """A record may have another problem, at which nothing is timed but what happens over time is recorded."""
+        """Returns true if the problem is one that is timed. A record may also have a problem that only shows what happens over time."""
         return any(size["name"] == "size" for size in problem.record["sizes"])
 
     @staticmethod
@@ -931,7 +931,7 @@ class Precision(Pair):
         return self.machine.lacks((8, 0)) if way.id in ("pytorch_tf32", "pytorch_bf16") else None
 
     def bound(self, way: Way, s: Sizes) -> float:
-        """`tolerance` of crates/warpbook-experiments/src/guide/made/product.rs, where it is derived."""
+        """Returns the bound; `tolerance` in crates/warpbook-experiments/src/guide/made/product.rs derives it."""
         bounds = {"pytorch_tf32": 16 * 2.0**-10, "pytorch_fp16": 8 * 2.0**-10, "pytorch_bf16": 8 * 2.0**-7}
         return bounds.get(way.id, 64 * EPSILON_F32 * math.sqrt(max(s.n / 1024, 1)))
 
@@ -962,7 +962,7 @@ class Precision(Pair):
 
 
 class Deep(Pair):
-    """The network of convolutions that a step of checkpointing or accumulation trains."""
+    """The convolutional network that is trained by a step of checkpointing or accumulation."""
 
     tolerance = 5e-4
     reference = "the first step's gradients in f64, of the whole batch without checkpoints, relative to the largest"
@@ -1033,7 +1033,7 @@ LEFT_OUT = dict.fromkeys(
 
 
 def pair_of(arguments: list[str]) -> type[Pair]:
-    """The pair of the record that --like names. Where that is no pair's record, `Pair`, whose reading of it says why."""
+    """Returns the pair of the record that --like names. For other records this is `Pair`, whose reading of the record says what is wrong."""
     p = wr.Parser(add_help=False, allow_abbrev=False)
     p.add_argument("--like")
     try:

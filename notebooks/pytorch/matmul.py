@@ -107,7 +107,7 @@ class Product:
 
 
 def tolerance(dtype: str, k: int) -> float:
-    """Tolerance::product of crates/warpbook-record/src/check.rs."""
+    """The same bound as Tolerance::product in crates/warpbook-record/src/check.rs."""
     root = math.sqrt(max(k, 1))
     of_factors = max(2.0**-8 / root, 2.0**-13) * 2 if dtype == "tf32" else 0.0
     return 8 * root * 2.0**-23 + of_factors
@@ -149,7 +149,7 @@ def judge(torch: Any, a: Any, b: Any, dtype: str, results: list[Any]) -> list[Ch
 
 
 def wide(torch: Any, matrix: Any, dtype: str) -> Any:
-    """In f64; of tf32 what tensor cores read of the numbers: without their last 13 bits."""
+    """Converts to f64. tf32 numbers first lose their last 13 bits, which tensor cores do not read."""
     if dtype == "tf32":
         matrix = (matrix.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
     return matrix.double()
@@ -160,7 +160,7 @@ def wide(torch: Any, matrix: Any, dtype: str) -> Any:
 
 @dataclass(frozen=True)
 class Prepared:
-    """op(A) and op(B), as views of how they are stored."""
+    """The matrices op(A) and op(B), as views of their stored form."""
 
     a: Any
     b: Any

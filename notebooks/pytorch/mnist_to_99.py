@@ -97,7 +97,7 @@ MOST_INTERPRETER_S = 60.0
 
 
 def process_age_s() -> float | None:
-    """Seconds since this process was started, to a tick of the kernel; None where it does not say."""
+    """Returns the seconds since this process was started, to a tick of the kernel; None if the system does not say."""
     try:
         # The program's name comes first, in parentheses; it may contain blanks and parentheses itself.
         started = int(wr.read_text("/proc/self/stat").rpartition(")")[2].split()[19])
@@ -107,14 +107,14 @@ def process_age_s() -> float | None:
 
 
 def interpreter_s(age: float | None, script: float) -> float | None:
-    """How long the interpreter took to start, of the ages of the process and of the script; None where they do not fit."""
+    """Returns the interpreter's start time, from the ages of the process and of the script; None if the ages do not fit."""
     if age is None or not -0.1 <= age - script <= MOST_INTERPRETER_S:
         return None
     return max(age - script, 0.0)
 
 
 class Phases:
-    """Seconds of what a process does, one thing after the other."""
+    """Seconds of a process's consecutive phases."""
 
     def __init__(self, begun: float, interpreter: float | None, clock: Callable[[], float] = time.perf_counter):
         self.clock, self.last = clock, begun
@@ -122,7 +122,7 @@ class Phases:
         self.seconds = {"interpreter": interpreter or 0.0}
 
     def mark(self, name: str) -> float:
-        """Ends a phase, or another part of it; gives its seconds."""
+        """Ends a phase, or another part of it; returns its seconds."""
         now = self.clock()
         taken, self.last = now - self.last, now
         self.seconds[name] = self.seconds.get(name, 0.0) + taken
@@ -138,7 +138,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Seconds of an epoch's steps, without those of the phases before, and of its test; the share of test images that were right."""
+    """Seconds of an epoch's steps, without earlier phases, and of its test; and the share of correct test images."""
 
     train_s: float
     test_s: float
@@ -146,7 +146,7 @@ class Epoch:
 
 
 class Files(DataSet):
-    """MNIST's images and labels on the device, as the files have them."""
+    """MNIST's images and labels on the device, in the files' form."""
 
     def __init__(self, torch: Any, folder: Path, part: str, device: str):
         self.torch, self.network = torch, "mnist"
@@ -207,14 +207,14 @@ class Training:
         self.update(self.forward, *self.batches.take())
 
     def made(self, step: Callable[[], None], count: int) -> None:
-        """Makes so many steps with the next batches."""
+        """Runs this many steps with the next batches."""
         for _ in range(count):
             self.batches.start()
             step()
         self.steps += count
 
     def begin(self, mark: Callable[[str], Any]) -> None:
-        """The first steps of the first epoch; a graph's are made before the capture, which makes none."""
+        """Runs the first steps of the first epoch. With a graph they run before the capture, which itself runs no step."""
         self.set_rate(RATE)
 
         def first() -> None:
@@ -234,7 +234,7 @@ class Training:
         mark("capture")
 
     def epoch(self) -> None:
-        """The rest of an epoch: every image once."""
+        """Runs the rest of an epoch; every image is used once."""
         self.set_rate(RATE * 0.5 ** (self.epochs // HALVED_EVERY))
         step = self.step if self.graph is None else self.graph.replay
         self.made(step, self.batches.count - (self.steps if self.epochs == 0 else 0))
@@ -247,7 +247,7 @@ class Training:
         self.synchronize()
 
     def accuracy(self, test: Files) -> float:
-        """The share of images that are right, without dropout."""
+        """Returns the share of correct images, without dropout."""
         torch, right = self.torch, []
         self.model.eval()
         with torch.no_grad(), self.autocast():
@@ -259,7 +259,7 @@ class Training:
 
 
 def trained(of: Training, test: Files, epochs: int, to: float, phases: Phases) -> list[Epoch]:
-    """Trains until so many test images are right, and no longer than so many epochs."""
+    """Trains until this share of test images is correct, but at most this number of epochs."""
     done: list[Epoch] = []
     of.begin(phases.mark)
     while not done or (len(done) < epochs and done[-1].accuracy < to):
@@ -276,7 +276,7 @@ def trained(of: Training, test: Files, epochs: int, to: float, phases: Phases) -
 def written(
     a: argparse.Namespace, arguments: list[str], machine: wr.Machine, steps: int, epochs: list[Epoch], phases: Phases, caller_s: float | None
 ) -> dict[str, Any]:
-    """What is printed and what --out has; times are seconds."""
+    """Returns the printed line, which is also the content of --out; times are in seconds."""
 
     def rounded(seconds: dict[str, float]) -> dict[str, float]:
         return {name: round(value, 6) for name, value in seconds.items()}
@@ -344,7 +344,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def check_cold(a: argparse.Namespace) -> None:
-    """Whether the options of --cold fit each other."""
+    """Checks that the options of --cold fit together."""
     of_cold = {"--like": a.like, "--author": a.author}
     if a.cold is None:
         for name in (name for name, value in of_cold.items() if value is not None):
@@ -364,7 +364,7 @@ def check_cold(a: argparse.Namespace) -> None:
 
 
 def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
-    """The work of the like-record, and the way that it is done here; `Refused` where that is other work."""
+    """Returns the work of the like-record and its way here; raises `Refused` if the work is another."""
     like = wr.read_like(a.like, EXPERIMENT, OURS)
     problems = [wr.Problem(p) for p in like["problems"]]
     problem = next((p for p in problems if p.id == like.get("main_problem")), problems[0])
@@ -392,7 +392,7 @@ def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
 
 
 def process(a: argparse.Namespace, way: str, to: float, seed: int, machine: Path | None) -> tuple[float, dict[str, Any]]:
-    """Seconds of a process that trains from a seed, from its start to its end, and its line."""
+    """Runs a process that trains from a seed; returns its seconds from start to end, and its line."""
     words = ["--data", a.data, "--way", way, "--to", repr(to), "--epochs", a.epochs, "--seed", seed]
     flags = [*(["--compile"] if a.compile else []), *(["--search"] if a.search else []), *(["--machine", machine] if machine else [])]
     command = [sys.executable, str(Path(__file__).resolve()), *map(str, words + flags)]
@@ -414,7 +414,7 @@ Timed = list[tuple[float, dict[str, Any]]]
 
 
 def row_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> dict[str, Any]:
-    """The row of so many processes of a way: their times and accuracies, and whether the mean of these is what is asked for."""
+    """Returns the row of a way's processes: their times and accuracies, and whether the mean accuracy is the requested one."""
     (problem,) = settings.problems
     of, target = problem.count("test_samples"), problem.number("accuracy")
     right = [round(line["accuracy"] * of) for _, line in timed]
@@ -428,13 +428,13 @@ def row_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> dict[str, Any]:
 
 
 def phases_of(timed: Timed) -> dict[str, list[float]]:
-    """The seconds of each phase in each process, in the order in which they come; 0 where a process has no such phase."""
+    """Returns the seconds of each phase in each process, in order; a phase that a process lacks takes 0."""
     names = list(dict.fromkeys(name for _, line in timed for name in line["phases_s"]))
     return {name: [line["phases_s"].get(name, 0.0) for _, line in timed] for name in names}
 
 
 def parts_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> list[dict[str, Any]]:
-    """The phases as parts of a record's row."""
+    """Returns the phases as parts of a record's row."""
     (problem,) = settings.problems
     return [
         {"rung": way.id, "problem": problem.id, "group": "phase", "name": name, "samples_us": [s * 1e6 for s in seconds]}
@@ -459,7 +459,7 @@ def notes_on_seeds(settings: wr.Settings, seed: int, count: int) -> list[str]:
 
 
 def run_cold(a: argparse.Namespace, arguments: list[str]) -> bool:
-    """Writes the record of whole processes; whether each way reached the mean accuracy. PyTorch is not loaded here, which would keep the driver awake."""
+    """Writes the record of whole processes; returns whether each way reached the mean accuracy. Loading PyTorch would keep the driver awake."""
     settings = settings_of(a, arguments)
     to = settings.problems[0].number("accuracy") / 100.0
     with tempfile.TemporaryDirectory() as folder:

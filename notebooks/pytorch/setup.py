@@ -30,7 +30,7 @@ class WithLibrary(build_py):
 
 class OfThisSystem(Distribution):
     def has_ext_modules(self):
-        """The wheel is for this system only, since the library is."""
+        """The wheel is for this system only, because it contains the library."""
         return True
 
 

@@ -66,7 +66,7 @@ PANEL_ELEMENTS = 1 << 24
 
 @dataclass(frozen=True)
 class Rows:
-    """x is f32 [rows][columns]."""
+    """The sizes of x, f32 [rows][columns]."""
 
     rows: int
     columns: int

@@ -115,7 +115,7 @@ class Sets(OfADataSet):
 
 class InTurn(OfADataSet):
     def epochs(self, captured: bool, size: int, epochs: int) -> list[list[int]]:
-        """The samples of each epoch. What a graph would replay is called again instead."""
+        """Returns the samples of each epoch. Code that a graph would replay is simply called again."""
         data = self.data("mnist")
         # Every pixel of an image is the image's number.
         data.inputs = self.torch.arange(20, dtype=self.torch.uint8).view(20, 1, 1, 1).repeat(1, 1, 5, 4)

@@ -26,7 +26,7 @@ PUBLISHED = ROOT / "data/results"
 
 
 def fake_torch(gpus: int) -> Any:
-    """A PyTorch with so many GPUs."""
+    """A fake PyTorch with this many GPUs."""
     cuda = SimpleNamespace(device_count=lambda: gpus, get_device_name=lambda i: f"NVIDIA Test {i}")
     return SimpleNamespace(__version__="2.11.0+cu130", version=SimpleNamespace(cuda="13.0"), cuda=cuda)
 

@@ -48,7 +48,7 @@ def record_of(kind: type[guide.Pair], size: int | None = None, n: int | None = N
 
 
 class Graph:
-    """A CUDA graph that records what PyTorch calls on the CPU while it is captured, and calls it again."""
+    """A fake CUDA graph: it records PyTorch's calls on the CPU during the capture, and repeats them."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -88,7 +88,7 @@ class Stopwatch:
 
 
 def as_a_gpu(torch: Any) -> contextlib.ExitStack:
-    """As if the CPU were a GPU on which 100 bytes are held before a way is built, and 1100 at most while it is timed."""
+    """Pretends that the CPU is a GPU with 100 bytes in use before a way is built, and a peak of 1100 while it is timed."""
     stack = contextlib.ExitStack()
     cuda = {"synchronize": lambda: None, "reset_peak_memory_stats": lambda: None, "empty_cache": lambda: None}
     cuda |= {"memory_allocated": lambda: 100, "max_memory_allocated": lambda: 1100}
@@ -307,7 +307,7 @@ class Rows(InFolder):
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines of code without their indentation and types; comments are left out."""
+    """Returns lines of code without indentation, types and comments."""
     stripped = (re.sub(r": Any\b| -> Any\b", "", line.strip()) for line in text.splitlines())
     return [line for line in stripped if line and not line.startswith("#")]
 
@@ -316,7 +316,7 @@ class Lessons(unittest.TestCase):
     """Lessons 40 to 44 show the lines of guide.py in which the ways of a pair differ."""
 
     def blocks(self) -> list[tuple[str, str]]:
-        """The section's text and the code of each block of Python."""
+        """Returns the section's text and the code of each Python block."""
         found = []
         for path in LESSONS:
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:

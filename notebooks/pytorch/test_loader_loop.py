@@ -24,7 +24,7 @@ def idx(*shape: int, data: bytes) -> bytes:
 
 
 def looped(batch: int = 16, **more):
-    """A problem as `warpbook run loop` describes it."""
+    """Returns a problem as `warpbook run loop` describes it."""
     sizes = {"network": "mnist", "data": "MNIST, modified", "images": 40, "test_images": 10, "batch": batch, "epochs": 3, "workers": 0}
     return problem(f"mnist {batch}", "f32", **{**sizes, "read_losses": 1, "accuracy": 20.0, **more})
 
@@ -109,7 +109,7 @@ class Loops(InMnist):
         self.assertTrue(judged(7, 7, 7, accuracy=70.0).passed)
 
     def measured(self, ladder, seconds: list[float]):
-        """A run of the ladder whose trainings take so long; gives the record and what was trained."""
+        """Runs the ladder with trainings of these times; returns the record and the list of trainings."""
         made, times = [], iter(seconds)
 
         def run(_, fed):

@@ -300,7 +300,7 @@ class Epochs(unittest.TestCase):
 
 class OnTheCpu(InFolder):
     def files(self, train: int = 70, test: int = 30):
-        """Images of which one half is white: the upper one of label 0, the lower one of label 1."""
+        """Returns images with one white half: the upper half for label 0, the lower half for label 1."""
         for part, count in (("train", train), ("t10k", test)):
             pixels = b"".join((b"\xff" * 392 + b"\0" * 392) if i % 2 else (b"\0" * 392 + b"\xff" * 392) for i in range(count))
             labels = idx(count, data=bytes(i % 2 for i in range(count)))

@@ -22,13 +22,13 @@ from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, to
 
 
 def capture(torch, warm_up, work):
-    """A graph whose replay does the work again."""
+    """Returns a graph whose replay repeats the work."""
     warm_up()
     return SimpleNamespace(replay=work)
 
 
 def stuck(torch, warm_up, work):
-    """A graph whose replay does nothing."""
+    """Returns a graph whose replay does nothing."""
     warm_up()
     return SimpleNamespace(replay=lambda: None)
 
@@ -97,7 +97,7 @@ class TrainingSteps(InFolder):
         self.assertEqual(calls, ["start", "replay"] * 2, "what is captured is not run, so it starts no batch")
 
     def on_the_cpu(self, torch):
-        """As if the CPU were a GPU with 100 bytes on it before a way is built, and 1,000,100 at most after that."""
+        """Pretends that the CPU is a GPU with 100 bytes in use before a way is built, and a later peak of 1,000,100."""
 
         class Stopwatch:
             def __init__(self, torch):

@@ -25,7 +25,7 @@ CPU = wr.device_record(kind="cpu", index=0, name="A CPU", memory_bytes=1, multip
 
 
 class FakeCandidate:
-    """Takes a time that it is given; its result is its error."""
+    """A fake candidate that takes a given time; its result is its error."""
 
     def __init__(self, log: list[tuple[str, int]], way: str, us: float, errors: list[float]):
         self.log, self.way, self.us, self.errors = log, way, us, errors
@@ -39,7 +39,7 @@ class FakeCandidate:
 
 
 class Toy(wr.InTurn):
-    """A ladder of three ways; `behaviour` says which candidates are not ordinary ones."""
+    """A ladder of three ways; `behaviour` replaces some of their candidates."""
 
     experiment, script, description = "toy", "toy.py", "A toy."
     ways = (
@@ -192,7 +192,7 @@ class Arguments(InFolder):
         self.assertEqual((code, said), (2, "PyTorch is not installed: pip install torch\n"))
 
     def loaded(self):
-        """As if PyTorch were installed."""
+        """Pretends that PyTorch is installed."""
         torch = SimpleNamespace(__version__="2.11.0", get_num_threads=lambda: 4)
         return mock.patch.multiple(wr, load_torch=lambda: torch, look=lambda torch, like: WITH_GPU)
 

@@ -34,7 +34,7 @@ BUILD = "cargo build --release -p warpbook-op"
 
 
 class Product(ctypes.Structure):
-    """`CProduct` of crates/warpbook-op/src/arguments.rs."""
+    """The same structure as `CProduct` in crates/warpbook-op/src/arguments.rs."""
 
     _fields_ = [(name, ctypes.c_uint32) for name in ("m", "n", "k", "lda", "ldb", "ldc")]
     _fields_ += [(name, ctypes.c_int32) for name in ("dtype", "out", "trans_a", "trans_b", "epilogue")]
@@ -43,7 +43,7 @@ class Product(ctypes.Structure):
 
 
 class Convolution(ctypes.Structure):
-    """`CConvolution` there."""
+    """The same structure as `CConvolution` in crates/warpbook-op/src/arguments.rs."""
 
     _fields_ = [
         ("batch", ctypes.c_uint32),
@@ -65,12 +65,12 @@ CHANNELS_LAST = 0
 
 
 def library_name() -> str:
-    """The library's file name on this system."""
+    """Returns the library's file name on this system."""
     return NAMES.get(sys.platform, NAMES["linux"])
 
 
 def library_file() -> Path:
-    """Where the library is: what WARPBOOK_OP names, else what pip has put next to this file, else what cargo has built here."""
+    """Returns the library's path: the one in WARPBOOK_OP, else pip's next to this file, else cargo's in this repository."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
@@ -116,7 +116,7 @@ _opening = threading.Lock()
 
 
 def session(index: int) -> int:
-    """The library's session on a device; it lasts as long as the process."""
+    """Returns the library's session on a device; it lasts as long as the process."""
     with _opening:
         if index not in _sessions:
             opened = library().warpbook_open(index)
@@ -128,7 +128,7 @@ def session(index: int) -> int:
 
 @lru_cache
 def kernel_number(index: int, kernel: str, number: int) -> int:
-    """The library's number of a kernel on a device, which is checked there in a type before it is used."""
+    """Returns the library's number of a kernel on a device. The kernel is checked in a type before its first use."""
     found = library().warpbook_kernel(session(index), os.fsencode(kernel), number)
     if not found:
         raise RuntimeError(f"warpbook_kernel: {last_error()}")
@@ -136,7 +136,7 @@ def kernel_number(index: int, kernel: str, number: int) -> int:
 
 
 def named(kernel: str | os.PathLike[str] | None) -> str | None:
-    """A kernel's name with its file's whole path, so that a change of the working directory changes nothing."""
+    """Returns a kernel's name with the absolute path of its file, so that a change of the working directory has no effect."""
     if kernel is None:
         return None
     text = os.fspath(kernel)
@@ -163,7 +163,7 @@ def type_number(torch: Any, dtype: Any) -> int:
 
 
 def computed_in(torch: Any, x: Any) -> Any:
-    """The type that a layer computes in: autocast's where it is on, else that of its input."""
+    """Returns the type in which a layer computes: autocast's if it is on, otherwise that of its input."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
@@ -181,7 +181,7 @@ def gemm(
     bias: Any = None,
     kernel: str | None = None,
 ) -> Any:
-    """out = op(a) op(b) + bias, of contiguous matrices; the bias is fp32 [n]. `kernel` computes it, or what Warpbook chooses."""
+    """Computes out = op(a) op(b) + bias for contiguous matrices; the bias is fp32 [n]. If `kernel` is None, Warpbook chooses one."""
     (m, k), n = (reversed(a.shape) if trans_a else a.shape), b.shape[0 if trans_b else 1]
     number = type_number(torch, a.dtype)
     # Rungs without tensor cores take fp32, but not tf32.
@@ -211,7 +211,7 @@ def output_side(size: int, kernel: int, stride: int, padding: int) -> int:
 
 @lru_cache
 def functions() -> tuple[Any, Any]:
-    """The two autograd functions; PyTorch is imported when they are first asked for."""
+    """Returns the two autograd functions; PyTorch is imported at the first call."""
     import torch
 
     last = torch.channels_last
@@ -298,7 +298,7 @@ def conv2d(
 
 @lru_cache
 def modules() -> tuple[Any, Any]:
-    """`Linear` and `Conv2d` as modules."""
+    """Returns the modules `Linear` and `Conv2d`."""
     import torch
 
     class Linear(torch.nn.Linear):
@@ -340,7 +340,7 @@ def converted(model: Any, kernel: str | os.PathLike[str] | None = None) -> Any:
 
 
 def reverted(model: Any) -> Any:
-    """The same network with PyTorch's own layers again."""
+    """Returns the same network with PyTorch's own layers again."""
     import torch
 
     theirs = dict(zip(modules(), (torch.nn.Linear, torch.nn.Conv2d)))
@@ -397,7 +397,7 @@ SHAPES = {
 def check_layer(
     torch: Any, kind: str, shape: tuple[Any, ...], dtype: Any, kernel: str | None = None
 ) -> tuple[float, float]:
-    """The worst error of y and all gradients against float64, and that of the differences in fp32. `kernel` computes a linear layer."""
+    """Returns the worst error of y and all gradients against float64, and that of the differences in fp32. `kernel` computes a linear layer."""
     g = torch.Generator(device="cuda").manual_seed(1)
 
     def draw(*sizes: int) -> Any:
@@ -425,7 +425,7 @@ def check_layer(
 
 
 def checked_line(kind: str, shape: tuple[Any, ...], dtype: str, by: str | None, against: float, differences: float, right: bool, as_json: bool) -> str:
-    """A check as a line of text, or as the JSON object that crates/warpbook/src/lesson/stock/in_pytorch.rs reads."""
+    """Formats a check as a line of text, or as the JSON object that crates/warpbook/src/lesson/stock/in_pytorch.rs reads."""
     layer, errors = f"{kind} {shape}", (f"{against:.1e}", f"{differences:.1e}")
     if as_json:
         found = {"layer": layer, "dtype": dtype, "by": by, "from_float64": errors[0], "from_differences": errors[1], "right": right}
