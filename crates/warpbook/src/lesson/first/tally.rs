@@ -76,7 +76,9 @@ impl Tally {
     /// Returns the table of the lines that accessed memory or at which lanes went different ways; a column is there only if a line has something in it.
     #[must_use]
     pub fn table(&self) -> Table {
-        let touches = |line: &LineCounts| line.requests + line.wavefronts + line.atomics + line.divergent_branches > 0;
+        let touches = |line: &LineCounts| {
+            line.requests + line.wavefronts + line.atomics + line.shuffles + line.divergent_branches > 0
+        };
         self.table_of(touches)
     }
 
@@ -93,13 +95,14 @@ impl Tally {
             of => figures::significant(count as f64 / of as f64, 3),
         };
         let whole = |count: u64| if count == 0 { String::new() } else { count.to_string() };
-        let columns: [(&str, &dyn Fn(&LineCounts) -> String); 7] = [
+        let columns: [(&str, &dyn Fn(&LineCounts) -> String); 8] = [
             ("requests", &|line| whole(line.requests)),
             ("sectors a request", &|line| ratio(line.sectors, line.requests)),
             ("at least", &|line| ratio(line.ideal_sectors, line.requests)),
             ("wavefronts", &|line| whole(line.wavefronts)),
             ("wavefronts, at least", &|line| whole(line.ideal_wavefronts)),
             ("atomics", &|line| whole(line.atomics)),
+            ("exchanges", &|line| whole(line.shuffles)),
             ("lanes of 32", &|line| line.mean_lanes().map_or_else(String::new, |n| figures::significant(n, 3))),
         ];
         let lines: Vec<&LineCounts> = self.emulated.lines.iter().filter(|line| is_shown(line)).collect();
