@@ -28,7 +28,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     }
     Barriers barriers(full_barriers, empty_barriers);
     barriers.first_rank = rank * CLUSTER;
-    // Where no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
+    // If no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
     constexpr bool MEETS_LATER = CLUSTER == 1;
     if (MEETS_LATER) cluster_arrive();
     Ring ring;
