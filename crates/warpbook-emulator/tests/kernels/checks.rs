@@ -1,4 +1,4 @@
-//! What a verdict returns, and correct kernels that no check may accuse.
+//! Tests the results of verdicts, and correct kernels in which no check may find a fault.
 
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
@@ -7,13 +7,13 @@ use warpbook_emulator::{AccessKind, Argument, Fault, Launch, LineCounts, Transfe
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
-/// The verdict on a text whose entry is `k`.
+/// Returns the verdict on a text whose entry is `k`.
 fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
     let kernel = kernel(machine, text);
     machine.gpu.verdict(&kernel, launch, arguments)
 }
 
-/// The verdict on `k(unsigned* x, unsigned* y)`, both with 256 numbers, of which y's are zero.
+/// Returns the verdict on `k(unsigned* x, unsigned* y)`. Each array has 256 numbers, and `y` is zero.
 fn verdict_on(body: &str, blocks: u32, threads: u32) -> Result<Verdict, Fault> {
     let mut machine = Machine::default();
     let x = machine.put(&(0..256u32).map(|i| i * 7 % 61).collect::<Vec<_>>());
@@ -203,7 +203,7 @@ fn a_kernel_after_another_sees_what_that_one_wrote() {
     assert_eq!(fault.thread.map(|thread| thread.thread), Some([32, 0, 0]), "{fault}");
 }
 
-/// The counts of a body's line, which is the third of the text.
+/// Returns the counts of a body's line, which is the third line of the text.
 fn counts(body: &str, threads: u32) -> LineCounts {
     let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
     let found = verdict.counts.lines.iter().find(|line| line.line == 3);
@@ -312,7 +312,8 @@ fn groups_of_lanes_work_by_themselves() {
     assert_eq!(machine.get::<u32>(&y, 32), want);
 }
 
-/// What happens to a kernel that loses one barrier after the other: a fault's message, or that nothing is found.
+/// Runs a kernel repeatedly, each time without one of its barriers. Returns the fault's message for each
+/// barrier, or that nothing is found.
 fn without_barriers(run: impl Fn() + std::panic::UnwindSafe + Copy) -> Vec<String> {
     let outcome = |number: usize| {
         LOST_BARRIER.set(Some(number));
@@ -345,7 +346,7 @@ fn no_barrier_of_our_kernels_can_go() {
     }
 }
 
-/// The counts of a transpose of 64 x 64 numbers.
+/// Returns the counts of a transpose of 64 x 64 numbers.
 fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
     let (edge, mut machine) = (64u32, Machine::default());
     let tile = spec.tiles.last().unwrap();
@@ -360,7 +361,7 @@ fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
 #[test]
 fn counts_of_transposes_are_those_that_the_guide_tells() {
     let direct = transpose(&guide::transpose_direct(), 1);
-    // One side is coalesced, of the other every lane has a sector of its own.
+    // One side is coalesced; on the other side each lane accesses a different sector.
     assert_eq!((direct.global_requests, direct.global_sectors, direct.global_ideal), (256, 128 * 36, 1024));
     let shared = transpose(&guide::transpose_shared(), 4);
     assert_eq!((shared.global_sectors, shared.global_ideal), (1024, 1024));
