@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module, Note, Report, Verdict};
 use warpbook_kernels::Launch as Shape;
-use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers};
+use warpbook_record::{AccessKind, DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers, WarpRequest};
 
 /// The virtual architecture for which kernels are compiled.
 pub(crate) const VIRTUAL: &str = "compute_80";
@@ -69,10 +69,11 @@ impl Emulator {
 
     /// Ends the checks, and returns their findings and counts.
     pub(crate) fn end_checks(&self) -> Emulated {
-        let Found { notes, lines, shuffles_of_a_warp, barriers_of_a_block } = self.found().take().unwrap_or_default();
+        let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
+            self.found().take().unwrap_or_default();
         let orders = ORDERS.map(str::to_owned).to_vec();
         let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
-        Emulated { orders, notes, lines, shuffles_of_a_warp, barriers_of_a_block, finding: None }
+        Emulated { orders, notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block, finding: None }
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -91,8 +92,8 @@ impl Emulator {
         self.gpu().read(address, bytes).map_err(|why| failed("Copying from the device", &why))
     }
 
-    /// Loads PTX and decodes one of its entries; an error names `path`.
-    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str) -> Result<EmulatedKernel> {
+    /// Loads PTX and decodes one of its entries, whose arguments have these names in messages; an error names `path`.
+    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str, names: &[String]) -> Result<EmulatedKernel> {
         let refused =
             |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +102,8 @@ impl Emulator {
             let loaded = self.gpu().load(&module).map_err(|why| failed(&format!("Loading {path}"), &why))?;
             modules.insert(ptx.to_owned(), loaded);
         }
-        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?.with_argument_names(&names);
         let mut code = DefaultHasher::new();
         (ptx, entry).hash(&mut code);
         Ok(EmulatedKernel { kernel, code: code.finish() })
@@ -143,9 +145,30 @@ struct Found {
     notes: BTreeSet<String>,
     /// Counts by file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
-    /// The most of any launch.
+    /// Requests of the first launch that accesses memory in a line.
+    requests: Vec<WarpRequest>,
+    /// Largest number in any launch.
     shuffles_of_a_warp: u64,
     barriers_of_a_block: u64,
+}
+
+/// Returns a warp's request as a record has it.
+fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
+    use warpbook_emulator::AccessKind as Kind;
+    WarpRequest {
+        file: request.file,
+        line: request.line,
+        kind: match request.kind {
+            Kind::Load => AccessKind::Load,
+            Kind::Store => AccessKind::Store,
+            Kind::Atomic => AccessKind::Atomic,
+        },
+        is_shared: request.is_shared,
+        place: request.place,
+        thread: request.thread.to_string(),
+        bytes: request.bytes,
+        offsets: request.offsets.to_vec(),
+    }
 }
 
 /// Returns a line's counts as a record has them.
@@ -194,6 +217,9 @@ impl Found {
         self.notes.extend(notes.iter().map(told));
         self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);
         self.barriers_of_a_block = self.barriers_of_a_block.max(counts.barriers_of_a_block);
+        let known: BTreeSet<(String, u32)> = self.requests.iter().map(|r| (r.file.clone(), r.line)).collect();
+        let new = counts.requests.into_iter().filter(|r| !known.contains(&(r.file.clone(), r.line)));
+        self.requests.extend(new.map(recorded_request));
         for line in counts.lines {
             let line = recorded(line);
             let none = LineCounts { file: line.file.clone(), line: line.line, ..LineCounts::default() };

@@ -35,5 +35,6 @@ pub fn all() -> Vec<Definition> {
         products::PRODUCT,
         products::TILES,
         shared::SOFTMAX,
+        first::QUIZ,
     ]
 }

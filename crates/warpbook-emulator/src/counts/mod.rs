@@ -1,12 +1,16 @@
-//! Counts of what a kernel does to memory and how its lanes part, by source line. They are counts of PTX, and never times.
+//! Counts by source line: accesses to memory, and branches at which lanes part. They count PTX, and are never times.
 
 mod memory;
+mod requests;
 mod table;
 
-use crate::compute::{LANES, Lanes};
-use crate::machine::{Identity, LOCAL_WINDOW, Moment, Observer, SHARED_WINDOW, Use, lanes};
-use crate::program::{Access, Action, Collective, CollectiveKind, Kernel};
-use crate::{Fault, Place};
+pub use requests::WarpRequest;
+
+use crate::compute::LANES;
+use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Moment, Names, Observer, Request, SHARED_WINDOW, lanes};
+use crate::program::{Action, Collective, CollectiveKind, Kernel};
+use crate::{Argument, Fault, Place};
+use requests::FirstRequests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,7 +40,7 @@ pub struct LineCounts {
     pub file: String,
     /// Line, counted from 1.
     pub line: u32,
-    /// Instructions of warps, and of their active lanes.
+    /// Instructions that warps executed.
     pub instructions: u64,
     /// Sum of active lanes over all instructions.
     pub lanes: u64,
@@ -44,7 +48,7 @@ pub struct LineCounts {
     pub global_requests: u64,
     /// Sectors of 32 bytes that these requests touch.
     pub global_sectors: u64,
-    /// Fewest sectors that their active lanes could do with.
+    /// The fewest sectors that the active lanes' bytes fit into.
     pub global_ideal: u64,
     /// Loads among the requests to global memory.
     pub global_loads: Transfers,
@@ -81,7 +85,7 @@ pub struct LineCounts {
 }
 
 impl LineCounts {
-    /// Mean of active lanes of an instruction; 0 if there was none.
+    /// Returns the mean number of active lanes of an instruction; 0 if none ran.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn mean_lanes(&self) -> f64 {
@@ -120,6 +124,8 @@ impl LineCounts {
 pub struct Counts {
     /// Lines with instructions that ran, by file and line.
     pub lines: Vec<LineCounts>,
+    /// The first request of each instruction that accesses global or shared memory, for up to four instructions a line.
+    pub requests: Vec<WarpRequest>,
     /// The most shuffles that one warp executes.
     pub shuffles_of_a_warp: u64,
     /// The most barriers that one block passes.
@@ -127,7 +133,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The sum over all lines; file and line are empty.
+    /// Returns the sum over all lines; its file is empty and its line is 0.
     #[must_use]
     pub fn total(&self) -> LineCounts {
         let mut total = LineCounts::default();
@@ -135,14 +141,14 @@ impl Counts {
         total
     }
 
-    /// The counts of a line of a file.
+    /// Returns the counts of a line; `None` if nothing ran there.
     #[must_use]
     pub fn line(&self, file: &str, line: u32) -> Option<&LineCounts> {
         self.lines.iter().find(|counts| counts.line == line && counts.file == file)
     }
 }
 
-/// Counts a launch.
+/// Observer that counts a launch.
 #[derive(Debug)]
 pub(crate) struct Counter {
     lines: Vec<LineCounts>,
@@ -154,9 +160,10 @@ pub(crate) struct Counter {
     running: Vec<(Vec<u64>, u64)>,
     shuffles_of_a_warp: u64,
     barriers_of_a_block: u64,
+    requests: FirstRequests,
 }
 
-/// Floating-point multiply-adds of a lane that executes an instruction.
+/// Returns how many floating-point multiply-adds a lane performs with an instruction.
 fn multiply_adds(opcode: &str) -> u8 {
     let mut parts = opcode.split('.');
     match (parts.next(), parts.next_back()) {
@@ -167,7 +174,7 @@ fn multiply_adds(opcode: &str) -> u8 {
 }
 
 impl Counter {
-    pub(crate) fn new(kernel: &Kernel) -> Self {
+    pub(crate) fn new(kernel: &Kernel, arguments: &[Argument]) -> Self {
         let mut lines: Vec<LineCounts> = Vec::new();
         let mut known = HashMap::new();
         let mut line_of = Vec::with_capacity(kernel.steps.len());
@@ -186,14 +193,20 @@ impl Counter {
             running: Vec::new(),
             shuffles_of_a_warp: 0,
             barriers_of_a_block: 0,
+            requests: FirstRequests::new(kernel.steps.len(), Names::new(kernel, arguments)),
         }
     }
 
-    /// The counts, without lines in which nothing ran.
+    /// Returns the counts of all lines in which something ran.
     pub(crate) fn finish(self) -> Counts {
         let mut lines: Vec<LineCounts> = self.lines.into_iter().filter(|line| line.instructions > 0).collect();
         lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        Counts { lines, shuffles_of_a_warp: self.shuffles_of_a_warp, barriers_of_a_block: self.barriers_of_a_block }
+        Counts {
+            lines,
+            requests: self.requests.finish(),
+            shuffles_of_a_warp: self.shuffles_of_a_warp,
+            barriers_of_a_block: self.barriers_of_a_block,
+        }
     }
 }
 
@@ -242,19 +255,14 @@ impl Observer for Counter {
         Ok(())
     }
 
-    fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        kind: Use,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        let Request { moment, kind, addresses, .. } = *request;
         if moment.active == 0 {
             return Ok(());
         }
+        self.requests.note(request);
         let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
-        let bytes = u64::from(access.bytes) * elements as u64;
+        let bytes = request.bytes();
         let among = |window: u64| {
             let is_there = |lane: &usize| addresses[*lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window;
             lanes(moment.active).filter(is_there).fold(0, |mask, lane| mask | 1u32 << lane)
@@ -272,20 +280,20 @@ impl Observer for Counter {
             line.global_ideal += moved(global).div_ceil(memory::SECTOR).min(sectors);
             let request = Transfers { requests: 1, sectors, bytes: moved(global) };
             match kind {
-                Use::Load => line.global_loads.add(&request),
-                Use::Store => line.global_stores.add(&request),
-                Use::Atomic => {}
+                AccessKind::Load => line.global_loads.add(&request),
+                AccessKind::Store => line.global_stores.add(&request),
+                AccessKind::Atomic => {}
             }
         }
         if shared != 0 {
             line.shared_requests += 1;
             line.shared_wavefronts += memory::wavefronts(addresses, shared, bytes);
             line.shared_ideal += memory::ideal_wavefronts(shared, bytes);
-            if kind == Use::Load {
+            if kind == AccessKind::Load {
                 line.shared_words_loaded += u64::from(shared.count_ones()) * bytes.div_ceil(4);
             }
         }
-        if kind == Use::Atomic {
+        if kind == AccessKind::Atomic {
             line.atomics += 1;
             line.lanes_on_one_address += memory::most_on_one_address(addresses, moment.active);
         }

@@ -1,7 +1,7 @@
 //! Loads, stores and atomics.
 
 use super::block::Context;
-use super::observer::{Observer, Use};
+use super::observer::{AccessKind, Observer, Request};
 use super::warp::{Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::Lanes;
@@ -19,7 +19,7 @@ impl Warp {
         observer: &mut O,
     ) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
-        self.each_lane(access, (Use::Load, into.len()), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Load, into.len()), active, context, observer, |rows, lane, found| {
             for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
                 // A value that is dropped has no row.
                 if let Some(row) = rows.get_mut(*row as usize) {
@@ -38,14 +38,14 @@ impl Warp {
         observer: &mut O,
     ) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
-        self.each_lane(access, (Use::Store, from.len()), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Store, from.len()), active, context, observer, |rows, lane, found| {
             for (row, element) in from.iter().zip(found.chunks_exact_mut(bytes)) {
                 write(element, rows[*row as usize][lane]);
             }
         })
     }
 
-    /// The lanes take their turns, the lowest first where they share a buffer.
+    /// Updates memory lane by lane; lanes in the same buffer take their turns from the lowest to the highest.
     pub(super) fn atomic<O: Observer>(
         &mut self,
         access: &Access,
@@ -54,7 +54,7 @@ impl Warp {
         context: &mut Context,
         observer: &mut O,
     ) -> Result<(), Fault> {
-        self.each_lane(access, (Use::Atomic, 1), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Atomic, 1), active, context, observer, |rows, lane, found| {
             let (old, [b, c]) = (read(found), operands.map(|row| rows[row as usize][lane]));
             write(found, update(old, b, c));
             if into != NONE {
@@ -63,11 +63,11 @@ impl Warp {
         })
     }
 
-    /// Calls back with the bytes of each active lane's access, and the registers. The observer sees the access before, if it is valid.
+    /// Calls `work` with the registers and the bytes of each active lane's access. The observer sees a valid access before it happens.
     fn each_lane<O: Observer>(
         &mut self,
         access: &Access,
-        (kind, elements): (Use, usize),
+        (kind, elements): (AccessKind, usize),
         active: u32,
         context: &mut Context,
         observer: &mut O,
@@ -96,16 +96,17 @@ impl Warp {
                 _ => 0,
             };
             let generic = addresses.map(|address| address | window);
-            observer.access(&self.moment(active, context), access, kind, elements, &generic)?;
+            let moment = &self.moment(active, context);
+            observer.access(&Request { moment, access, kind, elements, addresses: &generic })?;
         }
         self.each_place(access.space, &addresses, bytes, active, context, &mut work)
             .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))
     }
 
-    /// Calls back with the bytes at each active lane's address, and the registers.
+    /// Calls `work` with the registers and the bytes at each active lane's address.
     ///
     /// # Errors
-    /// The first lane whose bytes are outside everything.
+    /// The first lane whose bytes are not in one piece of memory.
     fn each_place(
         &mut self,
         space: Space,
@@ -117,7 +118,7 @@ impl Warp {
     ) -> Result<(), usize> {
         let mut left = active;
         while left != 0 {
-            // All lanes that are in the same buffer as the first one.
+            // All lanes in the same buffer as the first one.
             let first = left.trailing_zeros() as usize;
             let (start, found, sharing) =
                 region(space, addresses[first], first, &mut self.frames, context).ok_or(first)?;
@@ -138,7 +139,7 @@ impl Warp {
     fn out_of_bounds(
         &self,
         space: Space,
-        (kind, bytes): (Use, usize),
+        (kind, bytes): (AccessKind, usize),
         lane: usize,
         address: u64,
         context: &Context,
@@ -147,7 +148,7 @@ impl Warp {
         self.fault(Cause::OutOfBounds, format!("The kernel {verb} {bytes} bytes {place}."), lane, context)
     }
 
-    /// Bytes at an address of a lane; for calls of the runtime.
+    /// Returns the bytes at an address of a lane, for calls of the runtime.
     pub(super) fn bytes<'m>(
         &'m mut self,
         lane: usize,
@@ -160,11 +161,11 @@ impl Warp {
     }
 }
 
-fn verb(kind: Use) -> &'static str {
+fn verb(kind: AccessKind) -> &'static str {
     match kind {
-        Use::Load => "reads",
-        Use::Store => "writes",
-        Use::Atomic => "updates",
+        AccessKind::Load => "reads",
+        AccessKind::Store => "writes",
+        AccessKind::Atomic => "updates",
     }
 }
 
@@ -173,7 +174,7 @@ fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
     all.get_mut(start..start.checked_add(bytes)?)
 }
 
-/// The memory that an address is in: where it begins, its bytes, and the lanes that share it.
+/// Finds the memory that contains an address: its start, its bytes, and the lanes that share it.
 fn region<'m>(
     space: Space,
     address: u64,
@@ -196,7 +197,7 @@ fn region<'m>(
     })
 }
 
-/// A number of up to 8 bytes.
+/// Reads a number of up to 8 bytes.
 pub(super) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
@@ -214,7 +215,7 @@ pub(super) fn write(bytes: &mut [u8], value: u64) {
     }
 }
 
-/// A loaded value, extended to its register.
+/// Extends a loaded value to its register.
 fn extend(value: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return value;

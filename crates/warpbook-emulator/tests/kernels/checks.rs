@@ -1,19 +1,19 @@
-//! What a verdict returns, and correct kernels that no check may accuse.
+//! Tests the results of verdicts, and correct kernels in which no check may find a fault.
 
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
 use crate::{products, regression};
-use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Transfers, Verdict};
+use warpbook_emulator::{AccessKind, Argument, Fault, Launch, LineCounts, Transfers, Verdict};
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
-/// The verdict on a text whose entry is `k`.
+/// Returns the verdict on a text whose entry is `k`.
 fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
     let kernel = kernel(machine, text);
     machine.gpu.verdict(&kernel, launch, arguments)
 }
 
-/// The verdict on `k(unsigned* x, unsigned* y)`, both with 256 numbers, of which y's are zero.
+/// Returns the verdict on `k(unsigned* x, unsigned* y)`. Each array has 256 numbers, and `y` is zero.
 fn verdict_on(body: &str, blocks: u32, threads: u32) -> Result<Verdict, Fault> {
     let mut machine = Machine::default();
     let x = machine.put(&(0..256u32).map(|i| i * 7 % 61).collect::<Vec<_>>());
@@ -203,7 +203,7 @@ fn a_kernel_after_another_sees_what_that_one_wrote() {
     assert_eq!(fault.thread.map(|thread| thread.thread), Some([32, 0, 0]), "{fault}");
 }
 
-/// The counts of a body's line, which is the third of the text.
+/// Returns the counts of a body's line, which is the third line of the text.
 fn counts(body: &str, threads: u32) -> LineCounts {
     let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
     let found = verdict.counts.lines.iter().find(|line| line.line == 3);
@@ -256,6 +256,27 @@ fn arithmetic_shuffles_and_barriers_are_counted() {
 }
 
 #[test]
+fn the_first_request_of_each_access_is_kept_lane_by_lane() {
+    let verdict =
+        verdict_on("__shared__ unsigned s[64]; s[t] = x[t + 3]; __syncthreads(); if (t % 2) y[t] = s[63 - t];", 1, 64);
+    let requests = verdict.unwrap().counts.requests;
+    let told: Vec<_> = requests.iter().map(|r| (r.kind, r.is_shared, r.place.as_str(), r.line, r.bytes)).collect();
+    let (one, two) = ("argument 1", "argument 2");
+    assert_eq!(
+        told,
+        [
+            (AccessKind::Load, false, one, 3, 4),
+            (AccessKind::Store, true, "shared memory", 3, 4),
+            (AccessKind::Load, true, "shared memory", 3, 4),
+            (AccessKind::Store, false, two, 3, 4),
+        ]
+    );
+    assert!((0..32).all(|lane| requests[0].offsets[lane] == Some(4 * (lane as u64 + 3))), "{requests:?}");
+    assert_eq!((requests[3].offsets[0], requests[3].offsets[31], requests[2].offsets[1]), (None, Some(124), Some(248)));
+    assert_eq!(requests[3].thread.thread, [1, 0, 0]);
+}
+
+#[test]
 fn packed_multiply_adds_count_twice() {
     let mut machine = Machine::default();
     let (x, y) = (machine.put(&[0x3c00_3c00u32; 32]), machine.room::<u32>(32));
@@ -291,7 +312,8 @@ fn groups_of_lanes_work_by_themselves() {
     assert_eq!(machine.get::<u32>(&y, 32), want);
 }
 
-/// What happens to a kernel that loses one barrier after the other: a fault's message, or that nothing is found.
+/// Runs a kernel repeatedly, each time without one of its barriers. Returns the fault's message for each
+/// barrier, or that nothing is found.
 fn without_barriers(run: impl Fn() + std::panic::UnwindSafe + Copy) -> Vec<String> {
     let outcome = |number: usize| {
         LOST_BARRIER.set(Some(number));
@@ -324,7 +346,7 @@ fn no_barrier_of_our_kernels_can_go() {
     }
 }
 
-/// The counts of a transpose of 64 x 64 numbers.
+/// Returns the counts of a transpose of 64 x 64 numbers.
 fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
     let (edge, mut machine) = (64u32, Machine::default());
     let tile = spec.tiles.last().unwrap();
@@ -339,7 +361,7 @@ fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
 #[test]
 fn counts_of_transposes_are_those_that_the_guide_tells() {
     let direct = transpose(&guide::transpose_direct(), 1);
-    // One side is coalesced, of the other every lane has a sector of its own.
+    // One side is coalesced; on the other side each lane accesses a different sector.
     assert_eq!((direct.global_requests, direct.global_sectors, direct.global_ideal), (256, 128 * 36, 1024));
     let shared = transpose(&guide::transpose_shared(), 4);
     assert_eq!((shared.global_sectors, shared.global_ideal), (1024, 1024));

@@ -1,6 +1,7 @@
-//! Random kernels: the emulator computes the same bits as a GPU.
+//! Compares the emulator's results of random kernels with a GPU's, bit by bit.
 //!
-//! A kernel is made of its seed, so that only hashes of a GPU's results are stored, in `outputs.txt`: a line for each warp of 200 kernels, from an H200.
+//! A kernel follows from its seed, so only hashes of a GPU's results are stored: `outputs.txt` has a line for each warp of 200 kernels, computed on an
+//! H200.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,37 +15,36 @@ use forms::Form;
 use generate::{BLOCKS, HEAD, OUT_BYTES, SUM_BYTES, THREADS, inputs, kernel};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use warpbook_device::cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
-use warpbook_device::cudarc::nvrtc::Ptx;
-use warpbook_device::testing;
+use warpbook_device::testing::{self, PtxModule};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
+use warpbook_kernels::Launch as Shape;
 
-/// Kernels of a module.
+/// Number of kernels in a module.
 const OF_A_MODULE: u64 = 50;
-/// Kernels whose results are stored.
+/// Number of kernels whose results are stored.
 const STORED: u64 = 200;
-/// Kernels that are compared on a GPU.
+/// Number of kernels that are compared on a GPU.
 const ALL: u64 = 3000;
-/// How often each form occurs in these, at least.
+/// Minimum number of occurrences of each form in all kernels.
 const LEAST: usize = 20;
 
 fn exact_forms() -> Vec<Form> {
     forms::all().into_iter().filter(|form| !form.is_approximate()).collect()
 }
 
-/// Numbers of kernels from here on are of one form each.
+/// Kernels with this number or a higher one contain only one form each.
 const SINGLE: u64 = 1 << 32;
 
-/// A module of a kernel `k<number>` for each form, by its number.
+/// Returns a module with a kernel `k<number>` for each of these forms.
 fn module_of_forms(numbers: std::ops::Range<u64>, forms: &[Form]) -> String {
     let kernel =
         |n: u64| generate::kernel_of_form(&format!("k{}", SINGLE + n), &forms[usize::try_from(n).unwrap()]).text;
     HEAD.to_owned() + &numbers.map(kernel).collect::<String>()
 }
 
-/// A module of kernels `k<seed>`, and how often each form occurs in it.
+/// Returns a module of kernels `k<seed>`, and the number of occurrences of each form in it.
 fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<String, usize>) {
     let (mut text, mut counts) = (HEAD.to_owned(), BTreeMap::new());
     for seed in seeds {
@@ -55,7 +55,7 @@ fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<Stri
     (text, counts)
 }
 
-/// Results of a kernel: of all threads, then the sums.
+/// Returns the emulator's results of a kernel: those of all threads, then the sums.
 fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     let mut gpu = Gpu::new();
     let kernel = gpu.load(module).unwrap().kernel(&format!("k{seed}")).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
@@ -76,7 +76,7 @@ fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     results
 }
 
-/// A line for each warp, and one for the sums: seed, number, Fowler, Noll and Vo's FNV-1a hash.
+/// Returns a line for each warp and one for the sums: seed, number, and Fowler, Noll and Vo's FNV-1a hash.
 fn hashes(seed: u64, results: &[u8]) -> String {
     let mut text = String::new();
     let fnv = |bytes: &[u8]| {
@@ -101,7 +101,7 @@ fn stored_results_of_a_gpu_are_the_emulator_s() {
     assert_eq!(ours.lines().count(), stored.lines().count());
 }
 
-/// With `WARPBOOK_RANDOM_PTX` the kernels are written into this folder.
+/// If `WARPBOOK_RANDOM_PTX` names a folder, the kernels are written into it.
 #[test]
 fn every_form_occurs_often_enough() {
     if let Some(folder) = std::env::var_os("WARPBOOK_RANDOM_PTX") {
@@ -115,7 +115,8 @@ fn every_form_occurs_often_enough() {
     assert!(counts.values().all(|count| *count >= LEAST), "{:?}", counts.iter().min_by_key(|(_, count)| **count));
 }
 
-/// Runs 3,000 kernels, and one for each form, on a GPU and here. With `WARPBOOK_RANDOM_OUT` the stored results are written to this file.
+/// Runs 3,000 kernels, and one for each form, on a GPU and in the emulator. If `WARPBOOK_RANDOM_OUT` names a file, the GPU's results are written to it
+/// for `outputs.txt`.
 #[test]
 fn random_kernels_compute_the_same_on_a_gpu() {
     let Some(device) = testing::gpu("random_kernels_compute_the_same_on_a_gpu") else { return };
@@ -123,23 +124,20 @@ fn random_kernels_compute_the_same_on_a_gpu() {
     let next = AtomicU64::new(0);
     let found = Mutex::new((BTreeMap::new(), Vec::new()));
     std::thread::scope(|scope| {
-        // The driver's compiler takes most of the time.
+        // Every CPU core runs a thread, because the driver's compiler takes most of the time.
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                let context = CudaContext::new(0).unwrap();
-                let stream = context.new_stream().unwrap();
                 loop {
                     let first = next.fetch_add(OF_A_MODULE, Ordering::Relaxed);
                     if first >= ALL {
                         return;
                     }
                     let (text, _) = module(first..first + OF_A_MODULE, &forms);
-                    let loaded = context
-                        .load_module(Ptx::from_src(&text))
-                        .unwrap_or_else(|e| panic!("kernels from {first} on: {e}"));
+                    let loaded =
+                        PtxModule::load(&device, &text).unwrap_or_else(|e| panic!("kernels from {first} on: {e}"));
                     let parsed = Module::parse(&text).unwrap();
                     for seed in first..first + OF_A_MODULE {
-                        let theirs = on_gpu(&stream, &loaded.load_function(&format!("k{seed}")).unwrap(), seed);
+                        let theirs = on_gpu(&loaded, seed);
                         let ours = emulated(&parsed, seed);
                         let mut found = found.lock().unwrap();
                         if seed < STORED {
@@ -159,14 +157,14 @@ fn random_kernels_compute_the_same_on_a_gpu() {
         device.info().name
     );
     file.extend(stored.into_values());
-    let (context, count) = (CudaContext::new(0).unwrap(), forms.len() as u64);
+    let count = forms.len() as u64;
     for first in (0..count).step_by(usize::try_from(OF_A_MODULE).unwrap()) {
         let numbers = first..(first + OF_A_MODULE).min(count);
         let text = module_of_forms(numbers.clone(), &forms);
-        let (loaded, parsed) = (context.load_module(Ptx::from_src(&text)).unwrap(), Module::parse(&text).unwrap());
+        let (loaded, parsed) = (PtxModule::load(&device, &text).unwrap(), Module::parse(&text).unwrap());
         for number in numbers {
             let seed = SINGLE + number;
-            let theirs = on_gpu(&context.default_stream(), &loaded.load_function(&format!("k{seed}")).unwrap(), seed);
+            let theirs = on_gpu(&loaded, seed);
             let ours = emulated(&parsed, seed);
             if let Some(at) = (0..ours.len()).find(|i| ours[*i] != theirs[*i]) {
                 let opcode = &forms[usize::try_from(number).unwrap()].opcode;
@@ -181,22 +179,17 @@ fn random_kernels_compute_the_same_on_a_gpu() {
     assert!(wrong.is_empty(), "{} of {ALL} kernels differ", wrong.len());
 }
 
-fn on_gpu(stream: &Arc<CudaStream>, function: &CudaFunction, seed: u64) -> Vec<u8> {
-    let input = stream.clone_htod(&inputs(seed)).unwrap();
-    let mut output = stream.alloc_zeros::<u8>(OUT_BYTES * (BLOCKS * THREADS) as usize).unwrap();
-    let mut sums = stream.alloc_zeros::<u8>(SUM_BYTES).unwrap();
-    let shape = LaunchConfig { grid_dim: (BLOCKS, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
-    let mut launch = stream.launch_builder(function);
-    launch.arg(&input).arg(&mut output).arg(&mut sums);
+fn on_gpu(module: &PtxModule, seed: u64) -> Vec<u8> {
+    let shape = Shape { grid: [BLOCKS, 1, 1], block: [THREADS, 1, 1], dynamic_shared_bytes: 0 };
+    let results = vec![0; OUT_BYTES * (BLOCKS * THREADS) as usize];
+    let arrays = [&inputs(seed)[..], &results, &[0; SUM_BYTES]];
     // SAFETY: the kernel takes these three addresses, and its threads stay within their own parts.
     #[allow(unsafe_code)]
-    unsafe { launch.launch(shape) }.unwrap();
-    let mut results = stream.clone_dtoh(&output).unwrap();
-    results.extend(stream.clone_dtoh(&sums).unwrap());
-    results
+    let after = unsafe { module.run(&format!("k{seed}"), shape, &arrays) }.unwrap();
+    after[1..].concat()
 }
 
-/// The register of a thread at a byte of the results.
+/// Describes the register that contains a byte of the results, with the values of both sides.
 fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     let (thread, offset) = (at / OUT_BYTES, at % OUT_BYTES);
     let name = match offset {
@@ -212,7 +205,7 @@ fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     format!("seed {seed}, thread {thread}, {name}: {:016x}, on the GPU {:016x}", value(ours), value(theirs))
 }
 
-/// Writes every form, and the modules of the comparison, as PTX, for an assembler.
+/// Writes every form and the modules of the comparison as PTX, for use with an assembler.
 fn write_modules(folder: &std::path::Path) {
     for (number, form) in forms::all().iter().enumerate() {
         std::fs::write(folder.join(format!("form{number}.ptx")), generate::one_instruction(form)).unwrap();

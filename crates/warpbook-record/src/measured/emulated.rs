@@ -16,6 +16,9 @@ pub struct Emulated {
     /// Counts for each line of the source that has any, ordered by file and line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineCounts>,
+    /// The first request of each instruction that accesses memory, for up to four instructions a line, in the order of files and lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<WarpRequest>,
     /// The most shuffles that one warp executed in one launch.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shuffles_of_a_warp: u64,
@@ -51,6 +54,43 @@ pub struct Finding {
     /// Line of the source, counted from 1, if the place is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+}
+
+/// What an access does to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum AccessKind {
+    /// It reads.
+    #[default]
+    Load,
+    /// It writes.
+    Store,
+    /// It reads and writes in one step.
+    Atomic,
+}
+
+/// The bytes that the lanes of one warp accessed with one instruction, in shared memory or in one buffer of global memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct WarpRequest {
+    /// Path of the source.
+    pub file: String,
+    /// Number of the line, counted from 1.
+    pub line: u32,
+    /// What the lanes did.
+    pub kind: AccessKind,
+    /// True for shared memory, false for global memory.
+    pub is_shared: bool,
+    /// The buffer's name, such as "argument 1 (`x`)".
+    pub place: String,
+    /// The first lane that took part, such as "block (0, 0, 0), thread (0, 0, 0)".
+    pub thread: String,
+    /// Bytes that each lane accessed.
+    pub bytes: u32,
+    /// By lane: the offset of its first byte in the buffer; `None` for lanes that did not take part.
+    pub offsets: Vec<Option<u64>>,
 }
 
 /// What requests of one kind moved between warps and global memory.
