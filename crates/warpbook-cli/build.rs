@@ -1,9 +1,9 @@
-//! Tells the program whether `cargo xtask web` has built the viewer that it can embed.
+//! Checks whether `cargo xtask web` has built the viewer, so that the program can embed it.
 
 use std::path::Path;
 
 fn main() {
-    // The folder always exists; cargo would run this at every build for a missing file.
+    // The folder always exists; for a missing file, cargo would rerun this script at every build.
     println!("cargo:rerun-if-changed=viewer");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-check-cfg=cfg(viewer_inside)");

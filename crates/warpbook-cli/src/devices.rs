@@ -1,4 +1,4 @@
-//! `warpbook devices`.
+//! The command `warpbook devices`.
 
 use crate::args::DevicesArgs;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use warpbook::Show;
 use warpbook::device::Inventory;
 
-/// Prints the devices.
+/// Prints the table of devices.
 pub fn list(args: &DevicesArgs) -> Result<ExitCode, Failure> {
     let inventory = Inventory::take();
     say(&if args.json { as_json(&inventory) } else { inventory.text() });

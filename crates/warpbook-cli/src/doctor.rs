@@ -1,4 +1,4 @@
-//! `warpbook doctor`.
+//! The command `warpbook doctor`.
 
 use crate::args::DoctorArgs;
 use crate::failure::{DEVICE, Failure};
@@ -10,17 +10,17 @@ use warpbook::device::{Bench, Compiler, Inventory, Recorder};
 use warpbook::{Lab, figures, trial};
 use warpbook_record::{DeviceKind, Grid, KernelSpec, Outcome, Source, Tile};
 
-/// Kernel that only shows that the compiler works.
+/// A kernel for testing the compiler.
 const TRIAL: Source = Source {
     path: "doctor.cu",
     text: "extern \"C\" __global__ void trial(float* x /* [blocks] */) { x[blockIdx.x] = threadIdx.x; }\n",
 };
 
-/// Checks everything and prints a line for each check.
+/// Runs all checks and prints a line for each.
 pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let choice = args.device.choice()?;
     let inventory = Inventory::take();
-    // Prints a check and returns true if it succeeded; only the trial run has to.
+    // Prints a check's result and returns true if it succeeded. Only the trial run must succeed.
     let report = |what: &str, found: Result<String, String>| {
         let (verdict, text) = match &found {
             Ok(text) => ("ok", text),
@@ -91,7 +91,7 @@ fn nvrtc(i: &Inventory) -> Result<String, String> {
     Ok(format!("{} at {}", version(found.version()), found.path().display()))
 }
 
-/// Compiles the trial kernel for the first GPU, or for the oldest architecture without one.
+/// Compiles the trial kernel for the first GPU, or for the oldest architecture if there is none.
 fn compiler(i: &Inventory) -> Result<String, String> {
     let compiler = Compiler::new(i.cuda.as_ref().ok().copied())
         .map_err(|_| "no kernel can be compiled without NVRTC; see the line above".to_owned())?;
@@ -142,7 +142,7 @@ fn terminal() -> String {
     format!("stdout is {}, stderr is {}: {shown} are shown", is(out), is(err))
 }
 
-/// Runs a small experiment as a whole.
+/// Runs a small experiment from start to end.
 fn trial_run(choice: warpbook::device::Choice) -> Result<String, String> {
     let lab =
         Lab::on(choice).map_err(|e| e.to_string())?.with_bench(Bench { samples: 2, budget_s: 0.05, ..Bench::quick() });

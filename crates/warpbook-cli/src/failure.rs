@@ -5,16 +5,16 @@ use warpbook::{device, ranks};
 
 /// Exit code if a rung failed.
 pub const RUNG_FAILED: u8 = 1;
-/// Exit code for bad usage or settings, an unwritable output or an unreadable input.
+/// Exit code for wrong usage or settings, an output that cannot be written, or an input that cannot be read.
 pub const USAGE: u8 = 2;
 /// Exit code if the device cannot be used.
 pub const DEVICE: u8 = 3;
-/// Exit code if another rank of the same training failed, died or hangs.
+/// Exit code if another rank of the training failed, died or hangs.
 pub const OTHER_RANK: u8 = 4;
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// Exit code, and the reason.
+/// An exit code with its reason.
 #[derive(Debug)]
 pub struct Failure {
     pub code: u8,
@@ -65,7 +65,7 @@ impl From<ranks::Error> for Failure {
 impl From<device::Error> for Failure {
     fn from(error: device::Error) -> Self {
         match &error {
-            // Another size or another word would work.
+            // Another size or another word would work, so this is a usage error.
             device::Error::OutOfMemory { .. } | device::Error::BadChoice(_) => Self::usage(error.to_string()),
             device::Error::Cancelled => Self { code: INTERRUPTED, sentence: error.to_string() },
             _ => Self::device(error.to_string()),

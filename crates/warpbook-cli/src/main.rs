@@ -1,4 +1,4 @@
-//! `warpbook`: the lab's experiments from a terminal.
+//! The program `warpbook`: the lab's experiments from a terminal.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let _names = files::ReservedNames;
     signals::survive_file_limits();
-    // A bug is reported as one line; with RUST_BACKTRACE a developer sees where it is.
+    // A bug is reported in one line; with RUST_BACKTRACE the panic shows where it is.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string).unwrap_or_default();

@@ -1,12 +1,13 @@
-//! Output of lines to the terminal, or to whatever replaces it.
+//! Prints lines to the terminal, or to whatever replaces it.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
-/// Reason why the first lost line could not be written.
+/// The reason why the first lost line could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Prints a line to stdout. If its reader is gone, as after `| head`, the run goes on; other errors are reported at the end, see [`lost`].
+/// Prints a line to stdout. If the reader is gone, as after `| head`, the run continues; other errors are reported at
+/// the end (see [`lost`]).
 pub fn say(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(why) = writeln!(out, "{}", printable(text)).and_then(|()| out.flush())
@@ -16,12 +17,12 @@ pub fn say(text: &str) {
     }
 }
 
-/// Returns why a line could not be written, if one was lost.
+/// Returns the reason why a line could not be written, if one was lost.
 pub fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
 
-/// Returns true if an error loses output that somebody reads: a closed pipe does not.
+/// Returns true if an error loses output that somebody would read; a closed pipe does not.
 pub fn is_loss(why: &io::Error) -> bool {
     why.kind() != ErrorKind::BrokenPipe
 }
@@ -31,8 +32,8 @@ pub fn warn(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 
-/// Makes text safe for a terminal. Everything that the program prints passes through here, so that no text of a record, a recipe or a network's file controls
-/// the terminal.
+/// Makes text safe for a terminal. All output passes through here, so that no text in a record, a recipe or a network's
+/// file can control the terminal.
 fn printable(text: &str) -> String {
     warpbook::printable(&text.replace("\r\n", "\n"))
 }

@@ -1,4 +1,4 @@
-//! `warpbook scaling`, as the launcher of ranks and as one rank.
+//! The command `warpbook scaling`, as the launcher of ranks and as one rank.
 
 use crate::args::{RunsOn, ScalingArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
@@ -17,7 +17,7 @@ use warpbook::nn::train::RanksOptions;
 use warpbook::ranks::{Placement, Wire, end_with_launcher};
 use warpbook::scaling::{Measured, PyTorch, Scaling, scaling_table};
 
-/// Measures steps on 1 to N ranks.
+/// Measures training steps on 1 to N ranks.
 pub fn scaling(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     match &args.worker {
         Some(file) => work(args, file),
@@ -76,7 +76,7 @@ fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
     };
     let asked = if args.gpus.is_some() { RunsOn::Gpus } else { RunsOn::Cpu };
     let device = processes::device_of(&placement, Some(asked), Choice::Best)?;
-    // Gradients travel in the type of each measured way.
+    // Each measured way sets its own type for exchanged gradients.
     let options = RanksOptions { wire: Wire::F32, bucket_bytes: bucket_bytes(args.bucket)?, synchronised_norm: false };
     let settings = RankSettings { options, timeout: args.rank_timeout };
     processes::work(&placement, &settings, |ranks| {
@@ -100,7 +100,7 @@ fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
     write_atomic(file, &text).map_err(|e| refused(e.to_string()))
 }
 
-/// Starts this program again with every number of ranks, one after the other, and merges their results into a record.
+/// Starts this program again with every number of ranks in turn, and merges the results into a record.
 fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     let scaling = experiment(args)?;
     let mut files = Files::reading("--pytorch", &args.pytorch);

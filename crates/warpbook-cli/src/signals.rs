@@ -1,8 +1,8 @@
-//! Requests to end the program: by Ctrl-C from a person, by SIGTERM from a scheduler or `docker stop`, by SIGHUP from a closed terminal.
+//! Requests to end the program: Ctrl-C, SIGTERM from a scheduler or `docker stop`, and SIGHUP from a closed terminal.
 
 use crate::output::warn;
 
-/// Way in which the program is asked to end.
+/// A kind of request to end the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndRequest {
     /// Ctrl-C; a second one ends the program at once.
@@ -11,8 +11,8 @@ pub enum EndRequest {
     BySystem,
 }
 
-/// Calls `handler` on a separate thread at each request; must be called only once. If no handler can be set, prints `otherwise`, which says what Ctrl-C then
-/// does.
+/// Calls `handler` on a separate thread at each request; must be called only once. If no handler can be set, prints
+/// `otherwise`, which says what Ctrl-C does instead.
 pub fn on_request_to_end(otherwise: &str, handler: impl Fn(EndRequest) + Send + 'static) {
     if let Err(why) = listen(handler) {
         warn(&format!("{otherwise}: {why}"));
@@ -22,7 +22,7 @@ pub fn on_request_to_end(otherwise: &str, handler: impl Fn(EndRequest) + Send + 
 #[cfg(unix)]
 fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    // Under nohup the system ignores SIGHUP: closing the terminal must not change anything there.
+    // Under nohup the process ignores SIGHUP, and closing the terminal must not change that.
     let signals: &[i32] = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -33,7 +33,8 @@ fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> std::io::Result<()> 
     Ok(())
 }
 
-/// Lets a write beyond the user's limit on the size of files fail with an error, as on a full disk, where the system would end the program.
+/// Makes writes beyond the user's file size limit fail with an error, as on a full disk; by default the system would
+/// end the program.
 pub fn survive_file_limits() {
     #[cfg(unix)]
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
@@ -44,7 +45,7 @@ fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> Result<(), ctrlc::Er
     ctrlc::set_handler(move || handler(EndRequest::ByHand))
 }
 
-/// Returns true if the system ignores a signal for this process, or does not say.
+/// Returns true if this process ignores a signal, or if the system does not say.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

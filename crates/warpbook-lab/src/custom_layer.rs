@@ -1,4 +1,4 @@
-//! Checks of a learner's own layer.
+//! Checks of a learner's own layers.
 
 use crate::{Lab, Result};
 use warpbook_device::{Compiler, CudaDevice, Error};
@@ -7,21 +7,22 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
 use warpbook_record::Dtype;
 
-/// Architecture to compile for if there is no GPU.
+/// Architecture for compiling if there is no GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
-/// The most elements of a sample for the emulator: its slopes take two forward passes for each.
+/// The most elements of a sample in the emulator, since the slopes take two forward passes for each.
 const MOST_EMULATED: usize = 4096;
 
 impl Lab {
-    /// Checks a learner's own layer with inputs of a shape, `[channels, height, width]` or a number of features: its gradients against slopes of
-    /// its forward pass, and its forms against each other. The report says what is wrong, and shows itself as a table.
+    /// Checks a learner's own layer on inputs of a shape, `[channels, height, width]` or a number of features.
+    /// Gradients are compared with slopes of the forward pass, and the layer's forms with each other. The report says
+    /// what is wrong and displays itself as a table.
     ///
-    /// Without a GPU a layer whose samples have up to 4096 elements is checked in the emulator; a larger one is compiled, and its body for the CPU is
-    /// checked, if it has one.
+    /// Without a GPU, a layer whose samples have at most 4096 elements is checked in the emulator. A larger one is only
+    /// compiled, and its CPU body is checked if it has one.
     ///
     /// # Errors
-    /// If the source does not compile, with its line; if a kernel is missing; or if the device or a kernel reports an error.
+    /// If the source does not compile (with the line), a kernel is missing, or the device or a kernel reports an error.
     pub fn check_layer(&self, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
         let input = input.into();
         if let Some(device) = self.device().cuda() {
@@ -29,7 +30,7 @@ impl Lab {
         }
         if [input, layer.output_of(input)].iter().all(|shape| shape.elements() <= MOST_EMULATED) {
             match check(&CudaDevice::emulated(), layer, input) {
-                // It needs what is not emulated.
+                // The layer needs something that is not emulated.
                 Err(Error::Unsupported { .. } | Error::NotEmulated(_)) => {}
                 found => return Ok(found?),
             }
@@ -37,7 +38,7 @@ impl Lab {
         let sizes = OwnSizes::new(layer, input, 1, Layout::Nhwc);
         let compiled = |dtype| compile(layer, &sizes, dtype, &Compiler::new(None)?, WITHOUT_GPU);
         let stats = compiled(Dtype::F32)?;
-        // Code that compiles in f32 may not compile in a half type, whose elements need conversions.
+        // Code that compiles in f32 may fail in a half type, whose elements need conversions.
         compiled(Dtype::F16)?;
         let needs = format!("Its kernels were compiled for {WITHOUT_GPU}, and not run: that needs a GPU.");
         if !layer.has_cpu_body() {

@@ -1,8 +1,9 @@
-//! The ladder driver: the part of a run that all experiments share.
+//! The ladder driver: the part of a run that is the same for all experiments.
 //!
-//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure becomes a
-//! row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all see the same
-//! clocks: a GPU that is held down by its power limit runs faster for the candidate that comes first.
+//! For each problem it prepares the inputs once. For each rung it makes a candidate, checks it against the reference,
+//! times it, and checks it again. A failure becomes a row of the record, and the ladder continues. Candidates close to
+//! the fastest are timed in turn, one sample of each per round, so that all see the same clocks: a GPU at its power
+//! limit runs faster for the first candidate.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result, emulated};
@@ -13,13 +14,13 @@ use warpbook_record::{
     DeviceKind, Emulated, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung,
 };
 
-/// Candidates within this factor of the fastest time are timed in turn with it.
+/// Candidates within this factor of the fastest time are timed in turn.
 const IN_TURN_WITHIN: f64 = 5.0;
 /// Variants within this factor of the fastest time are timed a second time, at most [`SECOND_LOOK_AT`] of them.
 const SECOND_LOOK_WITHIN: f64 = 1.05;
 const SECOND_LOOK_AT: usize = 6;
 
-/// Runs an experiment; what was measured before an error stays.
+/// Runs an experiment; results from before an error are kept.
 ///
 /// # Errors
 /// If a setting is out of range, or the device cannot be used at all.
@@ -57,7 +58,7 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         ));
     }
     run.notes.extend(experiment.notes(&run));
-    // The clocks were watched during the run; the rest of the environment has not changed.
+    // The clocks were watched during the run; the rest of the environment is unchanged.
     run.environment.clocks = lab.watch().report();
     if lab.bench().cancel.is_cancelled() {
         let (measured, ..) = run.counts();
@@ -79,7 +80,7 @@ pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     }
 }
 
-/// Creates a record that begins now, by the author that the lab names.
+/// Creates a record that begins now, with the lab's author.
 pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Policy) -> Run {
     Run {
         author: lab.author().map(str::to_owned),
@@ -111,8 +112,8 @@ pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     }
 }
 
-/// Registers and spills of kernels that cannot run here, compiled for Hopper; nothing without NVRTC. Each kernel is compiled once, however many rungs and
-/// problems use it.
+/// Registers and spills of kernels that cannot run here, compiled for Hopper; empty without NVRTC. Each kernel is
+/// compiled once, no matter how many rungs and problems use it.
 #[derive(Default)]
 struct Compilations {
     compiler: OnceCell<Option<Compiler>>,
@@ -150,20 +151,20 @@ impl Compilations {
     }
 }
 
-/// Ladder that is being run.
+/// The state of a running ladder.
 struct Ladder<'l> {
     lab: &'l Lab,
     experiment: &'l dyn Experiment,
     plan: &'l Plan,
     run: Run,
-    /// Reason why the GPU can no longer be used.
+    /// Reason why the GPU is no longer usable.
     lost: Option<String>,
     /// True if some candidates were timed in turn.
     in_turn: bool,
     compilations: Compilations,
 }
 
-/// Rung that passed its check and waits to be timed with others.
+/// A rung that passed its check and waits to be timed together with others.
 struct Waiting<'p> {
     place: usize,
     candidate: Box<dyn Candidate + 'p>,
@@ -171,7 +172,7 @@ struct Waiting<'p> {
     samples: Samples,
 }
 
-/// Rows of one problem, which enter the record in the ladder's order.
+/// Rows of one problem, which are added to the record in the ladder's order.
 struct Rows {
     rows: Vec<Option<Measurement>>,
     told: usize,
@@ -199,7 +200,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Runs every rung at one size.
+    /// Runs every rung at one problem.
     fn climb(&mut self, problem: &Problem) {
         let (lab, experiment) = (self.lab, self.experiment);
         lab.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
@@ -215,7 +216,7 @@ impl Ladder<'_> {
             prepared.compile_ahead(rungs);
         }
         let mut rows = Rows { rows: rungs.iter().map(|_| None).collect(), told: 0 };
-        // Learners' kernels, which nobody has tried yet, come last: all other rungs are measured by then.
+        // Learners' kernels are untested, so they come last, when all other rungs are already measured.
         for variants in [false, true] {
             let mut waiting: Vec<Waiting<'_>> = Vec::new();
             for (place, rung) in rungs.iter().enumerate().filter(|(_, r)| r.variant_of.is_some() == variants) {
@@ -247,7 +248,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Returns the reason why a rung is not tried; `None` if it is.
+    /// Returns the reason why a rung is skipped; `None` if it runs.
     fn why_not(&self, rung: &Rung, problem: &Problem) -> Option<String> {
         let lost = || self.lost.clone().filter(|_| !rung.is_cpu());
         let obstacle = || self.experiment.obstacle(self.lab, rung, problem, &self.run);
@@ -259,7 +260,7 @@ impl Ladder<'_> {
             .or_else(lost)
     }
 
-    /// Makes a candidate of a rung and checks it; also times it if it is timed by itself.
+    /// Makes a rung's candidate and checks it; also times it if it must be timed alone.
     fn attempt<'p>(
         &mut self,
         prepared: &'p Result<Box<dyn Prepared + 'p>, String>,
@@ -300,7 +301,7 @@ impl Ladder<'_> {
         candidate: Box<dyn Candidate + 'p>,
         limit_s: Option<f64>,
     ) -> Result<Attempted<'p>> {
-        // Check first, then time: a wrong rung is not worth timing.
+        // The check comes first, since a wrong rung is not worth timing.
         let first = run_checked(&*candidate, limit_s)?;
         if !first.passed() {
             return Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, Samples::default())));
@@ -312,7 +313,7 @@ impl Ladder<'_> {
         Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, samples)))
     }
 
-    /// Runs a rung once, with all checks on; its row has no times.
+    /// Runs a rung once with all of the emulator's checks; its row has no times.
     fn try_in_emulator<'p>(
         &mut self,
         device: &CudaDevice,
@@ -367,7 +368,7 @@ impl Ladder<'_> {
         self.in_turn |= waiting.len() > 1;
     }
 
-    /// Returns the row of a rung that ran on a GPU, after comparing its result with the reference once more.
+    /// Returns the row of a rung that ran on a GPU, after comparing its result with the reference again.
     fn finish(
         &mut self,
         rung: &Rung,
@@ -401,7 +402,7 @@ impl Ladder<'_> {
             None => Outcome::Measured,
         };
         let mut details = candidate.details();
-        // Test results of runs before the first sample are dropped.
+        // Test results from runs before the first sample are dropped.
         details.test.drain(..details.test.len().saturating_sub(samples.us.len()));
         let mut m = Measurement {
             tile: details.tile,
@@ -443,7 +444,8 @@ impl Ladder<'_> {
         Measurement { emulated: found, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
     }
 
-    /// Describes a rung's error for its row: a learner's kernel in a separate process leaves everything else intact.
+    /// Describes a rung's error for its row. After a learner's kernel fails in a separate process, everything else
+    /// remains usable.
     fn sentence(&self, rung: &Rung, error: &Error) -> String {
         let alone = rung.variant_of.is_some() && self.lab.is_isolated();
         match error {
@@ -462,7 +464,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Remembers an error after which the GPU cannot be used.
+    /// Remembers an error that makes the GPU unusable.
     fn note_loss(&mut self, error: &Error, who: &str) {
         if let Error::Device(e) = error
             && e.is_sticky()
@@ -472,7 +474,7 @@ impl Ladder<'_> {
     }
 }
 
-/// Outcome of a rung's first run.
+/// The outcome of a rung's first run.
 enum Attempted<'p> {
     Row(Box<Measurement>),
     Waits(Box<dyn Candidate + 'p>, Checked),
@@ -485,7 +487,7 @@ impl Attempted<'_> {
 }
 
 impl Rows {
-    /// Moves complete rows, in the ladder's order, into the record.
+    /// Moves complete rows into the record, in the ladder's order.
     fn tell(&mut self, lab: &Lab, run: &mut Run) {
         while let Some(row) = self.rows.get_mut(self.told).and_then(Option::take) {
             self.told += 1;
@@ -497,7 +499,7 @@ impl Rows {
     }
 }
 
-/// Runs a candidate once and checks it. Kernels that may loop forever get a time limit, in seconds.
+/// Runs a candidate once and checks it; `limit_s` is a time limit in seconds for kernels that may loop forever.
 ///
 /// # Errors
 /// If the device reports an error, or the time limit is exceeded.
@@ -514,7 +516,7 @@ fn stream_of(candidate: &dyn Candidate) -> Result<&Stream> {
     candidate.stream().ok_or_else(|| warpbook_device::Error::NeedsCuda("This rung").into())
 }
 
-/// Times one candidate by itself.
+/// Times one candidate alone.
 ///
 /// # Errors
 /// If the device reports an error.
@@ -533,7 +535,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         looks.push(first_look.cuda(device, stream, None, None, || w.candidate.launch())?.median_us());
     }
     let fastest = looks.iter().copied().fold(f64::INFINITY, f64::min);
-    // The events would not time work that is queued on another stream.
+    // Events on this stream would not time work queued on another one.
     let stream = stream_of(&*waiting[0].candidate)?;
     let same_stream = |w: &Waiting<'_>| w.candidate.stream().is_some_and(|s| std::ptr::eq(s, stream));
     let close: Vec<bool> =
@@ -545,7 +547,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         w.samples = if *close {
             samples.next().unwrap_or_default()
         } else {
-            // A rung whose run takes much of the budget was warmed up by its check.
+            // A rung whose run takes much of the time budget was already warmed up by its check.
             let slow = us * 1e-6 > lab.bench().budget_s / 4.0;
             let bench = if slow { Bench { warmup: 1, samples: 3, ..lab.bench().clone() } } else { lab.bench().clone() };
             time_alone(lab, device, &bench, &*w.candidate)?
@@ -569,7 +571,7 @@ pub fn in_turn(
     Ok(bench.cuda_in_turn(device, stream_of(*first)?, watched.then(|| lab.watch()), &regions)?)
 }
 
-/// See [`Trials::fastest`].
+/// Implements [`Trials::fastest`].
 pub fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<usize>, Vec<Samples>)> {
     let Some(device) = lab.device().cuda() else { return Err(warpbook_device::Error::NeedsCuda("A trial").into()) };
     let bench = lab.bench();
@@ -577,7 +579,7 @@ pub fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<usize>,
     let mut times = match variants {
         [] => return Ok((None, Vec::new())),
         [_] => return Ok((Some(0), Vec::new())),
-        // Without times the first is taken.
+        // Without times, the first is chosen.
         _ if device.is_emulated() => return Ok((Some(0), Vec::new())),
         _ => in_turn(lab, device, &trial, variants, false)?,
     };

@@ -1,16 +1,16 @@
 use std::path::PathBuf;
 
-/// Errors of the lab. Each message says what to do about it.
+/// An error of the lab. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Error of the device.
+    /// An error of the device.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
-    /// Error of a training.
+    /// An error of a training.
     #[error(transparent)]
     Train(#[from] warpbook_nn::train::TrainError),
-    /// Setting of an experiment that makes no sense.
+    /// A setting of an experiment is invalid.
     #[error("{0}")]
     Setting(String),
     /// A kernel whose blocks wait for each other gave up.
@@ -19,11 +19,11 @@ pub enum Error {
          if other programs use this GPU, or a debugger slows it, stop them and run again. 04_fused_graph needs no such barrier."
     )]
     GaveUp {
-        /// The rung.
+        /// Name of the rung.
         rung: String,
-        /// Epoch, counted from 1.
+        /// Number of the epoch, from 1.
         epoch: u32,
-        /// Time limit that was exceeded, in seconds.
+        /// The exceeded time limit in seconds.
         limit_s: f64,
     },
     /// The blocks of a kernel that wait for each other do not fit on the device.
@@ -32,49 +32,49 @@ pub enum Error {
          which needs no such room."
     )]
     NoRoom {
-        /// The rung.
+        /// Name of the rung.
         rung: String,
-        /// Blocks of its launch.
+        /// Number of blocks in its launch.
         blocks: u32,
-        /// Blocks that are resident at once.
+        /// Number of blocks that can be resident at once.
         room: u32,
     },
-    /// A kernel's product is wrong: where, and the likeliest reason.
+    /// A kernel's product is wrong; the text has the place and the likeliest reason.
     #[error("{0}")]
     WrongProduct(String),
-    /// Unknown rung.
+    /// There is no rung with this name.
     #[error("There is no rung `{name}`. {}", did_you_mean(.nearest))]
     UnknownRung {
-        /// Requested name.
+        /// The requested name.
         name: String,
-        /// The nearest names.
+        /// The most similar names.
         nearest: Vec<String>,
     },
-    /// File that cannot be written.
+    /// A file cannot be written.
     #[error("{path} cannot be written: {why}. Nothing was lost from memory; choose another place and write again.")]
     Write {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason for the failure.
         why: std::io::Error,
     },
-    /// File that cannot be read.
+    /// A file cannot be read.
     #[error("{path} cannot be read: {why}.")]
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason for the failure.
         why: std::io::Error,
     },
-    /// File that is not a record.
+    /// A file is not a record.
     #[error("{path}: {why}")]
     NotARecord {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason for the failure.
         why: warpbook_record::ReadError,
     },
-    /// Chart that cannot be drawn.
+    /// A chart cannot be drawn.
     #[error("{0}")]
     Chart(#[from] warpbook_charts::ChartError),
 }

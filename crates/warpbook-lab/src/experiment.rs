@@ -1,4 +1,4 @@
-//! Definition of an experiment: the interface between an experiment and the driver that runs it.
+//! The interface between experiments and the driver that runs them.
 
 use crate::activity::Timelines;
 use crate::{Error, Lab, Result};
@@ -10,29 +10,32 @@ use warpbook_record::{
     Run, Rung, Source, Tile, Traffic, TrainLog,
 };
 
-/// An experiment does the same work in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there is
-/// to do.
+/// An experiment does the same work in several ways, at one or more sizes. [`Lab::run`] plans, checks and times the
+/// work that an experiment describes.
 pub trait Experiment {
-    /// Returns the experiment's plan, which is plain data. `lab` is the lab that will run it; without one the settings are checked, but not whether a device
-    /// can do the work, and the rungs have the kernels of the published figures.
+    /// Returns the experiment's plan, which is plain data. `lab` is the lab that will run it. Without a lab, the
+    /// settings are checked, but not whether a device can do the work, and the rungs have the kernels of the published
+    /// figures.
     ///
     /// # Errors
-    /// If a setting is out of range, or the lab's device cannot do it.
+    /// If a setting is out of range, or the lab's device cannot do the work.
     fn plan(&self, lab: Option<&Lab>) -> Result<Plan>;
 
-    /// Draws the inputs of a problem, and makes the reference that results are compared with.
+    /// Draws the inputs of a problem, and computes the reference for results.
     ///
     /// # Errors
-    /// If the device reports an error, for example because they do not fit into its memory.
+    /// If the device reports an error, for example because the inputs do not fit into its memory.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
-    /// Returns the reason why a rung is left out at a problem, going by the measurements so far; `None` if it is run. The lab itself looks at the hardware.
+    /// Returns the reason for skipping a rung at a problem, based on the measurements so far; `None` if it should run.
+    /// The lab itself checks the hardware.
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
         None
     }
 
-    /// Records the GPU's activity during a run of some of the rungs. It is called after all measurements; an error becomes a note of the record.
+    /// Records the GPU's activity during a run of some of the rungs. It is called after all measurements; an error
+    /// becomes a note in the record.
     ///
     /// # Errors
     /// If the device reports an error, for example because CUPTI is not installed.
@@ -41,79 +44,81 @@ pub trait Experiment {
         Ok(Timelines::default())
     }
 
-    /// Returns the experiment with one problem that the emulator runs in a fraction of a second; `None` if it has no such problem.
+    /// Returns the experiment with one problem that the emulator can run in a fraction of a second; `None` if it has no
+    /// such problem.
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
         None
     }
 
-    /// Returns the spec of a rung's first kernel for a problem, with a single tile if the experiment chooses it without trials; `None` for a rung without
-    /// kernels.
+    /// Returns the spec of a rung's first kernel for a problem, with a single tile if the experiment chooses it without
+    /// trials; `None` for a rung without kernels.
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let _ = (lab, problem);
         rung.kernels().first().cloned()
     }
 
-    /// Returns conclusions from the measurements, in sentences, which become notes of the record.
+    /// Returns conclusions from the measurements as sentences, which become notes in the record.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let _ = measured;
         Vec::new()
     }
 
-    /// Returns the problems of its plan without a lab; empty if a setting makes no sense.
+    /// Returns the problems of the plan without a lab; empty if a setting is invalid.
     fn problems(&self) -> Vec<Problem> {
         self.plan(None).map(|plan| plan.problems).unwrap_or_default()
     }
 
-    /// Returns the rungs of its plan without a lab; empty if a setting makes no sense.
+    /// Returns the rungs of the plan without a lab; empty if a setting is invalid.
     fn rungs(&self) -> Vec<Rung> {
         self.plan(None).map(|plan| plan.rungs).unwrap_or_default()
     }
 }
 
-/// Work that an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
+/// The plan of an experiment. [`Plan::new`] takes the required parts; the other fields have defaults.
 #[derive(Clone, Default)]
 pub struct Plan {
-    /// Name, as in a record and on the command line.
+    /// Name in a record and on the command line.
     pub name: String,
-    /// Title, a few words for a heading.
+    /// Title of a few words, for headings.
     pub title: String,
-    /// Descriptor that says how the records are read; the default fits work that is compared by time.
+    /// Descriptor that tells how to show the records; the default suits work that is compared by time.
     pub descriptor: Descriptor,
-    /// Data of the problems.
+    /// Description of the problems' data.
     pub inputs: Inputs,
-    /// Command that repeats the run, with [`Plan::DEVICE`] in the place of the device.
+    /// Command that repeats the run, with [`Plan::DEVICE`] as a placeholder for the device.
     pub command: String,
-    /// Problems, one a size.
+    /// Problems, one for each size.
     pub problems: Vec<Problem>,
     /// Rungs, in the ladder's order.
     pub rungs: Vec<Rung>,
-    /// Problem that charts show first; `None` leaves it to the measurements.
+    /// Problem that charts show first; `None` lets the measurements decide.
     pub main_problem: Option<Problem>,
-    /// Files that the kernels include, in addition to Warpbook's building blocks.
+    /// Files that the kernels include, in addition to Warpbook's shared headers.
     pub headers: Vec<Source>,
-    /// Name by which the command line knows the experiment, and the settings, by name and text, that set it up again in another process; `None` if no other
-    /// process knows it.
+    /// The experiment's name on the command line, and the settings (name and text) that recreate it in another process;
+    /// `None` if other processes do not know it.
     pub settings: Option<(&'static str, Vec<(String, String)>)>,
-    /// Reason why hardware counters of the rungs' kernels would say nothing; with a reason they are not read.
+    /// Reason why hardware counters of the rungs' kernels would be meaningless; if set, they are not read.
     pub uncounted: Option<String>,
-    /// True if the host's clock times its GPU rungs too, because the host's part of the work counts. Their candidates have no stream, and wait for the GPU
-    /// themselves.
+    /// True if the host's clock also times GPU rungs, because the host's part of the work counts. Candidates then have
+    /// no stream, and wait for the GPU themselves.
     pub times_the_host: bool,
-    /// Seconds after which a learner's kernel is taken for endless; `None` if all kernels are known to end.
+    /// Seconds after which a learner's kernel is assumed to hang; `None` if all kernels are known to end.
     pub limit_s: Option<f64>,
-    /// Measures further ceilings for its records.
+    /// Measures additional ceilings for the records.
     pub ceilings: Option<MeasureCeilings>,
 }
 
-/// Adds ceilings, such as those of the link between GPUs, to those of the lab's device. What was added before an error stays, and a note of the record
-/// says why the rest is missing.
+/// A function that adds ceilings, such as those of the link between GPUs, to those of the lab's device. Ceilings from
+/// before an error are kept, and a note in the record explains what is missing.
 pub type MeasureCeilings = Arc<dyn Fn(&Lab, &mut Peaks) -> Result<()>>;
 
 impl Plan {
-    /// Stands for the device in [`Plan::command`].
+    /// Placeholder for the device in [`Plan::command`].
     pub const DEVICE: &'static str = "{device}";
 
-    /// A plan with the defaults: the title is the name with a capital, and the command says that a program or notebook ran it.
+    /// Creates a plan with defaults: the title is the capitalised name, and the command says that a program or notebook
+    /// ran it.
     #[must_use]
     pub fn new(name: impl Into<String>, problems: Vec<Problem>, rungs: Vec<Rung>) -> Self {
         let name = name.into();
@@ -129,13 +134,14 @@ impl Plan {
         self.command.replace(Self::DEVICE, device)
     }
 
-    /// Returns the seconds after which a rung is taken for endless; `None` for one that is known to end.
+    /// Returns the seconds after which a rung is assumed to hang; `None` if it is known to end.
     pub(crate) fn limit_of(&self, rung: &Rung) -> Option<f64> {
         self.limit_s.filter(|_| rung.variant_of.is_some())
     }
 }
 
-/// Returns the id of the tile that an experiment chooses for a rung at a problem without trials; `None` leaves it to trials.
+/// Returns the id of the tile that an experiment chooses for a rung at a problem without trials; `None` if trials
+/// choose it.
 pub(crate) fn tile_without_trials(
     experiment: &dyn Experiment,
     lab: &Lab,
@@ -147,31 +153,33 @@ pub(crate) fn tile_without_trials(
     Some(tile.id.to_string())
 }
 
-/// Repetitions of the same launches. The last is counted: the earlier ones leave the caches in their usual state.
+/// Repetitions of the same launches. Only the last is counted; the earlier ones bring the caches into their usual
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
-    /// Number of repetitions that are launched.
+    /// Number of launched repetitions.
     pub times: usize,
-    /// Name of the last repetition, such as "the second of two epochs".
+    /// Description of the last repetition, such as "the second of two epochs".
     pub last: &'static str,
-    /// Name of all repetitions, such as "two epochs": a graph may only be counted as a whole.
+    /// Description of all repetitions, such as "two epochs", since a graph may only be countable as a whole.
     pub all: &'static str,
 }
 
-/// Inputs of one problem.
+/// The prepared inputs of one problem.
 pub trait Prepared {
-    /// Makes a rung ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung with that id and a learner's
-    /// source: its arguments and its launch are the same.
+    /// Makes a rung ready to run: compiled and loaded, with its tile or algorithm chosen. A rung with `variant_of` is
+    /// the rung with that id, with a learner's source; its arguments and its launch are the same.
     ///
     /// # Errors
     /// If the compiler or the device reports an error; it becomes the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
-    /// Makes a rung ready for reading its hardware counters, without a check. Also returns how much of its work is run, if not all: when the same
-    /// kernels are launched again and again, a few repetitions are enough, since the hardware counts each launch by itself.
+    /// Makes a rung ready for hardware counters, without a check. Also returns how much of its work will run, if not
+    /// all: if the same kernels are launched repeatedly, a few repetitions are enough, since each launch is counted
+    /// separately.
     ///
     /// # Errors
-    /// For the reasons of [`Prepared::candidate`].
+    /// See [`Prepared::candidate`].
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
@@ -180,38 +188,39 @@ pub trait Prepared {
         Ok((self.candidate(rung, trials)?, None))
     }
 
-    /// Tries a learner's kernel on small work that shows what is wrong with it, before it runs at the problem itself.
+    /// Tries a learner's kernel on small work that reveals its mistakes, before it runs at the problem itself.
     ///
     /// # Errors
-    /// If the rehearsal fails; the error is a sentence that says why.
+    /// If the rehearsal fails; the error is a sentence with the reason.
     fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
         let _ = (rung, limit_s);
         Ok(())
     }
 
-    /// Compiles in parallel the kernels that candidates of these rungs need.
+    /// Compiles in parallel the kernels that these rungs' candidates need.
     fn compile_ahead(&self, rungs: &[Rung]) {
         let _ = rungs;
     }
 
-    /// Further measurements, made after the ladder: parts of rungs, copies.
+    /// Makes further measurements after the ladder, such as parts of rungs and copies.
     ///
     /// # Errors
-    /// If the device reports an error; a note of the record then says that it is missing.
+    /// If the device reports an error; a note in the record then says what is missing.
     fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
         let _ = (lab, so_far);
         Ok(Vec::new())
     }
 }
 
-/// Rung that is ready to run at one problem.
+/// A rung that is ready to run at one problem.
 pub trait Candidate {
-    /// Returns the stream of its work; `None` for a candidate that the host's clock times: see [`Plan::times_the_host`].
+    /// Returns the stream of the work; `None` for a candidate that is timed with the host's clock (see
+    /// [`Plan::times_the_host`]).
     fn stream(&self) -> Option<&Stream> {
         None
     }
 
-    /// Restores inputs that a run changes, and poisons its outputs, so that no earlier result can pass for a new one.
+    /// Restores inputs that a run changes, and poisons its outputs, so that an old result cannot pass for a new one.
     ///
     /// # Errors
     /// If the driver reports an error.
@@ -219,19 +228,19 @@ pub trait Candidate {
         Ok(())
     }
 
-    /// Returns true if each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
-    /// that are close are timed in turn.
+    /// Returns true if each timed run needs an untimed [`Candidate::reset`] before it. Such candidates are timed one
+    /// after another; other close candidates are timed in turn.
     fn resets_each_run(&self) -> bool {
         false
     }
 
-    /// Returns true if the candidate is timed by itself, and dropped before the next one is made, because it holds much memory or has streams of
-    /// its own. Other candidates that are close are timed in turn.
+    /// Returns true if the candidate must be timed alone and dropped before the next one is made, because it holds much
+    /// memory or has its own streams. Other close candidates are timed in turn.
     fn timed_alone(&self) -> bool {
         self.resets_each_run()
     }
 
-    /// Does the work once: queues it on the stream without waiting, or does it on the CPU.
+    /// Does the work once: queues it on the stream without waiting, or runs it on the CPU.
     ///
     /// # Errors
     /// If a launch is refused.
@@ -240,40 +249,40 @@ pub trait Candidate {
     /// Compares the last run's result with the reference.
     ///
     /// # Errors
-    /// If the device reports an error, in the run itself or before.
+    /// If the device reports an error, in this run or earlier.
     fn check(&self) -> Result<Checked>;
 
-    /// Returns what is known about the candidate apart from its times.
+    /// Returns facts about the candidate other than its times.
     fn details(&self) -> Details {
         Details::default()
     }
 }
 
-/// Result of a check.
+/// The result of a check.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// Comparison of the result with the reference.
     pub check: Check,
-    /// Reason why the rung failed, in a sentence, if the check's figures do not say it.
+    /// Reason why the rung failed, in a sentence, if the comparison's figures do not show it.
     pub error: Option<String>,
     /// Log of a training.
     pub log: Option<TrainLog>,
 }
 
 impl Checked {
-    /// Creates a result that adds nothing to the check's figures.
+    /// Creates a result from a comparison alone.
     #[must_use]
     pub fn new(check: Check) -> Self {
         Self { check, error: None, log: None }
     }
 
-    /// Returns true if the rung is right.
+    /// Returns true if the rung's result is right.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.check.passed && self.error.is_none()
     }
 
-    /// Returns the reason why the rung is wrong, in a sentence; `None` if it is right.
+    /// Returns the reason why the rung's result is wrong, in a sentence; `None` if it is right.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let off = || {
@@ -286,47 +295,47 @@ impl Checked {
     }
 }
 
-/// Details of a candidate that its measurement keeps apart from the times.
+/// Facts about a candidate that its measurement stores besides the times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
-    /// Id of its tile.
+    /// Id of the tile.
     pub tile: Option<String>,
-    /// Figures of the compiler and the device about its kernels.
+    /// Figures of the compiler and the device for the kernels.
     pub kernels: Vec<KernelStats>,
-    /// Choice that a rule made for this size, with its reason.
+    /// Choice of a rule for this size, with the reason.
     pub choice: Option<String>,
-    /// Bytes that it moves at each level of memory, counted.
+    /// Bytes moved at each level of memory, by counting.
     pub traffic: Vec<Traffic>,
     /// Floating-point operations, if they differ from the problem's.
     pub flops: Option<u64>,
-    /// Type of most of its operations, if it differs from the problem's.
+    /// Type of most operations, if it differs from the problem's.
     pub dtype: Option<Dtype>,
-    /// Peak of the device's memory that it held, in bytes, inputs included.
+    /// The most device memory held at once in bytes, inputs included.
     pub peak_bytes: Option<u64>,
-    /// Number of GPUs that it runs on, if it is more than one.
+    /// Number of GPUs, if there are several.
     pub gpus: Option<u32>,
-    /// Correctly classified test samples, if each run is a whole training: one entry a run, in the same order.
+    /// Correctly classified test samples, one entry for each run in order, if each run is a whole training.
     pub test: Vec<Right>,
 }
 
-/// Services for a candidate while it is made: short measurements to choose by, and a place for their figures.
+/// Services for making a candidate: short measurements for choosing, and a place for their results.
 pub struct Trials<'t> {
-    /// Lab that measures.
+    /// The lab that measures.
     pub lab: &'t Lab,
     /// Id of the rung.
     pub rung: String,
-    /// Problem that the rung is made for.
+    /// The problem that the candidate is for.
     pub problem: Problem,
-    /// Figures of the trials so far.
+    /// Results of the trials so far.
     pub parts: Vec<Part>,
-    /// Id of the tile, if it was chosen before.
+    /// Id of the tile, if it was chosen earlier.
     pub tile: Option<String>,
-    /// Seconds after which a run for a candidate's check is taken for endless.
+    /// Seconds after which a run for a candidate's check is assumed to hang.
     pub limit_s: Option<f64>,
 }
 
 impl<'t> Trials<'t> {
-    /// Creates the services for a rung at a problem, with no tile chosen and no limit.
+    /// Creates the services for a rung at a problem, without a chosen tile and without a limit.
     pub fn new(lab: &'t Lab, rung: &Rung, problem: &Problem) -> Self {
         let (rung, problem) = (rung.id.to_string(), problem.clone());
         Self { lab, rung, problem, parts: Vec::new(), tile: None, limit_s: None }
@@ -334,7 +343,7 @@ impl<'t> Trials<'t> {
 }
 
 impl Details {
-    /// Returns the details of one kernel with the shape that it is launched with.
+    /// Returns the details of one kernel with the shape of its launch.
     #[must_use]
     pub fn of_kernel(kernel: &Kernel, shape: Launch) -> Self {
         let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
@@ -344,7 +353,7 @@ impl Details {
 
 type Region<'p> = Box<dyn Fn() -> warpbook_device::Result<()> + 'p>;
 
-/// Candidate made of closures: see [`on_cpu`] and [`on_gpu`].
+/// A candidate made of closures; see [`on_cpu`] and [`on_gpu`].
 pub struct Closures<'p> {
     stream: Option<&'p Stream>,
     reset: Option<Region<'p>>,
@@ -354,7 +363,7 @@ pub struct Closures<'p> {
     as_launched: bool,
 }
 
-/// Creates a candidate on the CPU: `launch` does the work, `check` compares the output with the reference.
+/// Creates a candidate on the CPU: `launch` does the work, and `check` compares the output with the reference.
 pub fn on_cpu<'p>(
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
     check: impl Fn() -> Result<Check> + 'p,
@@ -369,8 +378,9 @@ pub fn on_cpu<'p>(
     }
 }
 
-/// Creates a candidate on a GPU: `launch` queues the work on the stream without waiting, `check` compares the output with the reference after the stream was
-/// waited for. Candidates of one problem share a stream, so that they can be timed in turn.
+/// Creates a candidate on a GPU: `launch` queues the work on the stream without waiting, and `check` compares the
+/// output with the reference after the stream has finished. Candidates of one problem should share a stream, so that
+/// they can be timed in turn.
 pub fn on_gpu<'p>(
     stream: &'p Stream,
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
@@ -380,29 +390,29 @@ pub fn on_gpu<'p>(
 }
 
 impl<'p> Closures<'p> {
-    /// Fills the output with NaNs before a run that is checked.
+    /// Fills the output with NaNs before a checked run.
     #[must_use]
     pub fn poisoning<T: Element>(mut self, output: &'p Slice<T>) -> Self {
         self.reset = Some(Box::new(|| output.fill_bytes(0xff)));
         self
     }
 
-    /// Calls `reset` before a run that is checked.
+    /// Calls `reset` before a checked run.
     #[must_use]
     pub fn resetting(mut self, reset: impl Fn() -> warpbook_device::Result<()> + 'p) -> Self {
         self.reset = Some(Box::new(reset));
         self
     }
 
-    /// Has each run timed by itself as the host launches it, including what the host waits for; otherwise short work is captured and replayed as
-    /// a graph of several runs.
+    /// Times each run as the host launches it, including the host's waiting. By default, short work is captured and
+    /// replayed as a graph of several runs.
     #[must_use]
     pub fn as_launched(mut self) -> Self {
         self.as_launched = true;
         self
     }
 
-    /// Adds these details.
+    /// Sets these details.
     #[must_use]
     pub fn details(self, details: Details) -> Self {
         Self { details, ..self }
@@ -438,8 +448,8 @@ impl Candidate for Closures<'_> {
 }
 
 impl Trials<'_> {
-    /// Returns the candidate of the fastest of a kernel's tiles, which are timed in turn; the times of all are kept as parts. A tile that the device refuses is
-    /// left out.
+    /// Returns the candidate with the fastest of a kernel's tiles, which are timed in turn; the times of all tiles are
+    /// stored as parts. A tile that the device refuses is left out.
     ///
     /// # Errors
     /// If the device reports an error, or no tile works.
@@ -468,20 +478,21 @@ impl Trials<'_> {
         }
     }
 
-    /// Returns true if a tile is to be tried: all are, unless one was chosen before.
+    /// Returns true if a tile should be tried: every tile, unless one was chosen earlier.
     #[must_use]
     pub fn wants(&self, tile: &Tile) -> bool {
         self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
     }
 
-    /// Adds times of the rung to the record as a part.
+    /// Stores times of the rung in the record as a part.
     pub fn keep(&mut self, group: PartGroup, name: impl Into<String>, samples_us: Vec<f64>) {
         let (rung, problem) = (self.rung.clone(), self.problem.clone());
         self.parts.push(Part { rung, problem, group, name: name.into(), samples_us });
     }
 
-    /// Times variants of a rung in turn. Returns the index of the fastest, and the samples of each. They run on one stream and need no reset. Variants close to
-    /// the fastest are timed a second time, as a few samples do not tell them apart.
+    /// Times variants of a rung in turn. Returns the index of the fastest, and the samples of each. The variants must
+    /// run on one stream and need no reset. Those close to the fastest are timed a second time, since a few samples do
+    /// not tell them apart.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -490,34 +501,34 @@ impl Trials<'_> {
     }
 }
 
-/// Events that a lab reports while an experiment runs.
+/// Events that a lab reports while it runs an experiment.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Number of measurements that lie ahead, told once.
+    /// The measurements are planned; reported once.
     Planned {
         /// Number of measurements.
         measurements: usize,
-        /// The record, still empty: its descriptor says which columns a running table has.
+        /// The record, still empty; its descriptor determines the columns of a running table.
         run: &'a Run,
     },
-    /// Untimed work that takes a while, by name.
+    /// Untimed work that takes a while begins; the text describes it.
     Preparing(&'a str),
-    /// Start of a measurement.
+    /// A measurement begins.
     Started {
-        /// Rung that is measured.
+        /// The measured rung.
         rung: &'a Rung,
-        /// Problem that is measured.
+        /// The measured problem.
         problem: &'a Problem,
     },
-    /// End of a measurement; the record so far holds it.
+    /// A measurement has ended and is in the record.
     Finished {
-        /// The measurement.
+        /// The new measurement.
         measurement: &'a Measurement,
         /// The record so far.
         run: &'a Run,
     },
-    /// Progress of a training, in a line; at most one a second, and one for each evaluation.
+    /// A line about a training's progress, at most one a second and one for each evaluation.
     Training(&'a str),
 }
 

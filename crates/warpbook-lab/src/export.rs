@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use warpbook_device::read_file;
 use warpbook_record::{MAX_BYTES, Run};
 
-/// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole until the new one is.
-/// Returns the path.
+/// Writes a record as JSON. It is written to a temporary file in the same folder, which is then renamed, so that an
+/// older record stays intact until the new one is complete. Returns the path.
 ///
 /// # Errors
-/// If the file cannot be written ([`Error::Write`]), for example because there is no such folder, no permission, or the disk is full. The temporary
-/// file is removed.
+/// If the file cannot be written ([`Error::Write`]), for example because the folder does not exist, permission is
+/// missing, or the disk is full. The temporary file is then removed.
 pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
     let fail = |why| Error::Write { path: path.into(), why };
@@ -21,8 +21,8 @@ pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
 /// Reads a record.
 ///
 /// # Errors
-/// If the file cannot be read ([`Error::Read`]) or is not a record ([`Error::NotARecord`]); any file may be given, and one that is too large is not
-/// read.
+/// If the file cannot be read ([`Error::Read`]) or is not a record ([`Error::NotARecord`]). Any file may be given; one
+/// that is too large is not read.
 pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
     let path = path.as_ref();
     let fail = |why| Error::Read { path: path.into(), why };
@@ -36,7 +36,7 @@ pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
     Run::from_json(&read_file(path, MAX_BYTES as u64).map_err(fail)?).map_err(not_a_record)
 }
 
-/// Prints a line that a notebook shows at once.
+/// Prints a line that a notebook shows immediately.
 pub fn print_line(line: &str) {
     println!("{line}");
     // A notebook shows a line only once it is flushed.

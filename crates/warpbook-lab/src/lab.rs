@@ -5,7 +5,7 @@ use warpbook_record::{Environment, Peaks, Run, Rung, Schedule};
 
 type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Measuring instrument: a device, a way of timing, and a listener for progress.
+/// A measuring instrument: a device, a bench for timing, and a listener for progress.
 pub struct Lab {
     device: Device,
     bench: Bench,
@@ -23,10 +23,10 @@ impl std::fmt::Debug for Lab {
 }
 
 impl Lab {
-    /// Opens a lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
+    /// Opens a lab on the device that `WARPBOOK_DEVICE` names, or else on the best device.
     ///
     /// # Errors
-    /// If the named device is not there.
+    /// If the named device is missing.
     pub fn new() -> Result<Self> {
         Self::on(Choice::from_env()?)
     }
@@ -34,7 +34,7 @@ impl Lab {
     /// Opens a lab on a device by name: `cuda:0`, `cpu`, `emulator` or `best`.
     ///
     /// # Errors
-    /// If the name is unknown, or the device is not there.
+    /// If the name is unknown, or the device is missing.
     pub fn open(device: &str) -> Result<Self> {
         Self::on(device.parse()?)
     }
@@ -42,7 +42,7 @@ impl Lab {
     /// Opens a lab on a chosen device.
     ///
     /// # Errors
-    /// If the device is not there.
+    /// If the device is missing.
     pub fn on(choice: Choice) -> Result<Self> {
         let device = Device::open(choice)?;
         let watch = ClockWatch::new(device.cuda().and_then(CudaDevice::uuid));
@@ -57,41 +57,41 @@ impl Lab {
         })
     }
 
-    /// Replaces the way of timing.
+    /// Returns the lab with another bench, which defines the timing.
     #[must_use]
     pub fn with_bench(mut self, bench: Bench) -> Self {
         self.bench = Bench { cancel: self.bench.cancel, ..bench };
         self
     }
 
-    /// Reports progress to `listener`.
+    /// Returns the lab with a listener for progress.
     #[must_use]
     pub fn with_listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
     }
 
-    /// Sets the author that records name.
+    /// Returns the lab with an author for its records.
     #[must_use]
     pub fn with_author(mut self, name: impl Into<String>) -> Self {
         self.author = Some(name.into());
         self
     }
 
-    /// Declares that this process may be lost, so that a kernel that does not end harms nothing else.
+    /// Declares that this process may be lost, so that a kernel that hangs does no other harm.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
         self
     }
 
-    /// Returns true if its process may be lost; see [`isolated`](Self::isolated).
+    /// Returns true if this process may be lost; see [`isolated`](Self::isolated).
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// Returns the author that records name.
+    /// Returns the author for records.
     #[must_use]
     pub fn author(&self) -> Option<&str> {
         self.author.as_deref()
@@ -103,35 +103,35 @@ impl Lab {
         &self.device
     }
 
-    /// Returns true if its device is the emulated GPU: rungs are checked, and have no times.
+    /// Returns true if the device is the emulated GPU, on which rungs are checked but have no times.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.device.cuda().is_some_and(CudaDevice::is_emulated)
     }
 
-    /// Returns a lab on the emulated GPU, with the same listener, author and handle to stop.
+    /// Returns a lab on the emulated GPU with the same listener, author and cancel handle.
     ///
     /// # Errors
-    /// The errors of [`Lab::on`].
+    /// See [`Lab::on`].
     pub fn emulated(&self) -> Result<Self> {
         let lab = Self::on(Choice::Emulator)?;
         Ok(Self { bench: self.bench.clone(), listener: self.listener.clone(), author: self.author.clone(), ..lab })
     }
 
-    /// Returns the way of timing.
+    /// Returns the bench, which defines the timing.
     #[must_use]
     pub fn bench(&self) -> &Bench {
         &self.bench
     }
 
-    /// Returns a handle that asks an experiment to stop: it ends after the current sample and returns its rows so far.
+    /// Returns a handle that stops an experiment: it ends after the current sample and returns its rows so far.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.bench.cancel.clone()
     }
 
-    /// Runs an experiment: plans it, checks every rung before it is timed and after, and returns the record. A rung that fails is a row of the record; what was
-    /// measured before stays.
+    /// Runs an experiment: plans it, checks every rung before and after timing it, and returns the record. A failed
+    /// rung becomes a row of the record, and earlier results are kept.
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
@@ -139,7 +139,7 @@ impl Lab {
         driver::run(self, experiment)
     }
 
-    /// Returns the ceilings of the device, which are measured once a lab; the emulator has none.
+    /// Returns the ceilings of the device, measured once for each lab; the emulator has none.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -155,7 +155,7 @@ impl Lab {
         Ok(self.peaks.get_or_init(|| measured).clone())
     }
 
-    /// Returns the environment that a run made now has: host, device and versions.
+    /// Returns the environment of a run made now: host, device and versions.
     #[must_use]
     pub fn environment(&self) -> Environment {
         let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
@@ -203,7 +203,7 @@ impl Lab {
         Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
     }
 
-    /// Returns the size of main memory in bytes; 0 if it is not known.
+    /// Returns the size of main memory in bytes; 0 if it is unknown.
     #[must_use]
     pub fn host_memory_bytes(&self) -> u64 {
         Device::open(Choice::Cpu).map_or(0, |d| d.info().memory_bytes)

@@ -1,19 +1,19 @@
-//! The page that `cargo xtask lab` serves next to the notebooks, and links that open it at a record.
+//! The page that `cargo xtask lab` serves next to the notebooks, and links that open a record in it.
 
 use crate::Result;
 use std::path::{Path, PathBuf};
 use warpbook_record::Run;
 
-/// Variable with the page's address, which ends in a slash; `cargo xtask lab` sets it for the notebooks.
+/// The environment variable with the page's address, which ends in a slash; `cargo xtask lab` sets it for notebooks.
 const ADDRESS: &str = "WARPBOOK_LAB_PAGE";
-/// Variable with the folder whose records the page serves below `records/`.
+/// The environment variable with the folder whose records the page serves below `records/`.
 const FOLDER: &str = "WARPBOOK_LAB_FOLDER";
 
-/// Writes a record as [`crate::write_record`] does. Where `cargo xtask lab` serves the page, it prints a link that opens the page at this record; without the
-/// page, or for a file outside of the repository, it prints nothing.
+/// Writes a record like [`crate::write_record`]. If `cargo xtask lab` serves the page, prints a link that opens the
+/// record in it. Without the page, or for a file outside the repository, it prints nothing.
 ///
 /// # Errors
-/// For the reasons of [`crate::write_record`].
+/// See [`crate::write_record`].
 pub fn write_and_link(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = crate::write_record(run, path)?;
     let page = std::env::var(ADDRESS).ok().zip(std::env::var_os(FOLDER));
@@ -23,19 +23,19 @@ pub fn write_and_link(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the address that opens the page at the record in a file, if the page serves it.
+/// Returns the address that opens a file's record in the page, if the page serves the file.
 fn link(address: &str, folder: &Path, file: &Path) -> Option<String> {
     let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
     let inside = file.strip_prefix(folder).ok()?.to_str()?;
-    // Names that begin with a dot, and other files than JSON, are not served.
+    // Names that begin with a dot and files other than JSON are not served.
     if inside.split('/').any(|part| part.starts_with('.')) || !inside.ends_with(".json") {
         return None;
     }
-    // The record's address is encoded twice: by itself, and as a part of the link.
+    // The record's address is encoded twice: on its own, and as part of the link.
     Some(format!("{address}?src={}", encoded(&format!("records/{}", encoded(inside)))))
 }
 
-/// Encodes a text as a part of an address; slashes stay.
+/// Encodes a text as part of an address; slashes stay.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -64,7 +64,7 @@ mod tests {
             assert_eq!(found.as_deref(), expect, "{name}");
         };
         check("target/mine.json", Some("http://127.0.0.1:8000/?src=records/target/mine.json"));
-        // A path as a notebook writes it.
+        // This is a path as a notebook writes it.
         check("target/../mine.json", Some("http://127.0.0.1:8000/?src=records/mine.json"));
         check("a b#1.json", Some("http://127.0.0.1:8000/?src=records/a%2520b%25231.json"));
         check("mine.txt", None);

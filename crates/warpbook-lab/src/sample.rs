@@ -1,4 +1,4 @@
-//! An experiment for tests, which is never run.
+//! An experiment for tests that is never run.
 
 use crate::settings::{Configurable, Preset, Setting};
 use crate::{Experiment, Lab, Plan, Prepared, Result, settings};

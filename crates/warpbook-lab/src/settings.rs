@@ -1,59 +1,60 @@
-//! Settings of experiments: how the command line offers them, how a record's command repeats them, and how bad values are refused.
+//! Settings of experiments: command-line options, the command in a record that repeats a run, and errors for invalid
+//! values.
 
 use crate::{Error, Experiment, Plan, Result};
 use warpbook_record::{Dtype, Problem, Rung, nearest};
 
-/// A setting of an experiment: an option of `warpbook run NAME`, and a part of the command that repeats a record.
+/// A setting of an experiment: an option of `warpbook run NAME`, and part of the command in a record.
 pub struct Setting<E> {
-    /// Its name, without dashes.
+    /// Name without dashes.
     pub name: &'static str,
     /// Form of a value, such as "N[,N..]"; `None` for a flag.
     pub value: Option<&'static str>,
     /// Help text, in a sentence or two.
     pub help: &'static str,
-    /// Sets it from its text; several values are joined by commas, and a flag has none.
+    /// Applies the setting from its text. Several values are joined by commas, and a flag has none.
     pub set: fn(E, &str) -> Result<E, String>,
     /// Returns the setting as text; `None` if it has its initial value.
     pub get: fn(&E) -> Option<String>,
 }
 
-/// Settings to begin with.
+/// A preset of an experiment's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preset {
     /// One size and all rungs.
     #[default]
     Standard,
-    /// Small sizes: at most a minute on two cores.
+    /// Small sizes, for at most a minute on two cores.
     Quick,
     /// All sizes of the published record.
     Sweep,
 }
 
-/// An experiment that the command line can set up.
+/// An experiment that the command line can create.
 pub trait Configurable: Experiment + Sized + 'static {
-    /// Name.
+    /// Name on the command line.
     const NAME: &'static str;
-    /// Summary in a line.
+    /// Summary in one line.
     const ABOUT: &'static str;
-    /// Description in a paragraph.
+    /// Description in one paragraph.
     const DETAILS: &'static str;
-    /// Command lines, one a line.
+    /// Example command lines, one a line.
     const EXAMPLES: &'static str;
 
     /// Returns the settings of a preset.
     fn preset(preset: Preset) -> Self;
 
-    /// Returns the settings that can be changed, in the order that they are offered.
+    /// Returns the settings that can be changed, in the order in which they are offered.
     fn offered() -> Vec<Setting<Self>>;
 
-    /// Returns the experiments that it stands for, each with a record of its own: itself, unless it is several.
+    /// Returns the experiments that this one stands for, each with its own record; usually just itself.
     fn each(self) -> Vec<Box<dyn Experiment>> {
         vec![Box::new(self)]
     }
 }
 
-/// Returns the plan of an experiment that the command line knows: with its name, and the command and settings that repeat it. A setting without a text is left
-/// out.
+/// Returns the plan of an experiment that the command line knows: with its name, and with the command and settings that
+/// repeat it. Settings without a text are left out.
 pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<Rung>) -> Plan {
     let mut command = format!("warpbook run {}", E::NAME);
     let mut values = Vec::new();
@@ -69,10 +70,10 @@ pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<
     Plan { command, settings: Some((E::NAME, values)), ..Plan::new(E::NAME, problems, rungs) }
 }
 
-/// An option of the command line.
+/// An option on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// Name, without dashes.
+    /// Name without dashes.
     pub name: &'static str,
     /// Form of a value; `None` for a flag.
     pub value: Option<&'static str>,
@@ -82,24 +83,24 @@ pub struct OptionInfo {
 
 type Make<T> = Box<dyn Fn(Preset, &[(String, String)]) -> Result<T> + Send + Sync>;
 
-/// An experiment, as the command line and the lab list it.
+/// An experiment in the lists of the command line and the lab.
 pub struct Entry {
-    /// Name.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Summary in a line.
+    /// Summary in one line.
     pub about: &'static str,
-    /// Description in a paragraph.
+    /// Description in one paragraph.
     pub details: &'static str,
-    /// Command lines, one a line.
+    /// Example command lines, one a line.
     pub examples: &'static str,
-    /// Options that can be set.
+    /// The available options.
     pub options: Vec<OptionInfo>,
     make: Make<Box<dyn Experiment>>,
     make_each: Make<Vec<Box<dyn Experiment>>>,
 }
 
 impl Entry {
-    /// Creates the entry of an experiment.
+    /// Creates the entry for an experiment.
     #[must_use]
     pub fn new<E: Configurable>() -> Self {
         let info = |s: Setting<E>| OptionInfo { name: s.name, value: s.value, help: s.help };
@@ -130,29 +131,29 @@ impl Entry {
         }
     }
 
-    /// Creates the experiment with these settings, each a name and its text.
+    /// Creates the experiment with these settings, given as names and texts.
     ///
     /// # Errors
-    /// If the experiment does not have such a setting, or its text cannot be read.
+    /// If the experiment has no such setting, or the text is invalid.
     pub fn make(&self, preset: Preset, values: &[(String, String)]) -> Result<Box<dyn Experiment>> {
         (self.make)(preset, values)
     }
 
-    /// Creates the experiments that it stands for with these settings: [`Configurable::each`].
+    /// Creates the experiments that this one stands for, with these settings: see [`Configurable::each`].
     ///
     /// # Errors
-    /// For the reasons of [`Entry::make`].
+    /// See [`Entry::make`].
     pub fn make_each(&self, preset: Preset, values: &[(String, String)]) -> Result<Vec<Box<dyn Experiment>>> {
         (self.make_each)(preset, values)
     }
 }
 
-/// Selection of the rungs of a ladder that run, and of their tile.
+/// The selection of a ladder's rungs, and of their tile.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
     /// Ids of the rungs; `None` for all.
     pub rungs: Option<Vec<String>>,
-    /// Id of the tile; `None` leaves it to the experiment.
+    /// Id of the tile; `None` lets the experiment choose.
     pub tile: Option<String>,
 }
 
@@ -160,7 +161,7 @@ pub struct Selection {
 pub trait Selects: Sized {
     /// Returns the selection.
     fn selection(&self) -> &Selection;
-    /// Returns the selection for changes.
+    /// Returns the selection for modification.
     fn selection_mut(&mut self) -> &mut Selection;
 }
 
@@ -171,7 +172,7 @@ impl Selection {
         all.into_iter().filter(chosen).collect()
     }
 
-    /// Returns an error unless every named rung exists, and some selected rung has the tile.
+    /// Returns an error unless every named rung exists and some selected rung has the tile.
     pub fn validate(&self, all: &[Rung]) -> Result<()> {
         if self.rungs.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::Setting("No rung was named. Leave the list out to run all of them.".into()));
@@ -194,7 +195,7 @@ impl Selection {
         Err(Error::Setting(format!("There is no tile `{tile}`. The rows permit {}.", tiles.join(", "))))
     }
 
-    /// Returns the settings of every experiment with a selection.
+    /// Returns the settings shared by experiments with a selection.
     pub fn settings<E: Selects>() -> [Setting<E>; 2] {
         [
             Setting {
@@ -221,20 +222,20 @@ impl Selection {
     }
 }
 
-/// Parses values with commas between them.
+/// Parses values separated by commas.
 ///
 /// # Errors
-/// If a value cannot be read: the error of the first such value.
+/// If a value is invalid; the error is that of the first such value.
 pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
 
-/// Joins values with commas, as [`list`] reads them.
+/// Joins values with commas for [`list`].
 pub fn joined(each: impl Iterator<Item = String>) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-/// Parses a count: 5000000, 5_000_000, 5M, 1.5M, 100k.
+/// Parses a count, such as 5000000, 5_000_000, 5M, 1.5M or 100k.
 ///
 /// # Errors
 /// If the text is not a count.
@@ -258,7 +259,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     let mut unit = scale;
     for b in fraction.bytes() {
         if unit % 10 != 0 {
-            // The fraction goes below one item, as in 1.5 or 1.2345k.
+            // The fraction is finer than one item, as in 1.5 or 1.2345k.
             return Err(bad());
         }
         unit /= 10;
@@ -275,7 +276,7 @@ pub fn parse_real(text: &str) -> Result<f32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
 }
 
-/// Parses a shape m x n x k: 128x8192x8192, or 4096 for a cube.
+/// Parses a shape m x n x k, such as 128x8192x8192, or 4096 for a cube.
 ///
 /// # Errors
 /// If the text is not a shape.
@@ -290,7 +291,7 @@ pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// Parses a type of matrices: fp32 and f32 are the same.
+/// Parses a type of matrices; fp32 and f32 are the same.
 ///
 /// # Errors
 /// If the text is not a type.

@@ -1,4 +1,4 @@
-//! Options that several commands share: the device, the images, and the length of timing.
+//! Options that several commands share: device, images, and duration of timing.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -15,7 +15,7 @@ pub struct DeviceArg {
 }
 
 impl DeviceArg {
-    /// Returns the choice; an empty variable is none.
+    /// Returns the chosen device; an empty variable counts as none.
     pub fn choice(&self) -> Result<Choice, warpbook::device::Error> {
         if self.device.trim().is_empty() { Ok(Choice::Best) } else { self.device.parse() }
     }

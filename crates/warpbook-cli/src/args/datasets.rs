@@ -46,7 +46,7 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// Returns the user's mirrors, each ending in a slash; empty if the public ones are to be used.
+    /// Returns the user's mirrors, each ending in a slash; empty to use the public ones.
     pub fn mirrors(&self) -> Result<Vec<String>, String> {
         let given = self.mirror.iter().map(|m| m.trim()).filter(|m| !m.is_empty());
         let mirror = |m: &str| match m.starts_with("https://") || m.starts_with("http://") {

@@ -1,4 +1,4 @@
-//! `warpbook freeze`, `warpbook eval` and `warpbook predict`.
+//! Options of `warpbook freeze`, `warpbook eval` and `warpbook predict`.
 
 use super::common::{DataFrom, PlaceArgs};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! The command line, with a file for each group of commands.
+//! The command line, with one file for each group of commands.
 
 mod common;
 mod datasets;
@@ -126,7 +126,7 @@ pub enum Command {
     Doctor(DoctorArgs),
 }
 
-/// Request beyond a command's own arguments: for `run NAME` and `xray NAME` the experiment with its settings.
+/// A request beyond a command's own arguments: for `run NAME` and `xray NAME`, the experiment with its settings.
 pub enum Asked {
     Nothing,
     Run(Chosen),
@@ -150,7 +150,7 @@ pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Com
     Ok((cli.command, asked))
 }
 
-/// Ends the program with the requested help, or with the error in the command line.
+/// Ends the program with the requested help, or with an error about the command line.
 fn end(message: &clap::Error) -> ! {
     let printed = message.print().and_then(|()| std::io::stdout().flush());
     let lost = printed.is_err_and(|why| is_loss(&why));
@@ -168,7 +168,7 @@ fn command(entries: &[Entry]) -> clap::Command {
     taking_negative_numbers(whole.mut_subcommand("train", train))
 }
 
-/// Lets every option take `-1` as its value, so that its own message lists the values that it takes.
+/// Lets every option accept `-1`, so that the option's own message can list the valid values.
 fn taking_negative_numbers(command: clap::Command) -> clap::Command {
     let options = command.mut_args(|arg| {
         let takes_values = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_allow_hyphen_values_set();
@@ -188,7 +188,7 @@ mod tests {
         command(&warpbook::experiments()).debug_assert();
     }
 
-    /// Splits a command into words as a shell does.
+    /// Splits a command into words like a shell.
     fn words_of(command: &str) -> Vec<String> {
         let (mut words, mut is_new) = (Vec::<String>::new(), true);
         for (i, part) in command.split('\'').enumerate() {
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Returns the commands of all published records, written by any version of the program.
+    /// Returns the commands in all published records, whatever version wrote them.
     fn published_commands(folder: &std::path::Path) -> Vec<String> {
         let mut found = Vec::new();
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

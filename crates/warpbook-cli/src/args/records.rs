@@ -1,4 +1,4 @@
-//! `warpbook merge`, `warpbook view` and `warpbook share`, the commands for records.
+//! Options of `warpbook merge`, `warpbook view` and `warpbook share`.
 
 use clap::Args;
 use std::path::PathBuf;

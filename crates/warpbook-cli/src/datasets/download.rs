@@ -1,4 +1,5 @@
-//! Download of a published file over HTTP: from the first mirror that has it, resumed where it broke off, and named only once its hash is right.
+//! Downloads a published file over HTTP from the first mirror that has it. Interrupted downloads resume, and the file
+//! gets its name only once its hash is right.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, TryLockError};
@@ -8,44 +9,44 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::http::{Response, StatusCode, header};
 
-/// File to be downloaded.
+/// A file to download.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub name: String,
-    /// Exact size, beyond which nothing is read.
+    /// Exact size; nothing is read beyond it.
     pub bytes: u64,
     /// SHA-256 in lower-case hexadecimal.
     pub sha256: String,
-    /// URLs of the file, in the order in which they are tried.
+    /// URLs of the file, in the order of attempts.
     pub urls: Vec<String>,
 }
 
-/// Outcome of a request for a file.
+/// The outcome of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Got {
-    /// The file is in the folder already, and its hash is right.
+    /// The file was already in the folder, with the right hash.
     Present,
     /// The file was downloaded from this URL.
     Loaded(String),
 }
 
-/// Progress of a download.
+/// A step of a download, for progress reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A mirror is asked; `from` bytes are left from an earlier attempt.
+    /// A mirror is asked; `from` bytes are there from an earlier attempt.
     Asking { url: &'a str, from: u64 },
-    /// This many bytes are loaded.
+    /// This many bytes have arrived.
     At(u64),
     /// The mirror failed.
     Failed { url: &'a str, why: &'a str },
 }
 
-/// Reason why there is no file, in a sentence or a few.
+/// The reason why there is no file, in a few sentences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// No mirror has the file: the reason of each.
+    /// No mirror could provide the file; the text has the reason for each.
     Mirrors(String),
-    /// The folder cannot be written, or has a different file of this name.
+    /// The folder is not writable, or has a different file with this name.
     Here(String),
 }
 
@@ -56,25 +57,25 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// Reason why a mirror's answer is useless.
+/// The reason why a mirror's answer is useless.
 enum Trouble {
-    /// This mirror failed; another may do.
+    /// This mirror failed, but another may work.
     Mirror(String),
-    /// The server does not continue a file, or has changed it: the whole file is to be requested.
+    /// The server cannot continue the file or has changed it, so the whole file must be requested.
     StartOver,
-    /// No mirror can help: the disk is full.
+    /// No mirror can help, for example because the disk is full.
     Here(String),
 }
 
-/// Number of times that a mirror is asked again when it breaks off after having sent something.
+/// How often a mirror is asked again after it broke off, if it sent anything.
 const TRIES: usize = 4;
 const MOST_REDIRECTS: u32 = 5;
 
-/// Downloads a file into a folder, which is created if missing. After an interruption, `NAME.part` keeps the bytes so far, and the next attempt goes on from
-/// there.
+/// Downloads a file into a folder, which is created if missing. After an interruption, `NAME.part` has the bytes
+/// received so far, and the next attempt continues from there.
 ///
 /// # Errors
-/// For the reasons of [`Failed`].
+/// See [`Failed`].
 pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnMut(Step)) -> Result<Got, Failed> {
     let path = folder.join(&wanted.name);
     if path.exists() {
@@ -89,7 +90,7 @@ pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnM
         Err(TryLockError::WouldBlock) => {
             return Err(Failed::Here(format!("{} is being loaded by another process.", path.display())));
         }
-        // Some file systems have no locks.
+        // Some file systems do not support locks.
         Err(TryLockError::Error(_)) => {}
     }
     let mut failures = Vec::new();
@@ -130,7 +131,7 @@ fn present(wanted: &Wanted, path: &Path) -> Result<Got, Failed> {
     }
 }
 
-/// Returns true if a file has the size and the hash.
+/// Returns true if a file has the right size and hash.
 fn is_right(wanted: &Wanted, file: &mut File) -> io::Result<bool> {
     if file.metadata()?.len() != wanted.bytes {
         return Ok(false);
@@ -147,7 +148,7 @@ fn is_right(wanted: &Wanted, file: &mut File) -> io::Result<bool> {
     Ok(hash == wanted.sha256)
 }
 
-/// Downloads the whole file from one mirror, which may break off some times.
+/// Downloads the whole file from one mirror, which may break off a few times.
 fn from_mirror(
     wanted: &Wanted,
     url: &str,
@@ -172,7 +173,7 @@ fn from_mirror(
                 file.set_len(0).map_err(here)?;
                 why = "it serves other bytes than the published ones (the SHA-256 differs)".into();
                 step(Step::Failed { url, why: &why });
-                // The first part may be from another mirror.
+                // The first part may come from another mirror.
                 if before == 0 {
                     break;
                 }
@@ -198,7 +199,7 @@ fn length(file: &File) -> Result<u64, Trouble> {
     file.metadata().map(|m| m.len()).map_err(here)
 }
 
-/// Returns a client for a mirror; redirects from https to http are refused.
+/// Returns a client for a mirror; it refuses redirects from https to http.
 fn agent(url: &str, stall: Duration) -> Agent {
     Agent::config_builder()
         .https_only(url.starts_with("https:"))
@@ -214,7 +215,7 @@ fn agent(url: &str, stall: Duration) -> Agent {
         .into()
 }
 
-/// Requests the missing part and writes it.
+/// Requests the missing part of the file and writes it.
 fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dyn FnMut(Step)) -> Result<(), Trouble> {
     let mut have = length(file)?;
     if have > wanted.bytes {
@@ -225,7 +226,7 @@ fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dy
     if have == wanted.bytes {
         return Ok(());
     }
-    // The body is requested as it is stored: compressed once more, it would have another length.
+    // The body must come as stored; with compression it would have another length.
     let mut request = agent.get(url).header(header::ACCEPT_ENCODING, "identity");
     if have > 0 {
         request = request.header(header::RANGE, format!("bytes={have}-"));
@@ -237,7 +238,7 @@ fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dy
     receive(response.body_mut().as_reader(), from, wanted.bytes, file, step)
 }
 
-/// Returns the position in the file at which the bytes of an answer belong.
+/// Returns the position in the file where the bytes of a response belong.
 fn start<B>(response: &Response<B>, have: u64, bytes: u64) -> Result<u64, Trouble> {
     let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::trim);
     match response.status() {
@@ -257,7 +258,7 @@ fn start<B>(response: &Response<B>, have: u64, bytes: u64) -> Result<u64, Troubl
     }
 }
 
-/// Writes a body to the end of the file.
+/// Appends a body to the file.
 fn receive(
     mut body: impl Read,
     from: u64,
@@ -285,7 +286,7 @@ fn receive(
     Ok(())
 }
 
-/// Describes the error for somebody who may be offline.
+/// Describes the error for a user who may be offline.
 fn words_of(error: &ureq::Error) -> String {
     match error {
         ureq::Error::HostNotFound => "its name is not found; is there a network?".into(),
@@ -307,7 +308,7 @@ mod tests {
     #[test]
     fn what_begins_encrypted_stays_so() {
         let stall = Duration::from_secs(1);
-        // A redirect from an https mirror to http is refused before anything is sent.
+        // A redirect from https to http is refused before any request is sent.
         let refused = agent("https://mirror/", stall).get("http://127.0.0.1:9/file").call().unwrap_err();
         assert!(words_of(&refused).contains("not encrypted"), "{}", words_of(&refused));
         assert!(!agent("http://own/", stall).config().https_only());

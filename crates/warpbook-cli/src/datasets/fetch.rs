@@ -1,4 +1,4 @@
-//! `warpbook data`.
+//! The commands `warpbook data fetch` and `warpbook data list`.
 
 use super::download::{self, Failed, Got, Step, Wanted};
 use crate::args::{DataArgs, DataCommand, FetchArgs};
@@ -60,7 +60,7 @@ fn wanted(file: &RemoteFile, mirrors: &[String]) -> Wanted {
     Wanted { name: file.name.to_owned(), bytes: file.bytes, sha256: file.sha256.to_owned(), urls }
 }
 
-/// Describes the failure, and how to get the file by hand.
+/// Describes a failure, and how to get the file by hand.
 fn by_hand(why: &str, file: &RemoteFile, folder: &Path) -> String {
     format!(
         "{why}\nRun this again to go on. Or load {} in another way, for instance on another computer, and put it into {}; \
@@ -81,7 +81,7 @@ fn list() {
     say(&format!("{:<14} the same digits in colours, images of 32 x 32; no files", "synthetic-colours"));
 }
 
-/// Says whether the files are where they would be loaded to.
+/// Describes whether a data set's files are where `fetch` would put them.
 fn state(recipe: &Recipe) -> String {
     let Some(folder) = folder_for(recipe.name) else { return "no place for it is known; name one with --dir".into() };
     let size = |f: &RemoteFile| std::fs::metadata(folder.join(f.name)).ok().map(|m| m.len());
@@ -94,11 +94,11 @@ fn state(recipe: &Recipe) -> String {
     }
 }
 
-/// Progress display of a file: a bar on a terminal, plain lines elsewhere.
+/// A file's progress: a bar on a terminal, plain lines elsewhere.
 struct Bar {
     name: String,
     bar: Option<ProgressBar>,
-    /// Last failure since a mirror was last asked; the error includes it.
+    /// The last failure since a mirror was asked, which becomes part of the error.
     failed: Option<String>,
 }
 

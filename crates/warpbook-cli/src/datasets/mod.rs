@@ -1,4 +1,4 @@
-//! `warpbook data`.
+//! The command `warpbook data`.
 
 mod download;
 mod fetch;

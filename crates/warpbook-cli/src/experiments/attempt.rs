@@ -1,4 +1,4 @@
-//! `warpbook attempt`, and the part that runs in a separate process.
+//! The command `warpbook attempt`, and its part that runs in a separate process.
 
 use crate::args::{AttemptArgs, WorkArgs};
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use warpbook::device::{Choice, CudaDevice, exit_at_once};
 use warpbook::{Attempts, Experiment, Guide, Lab, LiveKernel, Regression, Request, Show, experiments, write_record};
 
-/// Compiles a kernel of the user's own, tries it and times it.
+/// Compiles, tries and times a user's kernel.
 pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     let (experiment, live) = find_rung(&args.like)?;
     if let (Some(_), Some(option)) = (&experiment, args.of_products_only()) {
@@ -47,8 +47,8 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     Ok(end(&lab, code))
 }
 
-/// Returns the rung that a kernel replaces, with its experiment: `None` for a rung of the matrix product; the experiment for `regression/ID` and for the
-/// guide's `PAIR/ID`.
+/// Returns the rung that a kernel replaces, with its experiment: `None` for a rung of the matrix product, the
+/// experiment for `regression/ID` and for the guide's `PAIR/ID`.
 fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
     let Some((group, id)) = like.split_once('/') else { return Ok((None, LiveKernel::of(like)?)) };
     let experiment: Box<dyn Experiment> = match group {
@@ -71,7 +71,7 @@ fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Fa
     Ok((Some(experiment), LiveKernel::variant(rung)?))
 }
 
-/// Runs the request of another process, and writes the record.
+/// Runs another process's request and writes the record.
 pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     let request = Request::read(&args.request)?;
     let lab = request.lab()?;
@@ -80,7 +80,7 @@ pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     Ok(end(&lab, 0))
 }
 
-/// Returns the exit code, or ends the process if a kernel is still running.
+/// Returns the exit code, or ends the process at once if a kernel is still running.
 fn end(lab: &Lab, code: u8) -> ExitCode {
     if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
         exit_at_once(code);

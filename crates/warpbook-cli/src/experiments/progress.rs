@@ -1,4 +1,4 @@
-//! Progress of a run: bars on a terminal, plain lines elsewhere, and a row for each finished measurement.
+//! Progress of a run: bars on a terminal, plain lines elsewhere, and one row for each finished measurement.
 
 use crate::output::{one_line, say, warn};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -10,16 +10,16 @@ use warpbook::Event;
 use warpbook::charts::LadderTable;
 use warpbook_record::{Measurement, Outcome, Run};
 
-/// Shows events; clones share the bars.
+/// Shows the events of a run; clones share the bars.
 #[derive(Debug, Clone)]
 pub struct Progress {
     bars: Option<(MultiProgress, ProgressBar, ProgressBar)>,
-    /// Rungs that were reported as skipped, with the reason, so that it is printed once and not at every size.
+    /// Skipped rungs that were already reported, with the reason, so that each is printed once and not at every size.
     skipped: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
 impl Progress {
-    /// Shows bars if stderr is a terminal.
+    /// Creates a display that has bars if stderr is a terminal.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { bars: None, skipped: Arc::default() };
@@ -34,12 +34,12 @@ impl Progress {
         Self { bars: Some((all, spinner, bar)), skipped: Arc::default() }
     }
 
-    /// Prints a line that stays.
+    /// Prints a permanent line to stdout.
     pub fn line(&self, text: &str) {
         self.aside(|| say(text));
     }
 
-    /// Prints a line that stays to stderr.
+    /// Prints a permanent line to stderr.
     pub fn warn(&self, text: &str) {
         self.aside(|| warn(text));
     }
@@ -75,7 +75,7 @@ impl Progress {
             }
             Event::Preparing(what) => match &self.bars {
                 Some((_, spinner, _)) => spinner.set_message((*what).to_owned()),
-                // The line goes to stderr, away from the table.
+                // The line goes to stderr, so that it is not part of the table.
                 None => warn(&format!("... {what}")),
             },
             Event::Started { rung, problem } => {
@@ -96,10 +96,11 @@ impl Progress {
     }
 }
 
-/// Row of the table that grows during the run; its widths cannot wait for the last row. It has the columns of the record's own table.
+/// Formats rows of the table that grows during the run, so its widths cannot depend on later rows. It has the columns
+/// of the record's own table.
 struct Row;
 
-/// Width of a figure with its unit, and of a problem.
+/// Widths of a figure with its unit, and of a problem.
 const FIGURE: usize = 12;
 const PROBLEM: usize = 22;
 

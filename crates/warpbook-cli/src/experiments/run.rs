@@ -1,4 +1,4 @@
-//! `warpbook run`.
+//! The command `warpbook run`.
 
 use super::progress::Progress;
 use crate::args::{Chosen, RunArgs};
@@ -17,7 +17,7 @@ use warpbook::settings::Preset;
 use warpbook::{Event, Experiment, Lab, experiments, figures, write_record};
 use warpbook_record::{Outcome, Run, TrainLog};
 
-/// Runs an experiment with its settings, or the quick suite.
+/// Runs an experiment with its settings, or the quick suite of all.
 pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure> {
     match chosen {
         Some(Chosen { name, experiments, quick, run: options }) => {
@@ -75,7 +75,7 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
     }
 }
 
-/// Runs the quick form of every experiment, and writes a record for each, named after it.
+/// Runs the quick form of every experiment and writes one record each, named after the experiment.
 fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     let folder = &args.out;
     std::fs::create_dir_all(folder).map_err(|e| {
@@ -98,19 +98,19 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst))
 }
 
-/// Returns the first free name of `name.json`, `name-2.json` and so on.
+/// Reserves the first free name among `name.json`, `name-2.json` and so on.
 fn free_record(folder: impl AsRef<Path>, name: &str) -> Result<PathBuf, Failure> {
     reserve(folder.as_ref(), name, ["json"]).map(|[path]| path)
 }
 
-/// Output in addition to the record.
+/// Output beyond the record.
 #[derive(Default)]
 struct More {
-    /// True if every logged loss is printed.
+    /// True to print every logged loss.
     losses: bool,
-    /// True if the record gets hardware counters.
+    /// True to add hardware counters to the record.
     counters: bool,
-    /// File for a profile.
+    /// The file for a profile.
     profile: Option<PathBuf>,
 }
 
@@ -149,7 +149,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
                 record.profiled.extend(found);
                 record.notes.extend(notes);
             }
-            // The record is worth more than its missing parts.
+            // A record with missing parts is still valuable.
             Err(why) => record.notes.push(why.to_string()),
         }
     }
@@ -188,7 +188,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
     })
 }
 
-/// Prints a profile of rungs and writes its record and its trace; returns the reason if there is no profile.
+/// Prints a profile of rungs and writes its record and its trace. If there is no profile, returns the reason.
 fn keep_profile(lab: &Lab, profile: &Profile, file: &Path) -> Result<Option<String>, Failure> {
     let Some(whole) = profile.whole() else { return Ok(Some("no rung has a valid figure".into())) };
     say(&whole.text());
@@ -228,7 +228,7 @@ fn summary(run: &Run) -> String {
     }
     let (measured, skipped, failed) = run.counts();
     lines.push(format!("{measured} measured, {skipped} skipped, {failed} failed."));
-    // Each reason is printed once: without a GPU, every GPU rung is skipped for one reason.
+    // Each reason is printed once, since without a GPU every GPU rung is skipped for the same one.
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for m in &run.measurements {
         if let Outcome::Skipped { why } = &m.outcome {
@@ -243,7 +243,7 @@ fn summary(run: &Run) -> String {
     lines.join("\n")
 }
 
-/// Lists the results of the trainings: parameters and losses, a line each, with every logged loss below it if `losses` is set.
+/// Lists the results of trainings, one line each: parameters and losses. If `losses` is set, all logged losses follow.
 fn trainings(run: &Run, losses: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for log in &run.train_logs {
@@ -258,7 +258,7 @@ fn trainings(run: &Run, losses: bool) -> Vec<String> {
 }
 
 fn training(log: &TrainLog) -> String {
-    /// Number of parameters that are printed: more would fill the terminal; the record has all.
+    /// The most parameters to print; the record has all of them.
     const PARAMETERS: usize = 4;
     let mut parameters: Vec<String> =
         log.parameters.iter().take(PARAMETERS).map(|(name, v)| format!("{} = {v:.6}", one_line(name))).collect();
@@ -266,7 +266,7 @@ fn training(log: &TrainLog) -> String {
         parameters.push(format!("and {} more", log.parameters.len() - PARAMETERS));
     }
     let parameters = if parameters.is_empty() { String::new() } else { parameters.join(", ") + "; " };
-    // The test loss is NaN if there are no test points, or after a divergence.
+    // The test loss is NaN without test points, or after a divergence.
     let tested = !log.test_loss.is_nan() || log.diverged();
     let test = if tested { format!(", test loss {:.6}", log.test_loss) } else { String::new() };
     let (rung, work) = (one_line(&log.rung), one_line(&log.problem.label));
@@ -277,10 +277,11 @@ fn does_less(run: &Run, id: &str) -> bool {
     run.measurements.iter().any(|m| m.rung == id && m.is_valid() && m.does_less())
 }
 
-/// Handler of requests to end. Ctrl-C once ends well, twice at once; SIGTERM and SIGHUP end well.
+/// Handles requests to end. A first Ctrl-C ends the run cleanly, a second one at once; SIGTERM and SIGHUP end it
+/// cleanly.
 struct Interrupt {
     pressed: Arc<AtomicBool>,
-    /// Run that the first press stops.
+    /// The run that the first request stops.
     target: Arc<Mutex<Option<(Cancel, Progress)>>>,
 }
 
@@ -291,12 +292,12 @@ impl Interrupt {
         let handler = move |asked| {
             if pressed.swap(true, Ordering::SeqCst) {
                 if asked == EndRequest::ByHand {
-                    // The record so far is on the disk already.
+                    // The record so far is already on the disk.
                     exit_now(INTERRUPTED);
                 }
                 return;
             }
-            // If there is nothing to end well yet, or the lock is taken, the next press ends the program.
+            // If there is nothing to stop cleanly yet, or the lock is taken, the next request ends the program.
             if let Ok(target) = target.lock()
                 && let Some((cancel, progress)) = &*target
             {

@@ -1,4 +1,4 @@
-//! `warpbook survey`.
+//! The command `warpbook survey`.
 
 use crate::args::SurveyMatmulArgs;
 use crate::failure::{Failure, RUNG_FAILED};
@@ -38,12 +38,12 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed { RUNG_FAILED } else { 0 }))
 }
 
-/// Returns a new seed at every call; short enough to be typed.
+/// Returns a new seed at every call, short enough to type.
 fn drawn_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) % 1_000_000_000
 }
 
-/// Describes a product in a line.
+/// Describes a product in one line.
 fn line(c: &Compared) -> String {
     let choice = match &c.picked {
         Some(Picked { rung, tile }) => format!("{rung} with the tile {tile}"),

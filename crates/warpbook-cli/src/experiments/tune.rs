@@ -1,4 +1,4 @@
-//! `warpbook tune`.
+//! The command `warpbook tune`.
 
 use super::progress::Progress;
 use crate::args::TuneMatmulArgs;
@@ -11,7 +11,7 @@ use warpbook::gemm::{Finding, Product, keep_finding};
 use warpbook::record::{Problem, Run};
 use warpbook::{Event, Lab, figures};
 
-/// Times every rung and tile that may be the fastest, and keeps the fastest of each product for this device.
+/// Times every rung and tile that may be the fastest, and stores the fastest for each product on this device.
 pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     let experiment = args.experiment();
     let lab = Lab::on(args.device.choice()?)?.with_bench(args.bench().map_err(Failure::usage)?);

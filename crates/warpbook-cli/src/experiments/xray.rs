@@ -1,4 +1,4 @@
-//! `warpbook xray`.
+//! The command `warpbook xray`.
 
 use super::progress::Progress;
 use crate::args::ChosenXray;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Lab, Show};
 
-/// Takes the X-ray, prints its figures, and writes its record with its picture next to it.
+/// Takes the X-ray, prints its figures, and writes its record and its picture.
 pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     let ChosenXray { experiment, options } = chosen;
     let bench = options.timing.bench(false).map_err(Failure::usage)?;
@@ -38,7 +38,7 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
         Ok(taken) => taken,
         Err(error) => {
             let failure = Failure::from(error);
-            // If a kernel hangs, the driver would wait for it at the end of the process.
+            // If a kernel hangs, the driver would wait for it at the end of the process, so the process exits at once.
             if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
                 warn(&failure.sentence);
                 drop(ReservedNames);

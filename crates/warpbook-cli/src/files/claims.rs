@@ -1,4 +1,4 @@
-//! Files that a command reads and writes, compared by identity and not by name.
+//! The files that a command reads and writes, compared by identity and not by name.
 
 use super::writable::check_writable;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use warpbook::device::behind_links;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::weights::is_checkpoint;
 
-/// The kind of a file's contents. An older file is replaced only by one of the same kind.
+/// The kind of a file's contents. An existing file is replaced only if it is of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A record.
@@ -22,14 +22,14 @@ pub enum Kind {
     Page,
     /// An SVG file.
     Picture,
-    /// A training that can go on.
+    /// A checkpoint of a training.
     Checkpoint,
     /// A frozen network.
     Frozen,
 }
 
 impl Kind {
-    /// Returns true if a file that begins like this is of this kind; an empty file is of every kind.
+    /// Returns true if a file that starts like this is of this kind; an empty file is of every kind.
     fn is_of(self, path: &Path, start: &[u8]) -> bool {
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start().to_ascii_lowercase();
         let first_key_is = |key: &str| {
@@ -61,28 +61,28 @@ impl Kind {
     }
 }
 
-/// Files of one command: its inputs and its outputs.
+/// The files of one command: inputs and outputs.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Names of the files on the command line, with their paths.
+    /// The files on the command line: their names in messages and their paths.
     known: Vec<(String, PathBuf)>,
 }
 
 impl Files {
-    /// Notes a file that the command reads, so that none of its outputs replaces it.
+    /// Notes a file that the command reads, so that no output may replace it.
     pub fn reads(&mut self, name: &str, path: impl AsRef<Path>) {
         self.known.push((name.to_owned(), path.as_ref().to_owned()));
     }
 
-    /// Creates the list from the files of an option or an argument that the command reads.
+    /// Creates the list with the files of an option or argument that the command reads.
     pub fn reading(name: &str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         let mut files = Self::default();
         paths.into_iter().for_each(|path| files.reads(name, path));
         files
     }
 
-    /// Notes a file that the command will write. It is an error if the command also reads this file or writes something else to it, under whatever
-    /// name, or if an older file is of another kind.
+    /// Notes a file that the command will write. It is an error if the command also reads this file or writes anything
+    /// else to it, under any name, or if an existing file is of another kind.
     pub fn claim(&mut self, option: &str, path: &Path, kind: Kind) -> Result<(), Failure> {
         let refuse =
             |why: String| Err(Failure::usage(format!("{option} {}: {why} Nothing has been started.", path.display())));
@@ -111,20 +111,20 @@ impl Files {
         Ok(())
     }
 
-    /// Returns the file of an option after checking that it may be replaced and can be written. This is tested before anything is measured, and
-    /// leaves nothing behind.
+    /// Returns the file of an option after checking that it may be replaced and can be written. The check runs before
+    /// anything is measured, and leaves nothing behind.
     pub fn output(&mut self, option: &str, path: &Path, kind: Kind) -> Result<PathBuf, Failure> {
         self.claim(option, path, kind)?;
         check_writable(option, path)?;
         Ok(path.to_owned())
     }
 
-    /// Like [`Files::output`], for an option that may be left out.
+    /// Like [`Files::output`], for an optional option.
     pub fn optional(&mut self, option: &str, path: Option<&Path>, kind: Kind) -> Result<Option<PathBuf>, Failure> {
         path.map(|path| self.output(option, path, kind)).transpose()
     }
 
-    /// Checks the file of --profile, next to which its trace is written.
+    /// Checks the file of --profile, and the trace that is written next to it.
     pub fn profile(&mut self, path: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
         let Some(path) = path else { return Ok(None) };
         self.output("--profile", path, Kind::Record)?;
@@ -133,18 +133,18 @@ impl Files {
     }
 }
 
-/// Returns the path of the trace next to a profile's record.
+/// Returns the path of the trace that belongs to a profile's record.
 pub fn trace_of(profile: &Path) -> PathBuf {
     profile.with_extension("trace.json")
 }
 
-/// Identity of a file, whatever name it is given.
+/// The identity of a file, independent of its name.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
-    /// Numbers of its device and of its inode, if it exists.
+    /// The numbers of its device and its inode, if it exists.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Path with links resolved, if there are no such numbers.
+    /// The path with links resolved, if there are no such numbers.
     Name(PathBuf),
 }
 

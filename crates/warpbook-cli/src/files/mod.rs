@@ -1,4 +1,5 @@
-//! Rules for files that a command writes: no input is overwritten, nor a file that was not named, and no finished result is lost.
+//! Rules for output files: a command overwrites neither an input nor a file that was not named, and loses no finished
+//! result.
 
 mod claims;
 mod record_writer;

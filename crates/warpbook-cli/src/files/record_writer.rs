@@ -1,4 +1,4 @@
-//! Writer of a record's file, during the work and at its end.
+//! Writes a record's file during the work and at its end.
 
 use crate::output::{say, warn};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,11 @@ use warpbook::device::write_atomic;
 use warpbook::write_record;
 use warpbook_record::Run;
 
-/// Least time between two writes of a large record.
+/// Shortest time between two writes of a large record.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Writes finished bytes to their path, or else into the folder for temporary files. An error says where they are instead, or that they are lost.
+/// Writes finished bytes to their path, or else into the folder for temporary files. The error says where they are, or
+/// that they are lost.
 pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let Err(why) = write_atomic(path, bytes) else { return Ok(()) };
     let why = format!("{} cannot be written: {why}.", path.display());
@@ -31,7 +32,7 @@ pub fn print_written(written: &Result<PathBuf, String>) {
     }
 }
 
-/// Writer that writes the record so far, at most once a second, and the rest when it is dropped, also in a panic.
+/// Writes the current record, at most once a second; when dropped, even in a panic, it writes the rest.
 #[derive(Debug)]
 pub struct RecordWriter {
     path: PathBuf,
@@ -45,7 +46,7 @@ impl RecordWriter {
         Self { path, last: None, pending: None, warned: false }
     }
 
-    /// Writes the record so far. Returns a warning to print, once, if it cannot be written.
+    /// Writes the current record. If that fails, returns a warning once.
     pub fn keep(&mut self, run: &Run) -> Option<String> {
         if self.last.is_some_and(|l| l.elapsed() < INTERVAL) {
             self.pending = Some(run.clone());
@@ -54,7 +55,7 @@ impl RecordWriter {
         self.keep_now(run)
     }
 
-    /// Writes the record like [`RecordWriter::keep`], however short the time since the last write.
+    /// Writes the record like [`RecordWriter::keep`], even directly after the last write.
     pub fn keep_now(&mut self, run: &Run) -> Option<String> {
         let result = write_record(run, &self.path);
         self.last = Some(Instant::now());
@@ -71,7 +72,7 @@ impl RecordWriter {
         }
     }
 
-    /// Writes the finished record as [`write_finished`] does. `Ok` has the file that was named.
+    /// Writes the finished record like [`write_finished`]. `Ok` has the path that the user named.
     pub fn finish(&mut self, run: &Run) -> Result<PathBuf, String> {
         self.pending = None;
         let json = run.to_json().map_err(|e| format!("{} cannot be written: {e}.", self.path.display()))?;

@@ -1,4 +1,4 @@
-//! Reservation of default output names by empty files.
+//! Reserves default output names by creating empty files.
 
 use super::writable::{check_writable, unwritable};
 use crate::failure::Failure;
@@ -7,12 +7,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Empty files that hold a name until something is written there. They are locked as long as this process lives, so that one without a lock is known to
-/// be left over from a process that was killed.
+/// Empty files that reserve a name until something is written. They stay locked while this process lives, so that an
+/// unlocked one is known to be left over from a killed process.
 static RESERVED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Reserves the first free name of `stem.end`, `stem-2.end` and so on in a folder, for all the ends. The files are created empty at once, so that no other
-/// process gets them; files that are still empty at the program's end are removed again. An empty file that a killed process left counts as free.
+/// Reserves the first free name among `stem.end`, `stem-2.end` and so on in a folder, for all the ends. Empty files are
+/// created at once, so that no other process gets these names; those still empty when the program ends are removed. An
+/// empty file left by a killed process counts as free.
 pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Result<[PathBuf; N], Failure> {
     for number in 1u32.. {
         let stem = if number == 1 { stem.to_owned() } else { format!("{stem}-{number}") };
@@ -38,7 +39,7 @@ pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Re
     Err(unwritable("--out", &folder.join(stem), "all names are taken"))
 }
 
-/// Creates an empty file and locks it, or takes over an empty file that no process has locked.
+/// Creates and locks an empty file, or takes over one that no process has locked.
 fn take(path: &Path) -> io::Result<File> {
     let taken = || ErrorKind::AlreadyExists.into();
     let (file, is_new) = match File::create_new(path) {
@@ -47,16 +48,16 @@ fn take(path: &Path) -> io::Result<File> {
     };
     match file.try_lock() {
         Ok(()) => {}
-        // On a file system without locks, a file may belong to any process.
+        // On a file system without locks, an existing file may belong to any process.
         Err(TryLockError::Error(_)) if is_new => return Ok(file),
         Err(_) => return Err(taken()),
     }
-    // Before it was locked, another process may have written to it, or have taken and removed it.
+    // Before the lock, another process may have written to the file, or taken and removed it.
     let is_own = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) && is_same(path, &file);
     if is_own { Ok(file) } else { Err(taken()) }
 }
 
-/// Returns true if a path leads to an open file.
+/// Returns true if a path leads to this open file.
 #[cfg(unix)]
 fn is_same(path: &Path, file: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -64,7 +65,7 @@ fn is_same(path: &Path, file: &File) -> bool {
     fs::metadata(path).ok().map(number) == file.metadata().ok().map(number)
 }
 
-/// On other systems, a locked file is not replaced.
+/// Other systems do not replace a locked file.
 #[cfg(not(unix))]
 fn is_same(_: &Path, _: &File) -> bool {
     true
@@ -74,7 +75,7 @@ fn reserved() -> std::sync::MutexGuard<'static, Vec<(PathBuf, File)>> {
     RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Guard that removes the reserved files without contents when it is dropped.
+/// A guard that removes reserved files that are still empty when it is dropped.
 #[derive(Debug)]
 pub struct ReservedNames;
 
@@ -88,7 +89,7 @@ impl Drop for ReservedNames {
     }
 }
 
-/// Ends the program at once, for example within a signal's handler.
+/// Ends the program at once, even inside a signal handler.
 pub fn exit_now(code: u8) -> ! {
     drop(ReservedNames);
     std::process::exit(code.into())
@@ -114,7 +115,7 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 4, "{all:?}");
         fs::write(folder.path().join(&all[0][0]), "{}").unwrap();
-        // The file of a killed process is free; a locked file is not, and neither is a link.
+        // A killed process's file is free; a locked file is not, nor is a link.
         for name in ["y.json", "y-2.json", "y-3.json"] {
             fs::write(folder.path().join(name), "").unwrap();
         }

@@ -1,10 +1,10 @@
-//! Test of whether a file can be written, made before any work begins.
+//! Checks that a file can be written, before any work begins.
 
 use crate::failure::Failure;
 use std::path::Path;
 use warpbook::device::{behind_links, ensure_writable};
 
-/// Bytes that must fit on the disk before any work begins, if the size of the output is not known.
+/// Bytes that must fit on the disk before the work begins, if the output's size is unknown.
 const PROBE_BYTES: u64 = 4096;
 
 pub fn unwritable(option: &str, path: &Path, why: &str) -> Failure {
@@ -14,7 +14,7 @@ pub fn unwritable(option: &str, path: &Path, why: &str) -> Failure {
     ))
 }
 
-/// Checks that the file of an option can be written in an existing folder.
+/// Checks that an option's file can be written in an existing folder.
 pub fn check_writable(option: &str, path: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| Err(unwritable(option, path, why));
     let file = behind_links(path).map_err(|e| unwritable(option, path, &e.to_string()))?;

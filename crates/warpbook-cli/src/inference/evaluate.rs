@@ -1,4 +1,4 @@
-//! `warpbook eval`.
+//! The command `warpbook eval`.
 
 use super::speed::measure;
 use crate::args::EvalArgs;
@@ -11,7 +11,7 @@ use warpbook::data::Splits;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Score, Trainer};
 
-/// Prints the loss and the accuracy of weights, or of a frozen network, over the test images.
+/// Prints loss and accuracy of weights or of a frozen network on the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
     let data = args.from.data.as_deref();
     match &args.weights {
@@ -44,7 +44,7 @@ fn evaluate_checkpoint(args: &EvalArgs, file: &Path, known: TrainedWeights) -> R
     Ok(())
 }
 
-/// Returns an error unless a frozen network is of the recipe that was named with it.
+/// Returns an error unless a frozen network matches the recipe named with it.
 fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
     let (named, frozen) = (find_recipe_of_images(recipe)?.recipe.name, Frozen::load(file)?);
     if frozen.recipe() == named {
@@ -56,7 +56,7 @@ fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Prints the loss and the accuracy of a frozen network, with a description of the images.
+/// Prints loss and accuracy of a frozen network, with a description of the images.
 fn evaluate_frozen(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     let data = args.from.data.as_deref();
     let frozen = Frozen::load(file)?.to(args.usage.place.place()?);

@@ -1,4 +1,4 @@
-//! `warpbook freeze`.
+//! The command `warpbook freeze`.
 
 use super::speed::measure;
 use crate::args::FreezeArgs;
@@ -13,10 +13,10 @@ use warpbook::figures;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Place, TrainError};
 
-/// Number of images that a frozen network is tried with.
+/// Number of images for a trial of the frozen network.
 const TRIED: usize = 32;
 
-/// Freezes a checkpoint.
+/// Freezes a checkpoint and tries the frozen network.
 pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
     let data = args.from.data.as_deref();
     let weights = args.weights.as_deref().unwrap_or(Path::new(&args.recipe));
@@ -66,7 +66,7 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns images of diagonal stripes, whose widths differ.
+/// Returns images of diagonal stripes with different widths.
 fn pattern([channels, height, width]: [usize; 3], n: usize) -> Vec<u8> {
     let pixel = |i: usize| {
         let (image, y, x) = (i / (channels * height * width), i / width % height, i % width);

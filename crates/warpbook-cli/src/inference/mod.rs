@@ -1,4 +1,4 @@
-//! `warpbook freeze`, `warpbook eval` and `warpbook predict`.
+//! The commands `warpbook freeze`, `warpbook eval` and `warpbook predict`.
 
 mod evaluate;
 mod freeze;

@@ -1,4 +1,4 @@
-//! `warpbook predict`.
+//! The command `warpbook predict`.
 
 use super::speed::measure;
 use crate::args::PredictArgs;

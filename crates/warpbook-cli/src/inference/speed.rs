@@ -1,4 +1,4 @@
-//! Timing of a frozen network: of a single image, and of large batches.
+//! Times a frozen network on a single image and on large batches.
 
 use crate::output::say;
 use warpbook::device::Bench;
@@ -7,12 +7,12 @@ use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Place, TrainError};
 use warpbook::record::stats;
 
-/// Sizes of the batches whose throughput is measured.
+/// Batch sizes for measuring throughput.
 const BATCHES: [usize; 2] = [32, 256];
-/// Seconds after which no pass is begun.
+/// Seconds after which no further pass starts.
 const BUDGET_S: f64 = 10.0;
 
-/// Prints the time of a single image, and the throughput of large batches, over this many passes.
+/// Prints the time of a single image and the throughput of large batches, over this many passes.
 pub fn measure(frozen: &Frozen, pixels: &[u8], passes: Option<u32>) -> Result<(), TrainError> {
     let Some(samples) = passes else { return Ok(()) };
     let bench = Bench { warmup: 1, samples, budget_s: BUDGET_S, batch_below_us: 0.0, ..Bench::default() };

@@ -1,4 +1,4 @@
-//! This program as several processes: ranks that work together, and trainings one after the other.
+//! The program as several processes: ranks that work together, or trainings one after the other.
 
 mod program;
 mod rank;

@@ -1,4 +1,4 @@
-//! This program, started again, and the things that its processes share.
+//! Starts this program again, with what its processes share.
 
 use crate::failure::Failure;
 use crate::signals::{EndRequest, on_request_to_end};
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook::device::NCCL_SETTINGS;
 use warpbook::ranks::Launch;
 
-/// Returns this program's own file.
+/// Returns the path of this program.
 pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|e| {
         Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
     })
 }
 
-/// Starts this program again as `count` ranks with `threads` threads each, with its own arguments and `more`.
+/// Starts this program again as `count` ranks with `threads` threads each, with its own arguments and those in `more`.
 pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
     let mut launch = Launch::new(this_program()?, std::env::args_os().skip(1).chain(more), count);
     // These settings apply unless the user sets them.
@@ -27,7 +27,7 @@ pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> 
     Ok(launch)
 }
 
-/// Counts a request to end; a second one ends everything at once. Of the system's requests only the first counts.
+/// Counts a request to end; a second one ends everything at once. Of the system's requests, only the first counts.
 pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     match asked {
         EndRequest::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
@@ -35,7 +35,7 @@ pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     };
 }
 
-/// Counts the requests to end from now on: Ctrl-C, which also reaches the processes that were started, and the system's signals.
+/// Counts requests to end from now on: Ctrl-C, which the started processes also receive, and the system's signals.
 pub fn count_requests_to_end() -> Arc<AtomicU32> {
     let asked = Arc::new(AtomicU32::new(0));
     let counted = asked.clone();
@@ -43,11 +43,11 @@ pub fn count_requests_to_end() -> Arc<AtomicU32> {
     asked
 }
 
-/// Folder for the files of started processes; it is removed in the end.
+/// A folder for files of started processes, removed when dropped.
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// Creates the folder of this process for work of that name.
+    /// Creates this process's folder for work with a name.
     pub fn new(work: &str) -> Result<Self, Failure> {
         let folder = std::env::temp_dir().join(format!("warpbook-{work}-{}", std::process::id()));
         let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));

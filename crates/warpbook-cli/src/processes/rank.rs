@@ -9,18 +9,19 @@ use warpbook::device::{Choice, Inventory, exit_at_once};
 use warpbook::nn::train::{Ranks, RanksOptions};
 use warpbook::ranks::{Group, Launcher, Limits, Placement, Wire, end_with_launcher, launched_listener};
 
-/// Time in which a rank ends by itself once the work is over: less than its launcher allows, so that it can still print the reason.
+/// Time for a rank to end by itself after the work. It is shorter than the launcher's, so that the rank can still print
+/// the reason.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Settings by which a rank works with the others.
+/// Settings for working with other ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct RankSettings {
     pub options: RanksOptions,
-    /// Time to wait for a rank before it is given up.
+    /// Time after which a missing rank counts as lost.
     pub timeout: Duration,
 }
 
-/// Returns the bytes of a bucket of this many MiB.
+/// Returns the size of a bucket in bytes.
 pub fn bucket_bytes(mib: f64) -> Result<usize, Failure> {
     if !(mib > 0.0 && mib <= 65_536.0) {
         return Err(Failure::usage(format!("--bucket {mib}: choose MiB above 0, up to 65536.")));
@@ -28,7 +29,7 @@ pub fn bucket_bytes(mib: f64) -> Result<usize, Failure> {
     Ok((mib * f64::from(1 << 20)) as usize)
 }
 
-/// Returns the type of this name in which gradients travel; the command line takes no other names.
+/// Returns the type with this name for exchanged gradients; the command line allows no other names.
 pub fn wire(name: &str) -> Wire {
     match name {
         "bf16" => Wire::Bf16,
@@ -37,7 +38,8 @@ pub fn wire(name: &str) -> Wire {
     }
 }
 
-/// Returns the device of a rank, which the command line asks for on GPUs or on the CPU, or which another launcher started; `named` is the choice of --device.
+/// Returns a rank's device: as requested on the command line, or as another launcher assigned it; `named` is the choice
+/// of --device.
 pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<Choice, Failure> {
     if asked == Some(RunsOn::Cpu) {
         return Ok(Choice::Cpu);
@@ -53,7 +55,7 @@ pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<
         return Ok(if named == Choice::Best { Choice::Cpu } else { named });
     }
     match gpus {
-        // Some launchers show each process its own GPU only.
+        // Some launchers show each process only its own GPU.
         1 if p.local_rank > 0 => Ok(Choice::Cuda(0)),
         gpus if p.local_rank < gpus => Ok(Choice::Cuda(p.local_rank as u32)),
         gpus => Err(Failure::usage(format!(
@@ -65,7 +67,7 @@ pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<
     }
 }
 
-/// Meets the other ranks and works with them. An error here ends them too, and so does a rank that is lost, wherever this one is.
+/// Meets the other ranks and works with them. An error on any rank ends all of them, and so does a lost rank.
 pub fn work(
     placement: &Placement,
     settings: &RankSettings,

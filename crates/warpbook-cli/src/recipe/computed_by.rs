@@ -1,26 +1,26 @@
-//! The choice, in a recipe or on the command line, of the kernels or libraries that compute products and convolutions on a GPU.
+//! The choice of kernels or libraries for products and convolutions on a GPU, from a recipe or the command line.
 
 use crate::failure::Failure;
 use warpbook::gemm::ProductBy;
 use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::train::{CudaOptions, Place};
 
-/// Kernels or library that compute convolutions.
+/// The implementation of convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConvolutionBy {
-    /// Warpbook's kernels: the method of the rung, or the fastest.
+    /// Warpbook's kernels, with the rung's method or the fastest.
     Own,
-    /// Im2col: patches of the images as the columns of a matrix, multiplied by the product that computes linear layers.
+    /// Im2col: patches of the images become the columns of a matrix, which the product for linear layers multiplies.
     Im2col,
-    /// cuDNN.
+    /// The library cuDNN.
     Stock,
 }
 
 impl ConvolutionBy {
-    /// Names of all choices.
+    /// The names of all choices.
     pub const NAMES: [&str; 3] = ["own", "im2col", "stock"];
 
-    /// Returns the name.
+    /// Returns the choice's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -29,7 +29,7 @@ impl ConvolutionBy {
         }
     }
 
-    /// Returns the method; `own` stands for the project's kernels.
+    /// Returns the convolution method; `own` is the one for Warpbook's kernels.
     pub fn method(self, own: Method) -> Method {
         match self {
             Self::Own => own,
@@ -52,7 +52,7 @@ impl std::str::FromStr for ConvolutionBy {
     }
 }
 
-/// Kernels or libraries that compute linear layers and convolutions; `None` if none is named.
+/// The choices for linear layers and convolutions; `None` if not named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ComputedBy {
     pub product: Option<ProductBy>,
@@ -60,12 +60,12 @@ pub struct ComputedBy {
 }
 
 impl ComputedBy {
-    /// Fills the choices that are not named here from another.
+    /// Fills in choices that are not named here from another.
     pub fn or(self, other: Self) -> Self {
         Self { product: self.product.or(other.product), convolution: self.convolution.or(other.convolution) }
     }
 
-    /// Returns the place with a GPU's options changed to this choice; a CPU has none.
+    /// Returns the place with these choices in its GPU options; a CPU has none.
     pub fn at(self, place: Place) -> Place {
         match place {
             Place::Cuda(device, options) => Place::Cuda(device, self.apply_to(options)),
@@ -73,7 +73,7 @@ impl ComputedBy {
         }
     }
 
-    /// Returns the options of a GPU with this choice.
+    /// Returns the GPU options with these choices.
     pub fn apply_to(self, options: CudaOptions) -> CudaOptions {
         let own = match options.convolution {
             Method::Stock | Method::StockFastest => CudaOptions::new(options.precision).convolution,
@@ -86,7 +86,7 @@ impl ComputedBy {
         }
     }
 
-    /// Returns an error if it asks a CPU for kernels or libraries of a GPU.
+    /// Returns an error if a GPU's kernels or libraries are requested on a CPU.
     pub fn check(self, on_gpu: bool) -> Result<(), Failure> {
         let needs_gpu = |option: &str| {
             Err(Failure::usage(format!(

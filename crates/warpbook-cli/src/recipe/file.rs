@@ -1,4 +1,4 @@
-//! Recipes from TOML files.
+//! Recipes in TOML files.
 
 use super::computed_by::{ComputedBy, ConvolutionBy};
 use super::images::Images;
@@ -42,13 +42,13 @@ const KEYS: [&str; 23] = [
     "product",
     "convolution",
 ];
-/// Keys of all schedules.
+/// The keys of all schedules together.
 const SCHEDULE_KEYS: [&str; 11] =
     ["kind", "by", "every", "gamma", "period", "minimum", "total", "end", "rise", "start_divisor", "end_divisor"];
-/// Size of the longest file that is read, in bytes.
+/// Largest recipe file in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads a recipe; an error names the file, the line and the key.
+/// Reads a recipe; errors name the file, the line and the key.
 pub fn read(path: &Path) -> Result<Plan, String> {
     let refuse = |why: String| format!("{} cannot be read: {why}", path.display());
     let bytes = read_file(path, LONGEST).map_err(|e| refuse(e.to_string()))?;
@@ -101,7 +101,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         deviation,
         groups: groups(&source, &keys)?,
         initial: initial(&source, &keys)?,
-        // The word is one of the choices, so it can be parsed.
+        // The word is a valid choice, so parsing succeeds.
         views: keys
             .choice("views", &Views::NAMED.map(|(name, _)| name))?
             .and_then(|word| word.parse().ok())
@@ -114,7 +114,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
     Ok(Plan { recipe, images, by: by(&source, &keys)? })
 }
 
-/// Reads the groups of parameters with settings of their own.
+/// Reads the groups of parameters that have their own settings.
 fn groups(source: &Source<'_>, keys: &Keys<'_>) -> Result<Vec<Group>, String> {
     let known = ["params", "rate", "momentum", "weight_decay", "muon", "steps", "normalise", "schedule"];
     let group = |value: &Spanned<DeValue<'_>>| {
@@ -148,7 +148,7 @@ fn groups(source: &Source<'_>, keys: &Keys<'_>) -> Result<Vec<Group>, String> {
     keys.list("groups")?.unwrap_or_default().iter().map(group).collect()
 }
 
-/// Reads how weights begin.
+/// Reads how the weights are initialised.
 fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     let Some(own) = keys.table("initial", &["whiten", "identity", "factors"])? else { return Ok(Initial::default()) };
     let factor = |value: &Spanned<DeValue<'_>>| {
@@ -168,8 +168,8 @@ fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     })
 }
 
-/// Reads the kernels or libraries that compute products and convolutions on a GPU, for all layers or for one. A kernel's file is looked for in the recipe's
-/// folder.
+/// Reads the kernels or libraries for products and convolutions on a GPU, for all layers or for one. A kernel's file is
+/// searched in the recipe's folder.
 fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
     let folder = source.path.parent().unwrap_or(Path::new(""));
     let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| ProductBy::read(folder, text), Ok);
@@ -177,7 +177,7 @@ fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
         None => None,
         Some(text) => Some(named(text).or_else(|why| keys.refuse("product", format!("cannot be used: {why}")))?),
     };
-    // The word is one of the choices, so it can be parsed.
+    // The word is a valid choice, so parsing succeeds.
     let convolution = keys.choice("convolution", &ConvolutionBy::NAMES)?.and_then(|word| word.parse().ok());
     Ok(ComputedBy { product, convolution })
 }
@@ -186,7 +186,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| "own".into(), |s| s.to_string_lossy().into_owned())
 }
 
-/// Reads a data set by its name, or a folder relative to the file's own.
+/// Reads a data set's name, or a folder relative to the file's own.
 fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     let example = "data = \"mnist\", or another data set, or a folder with a subfolder of images for each class.";
     let word = keys.needed("data", keys.text("data")?, example)?;
@@ -207,7 +207,7 @@ fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     )
 }
 
-/// Returns the shape of an image: the data set's, or the file's own.
+/// Returns the shape of an image: the data set's, or the one in the file.
 fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = keys.numbers("input")?;
     let size = |n: &f64| (1.0..=16_384.0).contains(n) && n.fract() == 0.0;
@@ -232,12 +232,12 @@ fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     }
 }
 
-/// Reads the network; an error names the line of the first layer that does not fit.
+/// Reads the network; an error names the line of the first wrong layer.
 fn network(source: &Source<'_>, keys: &Keys<'_>, input: [usize; 3], images: &Images) -> Result<Network, String> {
     let list = keys.needed("network", keys.list("network")?, "network = [\"flatten\", \"linear 10\"].")?;
     let layers = layers(source, list)?;
     let network = Network::new(input, layers.clone()).or_else(|e| {
-        // All beginnings that include the first wrong layer are wrong, so it can be found by bisection.
+        // Every prefix that contains the first wrong layer is wrong, so bisection finds it.
         let fits = |n: &usize| Network::new(input, layers[..*n].to_vec()).is_ok();
         let lengths: Vec<usize> = (1..=layers.len()).collect();
         let first = lengths.partition_point(fits);
@@ -340,7 +340,7 @@ fn schedule(keys: &Keys<'_>) -> Result<(Schedule, bool), String> {
 }
 
 fn loss(keys: &Keys<'_>) -> Result<Loss, String> {
-    // Data sets have class labels; the mean squared error is for values.
+    // Data sets have class labels, while the mean squared error needs values.
     let Some((_, own)) = keys.kind("loss", &[("cross_entropy", &["smoothing"])])? else {
         return Ok(Loss::CrossEntropy { smoothing: 0.0 });
     };
@@ -359,7 +359,7 @@ fn augmentation(keys: &Keys<'_>) -> Result<Option<Augmentation>, String> {
     Ok(Some(Augmentation { crop: crop as usize, flip, reflect, alternate }))
 }
 
-/// Reads means and deviations: the given ones, the data set's usual ones, or one half.
+/// Reads means and deviations: the ones in the file, the data set's usual ones, or one half.
 fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f32>, Vec<f32>), String> {
     let usual = images.normalisation();
     let usual = (vec![usual.0; channels], vec![usual.1; channels]);

@@ -1,4 +1,4 @@
-//! Search for a recipe by its name.
+//! Finds a recipe by its name.
 
 use super::computed_by::ComputedBy;
 use super::file::{parse, read};
@@ -10,13 +10,13 @@ use warpbook::nn::train::Recipe;
 
 const SPEEDRUN_FILE: &str = include_str!("../../recipes/cifar10-speedrun.toml");
 
-/// Returns the file that a recipe is read from, unless it is built in.
+/// Returns the file of a recipe, unless it is built in.
 pub fn recipe_file(name: &str) -> Option<&Path> {
     let built_in = matches!(name, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE);
     (!built_in).then_some(Path::new(name))
 }
 
-/// Finds the recipe `mnist`, `cifar10` or `cifar10-speedrun`, or reads a file that ends in `.toml`.
+/// Finds a built-in recipe (`mnist`, `cifar10`, `cifar10-speedrun`), or reads a file that ends in `.toml`.
 pub fn find_recipe(name: &str) -> Result<Plan, Failure> {
     let built_in =
         |recipe: Recipe, images| Ok(Plan { recipe, images: Images::Known(images), by: ComputedBy::default() });
@@ -33,7 +33,7 @@ pub fn find_recipe(name: &str) -> Result<Plan, Failure> {
     }
 }
 
-/// Finds a recipe like [`find_recipe`], among the recipes that classify images: only these are evaluated, frozen and used.
+/// Finds a recipe like [`find_recipe`], but only one that classifies images, which evaluation and freezing need.
 pub fn find_recipe_of_images(name: &str) -> Result<Plan, Failure> {
     if name == AMP_RECIPE {
         return Err(Failure::usage(format!(

@@ -1,32 +1,33 @@
-//! Source of the images: a data set by its name, or a folder.
+//! The source of the images: a data set's name, or a folder.
 
 use crate::failure::Failure;
 use crate::output::warn;
 use std::path::{Path, PathBuf};
 use warpbook::data::{self, About, Source, Splits};
 
-/// Share of a folder's images that is kept for tests, and the seed that chooses them: test images stay the same with any seed of a training.
+/// The share of a folder's images used for tests, and the seed that chooses them, so that test images do not depend on
+/// a training's seed.
 const TEST: (f64, u64) = (0.1, 1);
 
-/// Source of the images.
+/// A source of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Images {
-    /// Data set that the library knows by name, with its files in the usual place.
+    /// A data set that the library knows by name, with files in the usual place.
     Known(&'static str),
-    /// Files of such a set in this folder.
+    /// The files of such a set in this folder.
     Files(&'static str, PathBuf),
-    /// Folder with a subfolder for each class.
+    /// A folder with one subfolder for each class.
     Folder(PathBuf),
 }
 
-/// Images that were opened, and their source.
+/// Opened images with their source.
 pub struct Opened {
     pub splits: Splits,
     pub images: Images,
 }
 
 impl Images {
-    /// Returns the images on which a network was trained, according to its file.
+    /// Returns the source of the images that a network was trained on, according to its file.
     pub fn from_source(source: &Source) -> Self {
         let known = data::NAMES.into_iter().find(|n| *n == source.data);
         match (known, &source.folder) {
@@ -36,13 +37,14 @@ impl Images {
         }
     }
 
-    /// Returns these images, or the ones that the command line names with --data.
+    /// Returns these images, or those named with --data.
     #[must_use]
     pub fn unless(self, dir: Option<&Path>) -> Self {
         match (self, dir) {
             (images, None) => images,
             (images, Some(dir)) if dir == Path::new("synthetic") => Self::Known(images.drawn().unwrap_or("synthetic")),
-            // Drawn digits have no folder: this one has the files of the set that they replace, or classes of its own.
+            // Drawn digits have no folder. A named one contains the files of the set that they replace, or its own
+            // classes.
             (Self::Known(drawn @ ("synthetic" | "synthetic-colours")), Some(dir)) => {
                 let name = if drawn == "synthetic" { "mnist" } else { "cifar10" };
                 if data::has(name, dir) { Self::Files(name, dir.to_owned()) } else { Self::Folder(dir.to_owned()) }
@@ -52,7 +54,7 @@ impl Images {
         }
     }
 
-    /// Returns the data set that a program draws in the place of these images, if there is one.
+    /// Returns the synthetic data set that can replace these images, if there is one.
     fn drawn(&self) -> Option<&'static str> {
         match self {
             Self::Known("mnist") | Self::Files("mnist", _) => Some("synthetic"),
@@ -61,7 +63,7 @@ impl Images {
         }
     }
 
-    /// Returns the source that [`Images::from_source`] turns into these images.
+    /// Returns the source from which [`Images::from_source`] makes these images.
     pub fn source(&self) -> Source {
         match self {
             Self::Known(name) => (*name).into(),
@@ -70,7 +72,7 @@ impl Images {
         }
     }
 
-    /// Returns what is known about the images without reading files.
+    /// Returns the facts known about the images without reading files.
     pub fn about(&self) -> Option<About> {
         match self {
             Self::Known(name) | Self::Files(name, _) => data::about(name),
@@ -78,7 +80,7 @@ impl Images {
         }
     }
 
-    /// Returns the usual mean and deviation of their pixels.
+    /// Returns the usual mean and deviation of the pixels.
     pub fn normalisation(&self) -> (f32, f32) {
         match self {
             Self::Known("mnist" | "synthetic") => (0.1307, 0.3081),
@@ -87,8 +89,9 @@ impl Images {
         }
     }
 
-    /// Opens the images; those of a folder get the `shape` `[channels, height, width]`. Synthetic digits replace MNIST and CIFAR-10 if their files are not
-    /// found and `may_draw` is set: a network that was trained on MNIST is not evaluated on other images.
+    /// Opens the images; those in a folder get the `shape` `[channels, height, width]`. If `may_draw` is set, synthetic
+    /// digits replace MNIST and CIFAR-10 when their files are missing. A network trained on MNIST must not be evaluated
+    /// on other images.
     pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),
@@ -110,7 +113,7 @@ impl Images {
     }
 }
 
-/// Opens the images of a folder, and keeps a part of them for tests.
+/// Opens the images in a folder, and splits off the test images.
 fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits, data::Error> {
     let all = data::image_folder(folder, channels, Some((height, width)))?;
     let (share, seed) = TEST;

@@ -1,24 +1,24 @@
-//! Keys of a TOML file: values are read by type, unknown keys refused, and every error names its line.
+//! The keys of a TOML file: values are read by type, unknown keys are refused, and every error names its line.
 
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// TOML file that is being read.
+/// A TOML file being read.
 pub struct Source<'a> {
     pub path: &'a Path,
     pub text: &'a str,
 }
 
 impl Source<'_> {
-    /// Returns an error with the file and the line of a byte.
+    /// Returns an error with the file and the line of a byte offset.
     pub fn refuse<T>(&self, at: usize, why: impl AsRef<str>) -> Result<T, String> {
         let line = 1 + self.text.bytes().take(at).filter(|b| *b == b'\n').count();
         Err(format!("{}, line {line}: {}", self.path.display(), why.as_ref()))
     }
 
-    /// Parses the tables and values of the whole file.
+    /// Parses the whole file into tables and values.
     pub fn parse(&self) -> Result<Spanned<DeTable<'_>>, String> {
         DeTable::parse(self.text).or_else(|e| {
             let at = e.span().map_or(0, |s| s.start);
@@ -27,18 +27,18 @@ impl Source<'_> {
     }
 }
 
-/// Table of a file: `[optimizer]`, or the file's own keys.
+/// A table of the file: `[optimizer]`, or the file's top level.
 pub struct Keys<'a> {
     source: &'a Source<'a>,
     table: &'a DeTable<'a>,
-    /// Prefix of its keys in messages: `optimizer.` or nothing.
+    /// Prefix of the keys in messages: `optimizer.` or empty.
     prefix: String,
-    /// Position at which the table begins.
+    /// Position where the table begins.
     at: usize,
 }
 
 impl<'a> Keys<'a> {
-    /// Creates the keys of a table; an error if one of them is unknown.
+    /// Creates the keys of a table, or an error if one is unknown.
     pub fn new(
         source: &'a Source<'a>,
         table: &'a DeTable<'a>,
@@ -62,7 +62,7 @@ impl<'a> Keys<'a> {
         self.table.get(key).map(|v| (v.get_ref(), v.span()))
     }
 
-    /// Returns the position of a key's value, or else of the table.
+    /// Returns the position of a key's value, or of the table if the key is missing.
     pub fn at(&self, key: &str) -> usize {
         self.find(key).map_or(self.at, |(_, span)| span.start)
     }
@@ -85,7 +85,7 @@ impl<'a> Keys<'a> {
         self.refuse(key, format!("is {found}; it has to be {expected}."))
     }
 
-    /// Returns the value of a key, or an error if it is missing.
+    /// Returns the key's value, or an error if it is missing.
     pub fn needed<T>(&self, key: &str, value: Option<T>, example: &str) -> Result<T, String> {
         match value {
             Some(value) => Ok(value),
@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a whole number, at least `least`.
+    /// Returns a whole number that is at least `least`.
     pub fn whole(&self, key: &str, least: u64) -> Result<Option<u64>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match whole(value).filter(|n| *n >= least) {
@@ -102,7 +102,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a number that fulfils a condition, which `words` describe.
+    /// Returns a number that satisfies a condition, which `words` describe.
     pub fn number(&self, key: &str, fits: impl Fn(f64) -> bool, words: &str) -> Result<Option<f64>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match number(value).filter(|n| fits(*n)) {
@@ -111,7 +111,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns true or false.
+    /// Returns a boolean.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -120,7 +120,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a text.
+    /// Returns a string.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns the value of a key, which must be one of `words`; `-` is read as `_`.
+    /// Returns the value of a key, which must be one of `words`; `-` counts as `_`.
     pub fn choice(&self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, String> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().find(|w| **w == text.replace('-', "_")) {
@@ -164,7 +164,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a table below this one.
+    /// Returns a subtable.
     pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Keys<'a>>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -175,7 +175,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a table below this one whose `kind` determines its other keys.
+    /// Returns a subtable whose `kind` determines its other keys.
     pub fn kind(
         &self,
         key: &str,
@@ -205,7 +205,7 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// Suggests the nearest of the words, or lists all of them if none is near. A word that differs only in capitals, `-` and `_` is nearer than all others.
+/// Suggests the most similar word, or lists all if none is similar. Differences in capitals, `-` and `_` count least.
 fn suggestion(word: &str, words: &[&str]) -> String {
     let plain = |word: &str| word.to_lowercase().replace(['-', '_'], "");
     let distance =

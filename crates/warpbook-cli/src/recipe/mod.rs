@@ -1,4 +1,4 @@
-//! Recipes of trainings, built in or read from a file, and their images.
+//! Recipes for trainings, built in or read from a file, and their images.
 
 mod computed_by;
 mod file;

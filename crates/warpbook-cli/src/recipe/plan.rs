@@ -7,10 +7,10 @@ use std::path::Path;
 use warpbook::nn::network::Shape;
 use warpbook::nn::train::Recipe;
 
-/// Name of the recipe of random numbers, which has no images.
+/// The name of the recipe on random numbers, which has no images.
 pub const AMP_RECIPE: &str = "amp-recipe";
 
-/// Name of the recipe that reaches its accuracy in the least time.
+/// The name of the recipe for reaching an accuracy in the shortest time.
 pub const SPEEDRUN: &str = "cifar10-speedrun";
 
 /// A recipe with its images.
@@ -18,20 +18,20 @@ pub const SPEEDRUN: &str = "cifar10-speedrun";
 pub struct Plan {
     pub recipe: Recipe,
     pub images: Images,
-    /// Kernel or library that computes it on a GPU.
+    /// The kernels or libraries that compute it on a GPU.
     pub by: ComputedBy,
 }
 
 impl Plan {
-    /// Opens the images for it; `dir` is the command line's --data.
+    /// Opens the recipe's images; `dir` is the command line's --data.
     pub fn open(&self, dir: Option<&Path>) -> Result<Opened, Failure> {
-        // A time to 90 % of CIFAR-10 has to be measured on CIFAR-10.
+        // A time to 90 % of CIFAR-10 must be measured on CIFAR-10.
         let may_draw = self.recipe.name != SPEEDRUN;
         self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]), may_draw)
     }
 }
 
-/// Returns the shape `[channels, height, width]` of a recipe's images; `None` for a network of vectors.
+/// Returns the shape `[channels, height, width]` of a recipe's images; `None` for a network on vectors.
 pub fn shape_of(recipe: &Recipe) -> Option<[usize; 3]> {
     match recipe.network.input() {
         Shape::Image { channels, height, width } => Some([channels, height, width]),

@@ -1,4 +1,4 @@
-//! Weights in a file, with everything that is known about them, for `eval` and `freeze`.
+//! Weights in a file, with everything known about them, for `eval` and `freeze`.
 
 use super::computed_by::ComputedBy;
 use super::find::find_recipe_of_images;
@@ -12,26 +12,26 @@ use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Recipe, Trained};
 use warpbook::nn::weights::Weights;
 
-/// Trained weights, with their network and images.
+/// Trained weights with their network and images.
 pub struct TrainedWeights {
     pub recipe: Recipe,
     pub weights: Weights,
-    /// Kernels or libraries that compute the network on a GPU.
+    /// The kernels or libraries that compute the network on a GPU.
     pub by: ComputedBy,
-    /// Source of the images: from the command line, or else the recipe, or else the file; `None` if none of them names it.
+    /// Source of the images: the command line, else the recipe, else the file; `None` if none names it.
     pub images: Option<Images>,
-    /// Names of the network's outputs; `None` if the file has none.
+    /// Names of the network's outputs; `None` if the file has no names.
     pub classes: Option<Vec<String>>,
-    /// Identity of the images that it was trained on; `None` if the file has none.
+    /// Identity of the training images; `None` if the file has none.
     pub identity: Option<Identity>,
-    /// File of the weights.
+    /// The file with the weights.
     file: PathBuf,
-    /// True if the file names the source of the images, and not the command line or a recipe.
+    /// True if the images' source comes from the file, and not from the command line or a recipe.
     says_where: bool,
 }
 
 impl TrainedWeights {
-    /// Reads a checkpoint that is named without a recipe. `command` is the command that needs it, and `dir` is the command line's --data.
+    /// Reads a checkpoint named without a recipe, for `command`; `dir` is the command line's --data.
     pub fn alone(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
         if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
             return Err(Failure::usage(format!(
@@ -56,7 +56,7 @@ impl TrainedWeights {
         Ok(Self { recipe, weights, by, images, classes, identity, file, says_where })
     }
 
-    /// Reads weights or a checkpoint for a recipe that was named with them.
+    /// Reads weights or a checkpoint together with a recipe.
     pub fn with_recipe(recipe: &str, file: &Path, dir: Option<&Path>) -> Result<Self, Failure> {
         let Plan { recipe, images, by } = find_recipe_of_images(recipe)?;
         let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
@@ -70,7 +70,7 @@ impl TrainedWeights {
         Ok(Self { recipe, weights, by, images, classes, identity, file, says_where: false })
     }
 
-    /// Returns its test images, with the labels of the network's classes.
+    /// Returns the test images, labelled with the network's classes.
     pub fn test(&self) -> Result<Dataset, Failure> {
         let Splits { train, test } = self.open()?.splits;
         if self.says_where {
@@ -85,11 +85,11 @@ impl TrainedWeights {
         }
     }
 
-    /// Returns the names of the network's outputs, or of its images' classes if the file has none.
+    /// Returns the names of the network's outputs; if the file has none, the names of the images' classes.
     pub fn class_names(&self, dir: Option<&Path>) -> Result<Vec<String>, Failure> {
         match (&self.classes, &self.images) {
             (Some(classes), Some(_)) if dir.is_some() => {
-                // If --data names images with other classes, this returns an error.
+                // This fails if --data names images with other classes.
                 let named = self.open()?.splits.train.with_classes(classes);
                 named.map(|_| classes.clone()).map_err(|e| Failure::usage(e.to_string()))
             }
@@ -109,7 +109,7 @@ impl TrainedWeights {
         open((&self.file, self.identity.as_ref()), self.images.as_ref(), self.says_where, shape)
     }
 
-    /// Warns if a checkpoint does not name its classes. Weights alone never do: a recipe is named with them.
+    /// Warns if a checkpoint does not name its classes. Plain weights never do; a recipe is named with them.
     fn warn_about_classes(&self) {
         if read(&self.file).is_ok_and(|trained| trained.is_some()) {
             warn(&format!(
@@ -124,7 +124,8 @@ fn read(file: &Path) -> Result<Option<Trained>, Failure> {
     Trained::read(file).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// Opens the images for a network's file, which may identify the images it was trained on; `says_where` is true if it also names their source.
+/// Opens images for a network's file, which may identify its training images; `says_where` is true if it also names
+/// their source.
 pub fn open(
     (file, identity): (&Path, Option<&Identity>),
     images: Option<&Images>,
@@ -137,7 +138,7 @@ pub fn open(
             "{shown} does not say what it was trained on: name a folder with --data DIR."
         )));
     };
-    // A network that was trained on MNIST is only tested on MNIST.
+    // A network trained on MNIST may be tested only on MNIST.
     let may_draw = identity.is_none_or(|then| then.is_drawn);
     let opened = images.open(shape, may_draw);
     if !says_where {
@@ -156,7 +157,7 @@ fn with_full_stop(sentence: &str) -> String {
     if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }
 
-/// Prints a note if a network was trained on other images than are at that place now: its test images were then chosen anew.
+/// Prints a note if the images have changed since the network's training: test images were then chosen anew.
 pub fn note_changes(file: &Path, identity: Option<&Identity>, train: &Dataset) {
     let Some(then) = identity else { return };
     let now = train.identity();

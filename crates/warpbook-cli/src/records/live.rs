@@ -1,4 +1,5 @@
-//! `warpbook view --live`: a web site for this machine only, with the viewer and the records, which follows the files while they are written.
+//! The server of `warpbook view --live`: a local web site with the viewer and the records, which follows the files as
+//! they are written.
 
 use super::read::{Record, files, unique_name};
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use std::time::SystemTime;
 use warpbook::read_record;
 use warpbook_site::{Found, Port, Site, percent_decode};
 
-/// Web site that does not answer yet.
+/// A web site before it answers requests.
 pub struct Live {
     port: Port,
     page: String,
@@ -21,7 +22,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Takes the first free port from `port` on. `page` is the viewer of [`Viewer::live`](super::viewer::Viewer::live).
+    /// Takes the first free port from `port` on; `page` comes from [`Viewer::live`](super::viewer::Viewer::live).
     pub fn new(page: String, named: &[PathBuf], port: u16) -> Result<Self, Failure> {
         let port = Port::free(port).map_err(failed)?;
         let mut records = LiveRecords { named: named.to_vec(), ..LiveRecords::default() };
@@ -29,12 +30,12 @@ impl Live {
         Ok(Self { port, page, records: Mutex::new(records) })
     }
 
-    /// Returns the address.
+    /// Returns the address of the page.
     pub fn url(&self) -> String {
         self.port.url()
     }
 
-    /// Answers requests until the program is ended.
+    /// Answers requests until the program ends.
     pub fn serve(self) -> Result<(), Failure> {
         let Self { port, page, records } = self;
         Site::start(port, move |path| find(&page, &records, path)).map_err(failed)?.wait();
@@ -46,7 +47,7 @@ fn failed(why: io::Error) -> Failure {
     Failure::usage(format!("No page can be served on 127.0.0.1: {why}. Choose another --port."))
 }
 
-/// Returns the content at the path of a URL, or the status if there is none.
+/// Returns the content for a URL's path, or the status if there is none.
 fn find(page: &str, records: &Mutex<LiveRecords>, path: &str) -> Result<Found, u16> {
     match path {
         "/" | "/index.html" => return Ok(found(page.to_owned(), "text/html; charset=utf-8")),
@@ -67,17 +68,17 @@ fn found(text: String, mime: &'static str) -> Found {
     Found { mark: Some(mark(&text)), body: text.into_bytes(), mime }
 }
 
-/// Returns a mark of a text, which is equal for equal texts.
+/// Returns a version mark of a text; equal texts have equal marks.
 fn mark(text: &str) -> String {
     Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect()
 }
 
-/// Records in their files' last known state.
+/// The records in the last known state of their files.
 #[derive(Default)]
 struct LiveRecords {
     named: Vec<PathBuf>,
     shown: Vec<Shown>,
-    /// Time of the last reading of each file, and the last warning about it.
+    /// The last state of each file that was read, and the last warning about it.
     seen: HashMap<PathBuf, Stamp>,
     warned: HashMap<PathBuf, String>,
 }
@@ -87,19 +88,19 @@ type Stamp = Option<(SystemTime, u64)>;
 struct Shown {
     path: PathBuf,
     name: String,
-    /// Text of the record when it was last complete.
+    /// The record's text when it was last complete.
     text: String,
     entry: Value,
 }
 
 impl LiveRecords {
-    /// Reads the changed files. Missing files may still come; a file that cannot be read now keeps its last contents.
+    /// Reads the changed files. A missing file may still appear; a file that is unreadable now keeps its last contents.
     fn refresh(&mut self) {
         let mut all = Vec::new();
         for named in &self.named {
             match files(std::slice::from_ref(named)) {
                 Ok(found) => all.extend(found),
-                // An empty folder only gets a warning: its records are still to come.
+                // An empty folder only causes a warning, since its records may follow.
                 Err(why) => warn_once(&mut self.warned, named, why.sentence),
             }
         }

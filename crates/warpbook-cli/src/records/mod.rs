@@ -1,4 +1,4 @@
-//! Commands that merge, show and pass on records.
+//! Commands that merge, show and share records.
 
 mod live;
 mod merge;

@@ -1,4 +1,4 @@
-//! Records that a command is given: files, and folders of them.
+//! The records given to a command: files, and folders of files.
 
 use crate::failure::Failure;
 use crate::output::warn;
@@ -8,16 +8,16 @@ use warpbook::charts::record_summary;
 use warpbook::read_record;
 use warpbook_record::Run;
 
-/// Record, with its name on the page.
+/// A record with its name on the page.
 #[derive(Debug)]
 pub struct Record {
-    /// Plain file name, different from those of the other records.
+    /// A plain file name that no other record has.
     pub name: String,
     pub run: Run,
 }
 
 impl Record {
-    /// Returns the entry of the record in the page's index.
+    /// Returns the record's entry in the page's index.
     pub fn entry(&self) -> Value {
         let (headline, ladder, _) = record_summary(&self.run);
         json!({
@@ -33,7 +33,8 @@ impl Record {
     }
 }
 
-/// Reads all files. Returns the records, and how many could not be read; each of these gets a warning. Empty files of a folder are skipped.
+/// Reads all files. Returns the records and the number of unreadable files, each of which causes a warning. Empty files
+/// in a folder are skipped.
 pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     let mut records: Vec<Record> = Vec::new();
     let mut refused = 0;
@@ -56,7 +57,7 @@ pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     Ok((records, refused))
 }
 
-/// Returns the files that are named, and in place of a folder its JSON files, sorted by name.
+/// Returns the named files; for a folder, its JSON files sorted by name.
 pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut all = Vec::new();
     for path in named {
@@ -76,16 +77,16 @@ pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// Returns true if the name may be a record's: a folder's index of its records is not a record.
+/// Returns true if a file's name may be a record's; a folder's index is not a record.
 fn is_record_file(path: &Path) -> bool {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     path.is_file() && name.ends_with(".json") && !name.starts_with('.') && name != "index.json"
 }
 
-/// Returns the file's name, made different from the names before it.
+/// Returns the file's name, changed if an earlier record has the same.
 pub fn unique_name<'a>(path: &Path, before: impl Iterator<Item = &'a str>) -> String {
     let name = path.file_name().map_or_else(|| "record.json".into(), |n| n.to_string_lossy().into_owned());
-    // The viewer accepts plain names only.
+    // The viewer accepts only plain names.
     let name = name.trim_start_matches('.').replace(['/', '\\', ':', '\0'], "_");
     let before: Vec<&str> = before.collect();
     let numbered = (2u32..).map(|n| match name.rsplit_once('.') {

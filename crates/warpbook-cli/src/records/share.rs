@@ -1,4 +1,4 @@
-//! `warpbook share`.
+//! The command `warpbook share`.
 
 use super::read::{files, read_all};
 use super::viewer::{NOT_BUILT, Viewer};
@@ -34,17 +34,17 @@ pub fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     };
     let size = figures::bytes(page.len() as u64);
     say(&format!("{}\n{count} and the viewer, {size}: any browser opens it, also from disk.", path.display()));
-    // The page has the records that could be read; others are still an error.
+    // The page has all readable records; unreadable ones are still an error.
     Ok(if refused > 0 { ExitCode::from(USAGE) } else { ExitCode::SUCCESS })
 }
 
-/// Returns the page's name without its extension: the record's, or the folder's, also for a folder given as `.` or `..`.
+/// Returns the page's name without its extension: the record's or the folder's, even for a folder given as `.` or `..`.
 fn name(named: &[PathBuf]) -> String {
     let [one] = named else { return "records".into() };
     let whole = if one.is_dir() { one.canonicalize().unwrap_or_default() } else { one.clone() };
     let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = if one.is_dir() { &*name } else { name.strip_suffix(".json").unwrap_or(&name) };
-    // A file whose name begins with a dot would be hidden.
+    // A leading dot would hide the file.
     let name = name.trim_start_matches('.');
     if name.is_empty() { "records".into() } else { name.into() }
 }

@@ -1,4 +1,4 @@
-//! `warpbook view`.
+//! The command `warpbook view`.
 
 use super::live::{Live, announce};
 use super::read::{Record, files, read_all};
@@ -15,14 +15,14 @@ use warpbook::charts::{Quantity, draw};
 use warpbook::device::write_atomic;
 use warpbook::{Panel, Show};
 
-/// Name of the page that a browser opens.
+/// The file name of the page that a browser opens.
 const PAGE: &str = "warpbook.html";
-/// Beginning of its folder's name, among the temporary files.
+/// The beginning of the page's folder name among the temporary files.
 const PAGE_FOLDER: &str = "warpbook-view-";
-/// Time after which the next call removes a page: a browser may want to load it again until then.
+/// The age at which a page is removed by a later call; until then a browser may reload it.
 const PAGE_LASTS: Duration = Duration::from_secs(24 * 3600);
 
-/// Opens records, or prints them.
+/// Opens records in a browser, or prints them.
 pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     if args.live {
         return live(args);
@@ -48,11 +48,11 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
             warn("No browser could be started here: open that file in one.");
         }
     }
-    // The records that could be read were shown; others are still an error.
+    // The readable records were shown; unreadable ones are still an error.
     Ok(if refused > 0 { ExitCode::from(USAGE) } else { ExitCode::SUCCESS })
 }
 
-/// Serves the records until the program is ended.
+/// Serves the records until the program ends.
 fn live(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let viewer = Viewer::find().ok_or_else(|| Failure::usage(NOT_BUILT))?;
     let live = Live::new(viewer.live()?, &args.files, args.port)?;
@@ -64,7 +64,7 @@ fn live(args: &ViewArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the page to open: the viewer with these records in it, the empty viewer, or the report.
+/// Returns the page to open: the viewer with these records, the empty viewer, or the report.
 fn page(records: &[Record]) -> Result<PathBuf, Failure> {
     let text = match (Viewer::find(), records) {
         (None, []) => {
@@ -81,7 +81,7 @@ fn page(records: &[Record]) -> Result<PathBuf, Failure> {
     remove_old_pages();
     let stamp = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos());
     let folder = std::env::temp_dir().join(format!("{PAGE_FOLDER}{}-{stamp}", std::process::id()));
-    // `create_dir_all` would accept an existing folder, which may belong to somebody else.
+    // `create_dir_all` would accept an existing folder, which may belong to another user.
     std::fs::create_dir(&folder).map_err(|e| {
         Failure::usage(format!("{} cannot be made: {e}. Name another folder in TMPDIR.", folder.display()))
     })?;
@@ -90,7 +90,7 @@ fn page(records: &[Record]) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Removes old pages of earlier calls. Folders of others cannot be removed, or contain more than the page.
+/// Removes pages of earlier calls. Other users' folders cannot be removed, and neither can folders with other files.
 fn remove_old_pages() {
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -107,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::usage(format!("{} cannot be written: {e}. Choose another place.", path.display())))
 }
 
-/// Returns a page of the records' charts and tables that needs no other files.
+/// Returns a self-contained page with the records' charts and tables.
 fn report(records: &[Record]) -> String {
     let mut panel = Panel::column([]);
     for Record { name, run } in records {
@@ -124,7 +124,7 @@ fn report(records: &[Record]) -> String {
     panel.page("Warpbook: records")
 }
 
-/// Passes a file or an address to the desktop's browser; returns true if there is one.
+/// Opens a file or an address in the desktop's browser; returns true if there is one.
 fn open(what: &OsStr) -> bool {
     let there = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let mut command = if cfg!(target_os = "macos") {

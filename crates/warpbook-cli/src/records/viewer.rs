@@ -1,4 +1,4 @@
-//! The viewer, one HTML file: its location, and the embedding of records.
+//! The viewer, a single HTML file: finding it, and embedding records in it.
 
 use super::read::Record;
 use crate::failure::Failure;
@@ -11,36 +11,36 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use warpbook::device::read_file;
 
-/// Viewer that the program was built with, compressed.
+/// The compressed viewer that the program was built with.
 #[cfg(viewer_inside)]
 const INSIDE: Option<&[u8]> = Some(include_bytes!("../../viewer/warpbook.html.gz"));
 #[cfg(not(viewer_inside))]
 const INSIDE: Option<&[u8]> = None;
 
-/// Size limit of a viewer, in bytes.
+/// The size limit of a viewer in bytes.
 const LARGEST: u64 = 64 << 20;
-/// Element of the viewer that holds the records.
+/// The viewer's element that holds the records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
 const SCRIPT: (&str, &str) = ("<script>", "</script>");
 const STYLE: (&str, &str) = ("<style>", "</style>");
-/// Begin and end of the page's security policy.
+/// The start and the end of the page's security policy.
 const POLICY: (&str, &str) = ("<meta http-equiv=\"Content-Security-Policy\" content=\"", "\"");
-/// Message if there is no viewer.
+/// The message if there is no viewer.
 pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds it, and the program has it inside once it is \
     built again. Or name the viewer's file in WARPBOOK_VIEWER.";
 
-/// Location of the viewer.
+/// The place of the viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
     /// A file on disk.
     File(PathBuf),
-    /// Built into the program.
+    /// The viewer inside the program.
     Inside,
 }
 
 impl Viewer {
-    /// Finds the viewer: `WARPBOOK_VIEWER`, else the program's own, else `web/dist/warpbook.html` above the working directory or the program. An empty
-    /// `WARPBOOK_VIEWER` names none.
+    /// Finds the viewer: `WARPBOOK_VIEWER`, else the program's own, else `web/dist/warpbook.html` above the working
+    /// directory or the program. An empty `WARPBOOK_VIEWER` disables the viewer.
     pub fn find() -> Option<Self> {
         if let Some(named) = std::env::var_os("WARPBOOK_VIEWER") {
             return (!named.is_empty()).then(|| Self::File(named.into()));
@@ -53,7 +53,7 @@ impl Viewer {
         above.map(|a| a.join("web/dist/warpbook.html")).find(|p| p.is_file()).map(Self::File)
     }
 
-    /// Returns its file, if it is one.
+    /// Returns the viewer's file, if it is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -61,7 +61,7 @@ impl Viewer {
         }
     }
 
-    /// Returns its text.
+    /// Returns the viewer's text.
     pub fn text(&self) -> Result<String, Failure> {
         let unreadable = |e: std::io::Error| Failure::usage(format!("The viewer {self} cannot be read: {e}."));
         match self {
@@ -83,7 +83,8 @@ impl Viewer {
         embed(&self.text()?, &content(records)).ok_or_else(|| self.is_none())
     }
 
-    /// Returns the viewer with these records as a file to pass on: its policy permits its script and its style by their hashes, and no connection at all.
+    /// Returns the viewer with these records as a file to share: its policy allows its script and style by their
+    /// hashes, and no connections.
     pub fn sealed(&self, records: &[Record]) -> Result<String, Failure> {
         sealed(&self.with(records)?).ok_or_else(|| self.is_none())
     }
@@ -108,7 +109,7 @@ impl fmt::Display for Viewer {
     }
 }
 
-/// Returns the content of the element: the records' index, and each record by its name.
+/// Returns the element's content: the index, and each record by name.
 fn content(records: &[Record]) -> Value {
     let index: Vec<Value> = records.iter().map(Record::entry).collect();
     let texts: Map<String, Value> =
@@ -116,18 +117,19 @@ fn content(records: &[Record]) -> Value {
     json!({ "index": { "records": index }, "records": texts })
 }
 
-/// Returns the viewer with this content in its element; `None` if it has no such element.
+/// Returns the viewer with this content in its element; `None` if the element is missing.
 fn embed(viewer: &str, content: &Value) -> Option<String> {
     let (before, rest) = viewer.split_once(EMBEDDED)?;
     let after = &rest[rest.find("</script>")?..];
-    // JSON has `<` in strings only; with this escape, nothing in a record can end its element.
+    // JSON has `<` only in strings; escaping it keeps records from ending their element.
     Some(format!("{before}{EMBEDDED}{}{after}", content.to_string().replace('<', "\\u003c")))
 }
 
-/// Returns the page under a policy that names its one script and its one style; `None` if it lacks the policy, the script or the style.
+/// Returns the page with a policy for its one script and its one style; `None` if the policy, the script or the style
+/// is missing.
 fn sealed(page: &str) -> Option<String> {
     let hash = |of| Some(format!("'sha256-{}'", STANDARD.encode(Sha256::digest(between(page, of)?))));
-    // Charts set their maximum width in a style attribute, which no hash can name.
+    // Charts set their maximum width in a style attribute, which hashes do not cover.
     let policy = format!(
         "default-src 'none'; script-src 'wasm-unsafe-eval' {}; style-src {}; style-src-attr 'unsafe-inline'; img-src data:; \
          connect-src 'none'; base-uri 'none'; form-action 'none'",
@@ -139,7 +141,7 @@ fn sealed(page: &str) -> Option<String> {
     Some(format!("{before}{}{policy}{after}", POLICY.0))
 }
 
-/// Returns the text between the first occurrence of `begin` and the `end` after it.
+/// Returns the text between the first `begin` and the next `end`.
 fn between<'a>(text: &'a str, (begin, end): (&str, &str)) -> Option<&'a str> {
     let (_, rest) = text.split_once(begin)?;
     Some(rest.split_once(end)?.0)
@@ -163,7 +165,7 @@ mod tests {
         let page = |policy: &str| format!("<head>{}{policy}\"><style>b{{}}</style><script>alert(1)</script>", POLICY.0);
         let new = sealed(&page("script-src * 'unsafe-inline'; connect-src *")).unwrap();
         let policy = between(&new, POLICY).unwrap();
-        // Made by `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`.
+        // The hash is the output of `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`.
         assert!(
             policy.contains("'wasm-unsafe-eval' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI=';"),
             "{policy}"
@@ -175,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Checks the viewer inside, if the build has one.
+    /// Checks the embedded viewer, if the build has one.
     #[test]
     fn the_viewer_inside_can_be_read() {
         if INSIDE.is_some() {

@@ -1,4 +1,4 @@
-//! `warpbook train` and `warpbook speedrun`: the choice of a mode from the command line, and its start.
+//! The commands `warpbook train` and `warpbook speedrun`: choosing a mode from the command line, and starting it.
 
 mod processes;
 mod ranks;
@@ -20,33 +20,33 @@ use warpbook::ranks::Placement;
 use watched::Watched;
 use whole::{Goal, ProcessResult};
 
-/// Modes in which a process trains.
+/// The modes in which a process trains.
 enum Mode {
-    /// Trains step by step, alone.
+    /// Trains alone, showing the steps.
     Watched(Watched),
-    /// Trains at once, from each seed.
+    /// Trains from each seed without output in between.
     Speedrun(Speedrun),
     /// Starts a new process for each seed.
     WholeProcesses(WholeProcesses),
-    /// Starts ranks, and does not train itself.
+    /// Starts ranks without training itself.
     Launcher(Launcher),
-    /// Trains step by step, as one of several ranks.
+    /// Trains as one of several ranks, showing the steps.
     Rank(Rank),
 }
 
-/// Rank of a training with several ranks.
+/// A rank of a training with several ranks.
 struct Rank {
     placement: Placement,
     settings: RankSettings,
     training: Watched,
 }
 
-/// Trains, and keeps a checkpoint after every epoch if one is asked for.
+/// Trains, and saves a checkpoint after every epoch if one is requested.
 pub fn train(args: TrainArgs) -> Result<ExitCode, Failure> {
     Mode::of_train(args)?.run()
 }
 
-/// Trains from several seeds, and measures time and accuracy of each.
+/// Trains from several seeds and measures the time and accuracy of each.
 pub fn speedrun(args: SpeedrunArgs) -> Result<ExitCode, Failure> {
     Mode::of_speedrun(args)?.run()
 }
@@ -75,7 +75,7 @@ impl Mode {
         Self::alone(settings, (whole, at_once), WatchedArgs::default(), command)
     }
 
-    /// Returns the mode of `warpbook train`, which also times whole trainings if asked to.
+    /// Returns the mode of `warpbook train`, which can also time whole trainings.
     fn of_train(args: TrainArgs) -> Result<Self, Failure> {
         let (asked, named) = (args.together.count(), args.training.place.device.choice()?);
         ranks::ensure_one_kind(asked, named)?;
@@ -134,22 +134,22 @@ impl Mode {
     }
 }
 
-/// Returns the name of an option that was given although trainings at once do not have it.
+/// Returns the name of a given option that trainings without output in between do not support.
 fn option_of_watched(watched: &WatchedArgs, has_init: bool) -> Option<&'static str> {
     let rung = watched.rung.as_ref().map(|_| "rung");
     watched.given().or(rung).or(has_init.then_some("init"))
 }
 
-/// Returns true if `warpbook train` trains without any output in between.
+/// Returns true if `warpbook train` trains without output in between.
 fn trains_at_once(args: &TrainArgs) -> bool {
     let WholeArgs { seeds, hold_out, cold, .. } = &args.whole;
-    // With several processes --out is the record of all, which none of them keeps.
+    // With several processes, --out is the record of all, which no single process writes.
     let has_record = args.training.out.is_some() && cold.is_none();
     let is_kept = has_record || option_of_watched(&args.watched, args.init.is_some()).is_some();
     seeds.is_some() || hold_out.is_some() || args.training.recipe == SPEEDRUN && !is_kept
 }
 
-/// Returns an error if an option of the record of whole trainings is given to another training.
+/// Returns an error if an option for the record of whole trainings is given for another training.
 fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Result<(), Failure> {
     let options = [("to", whole.to.is_some()), ("data-note", whole.data_note.is_some())];
     match options.into_iter().find(|(_, is_given)| *is_given && !is_whole) {
@@ -160,7 +160,7 @@ fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Resul
     }
 }
 
-/// Returns an error if several ranks are asked for work that one process does.
+/// Returns an error if several ranks are requested for work that needs one process.
 fn ensure_one_process(args: &TrainArgs, role: &Role, is_whole: bool) -> Result<(), Failure> {
     if !(is_whole || args.watched.profile.is_some()) {
         return Ok(());
@@ -226,7 +226,7 @@ mod tests {
         check("train mnist --cold 3 --to 99", "processes");
         check("train mnist --ranks 2", "launcher");
         check("train mnist --ranks 1", "watched");
-        // The recipe whose time counts is watched if any of its results is kept.
+        // The timed recipe shows its steps if any of its results is saved.
         check("train cifar10-speedrun", "speedrun");
         for kept in ["--out r.json", "--checkpoint c", "--profile p.json", "--time-budget 5s", "--rung 01_direct"] {
             check(&format!("train cifar10-speedrun {kept}"), "watched");

@@ -1,4 +1,4 @@
-//! Whole trainings as processes, each timed from its start to its end by the process that starts them.
+//! Whole trainings as processes, each timed from start to end by the process that starts them.
 
 use super::settings::Settings;
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed};
@@ -13,15 +13,15 @@ use std::time::Instant;
 use warpbook::{WholeTrainings, read_record};
 use warpbook_record::Right;
 
-/// Trainings from several seeds as processes, one after the other.
+/// Trainings from several seeds, as processes one after the other.
 pub struct WholeProcesses {
     pub settings: Settings,
     pub goal: Goal,
 }
 
 impl WholeProcesses {
-    /// Starts this program again for each seed, and makes a record of their times and accuracies. It uses no GPU itself, which would keep the
-    /// driver awake.
+    /// Starts this program again for each seed, and records the times and accuracies. It does not use a GPU itself,
+    /// since that would keep the driver loaded.
     pub fn run(&self) -> Result<ExitCode, Failure> {
         let mut out = self.settings.record(true)?;
         let planned = self.settings.plan()?;
@@ -70,7 +70,7 @@ impl WholeProcesses {
     }
 }
 
-/// Returns the command that starts this program with its own arguments, for a seed.
+/// Returns a command that starts this program with its own arguments and a seed.
 fn again(program: &Path, seed: u64, result: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg("--cold-result").arg(result);

@@ -1,4 +1,4 @@
-//! `warpbook train` as several ranks: the role of this process, and the launcher.
+//! The command `warpbook train` on several ranks: the role of this process, and the launcher.
 
 use crate::args::{RanksArgs, RunsOn};
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use warpbook::device::{Choice, Inventory};
 use warpbook::nn::train::RanksOptions;
 use warpbook::ranks::{Launcher as StartedBy, Placement};
 
-/// Role of this process in a training.
+/// The role of this process in a training.
 pub enum Role {
     /// This process trains alone.
     Alone,
@@ -28,7 +28,7 @@ impl Role {
         let name = if matches!(asked, Some((RunsOn::Gpus, _))) { "gpus" } else { "ranks" };
         match (placement, asked.map(|(_, count)| count)) {
             (_, Some(0)) => Err(Failure::usage(format!("--{name} 0: choose 1 at least."))),
-            // Warpbook's launcher passes on the options that it was given.
+            // Warpbook's launcher passes its own options on to the ranks.
             (Some(p), Some(count)) if p.launcher != StartedBy::Warpbook || p.world != count => {
                 Err(Failure::usage(format!(
                     "--{name} {count} starts ranks, and {} say that this process is rank {} of {} already: unset them. Or leave --{name} out under torchrun, \
@@ -56,7 +56,7 @@ pub fn ensure_one_kind(asked: Option<(RunsOn, usize)>, named: Choice) -> Result<
     }
 }
 
-/// Returns the device of a process that trains alone. --gpus 1 asks for a GPU, and without one it fails as --gpus 2 does.
+/// Returns the device of a process that trains alone. --gpus 1 requires a GPU and fails without one, like --gpus 2.
 pub fn device_alone(asked: Option<(RunsOn, usize)>, named: Choice) -> Choice {
     match (asked, named) {
         (Some((RunsOn::Gpus, _)), Choice::Best | Choice::Cpu) => Choice::Cuda(0),
@@ -64,7 +64,7 @@ pub fn device_alone(asked: Option<(RunsOn, usize)>, named: Choice) -> Choice {
     }
 }
 
-/// Returns the settings by which the ranks of a training work together.
+/// Returns the settings for the ranks of a training.
 pub fn settings(args: &RanksArgs) -> Result<RankSettings, Failure> {
     let options = RanksOptions {
         wire: wire(&args.gradients),
@@ -74,14 +74,14 @@ pub fn settings(args: &RanksArgs) -> Result<RankSettings, Failure> {
     Ok(RankSettings { options, timeout: args.rank_timeout })
 }
 
-/// Process that starts the ranks of a training.
+/// A process that starts the ranks of a training.
 pub struct Launcher {
     pub count: usize,
     pub on_gpus: bool,
 }
 
 impl Launcher {
-    /// Starts this program again as the ranks, passes on their output, and ends when the last of them has ended.
+    /// Starts this program again as the ranks, passes on their output, and ends with the last of them.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let Self { count, on_gpus } = self;
         if on_gpus {

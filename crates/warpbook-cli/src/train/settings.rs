@@ -1,4 +1,4 @@
-//! Settings of a training from the command line: the network, the samples and the device.
+//! A training's settings from the command line: network, samples and device.
 
 use crate::args::TrainingArgs;
 use crate::failure::Failure;
@@ -12,21 +12,21 @@ use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{Loader, Recipe, Residency, ensure_host_memory};
 use warpbook::{Lab, Sets};
 
-/// Settings of every training.
+/// The settings of every training.
 pub struct Settings {
     pub args: TrainingArgs,
-    /// Edge of the layers of the amp-recipe.
+    /// Edge of the amp-recipe's layers.
     pub edge: Option<usize>,
-    /// File of the initial weights.
+    /// The file with the initial weights.
     pub init: Option<PathBuf>,
-    /// Seed of one of several processes; it replaces the command line's.
+    /// The seed of one of several processes, which replaces the command line's.
     pub seed_of_process: Option<u64>,
-    /// Device of the process.
+    /// The device of the process.
     pub device: Choice,
 }
 
 impl Settings {
-    /// Returns how batches are loaded; the command line takes no other words.
+    /// Returns how batches are loaded; the command line allows no other words.
     pub fn loader(&self) -> Loader {
         let resident = match self.args.resident.as_str() {
             "on" => Residency::On,
@@ -36,7 +36,7 @@ impl Settings {
         Loader { resident, workers: self.args.workers.into(), pinned: self.args.pin == "on" }
     }
 
-    /// Opens the lab on the device, with the name of the person who trains.
+    /// Opens the lab on the device, with the author's name.
     pub fn lab(&self) -> Result<Lab, Failure> {
         let lab = Lab::on(self.device)?;
         Ok(match &self.args.author {
@@ -50,7 +50,7 @@ impl Settings {
         ComputedBy { product: self.args.product, convolution: self.args.convolution }
     }
 
-    /// Returns the files that a training reads, except the checkpoint that it resumes.
+    /// Returns the files that a training reads, except the checkpoint to resume.
     pub fn inputs(&self) -> Files {
         let mut files = Files::reading("the recipe", recipe_file(&self.args.recipe));
         self.init.iter().for_each(|path| files.reads("--init", path));
@@ -59,13 +59,13 @@ impl Settings {
         files
     }
 
-    /// Opens the file of --out for the record of whole trainings, which the process that times them writes.
+    /// Opens the --out file for the record of whole trainings, which the timing process writes.
     pub fn record(&self, is_own: bool) -> Result<Option<RecordWriter>, Failure> {
         let out = self.args.out.as_deref().filter(|_| is_own);
         Ok(self.inputs().optional("--out", out, Kind::Record)?.map(RecordWriter::new))
     }
 
-    /// Opens the recipe and the samples that the command line asks for.
+    /// Opens the requested recipe and samples.
     pub fn plan(&self) -> Result<Planned, Failure> {
         let (recipe, data) = (&self.args.recipe, self.args.from.data.as_deref());
         if *recipe == AMP_RECIPE {
@@ -129,18 +129,18 @@ impl Settings {
     }
 }
 
-/// Training that the command line asks for.
+/// The requested training.
 pub struct Planned {
     pub recipe: Recipe,
     pub data: Data,
-    /// The kernels or libraries that the recipe names.
+    /// The kernels or libraries named in the recipe.
     pub by: ComputedBy,
-    /// Source of the images.
+    /// The source of the images.
     pub images: Option<Source>,
 }
 
 impl Planned {
-    /// Returns the images, for the options that time whole trainings on images.
+    /// Returns the images, for options that time whole trainings on images.
     pub fn splits(&self, options: &str) -> Result<&Splits, Failure> {
         match &self.data {
             Data::Images(splits) => Ok(splits),
@@ -149,7 +149,7 @@ impl Planned {
     }
 }
 
-/// Samples for the training and for the test.
+/// The samples for training and testing.
 pub enum Data {
     Images(Splits),
     /// Random numbers.
@@ -168,12 +168,13 @@ impl Data {
     }
 }
 
-/// Largest edge: a larger layer would have more than 2^31 weights.
+/// Largest edge; a larger layer would have more than 2^31 weights.
 const MOST_EDGE: usize = 46_340;
-/// Number of batches of an epoch of random numbers.
+/// Number of batches in an epoch of random numbers.
 const RANDOM_BATCHES: usize = 50;
 
-/// Returns an error unless the network of a recipe's file has an output for each class of a folder, which is not known before the folder is read.
+/// Returns an error unless a recipe file's network has one output for each class of a folder. The number of classes is
+/// only known once the folder is read.
 fn ensure_an_output_each(recipe: &Recipe, opened: &Opened, file: &str) -> Result<(), Failure> {
     let (outputs, classes) = (recipe.network.output(), opened.splits.train.classes().len());
     match &opened.images {

@@ -1,4 +1,4 @@
-//! Whole trainings without output in between, one for each seed, whose time counts.
+//! Whole trainings without output in between, one for each seed, which are timed.
 
 use super::settings::{Planned, Settings};
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed, right_of};
@@ -15,23 +15,23 @@ use warpbook::data::{Dataset, Splits};
 use warpbook::nn::train::{AtOnce, CudaOptions, Place, Recipe, Trainer};
 use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, figures};
 
-/// Seed that chooses the training images which are held out.
+/// The seed that chooses the held-out training images.
 const HELD_OUT: u64 = 1;
 
 /// Trainings from several seeds.
 pub struct Speedrun {
     pub settings: Settings,
-    /// Number of training images that are held out for the test.
+    /// Number of training images held out for testing.
     pub hold_out: Option<usize>,
     pub goal: Goal,
-    /// Command that repeats the training.
+    /// The command that repeats the training.
     pub command: CommandLine,
-    /// File for the result, as one of several processes.
+    /// The file for the result, if this is one of several processes.
     pub result: Option<ProcessResult>,
 }
 
 impl Speedrun {
-    /// Trains from each seed, prints time and accuracy of each, and their means, and keeps them in a record if there is one.
+    /// Trains from each seed, prints the time and accuracy of each and the means, and writes a record if requested.
     pub fn run(&self) -> Result<ExitCode, Failure> {
         let out = self.settings.record(self.result.is_none())?;
         let planned = self.settings.plan()?;
@@ -57,7 +57,7 @@ impl Speedrun {
         }
     }
 
-    /// Returns the place of the trainings, with the kernels and libraries that are asked for.
+    /// Returns the place of the trainings, with the requested kernels and libraries.
     fn place(&self, lab: &Lab, planned: &Planned) -> Result<Place, Failure> {
         let (settings, named) = (&self.settings, self.settings.computed_by());
         Ok(match Place::new(lab.device(), settings.args.place.precision)? {
@@ -72,7 +72,7 @@ impl Speedrun {
         })
     }
 
-    /// Returns the images that are trained on, and the images that decide the accuracy.
+    /// Returns the training images, and the images that decide the accuracy.
     fn sets(&self, splits: &Splits) -> Result<(Dataset, Dataset), Failure> {
         match self.hold_out {
             None => Ok((splits.train.clone(), splits.test.clone())),
@@ -120,7 +120,7 @@ impl Speedrun {
     }
 }
 
-/// Training that is repeated from each seed.
+/// A training that is repeated from each seed.
 struct Work<'a> {
     recipe: &'a Recipe,
     place: &'a Place,
@@ -129,7 +129,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Trains from a seed, and prints time and accuracy.
+    /// Trains from a seed, and prints the time and the accuracy.
     fn train(&self, seed: u64) -> Result<AtOnce, Failure> {
         let recipe = Recipe { seed, ..self.recipe.clone() };
         let mut trainer = Trainer::on(self.place, recipe, self.train, None)?;
@@ -147,7 +147,8 @@ impl Work<'_> {
     }
 }
 
-/// Lets Ctrl-C and the system's requests end the program at once with a message about kept results; returns the counter of the seeds that have ended.
+/// Lets Ctrl-C and the system's requests end the program at once, with a message about saved results; returns the
+/// counter of finished seeds.
 fn end_between_seeds(count: u64, is_kept: bool) -> Arc<AtomicU64> {
     let ended = Arc::new(AtomicU64::new(0));
     let counted = ended.clone();

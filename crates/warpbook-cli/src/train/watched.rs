@@ -1,4 +1,4 @@
-//! A training that is shown step by step, and can be kept, resumed and profiled: alone, or as one of several ranks.
+//! A training that shows its steps and can be saved, resumed and profiled, alone or as one of several ranks.
 
 use super::settings::{Data, Planned, Settings};
 use super::whole::{Goal, ProcessResult, right_of};
@@ -16,18 +16,18 @@ use warpbook::nn::train::{Ended, Event, Flow, Ranks};
 use warpbook::nn::weights::Weights;
 use warpbook::{Lab, Session, Sets, Timed, TrainingRun, Underway, figures, ranks_line, training_line};
 
-/// Training that is shown step by step.
+/// A training that shows its steps.
 pub struct Watched {
     pub settings: Settings,
     pub args: WatchedArgs,
-    /// Command that repeats the training.
+    /// The command that repeats the training.
     pub command: CommandLine,
-    /// File for the result of one of several processes, and the goal of all.
+    /// The file for the result of one of several processes, and the goal of all.
     pub result: Option<(ProcessResult, Goal)>,
 }
 
 impl Watched {
-    /// Trains, alone or as one of several ranks, of which rank 0 prints and writes for all.
+    /// Trains alone or as one of several ranks; rank 0 prints and writes for all.
     pub fn run(&self, ranks: Option<&Ranks>) -> Result<ExitCode, Failure> {
         let is_first = ranks.is_none_or(|ranks| ranks.rank() == 0);
         self.ensure_data_can_be_named()?;
@@ -80,12 +80,12 @@ impl Watched {
         }
     }
 
-    /// Returns the file of its record; of several processes it is the record of all.
+    /// Returns the file for the record; with several processes, that is the record of all.
     fn record_file(&self) -> Option<&Path> {
         self.settings.args.out.as_deref().filter(|_| self.result.is_none())
     }
 
-    /// Claims its output files, and returns the record's.
+    /// Claims the output files, and returns the record's.
     fn claim_files(&self, is_first: bool) -> Result<Option<PathBuf>, Failure> {
         let mut files = self.settings.inputs();
         if let (Some(path), true) = (&self.args.checkpoint, is_first) {
@@ -142,7 +142,7 @@ impl Watched {
         Ok(session)
     }
 
-    /// Leaves the result of a training, unless it ended early.
+    /// Writes the result of a training, unless it ended early.
     fn leave(
         &self,
         (result, goal): &(ProcessResult, Goal),
@@ -195,7 +195,7 @@ impl Watched {
         let is_unwritten = written.is_some_and(|written| written.is_err());
         let (_, trainer, error) = run.into_parts();
         if let Some(error) = error {
-            // The checkpoint keeps the earlier results.
+            // The checkpoint has the earlier results.
             return Err(error.into());
         }
         if let Some(kept) = trainer.checkpoint_file() {
@@ -213,7 +213,7 @@ impl Watched {
     }
 }
 
-/// Trains with a profile of some steps, and writes it; returns an error of writing, too.
+/// Trains with a profile of some steps, and writes it; writing errors are returned, too.
 fn profile(
     lab: &Lab,
     underway: Underway<'_>,
@@ -243,7 +243,7 @@ fn profile(
     Ok((run, written.err()))
 }
 
-/// Says where the newest checkpoint is, if it is not in its own file.
+/// Says where the newest checkpoint is, if it is not in the requested file.
 fn kept_elsewhere(path: &Path, kept: Option<&Path>) -> String {
     let shown = path.display();
     match kept.map(Path::display) {
@@ -284,7 +284,8 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     }
 }
 
-/// Returns the flag that ends the training. SIGTERM, SIGHUP and a first Ctrl-C set it; a second Ctrl-C ends the program at once.
+/// Returns the flag that ends the training, set by SIGTERM, SIGHUP and a first Ctrl-C. A second Ctrl-C ends the program
+/// at once.
 fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let handler = {

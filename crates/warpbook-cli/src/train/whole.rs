@@ -1,4 +1,4 @@
-//! Record of whole trainings, and the lines that are printed at its end.
+//! The record of whole trainings, and the lines printed at its end.
 
 use crate::args::WholeArgs;
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
@@ -11,18 +11,18 @@ use warpbook::nn::train::{Place, Recipe, Samples, Score};
 use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, write_record};
 use warpbook_record::{Right, stats};
 
-/// Goal of whole trainings, and their number.
+/// The goal of whole trainings, and their number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
-    /// Mean accuracy in percent; without it nothing is checked.
+    /// Mean accuracy in percent; without it, nothing is checked.
     accuracy: Option<f64>,
-    /// Description of the images, if their files have none.
+    /// A description of the images, if their files have none.
     data_note: Option<String>,
     pub trainings: u64,
 }
 
 impl Goal {
-    /// Reads the goal from the command line; an error if its accuracy is out of range.
+    /// Reads the goal from the command line, or returns an error if its accuracy is out of range.
     pub fn new(args: &WholeArgs) -> Result<Self, Failure> {
         match args.to {
             Some(to) if !(to > 0.0 && to <= 100.0) => {
@@ -59,14 +59,14 @@ pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
     })
 }
 
-/// Writes the record so far, if one is asked for, so that finished trainings are kept however the program ends.
+/// Writes the current record, if one is requested, so that finished trainings are saved however the program ends.
 pub fn keep(all: &WholeTrainings, out: Option<&mut RecordWriter>) {
     if let Some(warning) = out.and_then(|out| out.keep_now(all.record())) {
         warn(&warning);
     }
 }
 
-/// Prints the means and the record's file; the exit code says whether the accuracy was reached.
+/// Prints the means and the record's file; the exit code tells whether the accuracy was reached.
 pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     let m = all.measurement();
     let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
@@ -92,37 +92,38 @@ pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     }
 }
 
-/// Returns the part of a score that a record keeps.
+/// Returns a score in the form of a record.
 pub fn right_of(score: &Score) -> Right {
     Right { correct: score.correct as u64, of: score.of as u64 }
 }
 
-/// File in which a process of --cold leaves its result for the one that started it.
+/// The file in which a --cold process leaves its result for the process that started it.
 pub struct ProcessResult {
-    /// File of the result.
+    /// The file for the result.
     file: PathBuf,
-    /// File in which the process that is not counted begins the record of all.
+    /// The file in which the uncounted first process starts the record of all.
     record: Option<PathBuf>,
 }
 
 impl ProcessResult {
-    /// Returns the files that the command line names, if this process is one of several.
+    /// Returns the files named on the command line, if this process is one of several.
     pub fn asked(args: &WholeArgs) -> Option<Self> {
         Some(Self { file: args.cold_result.clone()?, record: args.cold_record.clone() })
     }
 
-    /// Writes the result. The process that is not counted also writes the record that the others continue.
+    /// Writes the result. The uncounted first process also writes the record that the others continue.
     pub fn leave(&self, lab: &Lab, whole: &WholeTraining<'_>, right: Right) -> Result<(), Failure> {
         if let Some(path) = &self.record {
             write_record(WholeTrainings::new(lab, whole).record(), path)?;
         }
         let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", self.file.display()));
         let text = serde_json::to_vec(&right).map_err(|e| refused(e.to_string()))?;
-        // No temporary file is used and the disk is not waited for: that would be part of the time, and a file that is cut off is not a result.
+        // The file is written directly and without waiting for the disk, since this is part of the measured time; a
+        // truncated file is not read as a result.
         fs::write(&self.file, text).map_err(|e| refused(e.to_string()))
     }
 
-    /// Reads the result that a process left; `None` if it left none.
+    /// Reads the result that a process left; `None` without one.
     pub fn read(file: &Path) -> Option<Right> {
         serde_json::from_slice(&fs::read(file).ok()?).ok()
     }

@@ -1,4 +1,5 @@
-//! Tests of `warpbook attempt` with the user's own kernels, right and wrong. Those that are timed need a GPU; the emulator runs others.
+//! Tests of `warpbook attempt` with users' kernels, right and wrong. Timed ones need a GPU; the emulator runs the
+//! others.
 
 use crate::common::program;
 use std::fs;
@@ -10,18 +11,18 @@ use warpbook::device::testing;
 use warpbook::kernels::matmul;
 use warpbook_record::{Outcome, Run};
 
-/// Returns a rung's own source.
+/// Returns the source of a rung.
 fn source(rung: &str) -> String {
     let found = matmul::rungs().into_iter().find(|r| r.id == rung).unwrap();
     found.kernels()[0].source.to_string()
 }
 
-/// Returns a rung's source with one more line, so that the attempt is not the rung itself.
+/// Returns a rung's source with one more line, so that the attempt differs from the rung.
 fn tried(rung: &str) -> String {
     format!("{}\nconstexpr int TRIED = 1;\n", source(rung))
 }
 
-/// Returns a rung's source with a passage replaced, which it has to have.
+/// Returns a rung's source with a passage replaced, which must exist.
 fn changed(rung: &str, passage: &str, by: &str) -> String {
     let text = source(rung);
     assert_eq!(text.matches(passage).count(), 1, "{passage}");
@@ -59,7 +60,7 @@ impl Place {
     }
 }
 
-/// Returns the output of a process, which is killed if it hangs.
+/// Returns a process's output; the process is killed if it hangs.
 fn ended_within(mut child: Child, limit: Duration) -> Output {
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -128,7 +129,7 @@ fn the_emulator_says_what_is_right_and_gives_no_time() {
     place.attempt(&tried("02_coalesced"), &by_name, &[]).expect(0, &["It ran in the emulator"]);
 }
 
-/// Rungs of other experiments that a learner's kernel can replace, with the sentence that a right one gets on a GPU.
+/// Rungs of other experiments for a learner's kernel to replace, with the expected sentence for a right one on a GPU.
 const OF_OTHERS: [&str; 3] = ["regression/02_fused", "coalescing/01_strided", "reduction/03_blocks"];
 
 #[test]
@@ -168,7 +169,7 @@ fn a_right_kernel_is_timed_with_its_rung() {
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     assert_eq!(run.counts(), (3, 0, 0));
     assert!(run.sources.contains_key("live/own.cu"));
-    // The attempt is a tensor-core rung with a pipeline, and another tile.
+    // The attempt is a tensor-core rung with a pipeline and another tile.
     let done = place.attempt(&tried("14_overlapped_store"), &["--like", "14_overlapped_store", "--shape", "512"], &[]);
     assert!(done.out.contains("Right:") || done.out.contains("needs a GPU of architecture"), "{}", done.out);
     let words = ["--like", "05_register_2d", "--shape", "300x200x100", "--size", "BM=64", "--size", "THREADS=128"];
@@ -200,7 +201,7 @@ fn mistakes_are_told_with_their_place_and_likeliest_reason() {
         "if (row >= m / 2 || column >= n) return;",
         &["rows from 32 on"],
     );
-    // Without its guard the kernel reads past A and B, where there are NaNs, and writes where the next row begins.
+    // Without its guard, the kernel reads past A and B, into NaNs, and writes into the next row.
     check(two, "if (row >= m || column >= n) return;", "", &["67 x 77 x 37", "In a product of"]);
     check("03_shared_tile", "        __syncthreads();\n        MARK(multiply);", "        MARK(multiply);", &["wrong"]);
 }
@@ -218,11 +219,11 @@ fn a_kernel_that_does_not_end_is_stopped() {
     let done = place.attempt(&endless, &words, &[]);
     done.expect(1, &["still running after 1 s", "nothing else was lost"]);
     assert!(done.seconds < 60.0, "{}", done.seconds);
-    // The GPU can be used again.
+    // The GPU is still usable.
     let buffer = device.buffer_from(&[1.0f32, 2.0]).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0]);
     place.attempt(&tried("02_coalesced"), &words, &[]).expect(0, &["Right:"]);
-    // Without a separate process the message says how to go on.
+    // Without a separate process, the message says how to continue.
     let done = place.attempt(&endless, &words, &[("WARPBOOK_WORKER", "")]);
     done.expect(1, &["still running after 1 s", "restart the kernel"]);
     std::thread::sleep(Duration::from_millis(100));
@@ -246,7 +247,7 @@ fn a_kernel_that_crashes_takes_nothing_with_it() {
     place.attempt(&stray, &words, &[]).expect(1, &["CUDA_ERROR", "in a separate process"]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     let outcome = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
-    // The rungs before it were measured.
+    // The rungs before it were still measured.
     assert_eq!(outcome("01_naive"), &Outcome::Measured);
     assert!(matches!(outcome("02_coalesced+own"), Outcome::Failed { .. }));
 }

@@ -1,4 +1,4 @@
-//! Tests of the program as its users start it. They run on the CPU and leave a GPU alone.
+//! Tests of the program as users start it. They run on the CPU and do not use a GPU.
 
 use crate::common::place::{Done, Place, read};
 use std::fs;
@@ -193,7 +193,7 @@ fn a_record_whose_folder_vanishes_is_saved_elsewhere() {
     let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     lines.by_ref().find(|l| l.contains("passed")).unwrap();
-    // The training may write a checkpoint into the folder while it is removed.
+    // The training may write a checkpoint into the folder while it is being removed.
     let gone = (0..1000).any(|_| fs::remove_dir_all(place.path("out")).is_ok());
     assert!(gone, "the folder could not be removed");
     lines.for_each(drop);
@@ -233,13 +233,14 @@ fn an_interrupted_run_keeps_what_it_has() {
 #[test]
 fn a_second_interrupt_ends_at_once_and_leaves_the_checkpoint() {
     let Some(place) = Place::new() else { return };
-    // One sample of the second size takes half a minute on one thread, so that the first signal does not end the run yet.
+    // One sample of the second size takes half a minute on one thread, so the first signal does not end the run
+    // immediately.
     let words = ["run", "regression", "--device", "cpu", "--points", "1k,10M", "--epochs", "10000", "--samples", "1"];
     let words = [&words[..], &["--rungs", "cpu_1_thread", "--out", "c.json"]].concat();
     let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     lines.by_ref().find(|l| l.contains("passed")).unwrap();
-    // By then the points are drawn, and the sample has begun.
+    // By this time the points are drawn, and the sample has started.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let interrupt = || Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -281,7 +282,7 @@ fn files_that_are_no_records_are_refused_with_a_sentence() {
     check("newer.json", "Update Warpbook");
     check("huge.json", "at most 64 MiB");
     check("nowhere.json", "cannot be read");
-    // Readable records are shown all the same.
+    // Readable records are still shown.
     let both = place.run(&["view", "--text", "cut.json", "good.json"]);
     both.expect(2, "cut.json");
     assert!(both.out.contains("cpu_1_thread"), "{}", both.out);
@@ -296,7 +297,7 @@ fn records_are_shown_as_text_and_as_a_page() {
     place.run(&["view", "--html", "a.html", "a.json"]).expect(0, "a.html");
     let page = fs::read_to_string(place.path("a.html")).unwrap();
     assert!(page.contains("data:image/svg+xml") && page.contains("cpu_all_threads") && !page.contains("<script"));
-    // Without a viewer the report replaces it; its path is printed, and nothing is opened.
+    // Without a viewer, the report replaces it; the path is printed and nothing opens.
     let done = place.run(&["view", "a.json", "--no-open"]);
     done.expect(0, "warpbook.html");
     assert!(done.err.contains("cargo xtask web"), "{}", done.err);
@@ -325,7 +326,8 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
     place.write("records/new/regression.json", "somebody's");
     let begun = std::time::Instant::now();
     place.run(&["run", "--quick", "--device", "cpu", "--out", "records/new"]).expect(0, "Record: ");
-    // The bound allows for a build without optimisation and for other tests running at the same time; a release build's bound is 60 s.
+    // The limit allows for an unoptimised build and for other tests running at the same time; the limit for a release
+    // build is 60 s.
     assert!(begun.elapsed().as_secs() < 240, "{:?}", begun.elapsed());
     assert_eq!(fs::read(place.path("records/new/regression.json")).unwrap(), b"somebody's");
     let run = read(&place.path("records/new/regression-2.json"));
@@ -374,7 +376,7 @@ fn rungs_are_profiled_after_all_was_measured_and_counters_need_a_gpu() {
 fn records_of_the_same_work_become_one() {
     let Some(place) = Place::new() else { return };
     let ours = place.record("ours.json");
-    // Another framework's script writes such a record: other rungs, the same problems and device.
+    // Another framework's script writes such a record: different rungs, the same problems and device.
     let mut theirs = ours.clone();
     theirs.rungs.truncate(1);
     theirs.rungs[0].id = "pytorch_cpu".into();

@@ -16,16 +16,16 @@ use tempfile::TempDir;
 
 const STALL: Duration = Duration::from_secs(10);
 
-/// Behaviour of a server for one request.
+/// A server's behaviour for one request.
 #[derive(Debug, Clone)]
 enum Way {
     /// Sends the file, or the requested part.
     Good,
-    /// Sends all of it, even if a part was requested.
+    /// Sends the whole file, even if a part was requested.
     WithoutRange,
-    /// Announces the whole length, and closes after this many bytes.
+    /// Announces the whole length, but closes after this many bytes.
     Truncate(usize),
-    /// Announces no length, and closes after this many bytes, so that the end looks regular.
+    /// Announces no length and closes after this many bytes, so that the end looks regular.
     TruncateSilently(usize),
     /// Sends this many bytes and then nothing.
     Stall(usize),
@@ -33,13 +33,13 @@ enum Way {
     Silent,
     /// Announces this length instead of the right one.
     Length(usize),
-    /// Sends more than there is, without announcing a length.
+    /// Sends more than the file has, without announcing a length.
     Endless,
-    /// Answers a range with another one.
+    /// Answers a range request with another range.
     WrongRange,
     /// Answers with the right range header and the bytes of another range.
     WrongPart,
-    /// Sends as many wrong bytes.
+    /// Sends the right number of wrong bytes.
     WrongBytes,
     /// Answers every range with status 416.
     Unsatisfiable,
@@ -51,10 +51,11 @@ enum Way {
     Noise,
 }
 
-/// Range of each request.
+/// The range of each request.
 type Log = Mutex<Vec<Option<String>>>;
 
-/// Server whose requests take its ways in turn, and the last one from then on. It ends with the test's process.
+/// A server that uses these ways in turn for its requests, and the last one for all further requests. It ends with the
+/// test's process.
 struct Server {
     address: String,
     seen: Arc<Log>,
@@ -168,7 +169,7 @@ fn wanted(urls: &[String]) -> Wanted {
     Wanted { name: "file.gz".into(), bytes: content().len() as u64, sha256, urls: urls.to_vec() }
 }
 
-/// Creates a folder, and a server with these ways.
+/// Creates a folder and a server with these ways.
 fn place(ways: &[Way]) -> (TempDir, Server) {
     (tempfile::tempdir().unwrap(), Server::new(ways, content()))
 }
@@ -184,7 +185,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Checks that the file is there, right, and alone.
+/// Checks that the folder has only the right file.
 #[track_caller]
 fn expect_file(folder: &Path) {
     assert_eq!(names(folder), ["file.gz"]);
@@ -349,7 +350,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     expect_failure(load(&server, &folder.path().join("taken")), &["taken cannot be written"]);
 }
 
-/// Runs the program in an empty home, without the user's settings.
+/// Runs the program in an empty home, without settings of the user.
 fn program(words: &[&str], home: &Path, mirror: &str) -> Option<Output> {
     let mut c = Command::new(crate::common::program()?);
     c.args(words).current_dir(home).stdin(Stdio::null());
@@ -408,7 +409,8 @@ fn the_commands_explain_themselves() {
     expect(&run(&["data", "fetch", "mnist", "--timeout", "nan"], ""), 2, &["--timeout NaN"]);
 }
 
-/// Downloads the real files, if they are at hand: the program checks them as published, and finds them by name afterwards.
+/// Downloads the real files if they are available locally. The program checks them as published, and then finds them by
+/// name.
 #[test]
 fn published_files_pass() {
     let Some(data) = std::env::var_os("WARPBOOK_DATA") else {

@@ -1,4 +1,4 @@
-//! Tests of `warpbook train`, `eval`, `freeze` and `predict` on a GPU, compared with the CPU's results.
+//! Tests of `warpbook train`, `eval`, `freeze` and `predict` on a GPU, compared with results of the CPU.
 
 use crate::common::commands::{draw, expect, recipe, warpbook};
 use std::collections::BTreeMap;
@@ -6,13 +6,13 @@ use std::path::Path;
 use warpbook::device::{CudaDevice, testing};
 use warpbook::nn::train::Precision;
 
-/// Returns a GPU if the program is there, too; otherwise the test is noted as skipped.
+/// Returns a GPU if there is one and the program exists; otherwise notes the test as skipped.
 fn ready(test: &str) -> Option<CudaDevice> {
     let device = testing::gpu(test)?;
     crate::common::program().map(|_| device)
 }
 
-/// Returns the output of a command that succeeds.
+/// Returns the output of a command, which must succeed.
 fn output(folder: &Path, words: &[&str]) -> String {
     let output = warpbook(folder, words);
     expect(&output, 0, &[]);
@@ -26,12 +26,12 @@ fn number(text: &str, before: &str, after: &str) -> f64 {
     found.trim().parse().unwrap_or_else(|e| panic!("`{found}`: {e}"))
 }
 
-/// Returns the loss, and the number of images that were classified correctly.
+/// Returns the loss and the number of correctly classified images.
 fn score(text: &str) -> (f64, f64) {
     (number(text, "test loss ", ","), number(text, " % (", " of 2000)"))
 }
 
-/// Returns the classes of the first image with their probabilities in percent.
+/// Returns the first image's classes with their probabilities in percent.
 fn classes(text: &str) -> BTreeMap<String, f64> {
     let (_, line) = text.lines().next().unwrap().split_once(": ").unwrap();
     let parts = line.replace("then ", "");
@@ -42,7 +42,7 @@ fn classes(text: &str) -> BTreeMap<String, f64> {
     parts.split(", ").map(class).collect()
 }
 
-/// Returns the allowed effects of rounding: on the loss, on images of 2000, and on a probability.
+/// Returns the allowed effects of rounding: on the loss, on the count of 2000 images, and on a probability.
 fn allowed(precision: Precision) -> (f64, f64, f64) {
     match precision {
         Precision::Fp32 => (3e-4, 2.0, 1e-4),
@@ -78,7 +78,7 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
         assert!(product["algorithms"].as_u64().unwrap() > 0 && product["error"].is_null(), "{product}");
         assert!(product["choice"].as_str().unwrap().contains(" with the tile "), "{product}");
     }
-    // The report has four lines of shares, and all bounds.
+    // The report has four lines of shares, and all limits.
     for part in ["all ", "multiples of 8 ", "odd ", "multiples of 64 ", "smallest ratio to the best"] {
         assert!(text.contains(part), "`{part}` in:\n{text}");
     }
@@ -88,7 +88,7 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
     assert_eq!(shapes(&read()), shapes(&report));
 }
 
-/// A checkpoint keeps the kernels of its run, so that the run goes on to the same bits even without the findings.
+/// A checkpoint keeps its run's kernels, so that the resumed run gives the same bits even without the findings.
 #[test]
 fn a_training_goes_on_with_the_kernels_of_its_checkpoint() {
     if ready("a_training_goes_on_with_the_kernels_of_its_checkpoint").is_none() {
@@ -103,7 +103,7 @@ fn a_training_goes_on_with_the_kernels_of_its_checkpoint() {
         command.args(train).args(words).current_dir(folder).env("WARPBOOK_CACHE", &home).env("WARPBOOK_TUNE", tuning);
         expect(&command.output().unwrap(), 0, &[]);
     };
-    // `quick` leaves products as short as these to the model.
+    // `quick` leaves such short products to the cost model.
     run("full", &["--steps", "60", "--checkpoint", "whole.safetensors"]);
     run("full", &["--steps", "30", "--checkpoint", "part.safetensors"]);
     let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
@@ -153,7 +153,7 @@ fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
         assert!(apart <= probability, "{precision}: {frozen}");
         let timed = ["an image alone: ", " with the launch and the wait (median of 2)", "in batches of 256: "];
         assert!(timed.iter().all(|part| frozen.contains(part)), "{frozen}");
-        // The file has the weights in fp32, with any precision of the trial.
+        // The file has fp32 weights, whatever the trial's precision.
         let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
         assert!(bytes("gpu.safetensors") == bytes("cpu.safetensors"), "{precision}: the files differ");
         let judged = output(folder, &[&["eval", "gpu.safetensors", "--repeat", "2"], &there[..]].concat());
@@ -161,7 +161,7 @@ fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
         assert!(timed.iter().all(|part| judged.contains(part)), "{judged}");
         let got = classes(&output(folder, &[&predict[..], &there].concat()));
         for (class, want) in &want_classes {
-            // The program prints percent with one digit.
+            // The program prints percentages with one decimal.
             let apart = (got[class] - want).abs();
             assert!(apart <= 100.0 * probability + 0.11, "{precision}, class {class}: {got:?} and {want_classes:?}");
         }
@@ -236,7 +236,7 @@ fn a_kernel_of_one_s_own_trains_a_network() {
             "{precision}: {own:?} {mine:?}"
         );
     }
-    // Convolutions are computed as products of columns, too: all of them, or one layer.
+    // Convolutions can also be computed as products of columns, in all layers or in one.
     let network = "network = [\"conv2d 8 3x3 padding 1\", \"relu\", \"max_pool 4\", \"flatten\", \"linear 10\"]\n";
     let one = network.replace(
         "\"conv2d 8 3x3 padding 1\"",

@@ -1,23 +1,23 @@
-//! Tests with fake libraries of NVIDIA: no command crashes because of one.
+//! Tests with fake NVIDIA libraries, which must not crash any command.
 
 #![cfg(target_os = "linux")]
 
 use crate::common::place::{Done, Place};
 use std::process::Command;
 
-/// Builds a libcuda with these functions, by the compiler that Rust links with.
+/// Builds a libcuda with these functions, using the compiler that Rust links with.
 fn driver(place: &Place, functions: &str) {
     place.write("cuda.c", functions);
     let mut command = Command::new("cc");
     command.args(["-shared", "-fPIC", "-o", "libcuda.so.1", "cuda.c"]).current_dir(place.folder.path());
     assert!(command.status().is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
-    // Both names are taken, so that no driver of the machine comes first.
+    // Both names are taken, so that the machine's own driver is never found first.
     std::fs::copy(place.path("libcuda.so.1"), place.path("libcuda.so")).unwrap();
 }
 
 fn run(place: &Place, words: &[&str]) -> Done {
     let mut command = place.command(words);
-    // The cache is empty: compiling a kernel must not need the driver, either.
+    // The cache is empty, so a kernel is compiled, which must not need the driver either.
     command.env("LD_LIBRARY_PATH", place.folder.path()).env("WARPBOOK_CACHE", place.path("no cache yet"));
     Done::new(words, command.output().unwrap())
 }
@@ -50,14 +50,14 @@ fn an_error_without_a_name_leaves_the_cpu() {
     let others = names.filter(|name| **name != "cuDriverGetVersion" && **name != "cuInit");
     let all: String = others.map(|name| format!("int {name}() {{ return 1000; }}\n")).collect();
     let version = "int cuDriverGetVersion(int* v) { *v = 13000; return 0; }\n";
-    // Devices that cannot be counted are reported with the code, not as a machine without GPUs.
+    // If devices cannot be counted, the code is reported; the machine does not count as one without GPUs.
     driver(&place, &format!("{version}int cuInit(unsigned f) {{ return 0; }}\n{}", all.replace("1000", "987654")));
     for words in ["devices", "doctor"] {
         let done = run(&place, &[words]);
         done.expect(0, "the error 987654, for which it has no name");
         assert!(!done.out.contains("CUDA_VISIBLE_DEVICES"), "{}", done.out);
     }
-    // The error comes from the first call on, and from the second on.
+    // The error starts at the first call, or at the second.
     for init in [1000, 0] {
         driver(&place, &format!("{version}int cuInit(unsigned f) {{ return {init}; }}\n{all}"));
         run(&place, &["devices"]).expect(0, "cpu");

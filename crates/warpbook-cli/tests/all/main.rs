@@ -1,4 +1,4 @@
-//! Tests of the program as its users start it, in one executable.
+//! Tests of the program as users start it, in one binary.
 
 mod attempt;
 mod cli;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const REGRESSION: [&str; 10] =
     ["run", "regression", "--device", "cpu", "--points", "1k", "--epochs", "10", "--samples", "1"];
 
-/// A recipe whose steps are short.
+/// A recipe with short steps.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 8\nlearning_rate = 0.01\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -65,7 +65,7 @@ fn default_names_are_new_ones_for_everybody() {
     for name in ["regression.json", "regression-2.json", "regression-3.json", "regression-4.json"] {
         assert_eq!(read(&place.path(name)).problems().len(), 1, "{name}");
     }
-    // A run that fails leaves no file behind.
+    // A failed run leaves no file behind.
     place.run(&["run", "regression", "--device", "cpu", "--points", "0"]).expect(2, "2 are the least");
     assert!(!place.path("regression-5.json").exists());
 }
@@ -127,7 +127,7 @@ fn names_that_a_killed_process_took_are_free_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(fs::metadata(&reserved).unwrap().len(), 0, "it was killed before the first record");
-    // At first there is only the empty file, then a record too.
+    // At first there is only the empty file, later also a record.
     place.run(&["view", "--text", "."]).expect(2, "regression.json is empty, so it is passed over");
     place.record("good.json");
     let shown = place.run(&["view", "--text", "."]);
@@ -136,7 +136,7 @@ fn names_that_a_killed_process_took_are_free_again() {
     assert!(!place.path("regression-2.json").exists());
 }
 
-/// Runs a script of the shell, which starts the program as `"$@"`.
+/// Runs a shell script that starts the program as `"$@"`.
 #[cfg(target_os = "linux")]
 fn in_shell(place: &Place, script: &str, words: &[&str]) -> std::process::Output {
     let own = place.command(words);
@@ -156,12 +156,12 @@ fn what_cannot_be_written_is_told_by_the_exit_code() {
     expect(&in_shell(&place, full, &["attempt", "--like", "02_coalesced"]), 2, &["No space left"]);
     expect(&in_shell(&place, full, &["--help"]), 2, &[]);
     expect(&in_shell(&place, "\"$@\" | head -n 1 > /dev/null", &["view", "--text", "a.json"]), 0, &[]);
-    // This limit on the size of files ends a program that does not handle its signal.
+    // This file size limit ends a program that does not handle its signal.
     expect(&in_shell(&place, "ulimit -f 1; \"$@\"", &REGRESSION), 2, &["cannot be written: File too large"]);
     let left = |name: &str| name.ends_with(".part") || name.starts_with("regression");
     let names = fs::read_dir(place.folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| left(name)).count(), 0);
-    // This acts like a disk with room for a record but not for a checkpoint.
+    // This simulates a disk with room for a record but not for a checkpoint.
     let small = "trap '' XFSZ; ulimit -f 64; \"$@\"";
     let train = ["train", "mnist", "--data", "synthetic", "--device", "cpu", "--steps", "1", "--checkpoint", "c.st"];
     expect(&in_shell(&place, small, &train), 2, &["The checkpoint c.st of", "Nothing was trained"]);
@@ -210,7 +210,7 @@ fn a_shared_folder_names_its_page() {
     };
     share(".").expect(0, "class.html");
     share("./").expect(0, "class-2.html");
-    // The named viewer must not be replaced by a page.
+    // A page must not replace the named viewer.
     for words in
         [&["share", "class/a.json", "--out", "viewer.html"][..], &["view", "class/a.json", "--html", "viewer.html"]]
     {

@@ -12,7 +12,7 @@ const BEFORE: &str = "<html><meta http-equiv=\"Content-Security-Policy\" content
     <script type=\"application/json\" id=\"warpbook-embedded\">";
 const AFTER: &str = "</script><script>go()</script></html>";
 
-/// Prepares a record whose text would end the script around it, and a file that is made like the viewer.
+/// Prepares a record whose text would end the script around it, and a file that looks like the viewer.
 fn prepare(place: &Place) -> Run {
     let mut run = place.record("a.json");
     run.title = "</script><script>alert(1)</script><!--".into();
@@ -26,7 +26,7 @@ fn with_viewer(place: &Place, words: &[&str]) -> Done {
     Done::new(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
 }
 
-/// Returns the content of the page's element, in which nothing can end it.
+/// Returns the content of the page's element, checking that nothing in it ends the element.
 fn content(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"warpbook-embedded\">").unwrap();
     let json = rest.strip_suffix(AFTER).unwrap();
@@ -65,7 +65,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     let Some(place) = Place::new() else { return };
     let run = prepare(&place);
     with_viewer(&place, &["share", "a.json"]).expect(0, "a.html").expect(0, "1 record and the viewer");
-    // A second page replaces nothing.
+    // A second page does not replace the first.
     with_viewer(&place, &["share", "a.json"]).expect(0, "a-2.html");
     fs::create_dir(place.path("class")).unwrap();
     for name in ["b.json", "a.json"] {
@@ -76,7 +76,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     let json = content(&page);
     assert_eq!(names(&json), ["a.json", "b.json"]);
     assert_eq!(Run::from_json(json["records"]["b.json"].to_string().as_bytes()).unwrap(), run);
-    // Made by `printf %s 'go()' | openssl dgst -sha256 -binary | base64`, and of `b{}`.
+    // The hashes come from `printf %s 'go()' | openssl dgst -sha256 -binary | base64`, and the same for `b{}`.
     let policy = page.split('"').find(|p| p.contains("default-src 'none'")).unwrap();
     assert!(
         policy.contains("script-src 'wasm-unsafe-eval' 'sha256-5KYv+PUboo5h+0+YAtGRPbwv5d/QxzHslP4YGnUaxRw=';"),
@@ -95,7 +95,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     place.run(&["view", "--live", "a.json"]).expect(2, "cargo xtask web");
 }
 
-/// Server that ends with the test.
+/// A server that ends with the test.
 struct Serving(Child);
 
 impl Drop for Serving {
@@ -105,7 +105,7 @@ impl Drop for Serving {
     }
 }
 
-/// Status line, headers and body of an answer.
+/// A response: status line, headers and body.
 struct Answer {
     head: String,
     body: String,
@@ -161,7 +161,7 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     let known = |a: &Answer| format!("If-None-Match: {}\r\n", a.tag());
     assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
 
-    // A file that is broken for a moment, as Warpbook never leaves it, keeps its last contents on the page.
+    // A file that is briefly broken, which Warpbook itself never causes, keeps its last contents on the page.
     place.write("b.json", "{");
     assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
     place.write("b.json", Run { title: "New".into(), ..run.clone() }.to_json().unwrap());

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit of each test, for a machine that is busy with other work.
+/// The time limit of each test, for a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\nclip = 1.0\n\
@@ -31,7 +31,7 @@ fn command(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Waits for a process, which is killed if it takes too long.
+/// Waits for a process, and kills it if it takes too long.
 fn ended(child: Child) -> (i32, String) {
     let (begun, id) = (Instant::now(), child.id().to_string());
     let waiting = std::thread::spawn(move || child.wait_with_output());
@@ -50,7 +50,7 @@ fn run(folder: &Path, words: &[&str]) -> (i32, String) {
     ended(command(folder, words).spawn().unwrap())
 }
 
-/// Returns the losses of the lines of progress.
+/// Returns the losses in lines of progress.
 fn losses(text: &str) -> Vec<f64> {
     let loss = |line: &str| line.split_once(": loss ")?.1.split([',', ';']).next()?.trim().parse().ok();
     text.lines().filter_map(loss).collect()
@@ -84,7 +84,7 @@ fn ranks_train_as_one_process_and_say_it_once() {
         course.recipe
     );
     assert!(record.command.contains("--ranks 2 --bucket 0.001"), "{}", record.command);
-    // The training resumes on another number of ranks, and alone.
+    // The training can be resumed on another number of ranks, and alone.
     for ranks in [&["--ranks", "3"][..], &[]] {
         let resume = ["train", "small.toml", "--device", "cpu", "--resume", "c.safetensors", "--steps", "45"];
         let (code, text) = run(folder.path(), &[&resume[..], ranks].concat());
@@ -127,7 +127,7 @@ fn endless(folder: &Path, more: &[&str]) -> (Child, BufReader<std::process::Chil
     (child, lines)
 }
 
-/// Returns the processes that a process has started.
+/// Returns the child processes of a process.
 #[cfg(target_os = "linux")]
 fn children(id: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
@@ -143,7 +143,7 @@ fn signal(name: &str, id: u32) {
     assert!(Command::new("kill").args([name, &id.to_string()]).status().unwrap().success());
 }
 
-/// Returns the remaining output of an endless training, and its exit code.
+/// Returns an endless training's remaining output and its exit code.
 fn rest(child: Child, mut lines: BufReader<std::process::ChildStdout>) -> (i32, String) {
     let reading = std::thread::spawn(move || {
         let mut text = String::new();
@@ -282,13 +282,13 @@ fn what_cannot_be_done_by_ranks_is_said() {
     check(&["--ranks", "1"], &[], 0, "step 2: loss");
 }
 
-/// Returns the exit code for more GPUs than there are: a missing driver has another code than too few GPUs.
+/// Returns the exit code for too many GPUs: a missing driver has another code than too few GPUs.
 fn no_gpus() -> i32 {
     let gpus = warpbook::device::Inventory::take();
     if gpus.cuda.is_ok() { 2 } else { 3 }
 }
 
-/// Returns true if there are two GPUs with NCCL; other machines skip the test.
+/// Returns true if there are two GPUs with NCCL; otherwise notes the test as skipped.
 fn has_two_gpus(test: &str) -> bool {
     let count = warpbook::device::Inventory::take().gpus().count();
     if count < 2 {

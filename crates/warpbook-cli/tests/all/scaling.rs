@@ -1,4 +1,4 @@
-//! Tests of `warpbook scaling`: ranks as processes, and the record that they leave.
+//! Tests of `warpbook scaling`: ranks as processes, and their record.
 
 #![cfg(unix)]
 
@@ -42,13 +42,13 @@ const SMALL: [&str; 12] = [
 fn processes_on_the_cpu_leave_one_record() {
     let folder = tempfile::tempdir().unwrap();
     let words = [&["--ranks", "3", "--gradients", "fp32,fp16", "--out", "s.json"], &SMALL[..]].concat();
-    // Three ranks do not share eight samples evenly.
+    // Three ranks cannot share eight samples evenly.
     let (code, text) = run(folder.path(), &words);
     assert!(code == 2 && text.contains("A batch of 8 cannot be split evenly among 3 ranks"), "{text}");
     let (code, text) = run(folder.path(), &[&words[..], &["--growth", "weak"]].concat());
     assert_eq!(code, 0, "{text}");
     let record = read(&folder.path().join("s.json"));
-    // There are 1, 2 and 3 ranks with two types of gradients each, and one process.
+    // The record has 1, 2 and 3 ranks with two gradient types each, and one process.
     assert_eq!(record.measurements.len(), 9, "{text}");
     for m in &record.measurements {
         assert!(m.is_valid() && m.samples_us.len() == 3 && record.scaling_efficiency(m).is_some(), "{m:?}");
@@ -114,7 +114,7 @@ fn two_gpus_leave_a_record_with_their_timelines() {
     let (code, text) = run(folder.path(), &words.split_whitespace().collect::<Vec<_>>());
     assert_eq!(code, 0, "{text}");
     let record = read(&folder.path().join("s.json"));
-    // There are two networks with two lines each, on 1 and 2 GPUs: ranks in three precisions, one process in two.
+    // The record has two networks with two lines each, on 1 and 2 GPUs: ranks in three precisions, one process in two.
     assert_eq!(record.measurements.len(), 2 * 2 * 2 * 5, "{text}");
     for m in &record.measurements {
         assert!(m.outcome == Outcome::Measured && m.is_valid(), "{} at {}: {m:?}", m.rung, m.problem.label);

@@ -1,4 +1,4 @@
-//! Tests of `warpbook train` and `warpbook eval` as a user starts them, on the CPU and on digits that need no file.
+//! Tests of `warpbook train` and `warpbook eval` as users start them, on the CPU and on digits that need no files.
 
 use crate::common::cache;
 use crate::common::commands::{draw, expect, recipe, warpbook, with_pictures};
@@ -13,7 +13,7 @@ fn a_training_is_kept_gone_on_with_and_judged() {
             [&["train", "mnist", "--batch", "32", "--log-every", "2", "--checkpoint", "c.safetensors"], more].concat();
         warpbook(folder.path(), &words)
     };
-    // MNIST's files are missing.
+    // MNIST's files are missing here.
     expect(
         &run(&["--steps", "4"]),
         0,
@@ -24,7 +24,7 @@ fn a_training_is_kept_gone_on_with_and_judged() {
     expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["of step 6, so that nothing is left to train"]);
     let judged = warpbook(folder.path(), &["eval", "mnist", "c.safetensors"]);
     expect(&judged, 0, &["synthetic digits", "test loss", "of 2000)"]);
-    // In one go the training gives the same result.
+    // An uninterrupted training gives the same result.
     let whole = folder.path().join("whole.safetensors");
     let words =
         ["train", "mnist", "--batch", "32", "--steps", "6", "--data", "synthetic", "--checkpoint", "whole.safetensors"];
@@ -72,7 +72,7 @@ fn some_steps_are_profiled() {
     assert_eq!((read("p.json")["experiment"].as_str(), samples), (Some("profile"), 4));
     let steps = read("p.trace.json")["traceEvents"].as_array().unwrap().iter().filter(|e| e["cat"] == "step").count();
     assert_eq!(steps, 4);
-    // A training on the CPU has ranges: a table, spans and a breakdown.
+    // A training on the CPU records ranges: a table, spans and a breakdown.
     let names = |list: &str| -> Vec<String> {
         let record = read("p.json");
         let all = record[list].as_array().unwrap().iter();
@@ -148,7 +148,7 @@ fn a_checkpoint_is_frozen_judged_and_used() {
         refused(&[command, &["--device", "cpu", "--precision", "fp16"]].concat(), "amp-fp16 needs a GPU");
         refused(&[command, &["--precision", "fp8"]].concat(), "Unknown precision `fp8`: choose one of fp32, tf32");
     }
-    // The recipe's file is not needed.
+    // The recipe's file is no longer needed.
     std::fs::remove_file(folder.path().join("residual.toml")).unwrap();
     draw(&folder.path().join("a.png"), 1);
     draw(&folder.path().join("b.png"), 3);
@@ -196,7 +196,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
-    // The file takes no room on the disk, and would not fit into memory.
+    // The sparse file takes no disk space, and would not fit into memory.
     std::fs::File::create(folder.path().join("big.json")).unwrap().set_len(1 << 40).unwrap();
     for words in [&["eval", "big.json"][..], &["eval", "mnist", "big.json"], &["predict", "big.json", "a.png"]] {
         run(words, 2, &["big.json is not a safetensors file"]);
@@ -250,7 +250,7 @@ fn what_cannot_be_trained_says_why() {
     refused(&["--edge", "64"], &["amp-recipe"]);
 }
 
-/// Recipe whose steps take next to no time.
+/// A recipe whose steps take almost no time.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\nclip = 1.0\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -340,7 +340,7 @@ fn a_time_budget_ends_a_training() {
     expect(&warpbook(folder.path(), &["train", "small.toml", "--time-budget", "soon"]), 2, &["90s, 5m or 1h"]);
 }
 
-/// After Ctrl-C or a loss of NaN the record has everything before.
+/// After Ctrl-C, or after a NaN loss, the record has everything up to then.
 #[test]
 fn what_ends_a_training_leaves_its_record() {
     let folder = tempfile::tempdir().unwrap();
@@ -380,7 +380,7 @@ fn interrupted(folder: &Path) {
 #[cfg(not(unix))]
 fn interrupted(_folder: &Path) {}
 
-/// The process is killed as a notebook's interrupt kills its kernel.
+/// The process is killed in the way that interrupting a notebook kills its kernel.
 #[test]
 fn a_training_that_is_killed_leaves_its_last_checkpoint() {
     use std::io::BufRead;
@@ -407,7 +407,8 @@ fn a_training_that_is_killed_leaves_its_last_checkpoint() {
     assert!(step >= 375 && step.is_multiple_of(375), "a whole epoch, not step {step}");
 }
 
-/// Tests the lines of a training on as many batches as CIFAR-10's: one every hundred batches with their mean loss, and a last one for the rest.
+/// Tests a training's lines with CIFAR-10's number of batches: one for every hundred batches with their mean loss, and
+/// a last one for the rest.
 #[test]
 fn a_line_has_epoch_batch_and_the_mean_of_a_hundred_losses() {
     let folder = tempfile::tempdir().unwrap();

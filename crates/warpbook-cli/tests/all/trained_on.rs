@@ -1,4 +1,5 @@
-//! Tests of what a network's file says of its training images, with `eval`, `freeze`, `predict` and `train --resume` as a user starts them.
+//! Tests of the notes on training images in a network's file, with `eval`, `freeze`, `predict` and `train --resume` as
+//! users start them.
 
 use crate::common::cache;
 use crate::common::commands::{expect, warpbook};
@@ -10,7 +11,7 @@ use warpbook::nn::network::{Network, flatten, linear};
 use warpbook::nn::train::Recipe;
 use warpbook::nn::weights::Weights;
 
-/// Recipe of images in two classes.
+/// A recipe for images in two classes.
 const TWO: &str =
     "input = [1, 4, 4]\nlearning_rate = 0.5\nbatch = 8\nepochs = 4\nnetwork = [\"flatten\", \"linear 2\"]\n";
 
@@ -18,11 +19,11 @@ fn write_recipe(folder: &Path, name: &str, data: &str, more: &str) {
     fs::write(folder.join(name), format!("data = \"{data}\"\n{TWO}{more}")).unwrap();
 }
 
-/// Recipe of MNIST whose steps take next to no time.
+/// A recipe for MNIST whose steps take almost no time.
 const DIGITS: &str =
     "data = \"mnist\"\nbatch = 8\nlearning_rate = 0.05\nnetwork = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
-/// Writes twenty grey images of each class: 12 wide and 4 high, with this brightness and some noise.
+/// Writes twenty grey images of each class, 12 wide and 4 high, with the given brightness and some noise.
 fn write_images(folder: &Path, classes: [(&str, u8); 2]) {
     for (class, bright) in classes {
         fs::create_dir_all(folder.join(class)).unwrap();
@@ -33,7 +34,7 @@ fn write_images(folder: &Path, classes: [(&str, u8); 2]) {
     }
 }
 
-/// Writes two sets with a dark and a bright class each: cats and apples are dark.
+/// Writes two sets with a dark and a bright class each; cats and apples are dark.
 fn two_sets() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_images(&folder.path().join("pets"), [("cat", 10), ("dog", 200)]);
@@ -55,7 +56,7 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
     expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
     expect(&run("predict f.st fruit/apple/000.png"), 0, &["apple/000.png: apple ("]);
     expect(&run("eval f.st"), 0, &["fruit: own data", "100.00 %"]);
-    // The message names the classes of both sides.
+    // The message names the classes on both sides.
     let both = ["apple and pear", "cat and dog"];
     for words in
         ["eval c.st --data pets", "eval f.st --data pets", "eval pets.toml c.st", "freeze c.st --data pets --out g.st"]
@@ -63,7 +64,7 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
         expect(&run(words), 2, &both);
     }
     assert!(!folder.path().join("g.st").exists());
-    // Without CIFAR-10, coloured digits of its shape are drawn; its files come later.
+    // Without CIFAR-10's files, coloured digits of its shape are drawn; the files appear later.
     let lone =
         "data = \"cifar10\"\nbatch = 8\nlearning_rate = 0.05\nnetwork = [\"avg_pool 8\", \"flatten\", \"linear 10\"]\n";
     fs::write(folder.path().join("colours.toml"), lone).unwrap();
@@ -73,7 +74,7 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
     expect(&run("train cifar10-speedrun --device cpu"), 2, &["The files of cifar10 were not found"]);
     // The recipe accepts the checkpoint if the classes are the same.
     expect(&run("eval pets.toml c.st --data fruit"), 0, &["100.00 %"]);
-    // Digits that a program draws are not MNIST.
+    // Synthetic digits are not MNIST.
     fs::write(folder.path().join("digits.toml"), DIGITS).unwrap();
     expect(&run("train digits.toml --data synthetic --steps 1 --device cpu --checkpoint d.st"), 0, &["step 1"]);
     expect(&run("train digits.toml --steps 1 --device cpu --checkpoint e.st"), 0, &["MNIST is not there", "step 1"]);
@@ -110,12 +111,12 @@ fn the_files_of_a_named_set_are_found_where_they_were() {
     fs::rename(&place, folder.path().join("moved")).unwrap();
     expect(&run("eval f.st"), 2, &["own-idx", "The network in f.st was trained on images from there", "--data DIR"]);
     expect(&run("eval f.st --data moved"), 0, &["of 10)"]);
-    // A recipe of drawn digits takes a folder that is named; one of random numbers refuses it.
+    // A recipe for synthetic digits accepts a named folder; one for random numbers refuses it.
     fs::write(folder.path().join("drawn.toml"), DIGITS.replace("mnist", "synthetic")).unwrap();
     expect(&run("train drawn.toml --data moved --steps 1 --device cpu"), 0, &["MNIST: not", "step 1"]);
     expect(&run("train drawn.toml --data nowhere --steps 1 --device cpu"), 2, &["nowhere"]);
     expect(&run("train amp-recipe --data moved --edge 8 --steps 1 --device cpu"), 2, &["leave out --data"]);
-    // If MNIST was found by a variable that is gone now, the network is not tested on other digits.
+    // If MNIST was found through a variable that is no longer set, the network is not tested on other digits.
     let mut command = Command::new(crate::common::program_path());
     command.args(["train", "digits.toml", "--steps", "1", "--device", "cpu", "--checkpoint", "v.st"]);
     command.current_dir(folder.path()).env("WARPBOOK_CACHE", cache(folder.path()));
@@ -132,7 +133,7 @@ fn classes_are_matched_by_their_names() {
     let run = |words: &str| warpbook(folder.path(), &words.split(' ').collect::<Vec<_>>());
     expect(&run("train pets.toml --device cpu --checkpoint c.st"), 0, &["step 20"]);
     expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
-    // A third class comes first, and a network of three is tested on a folder of two of them.
+    // A third class comes first, and a network with three classes is tested on a folder with two of them.
     write_images(&folder.path().join("three"), [("cat", 10), ("dog", 200)]);
     write_images(&folder.path().join("three"), [("ape", 100), ("dog", 200)]);
     expect(&run("eval f.st --data three"), 2, &["cat and dog", "ape, cat and dog"]);
@@ -146,7 +147,7 @@ fn classes_are_matched_by_their_names() {
     expect(&run("eval tf.st --data pets"), 0, &["100.00 %"]);
 }
 
-/// `predict` scales the whole image, as training and `eval` do; the centre alone would not be enough here.
+/// `predict` scales the whole image, like training and `eval`; the centre alone would not suffice here.
 #[test]
 fn an_image_is_prepared_as_in_the_training() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +201,7 @@ fn what_a_file_of_an_older_version_does_not_say_is_said() {
     );
 }
 
-/// Replaces entries of a file's metadata that older versions did not write by blanks, so that the offsets stay.
+/// Overwrites metadata that older versions did not write with blanks, so that offsets stay.
 fn make_older(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -372,7 +373,7 @@ fn seeds_that_do_not_exist_are_refused() {
     assert!(!text(&refused).contains("Record:") && !folder.path().join("sd.json").exists());
     expect(&run(&format!("train pets.toml --device cpu --cold 2 --seed {last}")), 2, &["--cold 2"]);
     expect(&run("train pets.toml --device cpu --seeds 3 --seed 18446744073709551614"), 2, &["--seeds 3"]);
-    // The last possible seed works, too.
+    // The largest possible seed works, too.
     let held = run(&format!("train pets.toml --device cpu --hold-out 8 --seed {last} --out held.json"));
     expect(&held, 0, &[&format!("seed {last}: "), "Record: held.json"]);
     assert!(folder.path().join("held.json").exists());
@@ -444,7 +445,7 @@ fn control_characters_of_files_reach_no_terminal() {
     assert!(!said.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{said:?}");
 }
 
-/// Puts these characters at the end of all labels, titles and notes.
+/// Appends these characters to all labels, titles and notes.
 fn make_all_bad(value: &mut serde_json::Value, bad: &str) {
     match value {
         serde_json::Value::Object(fields) => {

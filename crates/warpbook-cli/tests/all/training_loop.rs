@@ -1,4 +1,4 @@
-//! Tests of `warpbook run loop`: whole trainings as a record like any other, merged with another framework's rows.
+//! Tests of `warpbook run loop`: whole trainings as an ordinary record, merged with another framework's rows.
 
 use crate::common::commands::{expect, warpbook};
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 use warpbook_record::{Measurement, Runner};
 
-/// Recipe whose steps take next to no time.
+/// A recipe whose steps take almost no time.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -76,7 +76,7 @@ fn a_missed_accuracy_is_told_and_kept_and_none_is_no_check() {
     assert!(!row.is_valid() && row.check.unwrap().max_abs_error > 1.0 && row.samples_us.len() == 2);
     let table = ["FAILED", "check failed", " % ± "];
     expect(&warpbook(place.folder(), &["view", "--text", "r.json"]), 0, &table);
-    // The test images are not the ones that are held out.
+    // The test images are not among the held-out ones.
     expect(&place.train("--steps 1 --hold-out 500 --out h.json"), 0, &["11500 training images, 500 that are held out"]);
     let (record, row) = (place.read("h.json"), place.row("h.json"));
     assert!(row.check.is_none() && row.test[0].of == 500 && row.problem.count("held_out") == Some(500));
@@ -113,7 +113,7 @@ fn each_process_is_a_sample_of_a_record() {
     assert_eq!((record.policy.warmup, record.policy.samples, record.author.as_deref()), (1, 2, Some("Ada")));
     assert_eq!(row.problem.text("from"), Some("the start of a process"));
     assert!(record.command.contains("--cold 2 --to 5") && !record.command.contains("--cold-"), "{}", record.command);
-    // The result of a training does not depend on the process that times it.
+    // A training's result does not depend on the process that times it.
     expect(&place.train("--epochs 1 --seed 4 --seeds 2 --to 5 --out s.json"), 0, &["seed 5: "]);
     assert_eq!(row.test, place.row("s.json").test);
     // This also holds if an epoch is not finished.
@@ -138,7 +138,8 @@ fn each_process_is_a_sample_of_a_record() {
     assert_eq!(place.read("m.json").ladder(&row.problem).len(), 2);
 }
 
-/// The recipe that trains at once whenever it can also does so in a process; images other than the published ones are never named as those.
+/// The recipe that trains without output whenever it can also does so in a process. Images other than the published
+/// ones are never named as those.
 #[test]
 fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
     let place = Place::new();
@@ -174,7 +175,7 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
         at_once,
         "cifar10-speedrun, 1 step in fp32, mirrored and shifted views, from images on the device; CIFAR-10, not verified as the original files"
     );
-    // Fewer views make another evaluation of the training.
+    // With fewer views, the evaluation of the training differs.
     expect(
         &warpbook(place.folder(), &[&words[..], &["--views", "flips", "--seeds", "1", "--out", "f.json"]].concat()),
         0,
@@ -214,7 +215,7 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
     refused("--seeds 2 --out none/r.json", "Nothing has been started");
     refused("--cold 2 --out none/r.json", "Nothing has been started");
     refused("--seeds 2 --checkpoint c", "leave out --seeds");
-    // The training's process reports what is wrong with it.
+    // The training's process reports its error.
     refused("--cold 2 --lr -1", "learning rate is -1");
     refused("--cold 2 --lr -1", "The process that trains from seed 1 left no result");
     let numbers = warpbook(place.folder(), &["train", "amp-recipe", "--cold", "2"]);
@@ -223,7 +224,7 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
     assert!(left.iter().all(|name| name == "small.toml" || name == "cache"), "{left:?}");
 }
 
-/// After Ctrl-C the record has the trainings that were completed.
+/// After Ctrl-C, the record has the completed trainings.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_keeps_what_is_done() {

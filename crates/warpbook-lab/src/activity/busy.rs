@@ -1,4 +1,4 @@
-//! Times at which a device is at work.
+//! Computes when a device is busy.
 
 use warpbook_device::Activity;
 
@@ -8,7 +8,7 @@ pub(super) fn extent(run: &[&Activity]) -> (u64, u64) {
     (start, run.iter().map(|a| a.end_ns()).max().unwrap_or(start))
 }
 
-/// Returns the nanoseconds in which at least one activity is under way.
+/// Returns the nanoseconds during which at least one activity runs.
 pub(super) fn busy_ns(run: &[&Activity]) -> u64 {
     let mut spans: Vec<(u64, u64)> = run.iter().map(|a| (a.start_ns, a.end_ns())).collect();
     spans.sort_unstable();

@@ -4,7 +4,8 @@ use super::Operation;
 use std::collections::{HashMap, VecDeque};
 use warpbook_device::{Activity, ActivityKind};
 
-/// Returns the key of an activity, which is equal for the same work: the kernel and its grid, or the number of bytes copied or filled.
+/// Returns the key of an activity, which is the same for the same work: the kernel and its grid, or the number of bytes
+/// copied or filled.
 pub(super) fn key(activity: &Activity) -> (&str, [u64; 4]) {
     let numbers = match activity.kind {
         ActivityKind::Kernel { grid: [x, y, z], block: [b, ..], .. } => [x, y, z, b].map(u64::from),
@@ -18,7 +19,7 @@ fn is_kernel(activity: &Activity) -> bool {
     matches!(activity.kind, ActivityKind::Kernel { .. })
 }
 
-/// Returns the activities of operations in the order in which they were queued, each with its operation's number.
+/// Returns the operations' activities in queue order, each with the index of its operation.
 pub(super) fn queued(operations: &[Operation]) -> Vec<(usize, &Activity)> {
     let mut all = Vec::new();
     for (i, operation) in operations.iter().enumerate() {
@@ -29,17 +30,17 @@ pub(super) fn queued(operations: &[Operation]) -> Vec<(usize, &Activity)> {
     all
 }
 
-/// Returns the number of the operation of each activity of a run. If the run has the operations' activities in their order, as queued or as started, they match
-/// index by index; the driver may have turned a fill into a kernel. Otherwise the first activity of a kind to start is matched with the first known one of that
-/// kind, and so on.
+/// Returns the operation's index for each activity of a run. If the run has the operations' activities in the same
+/// order, as queued or as started, they are matched one by one; the driver may have turned a fill into a kernel.
+/// Otherwise the nth activity of a kind to start is matched with the nth known one of that kind.
 pub(super) fn operations(operations: &[Operation], run: &[&Activity]) -> Vec<Option<usize>> {
     let known = queued(operations);
     let places = whole_run(&known, run).unwrap_or_else(|| by_kind(&known, run, false));
     places.into_iter().map(|place| place.map(|k| known[k].0)).collect()
 }
 
-/// Returns for each activity of `all` its index among the known activities; `all` has others before and after the run. `None` if one of the known kernels is
-/// missing.
+/// Returns for each activity of `all` its index among the known activities; `all` may contain others before and after
+/// the run. `None` if a known kernel is missing.
 pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<Vec<Option<usize>>> {
     let mut found = vec![None; all.len()];
     for order in orders(all) {
@@ -51,14 +52,14 @@ pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<V
             }
         }
     }
-    // Only the run's own activities come after it: an evaluation, which has kernels of the same kinds, is before.
+    // Only the run's own activities can follow; an evaluation, which has kernels of the same kinds, comes before.
     let found = by_kind(known, all, true);
-    // A fill may have become a kernel, which belongs to no kind.
+    // A fill may have become a kernel, which matches no kind.
     let is_there = |k: usize| !is_kernel(known[k].1) || found.contains(&Some(k));
     (!known.is_empty() && (0..known.len()).all(is_there)).then_some(found)
 }
 
-/// Returns the indices of activities in two orders: as queued, and as started.
+/// Returns the indices of activities in two orders: as queued and as started.
 fn orders(run: &[&Activity]) -> [Vec<usize>; 2] {
     let queued: Vec<usize> = (0..run.len()).collect();
     let mut started = queued.clone();
@@ -66,7 +67,7 @@ fn orders(run: &[&Activity]) -> [Vec<usize>; 2] {
     [queued, started]
 }
 
-/// Returns true if a run matches the known activities index by index.
+/// Returns true if a run matches the known activities one by one.
 fn is_in_order(known: &[(usize, &Activity)], run: &[&Activity]) -> bool {
     let is_known = |b: &Activity| known.iter().any(|(_, a)| key(a) == key(b));
     let alike = |a: &Activity, b: &Activity| key(a) == key(b) || !is_kernel(a) && is_kernel(b) && !is_known(b);
@@ -81,7 +82,7 @@ fn whole_run(known: &[(usize, &Activity)], run: &[&Activity]) -> Option<Vec<Opti
     Some(found)
 }
 
-/// Matches activities of a kind in their order, from the first on or from the last backwards.
+/// Matches activities of each kind in order, forwards or backwards from the end.
 fn by_kind(known: &[(usize, &Activity)], run: &[&Activity], from_the_end: bool) -> Vec<Option<usize>> {
     let mut of_kind: HashMap<_, VecDeque<usize>> = HashMap::new();
     for (k, (_, activity)) in known.iter().enumerate() {

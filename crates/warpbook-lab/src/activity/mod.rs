@@ -1,7 +1,7 @@
-//! GPU activity during one run of a rung: recorded activities as a breakdown by operation, and as spans.
+//! GPU activity during a run of a rung: a breakdown by operation, and spans.
 //!
-//! Several runs are recorded one after the other, as they are timed. One more run, made one operation at a time, tells which operation each kernel belongs to:
-//! its activities come in the same order.
+//! Several runs are recorded one after the other, as they are when timed. One more run, made one operation at a time,
+//! shows which operation each kernel belongs to; its activities have the same order.
 
 mod busy;
 mod labels;
@@ -15,14 +15,14 @@ use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Profiled, Span, 
 /// Nanoseconds by which the times of two successive activities may overlap.
 const CLOCK_NS: u64 = 200;
 
-/// Operation of a run, with its work and the device's activities for it.
+/// An operation of a run, with its work and the device's activities.
 #[derive(Debug, Clone, Default)]
 pub struct Operation {
-    /// Name, such as "conv1 weight gradient".
+    /// Name of the operation, such as "conv1 weight gradient".
     pub name: String,
     /// Floating-point operations.
     pub flops: u64,
-    /// Bytes that it has to read and write at least.
+    /// Least bytes to read and write.
     pub bytes: u64,
     /// Bytes written, a part of `bytes`.
     pub written_bytes: u64,
@@ -30,8 +30,8 @@ pub struct Operation {
     pub activities: Vec<Activity>,
 }
 
-/// Runs a step one operation at a time. Returns the operations with their activities, and the number of records that were lost. No earlier work may be under
-/// way.
+/// Runs a step one operation at a time. Returns the operations with their activities, and the number of lost records.
+/// No earlier work may still be running.
 pub fn by_operation(
     recorder: &Recorder,
     step: impl FnOnce(&mut dyn FnMut(&StepOperation) -> Result<(), TrainError>) -> Result<(), TrainError>,
@@ -49,22 +49,22 @@ pub fn by_operation(
     Ok((operations, lost))
 }
 
-/// Returns for each activity of `all` its index among those of the operations, and its operation's number; `all` has others before and after the run. `None` if
-/// the run is not complete.
+/// Returns for each activity of `all` its index among the operations' activities, and the index of its operation; `all`
+/// may contain others before and after the run. `None` if the run is incomplete.
 pub fn run_among(operations: &[Operation], all: &[&Activity]) -> Option<Vec<Option<(usize, usize)>>> {
     let known = labels::queued(operations);
     let found = labels::among(&known, all)?;
     Some(found.into_iter().map(|place| place.map(|k| (k, known[k].0))).collect())
 }
 
-/// Recorded GPU activities of a rung.
+/// The recorded GPU activities of a rung.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// Operations of a run, in the order in which they are queued.
+    /// Operations of a run, in queue order.
     pub operations: Vec<Operation>,
-    /// Number of runs that were recorded.
+    /// Number of recorded runs.
     pub runs: usize,
-    /// Activities of the device in all of these runs.
+    /// Activities of the device in all these runs.
     pub activities: Vec<Activity>,
     /// Name of the recorder, such as "CUPTI 130001".
     pub source: String,
@@ -72,21 +72,21 @@ pub struct Recording {
     pub dtype: Option<Dtype>,
 }
 
-/// GPU activity as a record keeps it.
+/// GPU activity in the form of a record.
 #[derive(Debug, Clone, Default)]
 pub struct Timelines {
     /// Breakdowns, one for each recorded rung and problem.
     pub breakdowns: Vec<Breakdown>,
-    /// Spans of one run of each.
+    /// Spans of one run for each breakdown.
     pub spans: Vec<Span>,
     /// Memory, clocks and power over time.
     pub profiled: Vec<Profiled>,
-    /// Reasons why some are missing.
+    /// Reasons for missing recordings.
     pub notes: Vec<String>,
 }
 
 impl Timelines {
-    /// Adds another recording's contents.
+    /// Adds the contents of another recording.
     pub fn extend(&mut self, other: Self) {
         self.breakdowns.extend(other.breakdowns);
         self.spans.extend(other.spans);
@@ -96,10 +96,10 @@ impl Timelines {
 }
 
 impl Recording {
-    /// Returns the breakdown of a rung at a problem, and the spans of the run of median length.
+    /// Returns the breakdown of a rung at a problem, and the spans of the run with the median length.
     ///
     /// # Errors
-    /// If the runs differ, so that none represents the others; the error is a sentence.
+    /// If the runs differ, so that none can represent the others; the error is a sentence.
     pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
         let runs = runs::split(&self.activities, self.runs)?;
         let of_operation = labels::operations(&self.operations, &runs[0]);
@@ -120,7 +120,8 @@ impl Recording {
         Ok((breakdown, self.spans(&runs[shown], &of_operation, rung, problem)))
     }
 
-    /// Returns the times of each operation over the runs; an activity without an operation counts under its kernel's name.
+    /// Returns the times of each operation in all runs; an activity without an operation counts under its kernel's
+    /// name.
     fn operation_times(&self, runs: &[Vec<&Activity>], of_operation: &[Option<usize>]) -> Vec<OperationTime> {
         let mut places: Vec<(Option<usize>, &str, Vec<usize>)> = Vec::new();
         for (place, (activity, operation)) in runs[0].iter().zip(of_operation).enumerate() {
@@ -156,8 +157,8 @@ impl Recording {
         places.into_iter().map(time).collect()
     }
 
-    /// Returns the spans of a run from its first activity on. Streams are numbered in the order of their first use; where activities of a stream overlap, as
-    /// those of a graph's branches do, the further ones are on "0.1" and so on.
+    /// Returns the spans of a run, starting at its first activity. Streams are numbered by first use. If activities of
+    /// a stream overlap, as in branches of a graph, the additional ones are on "0.1" and so on.
     fn spans(&self, run: &[&Activity], of_operation: &[Option<usize>], rung: &str, problem: &Problem) -> Vec<Span> {
         let (zero, _) = busy::extent(run);
         let mut streams: HashMap<u32, (usize, Vec<u64>)> = HashMap::new();

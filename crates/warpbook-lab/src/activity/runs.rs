@@ -3,7 +3,7 @@
 use super::labels::key;
 use warpbook_device::Activity;
 
-/// Returns the activities of each run in the order in which they were queued: by the driver call that queued them, and within a graph by their nodes.
+/// Returns the activities of each run in queue order: by the driver call that queued them, and within a graph by node.
 pub(super) fn split(activities: &[Activity], runs: usize) -> Result<Vec<Vec<&Activity>>, String> {
     let mut queued: Vec<&Activity> = activities.iter().collect();
     queued.sort_by_key(|a| (a.correlation, a.graph.map(|g| g.1), a.start_ns));

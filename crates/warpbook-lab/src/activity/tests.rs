@@ -27,8 +27,8 @@ fn fill(bytes: u64, start_ns: u64, node: u64) -> Activity {
     }
 }
 
-/// Returns one replay of a graph that begins at `at`: a fill, two convolutions of the same kernel and grid, of which the second runs on another stream while
-/// the first is still running, and an update.
+/// Returns one graph replay that begins at `at`: a fill, two convolutions with the same kernel and grid, and an update.
+/// The second convolution runs on another stream while the first is still running.
 fn replay(launch: u32, at: u64, slower: u64) -> Vec<Activity> {
     let all = vec![
         fill(64, at, 10),
@@ -39,7 +39,7 @@ fn replay(launch: u32, at: u64, slower: u64) -> Vec<Activity> {
     all.into_iter().map(|a| Activity { correlation: launch, ..a }).collect()
 }
 
-/// The operations of that replay, launched one by one outside a graph.
+/// Returns the operations of that replay, launched one by one outside a graph.
 fn operations() -> Vec<Operation> {
     let alone = |activity: Activity, correlation| Activity { correlation, graph: None, ..activity };
     let operation = |name: &str, flops, activities| Operation {
@@ -53,7 +53,7 @@ fn operations() -> Vec<Operation> {
         operation(
             "conv1 forward",
             100,
-            // Out of the order in which they were queued.
+            // The activities are not in queue order.
             vec![alone(kernel("conv", 8, (200, 900), 7, 0), 2), alone(fill(64, 300, 0), 1)],
         ),
         operation("conv1 weight gradient", 200, vec![alone(kernel("conv", 8, (2000, 900), 7, 0), 3)]),
@@ -63,7 +63,7 @@ fn operations() -> Vec<Operation> {
 }
 
 fn recording() -> Recording {
-    // CUPTI gives activities sorted by their starts.
+    // CUPTI delivers activities sorted by start.
     let mut activities: Vec<Activity> =
         [replay(31, 10_000, 0), replay(32, 20_000, 40), replay(33, 30_000, 20)].into_iter().flatten().collect();
     activities.sort_by_key(|a| a.start_ns);
@@ -91,7 +91,7 @@ fn runs_are_taken_apart_by_operation() {
     let work: Vec<_> = b.operations.iter().map(|o| (o.flops, o.bytes, o.written_bytes, o.dtype)).collect();
     assert_eq!(work, [(100, 1000, 500, Some(Dtype::F16)), (200, 1000, 500, Some(Dtype::F16)), (0, 1000, 500, None)]);
     assert_eq!(b.whole_us, [2.5, 2.54, 2.52]);
-    // The fill, both convolutions together, and the update: nothing runs for 0.1 and 0.3 us.
+    // The fill, both convolutions together, and the update run; the device is idle for 0.1 and 0.3 us.
     assert_eq!(b.busy_us, [2.1, 2.1, 2.1]);
     assert_eq!(b.between_us, [7.5, 7.46]);
     // The third run has the median length.
@@ -131,7 +131,7 @@ fn a_fill_that_became_a_kernel_keeps_its_place() {
 
 #[test]
 fn what_is_not_known_has_its_kernels_name() {
-    // With one kernel more than the operations have, the others are found by kind and order.
+    // With one kernel more than the operations have, the others are matched by kind and order.
     let mut r = recording();
     for run in 0..3u32 {
         let at = 10_000 * u64::from(run + 1) + 4000;
@@ -142,7 +142,7 @@ fn what_is_not_known_has_its_kernels_name() {
     assert_eq!(names, ["conv1 forward", "conv1 weight gradient", "optimiser", "own"]);
     assert_eq!((b.operations[3].flops, b.operations[3].samples_us.clone()), (0, vec![0.25; 3]));
     assert_eq!(spans.last().map(|s| (s.name.as_str(), s.operation.as_str())), Some(("own", "")));
-    // Without any operations the breakdown is by kernel.
+    // Without operations, the breakdown is by kernel.
     let (b, _) = Recording { operations: vec![], ..recording() }.taken_apart("08", &problem()).unwrap();
     assert_eq!(told(&b), [("fill", 1, vec![0.1; 3]), ("conv", 2, vec![2.0, 2.04, 2.02]), ("sgd", 1, vec![0.5; 3])]);
 }
@@ -150,7 +150,7 @@ fn what_is_not_known_has_its_kernels_name() {
 #[test]
 fn nodes_may_be_numbered_in_another_order() {
     let mut r = recording();
-    // The second convolution is queued before the first: their starts tell them apart.
+    // The second convolution is queued before the first, so only their starts tell them apart.
     for a in &mut r.activities {
         a.graph = a.graph.map(|(graph, node)| (graph, 100 - node));
     }

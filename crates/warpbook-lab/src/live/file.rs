@@ -1,4 +1,4 @@
-//! Kernel files: their text, and the headers next to them.
+//! Kernel files: their text, and headers in the same folder.
 
 use super::LiveKernel;
 use crate::{Error, Result};
@@ -6,7 +6,7 @@ use std::path::Path;
 use warpbook_device::read_kernel;
 
 impl LiveKernel {
-    /// Reads a file, CUDA C++ in UTF-8, with the headers that it includes and that lie next to it.
+    /// Reads a file of CUDA C++ in UTF-8, with the headers that it includes from the same folder.
     ///
     /// # Errors
     /// If a file cannot be read, or is not UTF-8 text; the message names the line.

@@ -1,4 +1,4 @@
-//! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and kept with its source.
+//! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and stored with its source.
 
 mod file;
 mod product;
@@ -19,15 +19,16 @@ use warpbook_record::{
     Tile, nearest,
 };
 
-/// Edge of the cube at which an attempt at the matrix product is timed.
+/// Edge of the cube for timing an attempt at the matrix product.
 const EDGE: u64 = 2048;
-/// Architecture for kernels that neither a GPU nor the emulator runs.
+/// Architecture for kernels that neither a GPU nor the emulator can run.
 const WITHOUT_GPU: &str = "sm_90";
 
-/// A learner's kernel: a rung whose first file is replaced, while its arguments and its launch stay the same.
+/// A learner's kernel: a rung whose first file is replaced, with the same arguments and launch.
 ///
-/// The source defines the rung's kernel with the same parameters, and may include what the rung's source includes. Tile sizes come as macros, and the
-/// launch follows them: for a matrix product, the grid has tiles of `BM` x `BN`, with `THREADS` threads a block.
+/// The source defines the rung's kernel with the same parameters, and may include whatever the rung's source includes.
+/// Tile sizes are passed as macros, and the launch follows them: for a matrix product, the grid has tiles of `BM` x
+/// `BN`, with `THREADS` threads a block.
 ///
 /// ```
 /// use warpbook_lab::LiveKernel;
@@ -51,7 +52,8 @@ pub struct LiveKernel {
 }
 
 impl LiveKernel {
-    /// Takes a rung of the matrix product unchanged, with its first tile; at 2048 x 2048 x 2048, in fp32 if the rung takes that, else in bf16.
+    /// Takes an unchanged rung of the matrix product with its first tile, at 2048 x 2048 x 2048, in fp32 if the rung
+    /// supports it, else in bf16.
     ///
     /// # Errors
     /// If there is no such rung, or it has no kernel.
@@ -69,7 +71,8 @@ impl LiveKernel {
         Ok(Self { against: live.against.iter().cloned().chain(libraries).collect(), ..live })
     }
 
-    /// Takes a rung of any experiment unchanged, with the first tile of its first kernel; it is timed with the rung itself: see [`Lab::attempt_at`].
+    /// Takes an unchanged rung of any experiment with the first tile of its first kernel. It is timed together with the
+    /// rung itself; see [`Lab::attempt_at`].
     ///
     /// # Errors
     /// If the rung has no kernel.
@@ -89,14 +92,14 @@ impl LiveKernel {
         })
     }
 
-    /// Sets the name, of letters, digits, `-` and `_`; the default is `mine`.
+    /// Sets the name, made of letters, digits, `-` and `_`; the default is `mine`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Replaces the source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
+    /// Replaces the source, which is CUDA C++. [`LiveKernel::file`] takes a file, with headers in the same folder.
     #[must_use]
     pub fn source(mut self, text: impl Into<String>) -> Self {
         (self.source, self.headers) = (text.into(), Vec::new());
@@ -106,7 +109,7 @@ impl LiveKernel {
     /// Replaces one passage of the source.
     ///
     /// # Errors
-    /// If the source does not have the passage, or has it more than once.
+    /// If the source does not contain the passage exactly once.
     pub fn replacing(mut self, passage: &str, by: &str) -> Result<Self> {
         match self.source.matches(passage).count() {
             1 => {
@@ -121,7 +124,7 @@ impl LiveKernel {
         }
     }
 
-    /// Selects another of the rung's own tiles by id.
+    /// Selects another of the rung's own tiles, by id.
     ///
     /// # Errors
     /// If the rung has no such tile.
@@ -137,36 +140,36 @@ impl LiveKernel {
         }
     }
 
-    /// Sets one size of the tile, such as `BM`, or adds one: the source gets it as a macro. The grid follows `BM` and `BN`, the block has `THREADS`
-    /// threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
+    /// Sets or adds a size of the tile, such as `BM`, which the source gets as a macro. The grid follows `BM` and `BN`,
+    /// the block has `THREADS` threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
     #[must_use]
     pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
         self.tile.set(Define::new(name.into(), value));
         self
     }
 
-    /// Sets the sizes m, n and k of the matrix product that is timed.
+    /// Sets the sizes m, n and k of the timed matrix product.
     #[must_use]
     pub fn shape(mut self, m: u64, n: u64, k: u64) -> Self {
         self.shape = (m, n, k);
         self
     }
 
-    /// Sets the type of the matrices of a product.
+    /// Sets the type of a product's matrices.
     #[must_use]
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Sets the rungs that are timed with it; by default its own rung and cuBLAS.
+    /// Sets the rungs to time with it; by default its own rung and cuBLAS.
     #[must_use]
     pub fn against<S: Into<String>>(mut self, rungs: impl IntoIterator<Item = S>) -> Self {
         self.against = rungs.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the seconds after which the kernel is taken for endless and stopped; 5 by default.
+    /// Sets the seconds after which the kernel is assumed to hang and is stopped; 5 by default.
     #[must_use]
     pub fn time_limit(mut self, seconds: f64) -> Self {
         self.limit_s = seconds;
@@ -179,7 +182,7 @@ impl LiveKernel {
         &self.source
     }
 
-    /// Returns the id of its rung: `02_coalesced+mine` is a variant of `02_coalesced`.
+    /// Returns the id of the kernel's rung: `02_coalesced+mine` is a variant of `02_coalesced`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}+{}", self.base.id, self.name)
@@ -215,26 +218,26 @@ impl LiveKernel {
         }
     }
 
-    /// Returns the sizes m, n and k of the matrix product that is timed.
+    /// Returns the sizes m, n and k of the timed matrix product.
     #[must_use]
     pub fn sides(&self) -> (u64, u64, u64) {
         self.shape
     }
 
-    /// Returns the type of the matrices of that product.
+    /// Returns the type of the timed product's matrices.
     #[must_use]
     pub fn element_type(&self) -> Dtype {
         self.dtype
     }
 
-    /// Returns the rung that it replaces.
+    /// Returns the rung that the kernel replaces.
     #[must_use]
     pub fn base(&self) -> &Rung {
         &self.base
     }
 
-    /// Returns true if the source equals the rung's apart from comments and white space, with the rung's own sizes: its first tile, or `usual`, the tile that
-    /// the rung takes at the problem.
+    /// Returns true if the source equals the rung's apart from comments and white space, with the rung's own sizes:
+    /// those of its first tile or of `usual`, the tile that the rung uses at the problem.
     fn is_unchanged(&self, usual: Option<&str>) -> bool {
         let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
         let Some(spec) = self.base.kernels().first() else { return false };
@@ -266,11 +269,11 @@ impl LiveKernel {
     }
 }
 
-/// Maximum FLOPs and bytes of a problem for the emulator, which takes seconds for them.
+/// The most FLOPs and bytes of a problem in the emulator, which takes seconds for them.
 const MOST_EMULATED_FLOPS: u64 = 1 << 27;
 const MOST_EMULATED_BYTES: u64 = 1 << 27;
 
-/// Experiment with a learner's kernel as one more rung, at one problem, with the rungs that it is timed against.
+/// An experiment at one problem, with a learner's kernel as an additional rung and the rungs to time with it.
 struct WithVariant<'e> {
     inner: &'e dyn Experiment,
     live: &'e LiveKernel,
@@ -287,7 +290,7 @@ impl Experiment for WithVariant<'_> {
         self.live.validate()?;
         let reference = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
         let rungs = known.into_iter().filter(reference).chain([self.live.rung()]).collect();
-        // The kernel's source is in the record.
+        // The record contains the kernel's source.
         let command = format!("{command} # and {}", self.live.id());
         let (problems, limit_s) = (vec![self.problem.clone()], Some(self.live.limit_s));
         let named = Plan { name, title, descriptor, inputs, command, ..Plan::default() };
@@ -303,7 +306,7 @@ impl Experiment for WithVariant<'_> {
     }
 }
 
-/// Result of trying a learner's kernel.
+/// The result of trying a learner's kernel.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     rung: Rung,
@@ -315,14 +318,14 @@ pub struct Attempt {
     pub run: Run,
 }
 
-/// Result of the compilation.
+/// The result of a compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Compilation {
-    /// Compiled code, with the assembler's figures.
+    /// The code compiled; the figures are the assembler's.
     Code(Box<KernelStats>),
     /// The kernel does not compile.
     Broken(Box<CompileError>),
-    /// Nothing was compiled, for another reason, in a sentence.
+    /// Nothing was compiled, for the reason in this sentence.
     None(String),
 }
 
@@ -333,19 +336,19 @@ impl Attempt {
         matches!(self.compiled, Compilation::Code(_))
     }
 
-    /// Returns its rung.
+    /// Returns the kernel's rung.
     #[must_use]
     pub fn rung(&self) -> &Rung {
         &self.rung
     }
 
-    /// Returns the problem that it was tried at.
+    /// Returns the problem of the attempt.
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// Returns the architecture that it was compiled for, such as `sm_90a`.
+    /// Returns the target architecture of the compilation, such as `sm_90a`.
     #[must_use]
     pub fn architecture(&self) -> &str {
         &self.architecture
@@ -357,25 +360,27 @@ impl Attempt {
         &self.compiled
     }
 
-    /// Returns `true` if nothing was tried: the kernel is the rung's own, apart from comments and white space, with the rung's sizes.
+    /// Returns `true` if nothing was tried, because the kernel equals the rung's own apart from comments and white
+    /// space, with the rung's sizes.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.unchanged
     }
 
-    /// Returns its row: measured; skipped with the reason, as in the emulator, which has no times; or failed with the reason.
+    /// Returns the kernel's row: measured; skipped with the reason, as in the emulator, which has no times; or failed
+    /// with the reason.
     #[must_use]
     pub fn measurement(&self) -> Option<&Measurement> {
         self.run.measurement(&self.rung.id, &self.problem)
     }
 
-    /// Returns `true` if it ran, be it in the emulator, and every element was right.
+    /// Returns `true` if the kernel ran, possibly in the emulator, and every element was right.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.measurement().is_some_and(|m| m.is_valid() || m.is_right_in_emulator())
     }
 
-    /// Returns the reason of its failure; `None` unless it failed.
+    /// Returns the reason for a failure; `None` unless the kernel failed.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match &self.measurement()?.outcome {
@@ -384,13 +389,14 @@ impl Attempt {
         }
     }
 
-    /// Returns the record of this attempt, with the rungs that were timed with it. The kernel's source is in it.
+    /// Returns the record of this attempt, with the kernel's source and the rungs timed with it.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Returns a record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
+    /// Returns a record of the ladder with this kernel, its source and its figures added, so that the page shows them
+    /// together.
     ///
     /// # Errors
     /// If the ladder was measured on another device.
@@ -413,16 +419,17 @@ impl Attempt {
 }
 
 impl Lab {
-    /// Compiles a learner's kernel, tries it on work that shows mistakes, and times it at one of an experiment's problems with the rungs that it names. The
-    /// attempt reports what goes wrong with the kernel.
+    /// Compiles a learner's kernel, tries it on work that reveals mistakes, and times it at one of an experiment's
+    /// problems with the rungs that it names. The attempt reports errors of the kernel.
     ///
-    /// Where the program `warpbook` is found, the kernel runs in a separate process: one that loops for ever is stopped with that
-    /// process, and a crash leaves everything else intact. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and
-    /// on the `PATH`. Without it the kernel runs in this process, and ends the use of the GPU there if it crashes or does not end;
-    /// records stay. So does an experiment that the command line does not know, such as one written in a notebook.
+    /// If the program `warpbook` is found, the kernel runs in a separate process, so that an endless loop can be
+    /// stopped and a crash does no other harm. The program is looked up in `WARPBOOK_WORKER`, in this workspace's build
+    /// folder, and on the `PATH`. Without it, the kernel runs in this process; if it crashes or hangs, the process can
+    /// no longer use the GPU, but records are kept. The same holds for an experiment that the command line does not
+    /// know, such as one from a notebook.
     ///
-    /// Without a GPU it runs in the emulator, at [the experiment's small problem](Experiment::for_emulator), which says whether it is right and why not,
-    /// and has no times.
+    /// Without a GPU, the kernel runs in the emulator at [the experiment's small problem](Experiment::for_emulator),
+    /// which tells whether it is right and why not, but gives no times.
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
@@ -436,14 +443,14 @@ impl Lab {
         self.attempt_with(experiment, problem, live)
     }
 
-    /// Tries a kernel at a small problem, and nothing next to it, since nothing is timed.
+    /// Tries a kernel at a small problem, without other rungs, since nothing is timed.
     fn attempt_in_emulator(
         &self,
         experiment: &dyn Experiment,
         problem: &Problem,
         live: &LiveKernel,
     ) -> Result<Attempt> {
-        // Refuses unknown rungs to be timed with it, as on a GPU.
+        // Unknown rungs to time with it are refused, as on a GPU.
         WithVariant { inner: experiment, live, problem }.plan(None)?;
         let live = live.clone().against([""; 0]);
         let small = experiment.for_emulator();
@@ -468,7 +475,7 @@ impl Lab {
             Compilation::None(why) => attempt.without_figures(Outcome::Failed { error: why.clone() }),
             Compilation::Code(_) => match self.obstacle(&attempt.rung).or_else(|| self.too_much(problem)) {
                 Some(why) => attempt.without_figures(Outcome::Skipped { why }),
-                // What the emulator runs can do no harm to this process.
+                // The emulator cannot harm this process.
                 None if self.is_emulated() => self.attempt_here(experiment, problem, live)?,
                 None => match worker::run(self, experiment, problem, live)? {
                     worker::Isolated::Finished(run) => *run,
@@ -480,21 +487,22 @@ impl Lab {
         Ok(attempt)
     }
 
-    /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or this is no emulator.
+    /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or if the device is
+    /// another.
     fn too_much(&self, problem: &Problem) -> Option<String> {
         let is_large = problem.flops > MOST_EMULATED_FLOPS || problem.bytes > MOST_EMULATED_BYTES;
         let why = || format!("{} is too much for the emulator: try it at a smaller problem", problem.label);
         (self.is_emulated() && is_large).then(why)
     }
 
-    /// Runs the attempt in this process, even if the kernel may crash it.
+    /// Runs the attempt in this process, even though the kernel may crash it.
     fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
         self.tell(&Event::Preparing("trying the kernel on small problems"));
         self.run(&WithVariant { inner: experiment, live, problem })
     }
 
     fn compile_live(&self, live: &LiveKernel, rung: &Rung, spec: &KernelSpec) -> (String, Compilation) {
-        // The emulated GPU is that of some rungs only; the others are compiled, too.
+        // The emulated GPU suits only some rungs; the others are only compiled.
         let fits =
             |device: &&CudaDevice| !device.is_emulated() || rung.requires.met_by(device.info().compute_capability);
         let architecture = match (&rung.requires, self.device().cuda().filter(fits)) {
@@ -515,7 +523,7 @@ impl Lab {
         let compiled = match compiler.and_then(|c| c.compile(spec, &live.tile, &architecture)) {
             Ok(code) => match (code.stats_of(&spec.entry), self.device().gpu()) {
                 (None, _) => missing(),
-                // The device knows how many of the kernel's blocks fit.
+                // The device knows how many of the kernel's blocks can be resident.
                 (Some(_), Some(device)) => device.kernel(spec, &live.tile).map_or_else(
                     |error| Compilation::None(error.to_string()),
                     |kernel| Compilation::Code(Box::new(kernel.stats().clone())),
@@ -530,7 +538,7 @@ impl Lab {
 }
 
 impl Attempt {
-    /// Returns the record with a row that has no figures but the compiler's.
+    /// Returns the record with a row that has only the compiler's figures.
     fn without_figures(&self, outcome: Outcome) -> Run {
         let mut run = self.run.clone();
         run.rungs = vec![self.rung.clone()];

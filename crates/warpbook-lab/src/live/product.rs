@@ -1,15 +1,15 @@
-//! Learners' kernels as the products of linear layers.
+//! Learners' kernels as products in linear layers.
 
 use super::LiveKernel;
 use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{LIVE, Rung, Runner};
 
-/// A learner's kernel computes a linear layer: `linear(128).product(&mine)`.
+/// Lets a learner's kernel compute a linear layer: `linear(128).product(&mine)`.
 impl From<&LiveKernel> for ProductBy {
     fn from(live: &LiveKernel) -> Self {
         let (id, rung) = (live.id(), live.rung());
-        // A kernel of another experiment computes no matrix product; planning the layer refuses it.
+        // A kernel of another experiment computes no matrix product; planning the layer then fails.
         let none = || {
             let runner = Runner::Library(id.clone().into());
             Row { rung: Rung { runner, ..rung.clone() }, ..rows().swap_remove(0) }
@@ -20,7 +20,7 @@ impl From<&LiveKernel> for ProductBy {
     }
 }
 
-/// A learner's kernel computes a linear layer: `linear(128).product(mine)`.
+/// Lets a learner's kernel compute a linear layer: `linear(128).product(mine)`.
 impl From<LiveKernel> for ProductBy {
     fn from(live: LiveKernel) -> Self {
         (&live).into()
@@ -28,7 +28,7 @@ impl From<LiveKernel> for ProductBy {
 }
 
 impl LiveKernel {
-    /// Returns the learner's kernel behind a product; `None` if it is an unchanged rung.
+    /// Returns the learner's kernel behind a product; `None` for an unchanged rung.
     #[must_use]
     pub fn of_product(own: OwnProduct) -> Option<Self> {
         let rung = &own.row().rung;

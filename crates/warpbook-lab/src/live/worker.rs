@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use warpbook_device::{Bench, Choice};
 use warpbook_record::{Problem, Run};
 
-/// Variable that names the worker's program.
+/// The environment variable with the path of the worker's program.
 const WORKER: &str = "WARPBOOK_WORKER";
-/// Seconds that a worker may take in addition to the kernel: starting, drawing, the reference, the rungs timed with it.
+/// Seconds for a worker in addition to the kernel's limit: starting, drawing, the reference, and the rungs timed with
+/// it.
 const OVERHEAD_S: f64 = 120.0;
-/// Time for a worker to exit after its record is written: a process whose kernel does not end cannot always end itself.
+/// Time for a worker to exit after writing its record; a process whose kernel hangs cannot always end itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Request to a worker.
+/// A request to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     experiment: String,
@@ -33,7 +34,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the request; `None` for an experiment that cannot be set up again by name.
+    /// Creates the request; `None` for an experiment that cannot be recreated by name.
     fn new(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
         let (bench, device) = (lab.bench(), lab.device().info().selector());
         let (name, settings) = experiment.plan(None).ok()?.settings?;
@@ -69,18 +70,18 @@ impl Request {
         serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is not a request: {e}.", path.display())))
     }
 
-    /// Opens a lab as the request asks for.
+    /// Opens the lab that the request describes.
     ///
     /// # Errors
-    /// If the device is not there.
+    /// If the device is missing.
     pub fn lab(&self) -> Result<Lab> {
         Ok(Lab::on(self.device.parse::<Choice>()?)?.with_bench(self.bench()).isolated(true))
     }
 
-    /// Runs the request, with an experiment out of those that the program knows.
+    /// Runs the request with one of the experiments that the program knows.
     ///
     /// # Errors
-    /// For the reasons of [`Lab::attempt_at`], or if this version does not have the experiment or the problem.
+    /// See [`Lab::attempt_at`]; also if this version lacks the experiment or the problem.
     pub fn run(&self, lab: &Lab, known: &[Entry]) -> Result<Run> {
         let unknown = |what: &str, name: &str| Error::Setting(format!("This version has no {what} `{name}`."));
         let entry = known.iter().find(|entry| entry.name == self.experiment);
@@ -90,27 +91,28 @@ impl Request {
         let problem = plan.problems.into_iter().find(|p| p.id == self.problem);
         let problem = problem.ok_or_else(|| unknown("problem", &self.problem))?;
         let base = plan.rungs.into_iter().find(|r| r.id == self.live.base.id);
-        // Records, and therefore requests, leave out the sources of rungs.
+        // Records, and therefore requests, do not contain the rungs' sources.
         let base = base.ok_or_else(|| unknown("rung", &self.live.base.id))?;
         let live = LiveKernel { base, ..self.live.clone() };
         lab.attempt_here(&*experiment, &problem, &live)
     }
 }
 
-/// Outcome of a worker's run.
+/// The outcome of a worker's run.
 pub(super) enum Isolated {
-    /// The worker's record.
+    /// The worker finished with this record.
     Finished(Box<Run>),
     /// The worker was stopped, or ended without a result, for this reason.
     Failed(String),
-    /// There is no worker program, it did not accept the request, for example because it is of another version, or it cannot know the experiment.
+    /// There is no worker program, or it did not accept the request (for example because of another version), or it
+    /// does not know the experiment.
     Unavailable,
 }
 
-/// Returns the path of the worker's program, if it is found.
+/// Returns the path of the worker's program, if it can be found.
 fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(WORKER) {
-        // An empty variable means: run in this process.
+        // An empty variable means that the kernel runs in this process.
         return Some(PathBuf::from(named)).filter(|p| p.is_file());
     }
     let name = format!("warpbook{}", std::env::consts::EXE_SUFFIX);
@@ -125,7 +127,7 @@ fn find() -> Option<PathBuf> {
     own.or(newest).or_else(on_path)
 }
 
-/// Temporary files of one worker, removed at the end.
+/// The temporary files of one worker, removed on drop.
 struct Files(PathBuf);
 
 impl Files {
@@ -159,7 +161,7 @@ impl Drop for Files {
 /// Runs a kernel in a worker.
 ///
 /// # Errors
-/// If no files can be written for it.
+/// If the worker's files cannot be written.
 pub(super) fn run(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Isolated> {
     match (Request::new(lab, experiment, problem, live), find()) {
         (Some(request), Some(program)) => run_program(lab, &request, &program),
@@ -197,7 +199,7 @@ fn run_program(lab: &Lab, request: &Request, program: &Path) -> Result<Isolated>
     })
 }
 
-/// Waits for the worker's end; ends it after the limit and returns `None`.
+/// Waits for the worker's end; kills it after the limit and returns `None`.
 fn wait(lab: &Lab, child: &mut Child, record: &Path, limit: Duration) -> Option<ExitStatus> {
     let begun = Instant::now();
     let mut written: Option<Instant> = None;
@@ -228,7 +230,7 @@ mod tests {
         Lab::open("cpu").unwrap()
     }
 
-    /// Returns the outcome with a shell script in the place of a worker, which is called as `work REQUEST --out RECORD`.
+    /// Returns the outcome with a shell script as the worker, called as `work REQUEST --out RECORD`.
     fn outcome_of(script: &str) -> Isolated {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
@@ -280,7 +282,7 @@ mod tests {
         let request = Request::new(&lab, &Sample, &problem(), &live).unwrap();
         std::fs::write(&path, serde_json::to_string(&request).unwrap()).unwrap();
         let read = Request::read(&path).unwrap();
-        // The request leaves out the catalogue's sources and carries the kernel's own.
+        // The request omits the catalogue's sources and contains the kernel's own.
         let text = |r: &Request| serde_json::to_string(r).unwrap();
         assert_eq!((text(&read), read.bench().samples, read.device.as_str()), (text(&request), 3, "cpu"));
         assert_eq!(read.live.text(), live.text());

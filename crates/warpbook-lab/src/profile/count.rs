@@ -1,4 +1,4 @@
-//! Hardware counters of a range within a profile.
+//! Hardware counters for a range in a profile.
 
 use super::cycle::Joint;
 use super::{Profiler, RangeCounters, counters, us};
@@ -7,12 +7,14 @@ use std::time::Instant;
 use warpbook_device::Recorder;
 
 impl Profiler<'_> {
-    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step it is run again for its hardware counters: once to
-    /// warm up, once for each pass of the hardware's, about ten times, and once for the kernels' names. So it has to launch the same each time,
-    /// and its computation must stand being repeated: a training step moves on by as many steps. The first part of each name in a cycle is
-    /// counted. The cycle's clock leaves the time for it out.
+    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step it runs again for its
+    /// hardware counters: once to warm up, once for each of the hardware's passes (about ten), and once for the
+    /// kernels' names. So it must launch the same work each time, and repeating it must be acceptable: a training, for
+    /// example, advances by as many steps. The first part with each name in a cycle is counted. The cycle's clock
+    /// excludes the time for counting.
     ///
-    /// If counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
+    /// If counters cannot be read, the profile continues and the cycle gives the reason:
+    /// [`Cycle::notes`](super::Cycle::notes).
     ///
     /// ```no_run
     /// # use warpbook_lab::Lab;
@@ -38,7 +40,7 @@ impl Profiler<'_> {
         let Some(device) = self.device else {
             return self.not_counted(name, "there is no GPU with counters");
         };
-        // Only one profiler can be at work: the recorder stops, and its recording so far is kept.
+        // Only one profiler can be active, so the recorder stops and its recording so far is kept.
         let Some(recorder) = self.recorder.take() else {
             let why = format!("the times come from {}", self.source);
             return self.not_counted(name, &why);
@@ -51,7 +53,7 @@ impl Profiler<'_> {
         let found = counters::counted_on(device, &counters::METRICS, || Ok(()), &mut part);
         match Recorder::with_calls(device) {
             Ok(recorder) => {
-                // The rest of a range that CUPTI refuses counts for no range.
+                // If CUPTI refuses a range, the rest of the run belongs to no range.
                 for place in &recording.open {
                     let _ = recorder.enter(*place as u64 + 1);
                 }
@@ -61,7 +63,7 @@ impl Profiler<'_> {
                 "What the device did after the counters of {name} were read is missing, since it could not be recorded again: {why}"
             )),
         }
-        // Discards allocations and frees of the runs for the counters.
+        // Allocations and frees during counting are discarded.
         drop(recording.memory.as_ref().map(warpbook_device::MemoryWatch::take));
         let now_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
         let pause = paused.elapsed();
@@ -80,7 +82,7 @@ impl Profiler<'_> {
         }
     }
 
-    /// Notes once a cycle why there are no counters.
+    /// Notes once for each cycle why there are no counters.
     fn not_counted(&mut self, name: &str, why: &str) -> Result<()> {
         let note = format!("No hardware counters of {name}: {}.", why.trim_end_matches('.'));
         if let Some(recording) = &mut self.recording

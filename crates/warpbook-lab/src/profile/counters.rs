@@ -1,4 +1,4 @@
-//! Hardware counters of each kernel in a part of a program, with the kernels' names.
+//! Hardware counters of each kernel in a part of a program, with kernel names.
 
 use crate::{Error, Lab, Result};
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use warpbook_device::{Activity, ActivityKind, Counted, Counters, CudaDevice, Rec
 use warpbook_record::counters::metric;
 use warpbook_record::{CounterValue, KernelCounters};
 
-/// Metrics that [`Lab::counters`] reads, by their names in Nsight Compute. On a chip that lacks some, the others are read.
+/// The metrics that [`Lab::counters`] reads, named as in Nsight Compute. If a chip lacks some, the others are read.
 pub const METRICS: [&str; 45] = [
     metric::TIME,
     metric::DRAM[0],
@@ -55,24 +55,25 @@ pub const METRICS: [&str; 45] = [
     "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio",
 ];
 
-/// The name under which all kernels of a run are counted.
+/// The name for the counts of all kernels in a run together.
 const WHOLE: &str = "whole run";
 
-/// Figures of the hardware counters.
+/// The figures from hardware counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardwareCounters {
     /// Name of the counting library, and the number of passes.
     pub source: String,
-    /// Kernels, in the order of their launches.
+    /// Kernels in launch order.
     pub kernels: Vec<KernelCounters>,
-    /// Notes that a reader of the figures has to know.
+    /// Notes that a reader of the figures needs.
     pub notes: Vec<String>,
 }
 
 impl Lab {
-    /// Reads hardware counters of each kernel that a part of a program launches: bytes of DRAM and L2, sectors a request, bank conflicts, issue slots, stall
-    /// reasons, use of the tensor cores and their operations ([`METRICS`]). The part is run once for each pass of the hardware's, about ten times, so that it has to launch the
-    /// same each time; kernels run one after the other then. Where a graph's kernels cannot be told apart, its launch is counted as a whole.
+    /// Reads hardware counters of each kernel launched by a part of a program: bytes of DRAM and L2, sectors a request,
+    /// bank conflicts, issue slots, stall reasons, use of the tensor cores and their operations ([`METRICS`]). The part
+    /// runs once for each of the hardware's passes, about ten times, so it must launch the same work each time. Kernels
+    /// then run one after the other. If a graph's kernels cannot be told apart, its launch is counted as a whole.
     ///
     /// ```no_run
     /// # use warpbook_lab::Lab;
@@ -85,21 +86,21 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// If there is no GPU, no CUPTI of CUDA 12.6 or later, or the driver lets only administrators read counters (the error says what to do), or
-    /// if the part fails.
+    /// If there is no GPU or no CUPTI of CUDA 12.6 or later, if the driver lets only administrators read counters (the
+    /// error says what to do), or if the part fails.
     pub fn counters(&self, part: impl FnMut() -> Result<()>) -> Result<HardwareCounters> {
         self.counters_of(&METRICS, part)
     }
 
-    /// Reads other metrics, by their names in Nsight Compute (`ncu --query-metrics`).
+    /// Reads other metrics, named as in Nsight Compute (`ncu --query-metrics`).
     ///
     /// # Errors
-    /// For the reasons of [`Lab::counters`].
+    /// See [`Lab::counters`].
     pub fn counters_of(&self, metrics: &[&str], part: impl FnMut() -> Result<()>) -> Result<HardwareCounters> {
         self.counters_after(metrics, || Ok(()), part)
     }
 
-    /// Reads the counters, and calls `before`, which is not counted, before each run.
+    /// Reads the counters, calling `before` uncounted before each run.
     pub(crate) fn counters_after(
         &self,
         metrics: &[&str],
@@ -111,7 +112,7 @@ impl Lab {
     }
 }
 
-/// Counts a part of a program. The inner error is CUPTI's, for example for missing rights; the outer one is the part's own.
+/// Counts a part of a program. The inner error is CUPTI's, for example missing rights; the outer one is the part's own.
 pub(super) fn counted_on(
     device: &CudaDevice,
     metrics: &[&str],
@@ -120,14 +121,14 @@ pub(super) fn counted_on(
 ) -> Result<warpbook_device::Result<HardwareCounters>> {
     let runs = Runs { before: RefCell::new(before), part: RefCell::new(part), failed: RefCell::new(None) };
     let found = counted(device, metrics, &runs);
-    // An error of the part explains the failure, whatever CUPTI reports.
+    // If the part fails, its error is the cause, whatever CUPTI reports.
     match runs.failed.into_inner() {
         Some(error) => Err(error),
         None => Ok(found),
     }
 }
 
-/// Part of a program, with its error kept until CUPTI has finished.
+/// A part of a program, whose error is kept until CUPTI has finished.
 struct Runs<B, P> {
     before: RefCell<B>,
     part: RefCell<P>,
@@ -161,13 +162,13 @@ fn counted<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     runs: &Runs<B, P>,
 ) -> warpbook_device::Result<HardwareCounters> {
     let counters = Counters::open(device)?;
-    // Slow first-time work, such as loading a kernel, happens outside of the counted runs.
+    // First-time work, such as loading a kernel, happens outside the counted runs.
     runs.before()?;
     runs.run()?;
     device.synchronize()?;
     let of_kernels = counters.of_kernels(metrics, || runs.before(), || runs.run());
     let (counted, is_whole) = match of_kernels {
-        // A graph that CUPTI cannot look into gives one range, in which nothing was counted.
+        // A graph that CUPTI cannot inspect gives a single range with zero counts.
         Ok(counted) if counted.values.iter().flatten().any(|v| *v > 0.0) => (counted, false),
         Err(error) if runs.has_failed() || error.is_sticky() => return Err(error),
         first => match (counters.of_run(metrics, || runs.before(), || runs.run()), first) {
@@ -178,13 +179,13 @@ fn counted<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     };
     let source =
         format!("CUPTI {}, range profiler, {} passes on {}", counters.version(), counted.passes, counters.chip());
-    // The counters and a recorder cannot be at work at the same time.
+    // The counters and a recorder cannot be active at the same time.
     drop(counters);
     let names = if is_whole { Ok(Vec::new()) } else { launched(device, runs) };
     Ok(told(source, &counted, is_whole, names))
 }
 
-/// Returns the kernels of a run, in the order of their launches.
+/// Returns the kernels of a run in launch order.
 fn launched<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     device: &CudaDevice,
     runs: &Runs<B, P>,
@@ -200,7 +201,7 @@ fn launched<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     Ok(all)
 }
 
-/// Returns the values with the names of their kernels, as far as these are known.
+/// Returns the values with their kernels' names, as far as these are known.
 fn told(
     source: String,
     counted: &Counted,
@@ -277,10 +278,10 @@ mod tests {
         }
     }
 
-    /// Asks the installed library where there is one; this needs no GPU.
+    /// Asks the installed library, if there is one; this needs no GPU.
     #[test]
     fn chips_have_every_metric_but_those_of_others() {
-        // The metrics of their tensor cores are what chips differ in.
+        // The chips differ in the metrics of their tensor cores.
         let chips = [
             ("GH100", vec!["bf16_dst_fp32", "fp16", "tf32_dst_fp32", "fp64"]),
             ("GA100", vec!["bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp64"]),

@@ -1,4 +1,4 @@
-//! Recorded steps of a program, with the work of host and device in them.
+//! Recorded steps of a program, with the work of host and device.
 
 use super::{HardwareCounters, Work};
 use std::collections::BTreeMap;
@@ -6,73 +6,73 @@ use std::time::Instant;
 use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
 use warpbook_record::{Breakdown, ProfilerOverhead};
 
-/// Time of a step by the host's clock.
+/// The time of a step on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepTime {
-    /// Number of the step from 0, counting steps that were not recorded.
+    /// Number of the step from 0, including unrecorded steps.
     pub number: u64,
     /// Start of the step in microseconds from the cycle's start.
     pub start_us: f64,
-    /// Duration until the program ended the step; the device may still have been at work.
+    /// Duration until the program ended the step; the device may still be busy then.
     pub duration_us: f64,
 }
 
-/// One run through a range of the program.
+/// One pass through a range of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeTime {
-    /// Name.
+    /// Name of the range.
     pub name: String,
-    /// Index of the range around it.
+    /// Index of the enclosing range.
     pub parent: Option<usize>,
-    /// Number of ranges around it.
+    /// Number of enclosing ranges.
     pub depth: usize,
-    /// Number of the step that it began in.
+    /// Number of the step in which it began.
     pub step: u64,
-    /// Start from the cycle's start, by the host's clock.
+    /// Start in microseconds from the cycle's start, on the host's clock.
     pub start_us: f64,
-    /// Duration by the host's clock: the device may do its work later.
+    /// Duration in microseconds on the host's clock; the device may run the work later.
     pub duration_us: f64,
-    /// Work that the range was declared to do.
+    /// Declared work of the range.
     pub work: Work,
-    /// Device time of the range and of the ranges in it.
+    /// Device time of the range, including nested ranges.
     pub device_us: f64,
-    /// Number of kernels, copies and fills; if events took the times, the number of times that the host queued work.
+    /// Number of kernels, copies and fills; if times come from events, the number of times that the host queued work.
     pub launches: u64,
-    /// Bytes that were requested from the driver in the range; arrays from a pool's segments request none.
+    /// Bytes requested from the driver in the range; arrays from a pool's segments request none.
     pub allocated_bytes: u64,
 }
 
-/// Kernel, copy or fill on the device.
+/// A kernel, copy or fill on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceWork {
     /// Name of the kernel, or a text such as "copy to the device".
     pub name: String,
     /// Kind of activity, with a copy's bytes or a kernel's launch.
     pub kind: ActivityKind,
-    /// Number of the stream, given by CUPTI.
+    /// Number of the stream, assigned by CUPTI.
     pub stream: u32,
-    /// Correlation number of the driver call that queued it.
+    /// Correlation number of the driver call that queued the work.
     pub correlation: u32,
-    /// Graph and node that it ran as, by CUPTI's numbers.
+    /// CUPTI's numbers of the graph and the node, if it ran in a graph.
     pub graph: Option<(u32, u64)>,
-    /// Index of the innermost range in which the host queued it.
+    /// Index of the innermost range in which the host queued the work.
     pub range: Option<usize>,
-    /// Operation of a training step that it belongs to, such as "conv1 forward"; empty if none is known.
+    /// Operation of a training step, such as "conv1 forward"; empty if unknown.
     pub operation: String,
-    /// Start from the cycle's start.
+    /// Start in microseconds from the cycle's start.
     pub start_us: f64,
     /// Duration in microseconds.
     pub duration_us: f64,
 }
 
 impl DeviceWork {
-    /// Returns true if it is the sum of a range's work, and not a single kernel, copy or fill.
+    /// Returns true if this is the sum of a range's work, not a single kernel, copy or fill.
     #[must_use]
     pub fn is_range(&self) -> bool {
         self.kind == ActivityKind::Range
     }
 
-    /// Returns the bytes a second of a copy or a fill.
+    /// Returns the bytes per second of a copy or a fill.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let bytes = self.kind.bytes().filter(|_| self.duration_us > 0.0)?;
@@ -80,92 +80,94 @@ impl DeviceWork {
     }
 }
 
-/// Change of the memory that arrays hold on the device.
+/// A change of the memory that arrays hold on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryChange {
-    /// Time from the cycle's start, by the host's clock.
+    /// Time in microseconds from the cycle's start, on the host's clock.
     pub at_us: f64,
-    /// The change, and the memory held afterwards.
+    /// The change, and the memory held after it.
     pub point: MemoryPoint,
-    /// Index of the innermost range in which the change was made.
+    /// Index of the innermost range at the time of the change.
     pub range: Option<usize>,
 }
 
-/// Hardware counters of a range, or of a training's step, which was run again for them.
+/// Hardware counters of a range or of a training step, which was repeated for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeCounters {
-    /// Index of the range; `None` for a training's step.
+    /// Index of the range; `None` for a training step.
     pub range: Option<usize>,
-    /// Counted figures.
+    /// The counted figures.
     pub counters: HardwareCounters,
 }
 
-/// Call of the driver.
+/// A call of the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCall {
     /// Name of the function.
     pub name: String,
-    /// Number of the thread, given by the system.
+    /// Number of the thread, assigned by the system.
     pub thread: u32,
     /// Correlation number of the device work that the call queued.
     pub correlation: u32,
-    /// Index of the innermost range in which the call was made.
+    /// Index of the innermost range at the time of the call.
     pub range: Option<usize>,
-    /// Start from the cycle's start.
+    /// Start in microseconds from the cycle's start.
     pub start_us: f64,
     /// Duration on the host in microseconds.
     pub duration_us: f64,
 }
 
-/// Recording of some steps; times are in microseconds.
+/// A recording of some steps; times are in microseconds.
 #[derive(Debug, Clone)]
 pub struct Cycle {
     /// Number of the cycle, from 0.
     pub number: usize,
     /// Number of the first step.
     pub first_step: u64,
-    /// Name of the recorder, such as "CUPTI 130001", or of its replacement, and why.
+    /// Name of the recorder, such as "CUPTI 130001", or of its replacement with the reason.
     pub source: String,
-    /// Time from the profiler's start to the cycle's.
+    /// Time from the profiler's start to the cycle's start.
     pub began_us: f64,
     /// True if there is a device other than the host.
     pub has_device: bool,
-    /// Bytes that the lab's arrays held on the device at the cycle's end.
+    /// Bytes held by the lab's arrays on the device at the end of the cycle.
     pub allocated_bytes: Option<u64>,
-    /// Number of records that CUPTI had no room for.
+    /// Number of records for which CUPTI had no room.
     pub lost: u64,
-    /// Time from the cycle's start until the device was done.
+    /// Time from the cycle's start until the device finished.
     pub whole_us: f64,
     /// Steps, in order.
     pub steps: Vec<StepTime>,
-    /// Ranges in the order in which they began; after them the spans of the `tracing` crate.
+    /// Ranges in the order of their starts, followed by the spans of the `tracing` crate.
     pub ranges: Vec<RangeTime>,
-    /// Device work in the order in which it began.
+    /// Device work in the order of its starts.
     pub work: Vec<DeviceWork>,
-    /// Driver calls in the order in which they were made.
+    /// Driver calls in order.
     pub calls: Vec<HostCall>,
-    /// Memory that arrays held on the device at the start, and each change.
+    /// Memory held by arrays on the device: at the start, and after each change.
     pub memory: Vec<MemoryChange>,
-    /// Cost of recording, if several steps were timed without it.
+    /// Cost of recording, if enough steps were timed without it.
     pub overhead: Option<ProfilerOverhead>,
-    /// Counters of each range that was counted.
+    /// Counters of each counted range.
     pub counters: Vec<RangeCounters>,
-    /// Activity of the device during a step of a training, by operation and with the work of each: one sample for each recorded step.
+    /// The device's activity in a training step, by operation and with each operation's work: one sample for each
+    /// recorded step.
     pub operations: Option<Breakdown>,
-    /// Notes on missing parts, with the reasons.
+    /// Notes on missing parts, with reasons.
     pub notes: Vec<String>,
 }
 
-/// Moment known by two clocks, which relates a recorder's clock to a cycle's.
+/// One moment on two clocks, which relates a recorder's clock to a cycle's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
-    /// Time by the recorder's clock, in nanoseconds.
+    /// The time on the recorder's clock in nanoseconds.
     pub ns: u64,
-    /// Time of the same moment from the cycle's start, in microseconds.
+    /// The same moment in microseconds from the cycle's start.
     pub us: f64,
 }
 
-/// Returns the time from the cycle's start; work that began before it begins with it, as the clocks differ a little.
+/// Returns the time from the cycle's start. Work that began before it counts as starting with it, since the clocks
+/// differ slightly.
 fn since(start_ns: u64, begin: Joint) -> f64 {
     begin.us + start_ns.saturating_sub(begin.ns) as f64 / 1e3
 }
@@ -194,18 +196,19 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joi
         start_us: since(c.start_ns, begin),
         duration_us: c.duration_ns as f64 / 1e3,
     };
-    // Earlier calls are the recorder's own.
+    // Earlier calls belong to the recorder itself.
     all.iter().filter(|c| c.start_ns >= begin.ns).map(to_host_call).collect()
 }
 
-/// Returns the device time of each range on each stream, by the events at its ends; leaves out ranges whose events could not be read.
+/// Returns the device time of each range on each stream, from the events at its ends; ranges with unreadable events are
+/// left out.
 pub(super) fn range_work(
     times: &EventTimes,
     marks: &[(usize, Mark, Mark)],
     ranges: &mut [RangeTime],
 ) -> Vec<DeviceWork> {
     let mut all = Vec::new();
-    // Streams are numbered by their first use, so that a reader can tell them apart.
+    // Streams are numbered by first use, so that readers can tell them apart.
     let mut streams: Vec<u64> = Vec::new();
     for (place, begin, end) in marks {
         let Some(range) = ranges.get_mut(*place) else { continue };
@@ -233,13 +236,13 @@ pub(super) fn range_work(
     all
 }
 
-/// Returns the changes by the cycle's clock, each with the range in which it was made; earlier changes are left out.
+/// Returns the memory changes on the cycle's clock, each with its range; earlier changes are left out.
 pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mut [RangeTime]) -> Vec<MemoryChange> {
     let mut all = Vec::new();
     for point in points {
         let at_us = point.at.saturating_duration_since(begin).as_secs_f64() * 1e6;
         let holds = |r: &RangeTime| r.start_us <= at_us && at_us <= r.start_us + r.duration_us;
-        // The innermost of nested ranges began last.
+        // The innermost of nested ranges is the one that began last.
         let range = ranges.iter().rposition(holds).filter(|_| point.change != 0);
         if point.change > 0 && !point.of_pool {
             let mut at = range;
@@ -253,7 +256,8 @@ pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mu
     all
 }
 
-/// Returns the time that the device was at work, in microseconds; overlapping work counts once. The work is in the order of its starts.
+/// Returns the time in microseconds during which the device was busy; overlapping work counts once. The work must be
+/// sorted by start.
 fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
     let (mut busy, mut until) = (0.0, 0.0_f64);
     for work in work {
@@ -265,7 +269,7 @@ fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
 }
 
 impl Cycle {
-    /// Adds device times and launches summed up over ranges.
+    /// Adds the ranges' total device times and launches.
     pub(super) fn with_sums(mut self) -> Self {
         for work in self.work.iter().filter(|w| !w.is_range()) {
             let mut at = work.range.filter(|r| *r < self.ranges.len());
@@ -276,7 +280,7 @@ impl Cycle {
                 at = range.parent;
             }
         }
-        // The events of a range also enclose those of inner ranges, and streams work at the same time.
+        // A range's events also enclose its nested ranges, and streams run at the same time.
         if self.work.iter().any(DeviceWork::is_range) {
             for (place, range) in self.ranges.iter_mut().enumerate() {
                 range.device_us = union_us(self.work.iter().filter(|w| w.range == Some(place)));
@@ -285,7 +289,7 @@ impl Cycle {
         self
     }
 
-    /// Returns the name of the range that was counted.
+    /// Returns the name of the counted range.
     pub fn counted_name(&self, counted: &RangeCounters) -> &str {
         match counted.range {
             Some(range) => self.ranges.get(range).map_or("", |r| &r.name),
@@ -293,19 +297,20 @@ impl Cycle {
         }
     }
 
-    /// Returns true if ranges were timed by events.
+    /// Returns true if ranges were timed with events.
     pub(crate) fn is_of_events(&self) -> bool {
         self.work.iter().any(DeviceWork::is_range)
     }
 
-    /// Returns the work that is counted once: all device work, by its innermost range; with times by events, the ranges that have no range inside.
+    /// Returns the work to count once: all device work by innermost range or, with times from events, the ranges
+    /// without nested ranges.
     pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
         let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
         let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
         self.work.iter().filter(move |w| !w.is_range() || !w.range.is_some_and(has_parts))
     }
 
-    /// Returns the cost of recording in a sentence; `None` if it was not compared.
+    /// Returns the cost of recording in a sentence; `None` if it was not measured.
     pub(crate) fn overhead_in_words(&self) -> Option<String> {
         let overhead = self.overhead?;
         let [with, without] = [overhead.recorded_us, overhead.unrecorded_us].map(warpbook_charts::words::time);
@@ -330,7 +335,7 @@ impl Cycle {
         ))
     }
 
-    /// Returns the sum of the device's times, in microseconds.
+    /// Returns the sum of the device's times in microseconds.
     #[must_use]
     pub fn device_us(&self) -> f64 {
         match self.is_of_events() {
@@ -339,7 +344,7 @@ impl Cycle {
         }
     }
 
-    /// Returns the microseconds of the cycle in which the device was at work; overlapping work counts once.
+    /// Returns the microseconds during which the device was busy in the cycle; overlapping work counts once.
     #[must_use]
     pub fn busy_us(&self) -> f64 {
         union_us(self.work.iter())

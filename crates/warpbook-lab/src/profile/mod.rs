@@ -1,8 +1,8 @@
-//! A profiler, which records the work of host and device in some steps of a learner's own loop.
+//! A profiler that records the work of host and device in some steps of a learner's own loop.
 //!
-//! Most steps of a loop are not recorded: the profiler waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted.
-//! CUPTI's activity records say what the device did, and in which range of the program it was asked for; without CUPTI, events at the ends of each
-//! range give the times.
+//! Most steps of a loop are not recorded: the profiler waits, warms up and then records some steps, which form a
+//! [`Cycle`], and repeats this as often as requested. CUPTI's activity records tell what the device did, and in which
+//! range of the program it was requested. Without CUPTI, the times come from events at the ends of each range.
 //!
 //! ```no_run
 //! use warpbook_lab::{Lab, write_record};
@@ -22,17 +22,16 @@
 //! # Ok::<(), warpbook_lab::Error>(())
 //! ```
 //!
-//! The outputs, and where each comes from:
+//! The outputs and their sources:
 //!
-//! - [`Cycle::table`] has the ranges that the device spent most of its time on, with FLOP/s and bandwidth where [`Profiler::range_of`] was told the work;
-//!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time. In the record, ranges whose work is known
-//!   are points of a roofline.
-//! - [`Cycle::overhead`] is what recording costs: steps before and after a cycle are timed too, with nothing recorded.
-//! - [`Lab::counters`] reads hardware counters of each kernel of a part that can be repeated: bytes of DRAM and L2, sectors a request, bank conflicts,
-//!   stall reasons, operations of the tensor cores. [`Profiler::counters`] does that to a range of a profile.
-//! - Spans of the `tracing` crate are ranges too, as far as the program's own thread is in them; a training on the CPU has some for each operation.
-//! - Ranges are NVTX ranges too, which NVIDIA's Nsight Systems shows: `nsys profile --trace=cuda,nvtx -o report program`. Since one process has one
-//!   profiler, times come from events then.
+//! - [`Cycle::table`] has the ranges with the most device time, with FLOP/s and bandwidth if [`Profiler::range_of`] was given the work;
+//!   [`Cycle::kernels`] has the kernels, copies and fills; [`Cycle::memory`] has the memory held by arrays over time. In the record, ranges with known
+//!   work are points of a roofline.
+//! - [`Cycle::overhead`] is the cost of recording: steps before and after a cycle are timed without recording.
+//! - [`Lab::counters`] reads hardware counters of each kernel of a repeatable part: bytes of DRAM and L2, sectors a request, bank conflicts, stall
+//!   reasons, operations of the tensor cores. [`Profiler::counters`] does the same for a range of a profile.
+//! - Spans of the `tracing` crate on the program's own thread also become ranges; a training on the CPU has some for each operation.
+//! - Nsight Systems shows ranges, too: `nsys profile --trace=cuda,nvtx -o report program`. A process has one profiler, so times then come from events.
 
 mod count;
 mod counters;
@@ -56,17 +55,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::{ProfilerOverhead, stats};
 
-/// Work of a range, if it is known: its table then has rates.
+/// The work of a range, which gives its table rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Floating-point operations.
     pub flops: u64,
-    /// The bytes that it has to read and write at least.
+    /// Least bytes to read and write.
     pub bytes: u64,
 }
 
-/// Schedule of the recorded steps: `wait` steps go by, `warm_up` steps run with the recorder at work, whose first calls are slow, and the next `active` steps
-/// are kept. Then it begins anew.
+/// The schedule of recorded steps: `wait` steps pass, `warm_up` steps run with the recorder active, since its first calls are slow, and the next
+/// `active` steps are kept. Then the schedule repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     wait: u64,
@@ -77,7 +76,7 @@ struct Steps {
     repeat: usize,
 }
 
-/// Purpose of a step.
+/// The purpose of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -107,9 +106,9 @@ impl Steps {
 }
 
 impl Lab {
-    /// Records a whole program: each part of it that is a [`Profiler::range`], and the device's work for it.
+    /// Records a whole program: each part that is a [`Profiler::range`], and the device's work for it.
     ///
-    /// A graph is best captured inside, so that the recorder has seen its nodes.
+    /// Graphs should be captured inside, so that the recorder sees their nodes.
     ///
     /// # Errors
     /// If the program fails, or the device reports an error.
@@ -127,7 +126,7 @@ impl Lab {
 
 type Handler<'a> = Box<dyn FnMut(&Cycle) + 'a>;
 
-/// Options of a profile; see [`Lab::profiler`].
+/// The options of a profile; see [`Lab::profiler`].
 pub struct ProfilerOptions<'a> {
     lab: &'a Lab,
     steps: Steps,
@@ -136,28 +135,29 @@ pub struct ProfilerOptions<'a> {
 }
 
 impl<'a> ProfilerOptions<'a> {
-    /// Sets the schedule of the steps that [`Profiler::step`] ends: `wait` go by, `warm_up` are recorded and thrown away, since the recorder's
-    /// first calls are slow, and `active` (at least one) are kept; then it begins anew. The usual example is 1, 1 and 2.
+    /// Sets the schedule of the steps that [`Profiler::step`] ends: `wait` steps pass, `warm_up` steps are recorded and discarded, since the
+    /// recorder's first calls are slow, and `active` steps (at least one) are kept; then it repeats. A common choice is 1, 1 and 2.
     #[must_use]
     pub fn schedule(mut self, wait: u64, warm_up: u64, active: u64) -> Self {
         self.steps = Steps { wait, warm_up, active: Some(active.max(1)), ..self.steps };
         self
     }
 
-    /// Sets the number of cycles of a [`ProfilerOptions::schedule`], after which nothing is recorded any more; 0, the default, for no end.
+    /// Sets the number of cycles of a [`ProfilerOptions::schedule`], after which recording stops; 0, the default, means no limit.
     #[must_use]
     pub fn repeat(mut self, cycles: usize) -> Self {
         self.steps.repeat = cycles;
         self
     }
 
-    /// Says that each cycle has steps of its own kind: they are compared only with those that go by right before it, without the first.
+    /// Declares that each cycle has a different kind of step. They are compared only with the unrecorded steps right before the cycle, except the
+    /// first of these.
     pub fn cycles_differ(mut self) -> Self {
         self.alike = false;
         self
     }
 
-    /// Calls `handler` with each cycle as soon as it has ended. The cost of recording is compared with the steps until then.
+    /// Calls `handler` with each cycle when it ends. The cost of recording is based on the steps so far.
     #[must_use]
     pub fn on_cycle(mut self, handler: impl FnMut(&Cycle) + 'a) -> Self {
         self.on_cycle = Some(Box::new(handler));
@@ -167,7 +167,7 @@ impl<'a> ProfilerOptions<'a> {
     /// Runs the program.
     ///
     /// # Errors
-    /// If the program fails, or the device reports an error. The earlier recording is lost then, except for the cycles that the handler was given.
+    /// If the program fails, or the device reports an error. Earlier recordings are then lost, except for cycles that the handler received.
     pub fn run(self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
         let device = self.lab.device().cuda();
         let mut profiler = Profiler {
@@ -190,7 +190,7 @@ impl<'a> ProfilerOptions<'a> {
         profiler.enter()?;
         let spans = profiler.spans.clone();
         spans::heard_by(&spans, || program(&mut profiler))?;
-        // With a schedule, the last step may still be under way; without one the whole program is a step.
+        // With a schedule, the last step may still be running; without one, the whole program is one step.
         if self.steps.active.is_none() {
             profiler.end_step();
         }
@@ -200,12 +200,12 @@ impl<'a> ProfilerOptions<'a> {
     }
 }
 
-/// Profiler to which a program reports its progress; see [`Lab::profile`].
+/// The profiler to which a program reports its progress; see [`Lab::profile`].
 pub struct Profiler<'a> {
     steps: Steps,
     device: Option<&'a CudaDevice>,
     recorder: Option<Recorder>,
-    /// Name of the recorder, or the reason why something is missing.
+    /// Name of the recorder, or the reason for missing parts.
     source: String,
     handler: Option<Handler<'a>>,
     step: u64,
@@ -213,39 +213,39 @@ pub struct Profiler<'a> {
     cycles: Vec<Cycle>,
     began: Instant,
     spans: Arc<Spans>,
-    /// True if all cycles have steps of one kind.
+    /// True if all cycles have the same kind of step.
     alike: bool,
     idle: Option<Idle>,
-    /// Unrecorded steps of the current wait.
+    /// Number of unrecorded steps in the current wait.
     idle_steps: u64,
     unrecorded: Vec<Unrecorded>,
-    /// True if CUPTI was attached while any of these steps was timed.
+    /// True if CUPTI was attached during any of these steps.
     attached_before: bool,
 }
 
-/// Maximum number of runs of unrecorded steps that are timed in one wait: each ends with a wait for the device.
+/// The most batches of unrecorded steps that are timed in one wait, since each ends by waiting for the device.
 const MOST_UNRECORDED: usize = 8;
 
-/// Unrecorded steps, timed together while they are under way.
+/// Unrecorded steps that are being timed together.
 struct Idle {
     begin: Instant,
-    /// Number of steps that have ended.
+    /// Number of finished steps.
     steps: u64,
 }
 
-/// Timed steps without recording, as many as a cycle has, so that device and host overlap in them as in a recorded cycle.
+/// A batch of steps timed without recording, as long as a cycle, so that device and host overlap as in a recorded cycle.
 #[derive(Clone, Copy)]
 struct Unrecorded {
-    /// Mean time of a step, in microseconds.
+    /// Mean time of a step in microseconds.
     us: f64,
     steps: u64,
 }
 
-/// Cycle that is being recorded.
+/// The cycle being recorded.
 struct Recording {
-    /// Start of the cycle, moved on by the time for reading counters, which the cycle's clock leaves out.
+    /// Start of the cycle, moved forward by the time for reading counters, which the cycle's clock excludes.
     begin: Instant,
-    /// Time from the profiler's start to the cycle's.
+    /// Time from the profiler's start to the cycle's start.
     began_us: f64,
     /// Clock relation of the current recorder.
     joint: Joint,
@@ -258,12 +258,12 @@ struct Recording {
     /// Indices of the open ranges.
     open: Vec<usize>,
     memory: Option<MemoryWatch>,
-    /// Times by events if nothing records the device: their clock, and the ends of each range.
+    /// Times from events, if nothing records the device: their clock, and the ends of each range.
     times: Option<EventTimes>,
     marks: Vec<(usize, Mark, Mark)>,
 }
 
-/// Recording of a cycle before counters were read in it.
+/// The part of a cycle's recording before counters were read.
 #[derive(Default)]
 struct Earlier {
     work: Vec<DeviceWork>,
@@ -275,7 +275,7 @@ struct Earlier {
 }
 
 impl Recording {
-    /// Keeps a recorder's recording so far.
+    /// Saves a recorder's recording so far.
     fn keep(&mut self, recorded: &Recorded) {
         let of_correlation: BTreeMap<u32, usize> =
             recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
@@ -284,7 +284,7 @@ impl Recording {
         self.earlier.lost += recorded.lost;
     }
 
-    /// Keeps the allocations and frees so far.
+    /// Saves the allocations and frees so far.
     fn keep_memory(&mut self) {
         let points = self.memory.as_ref().map(MemoryWatch::take).unwrap_or_default();
         self.earlier.memory.extend(cycle::memory_changes(&points, self.begin, &mut self.ranges));
@@ -292,7 +292,7 @@ impl Recording {
 }
 
 impl Profiler<'_> {
-    /// Ends a step of the loop. At the end of a cycle it waits for the device.
+    /// Ends a step of the loop; waits for the device at the end of a cycle.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -312,13 +312,13 @@ impl Profiler<'_> {
         self.recording.is_some()
     }
 
-    /// Runs a part of the program as a range with a name, such as "forward"; ranges may be nested. It costs next to nothing in a step that is not recorded. The
-    /// device's work is attributed to the innermost range in which the host queued it, and to the ranges around that, whenever the device runs it.
+    /// Runs a part of the program as a named range, such as "forward"; ranges can be nested. In an unrecorded step it costs almost nothing. Device
+    /// work is attributed to the innermost range in which the host queued it, and to the enclosing ones, no matter when the device runs it.
     pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
         self.range_of(name, Work::default(), part)
     }
 
-    /// Runs a range whose work is known, so that its table has rates.
+    /// Runs a range with known work, so that its table has rates.
     pub fn range_of<T>(&mut self, name: &str, work: Work, part: impl FnOnce(&mut Self) -> T) -> T {
         let _heard = Nvtx::tool().map(|tool| tool.range(name));
         let Some(recording) = &mut self.recording else { return part(self) };
@@ -340,13 +340,13 @@ impl Profiler<'_> {
         let cycle = self.cycles.len();
         let mark = |recording: &Recording| recording.times.as_ref().and_then(|times| times.mark().ok());
         let begin = mark(recording);
-        // Ids begin with 1. A range that CUPTI refuses is timed on the host alone.
+        // Ids begin with 1. A range that CUPTI refuses is timed only on the host.
         let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
         let done = part(self);
         if pushed && let Some(recorder) = &self.recorder {
             recorder.leave();
         }
-        // The part may have ended a step: then the cycle, or this range of it, is gone.
+        // If the part ended a step, the cycle or this range of it may be gone.
         if let Some(recording) = &mut self.recording
             && cycle == self.cycles.len()
             && recording.open.last() == Some(&place)
@@ -354,7 +354,7 @@ impl Profiler<'_> {
         {
             range.duration_us = us(recording.begin.elapsed()) - range.start_us;
             recording.open.pop();
-            // The program's next call reports an error.
+            // The program's next call reports the error.
             if let (Some(begin), Some(end)) = (begin, mark(recording)) {
                 recording.marks.push((place, begin, end));
             }
@@ -362,7 +362,7 @@ impl Profiler<'_> {
         done
     }
 
-    /// Begins the next step in the phase that the schedule gives it.
+    /// Starts the next step in the phase that the schedule assigns.
     fn enter(&mut self) -> Result<()> {
         let phase = self.steps.phase(self.step);
         if phase == Phase::Idle {
@@ -393,7 +393,7 @@ impl Profiler<'_> {
         if let Some(device) = self.device {
             device.synchronize()?;
         }
-        // Discards the recording of the warm-up.
+        // The recording of the warm-up is discarded.
         self.recorder.as_ref().map(Recorder::take).transpose()?;
         let times = self.device.filter(|_| self.recorder.is_none()).map(EventTimes::start).transpose()?;
         let memory = self.device.map(CudaDevice::watch_memory);
@@ -418,8 +418,8 @@ impl Profiler<'_> {
         Ok(())
     }
 
-    /// Begins an unrecorded step. It is timed together with others, to learn the cost of recording. A program's first step is left out, since first-time work
-    /// makes it slow.
+    /// Starts an unrecorded step, which is timed together with others to measure the cost of recording. A program's first step is excluded, since
+    /// first-time work makes it slow.
     fn idle(&mut self) -> Result<()> {
         self.idle_steps += 1;
         let is_cold = self.step == 0 || (!self.alike && self.idle_steps == 1);
@@ -436,7 +436,7 @@ impl Profiler<'_> {
     fn end_idle_step(&mut self) -> Result<()> {
         let Some(idle) = &mut self.idle else { return Ok(()) };
         idle.steps += 1;
-        // Without a device the work is done when the step ends, so that each step can be timed alone.
+        // Without a device, the work is finished when the step ends, so each step can be timed alone.
         let together = if self.device.is_some() { self.steps.active.unwrap_or(1) } else { 1 };
         if idle.steps >= together { self.keep_idle() } else { Ok(()) }
     }
@@ -447,7 +447,7 @@ impl Profiler<'_> {
         self.keep_idle()
     }
 
-    /// Keeps the time of the current unrecorded steps.
+    /// Stores the time of the current unrecorded steps.
     fn keep_idle(&mut self) -> Result<()> {
         let Some(Idle { begin, steps }) = self.idle.take().filter(|idle| idle.steps > 0) else { return Ok(()) };
         self.wait()?;
@@ -460,7 +460,7 @@ impl Profiler<'_> {
         Ok(self.device.map_or(Ok(()), CudaDevice::synchronize)?)
     }
 
-    /// Returns the cost of recording a step in a cycle that took `whole_us`; `None` if too few steps were timed without recording to know how they differ.
+    /// Returns the cost of recording for a cycle that took `whole_us`; `None` if too few steps were timed without recording to know their variation.
     fn overhead(&self, whole_us: f64, steps: &[StepTime]) -> Option<ProfilerOverhead> {
         let unrecorded: Vec<f64> = self.unrecorded.iter().map(|u| u.us).collect();
         if unrecorded.len() < 2 || steps.is_empty() {
@@ -478,7 +478,7 @@ impl Profiler<'_> {
         })
     }
 
-    /// Compares each cycle with the steps after it, too.
+    /// Also compares each cycle with the steps after it.
     fn compare_all(&mut self) {
         if !self.alike {
             return;
@@ -508,7 +508,7 @@ impl Profiler<'_> {
             device.synchronize()?;
         }
         let whole_us = us(recording.begin.elapsed());
-        // A range that the step ended in has no end yet.
+        // A range that contains the end of the step has no end yet.
         for range in recording.ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
             range.duration_us = whole_us - range.start_us;
         }
@@ -553,17 +553,17 @@ impl Profiler<'_> {
     }
 }
 
-/// Profile of a program.
+/// The profile of a program.
 #[derive(Debug, Clone)]
 pub struct Profile {
     /// Name of the device.
     pub device: String,
-    /// Cycles, in order.
+    /// The cycles in order.
     pub cycles: Vec<Cycle>,
 }
 
 impl Profile {
-    /// Returns all cycles as one, whose tables cover all of them; `None` if the profile has no cycle.
+    /// Returns all cycles merged into one, whose tables cover all of them; `None` without cycles.
     #[must_use]
     pub fn whole(&self) -> Option<Cycle> {
         let mut cycles = self.cycles.iter();

@@ -1,4 +1,4 @@
-//! Breakdown of a training's recorded steps by operation: the time of each pass, and with its work the rates that it reaches.
+//! The breakdown of a training's recorded steps by operation, with times and, from the work, the achieved rates.
 
 use super::counters::counted_on;
 use super::record::RUNG;
@@ -10,11 +10,12 @@ use warpbook_nn::train::{Place, Samples, TrainError, Trainer};
 use warpbook_record::Dtype;
 
 impl Profile {
-    /// Breaks the recorded steps of a training down into operations; `skipped` has the numbers of steps that changed no weight. One more step is made for that,
-    /// one operation at a time, and the training is put back to where it was. If that cannot be done, a note says why.
+    /// Breaks the recorded steps of a training down into operations; `skipped` has the numbers of steps that changed no
+    /// weights. For this, one more step is made one operation at a time, and then undone. If that is impossible, a note
+    /// gives the reason.
     pub fn take_apart(&mut self, trainer: &mut Trainer, samples: Samples<'_>, skipped: &[u64]) {
         let Place::Cuda(device, options) = trainer.place().clone() else { return };
-        // Without CUPTI no kernel is known, and the source says why.
+        // Without CUPTI no kernels are known, and the source already gives the reason.
         let has_kernels = |c: &Cycle| c.work.iter().any(|w| !w.is_range());
         if !self.cycles.iter().any(has_kernels) {
             return;
@@ -32,8 +33,9 @@ impl Profile {
 }
 
 impl Profile {
-    /// Reads hardware counters of the kernels of a training's step, for the first cycle. The step is made over and over for that, one operation
-    /// at a time, and the training is put back to where it was. If counters cannot be read, a note says why.
+    /// Reads hardware counters of the kernels in a training step, for the first cycle. For this, the step is repeated
+    /// one operation at a time, and the training's state is restored afterwards. If counters cannot be read, a note
+    /// gives the reason.
     pub fn count_step(&mut self, trainer: &mut Trainer, samples: Samples<'_>) {
         let Some(cycle) = self.cycles.first_mut() else { return };
         match counters_of_step(trainer, samples) {
@@ -62,7 +64,7 @@ fn counters_of_step(trainer: &mut Trainer, samples: Samples<'_>) -> crate::Resul
     Ok(counted??)
 }
 
-/// Runs one step on a whole batch, and returns its operations with the device's activities for each.
+/// Runs one step on a full batch; returns its operations with the device's activities.
 fn operations_of(
     device: &CudaDevice,
     trainer: &mut Trainer,
@@ -80,7 +82,7 @@ fn operations_of(
 }
 
 impl Cycle {
-    /// Finds the operations in each step, using a step that was made operation by operation.
+    /// Finds the operations of each step, based on a step that was made operation by operation.
     pub(super) fn take_apart(&mut self, operations: &[Operation], dtype: Option<Dtype>, skipped: &[u64]) {
         let (mut found, mut unlike, mut unchanged) = (Vec::new(), 0, 0);
         for (number, step) in self.steps.clone().into_iter().enumerate() {
@@ -92,7 +94,7 @@ impl Cycle {
                 Some(of_step) => {
                     for (place, known, operation) in of_step {
                         self.work[place].operation.clone_from(&operations[operation].name);
-                        // All steps are in the order of the known one, however their branches overlap.
+                        // All steps get the order of the known one, however their branches overlap.
                         let (correlation, graph) = (number as u32, Some((0, known as u64)));
                         found.push(Activity { correlation, graph, ..activity(&self.work[place]) });
                     }
@@ -125,7 +127,8 @@ impl Cycle {
         }
     }
 
-    /// Finds a step's operations: for each piece of work its index, its index among the activities of all operations, and the operation's number.
+    /// Finds a step's operations. Returns for each piece of work its index, its index among the activities of all
+    /// operations, and the operation's index.
     fn found_in(&self, step: &StepTime, operations: &[Operation]) -> Option<Vec<(usize, usize, usize)>> {
         let during = step.start_us..step.start_us + step.duration_us;
         let mut of_step: Vec<(usize, Activity)> = (self.work.iter().enumerate())
@@ -139,7 +142,7 @@ impl Cycle {
     }
 }
 
-/// Returns the recorded activity of the work.
+/// Converts the work back to a recorded activity.
 fn activity(w: &DeviceWork) -> Activity {
     let ns = |us: f64| (us * 1e3).round() as u64;
     Activity {
@@ -178,7 +181,8 @@ mod tests {
         Activity { kind, name: name.into(), stream: 1, correlation, ..kernel("", 1, start_ns, 500) }
     }
 
-    /// A step's operations: two convolutions of one kernel, and an update whose gradient is filled with zeros before.
+    /// Returns a step's operations: two convolutions with one kernel, and an update whose gradient is first filled with
+    /// zeros.
     fn operations() -> Vec<Operation> {
         let operation = |name: &str, flops, bytes, activities: Vec<Activity>| Operation {
             name: name.into(),
@@ -197,7 +201,8 @@ mod tests {
         ]
     }
 
-    /// A step that begins at `at`: a copy of its settings, the graph, whose two convolutions overlap, and a copy of its result.
+    /// Returns a step that begins at `at`: a copy of its settings, the graph, whose two convolutions overlap, and a
+    /// copy of its result.
     fn step(at: u64, launch: u32, blocks: u32, is_numbered: bool) -> Vec<Activity> {
         let node = |a: Activity, n: u64| Activity {
             correlation: launch + 1,
@@ -208,14 +213,14 @@ mod tests {
             copy("copy to the device", at, launch),
             node(kernel("conv", blocks, at + 1_000, 4_000), 1),
             node(Activity { stream: 9, ..kernel("conv", blocks, at + 3_000, 4_000) }, 2),
-            // The driver fills memory by a kernel.
+            // The driver fills memory with a kernel.
             node(kernel("memset", 1, at + 8_000, 500), 3),
             node(kernel("sgd", 4, at + 9_000, 1_000), 4),
             copy("copy to the host", at + 12_000, launch + 2),
         ]
     }
 
-    /// A cycle of steps of 20 µs each, with these activities.
+    /// Returns a cycle of steps of 20 µs each, with these activities.
     fn cycle(steps: Vec<Vec<Activity>>) -> Cycle {
         let (count, activities) = (steps.len(), steps.concat());
         let step = |i: usize| StepTime { number: 12 + i as u64, start_us: 20.0 * i as f64, duration_us: 20.0 };
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_operations_of_a_graph_have_rates() {
-        // CUPTI numbers the nodes of graphs whose capture it has seen.
+        // CUPTI numbers the nodes of a graph only if it saw the capture.
         for is_numbered in [true, false] {
             let mut cycle = two_steps(is_numbered);
             assert!(cycle.operations_table(10).rows.is_empty(), "nothing is known yet");
@@ -255,7 +260,8 @@ mod tests {
             let rows = cycle.operations_table(10).rows;
             let rates =
                 |row: &[String]| [row[0].clone(), row[1].clone(), row[2].clone(), row[5].clone(), row[6].clone()];
-            // 8000 FLOP and 4000 or 6000 bytes in 4 µs, and 3000 bytes in 1.5 µs; the operation without kernels is left out.
+            // The convolutions do 8000 FLOP with 4000 and 6000 bytes in 4 µs each, and the update moves 3000 bytes in
+            // 1.5 µs. The operation without kernels is left out.
             let [flops, forward, weight, update] = [
                 warpbook_charts::words::rate(2e9),
                 warpbook_charts::words::bandwidth(1e9),
@@ -268,7 +274,7 @@ mod tests {
                 ["optimiser", "2", "3.00 µs", "", &update],
             ];
             assert_eq!(rows.iter().map(|row| rates(row)).collect::<Vec<_>>(), expect.map(|row| row.map(str::to_owned)));
-            // The device was at work for 21 µs in all, of which copies are no part of an operation.
+            // The device was busy for 21 µs in total; the copies in it belong to no operation.
             assert_eq!(rows[0][4], warpbook_charts::words::percent(8.0 / 21.0));
             let text = cycle.text();
             assert!(text.contains("operation") && text.contains("conv1 weight gradient"), "{text}");
@@ -282,7 +288,7 @@ mod tests {
         let kernels = cycle.kernels(10);
         let of =
             |name: &str| kernels.rows.iter().find(|r| r[0] == name).unwrap_or_else(|| panic!("{name}: {kernels:?}"));
-        // 16 000 FLOP and 10 000 bytes a step in 8 µs.
+        // The step does 16 000 FLOP with 10 000 bytes in 8 µs.
         assert_eq!(of("conv")[5..], [warpbook_charts::words::rate(2e9), warpbook_charts::words::bandwidth(1.25e9)]);
         assert_eq!(of("sgd")[5..], ["", ""], "the update is a fill too");
     }
@@ -332,7 +338,7 @@ mod tests {
 
     #[test]
     fn steps_that_are_not_as_the_others_are_left_out_and_said() {
-        // The second step has fewer samples, the third changed no weight.
+        // The second step has fewer samples, and the third changed no weights.
         let steps = || vec![step(2_000, 10, 8, true), step(22_000, 20, 5, true), step(42_000, 30, 8, true)];
         let mut some = cycle(steps());
         some.take_apart(&operations(), None, &[14]);

@@ -8,13 +8,14 @@ use warpbook_record::{
     Problem, Profiled, Quantity, Requires, Run, Rung, Runner, Span, count,
 };
 
-/// The only rung of such a record.
+/// The only rung of a profile's record.
 pub(super) const RUNG: &str = "program";
 
 impl Profile {
-    /// Returns the profile as a record: a problem for each cycle, with the times of its steps by the host's clock, its timeline, the device's work by range,
-    /// its memory over time and the cost of recording. Nothing in it is checked, so none of its times counts as a result. If ranges have work or counters, the
-    /// device's ceilings are measured first, unless they are known.
+    /// Returns the profile as a record. It has one problem for each cycle, with the steps' times on the host's clock,
+    /// the timeline, the device's work by range, the memory over time and the cost of recording. Nothing is checked, so
+    /// none of the times counts as a result. If ranges have work or counters, the device's ceilings are measured first,
+    /// unless they are known.
     #[must_use]
     pub fn record(&self, lab: &Lab) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -75,7 +76,7 @@ impl Profile {
 impl Cycle {
     pub(crate) fn problem(&self) -> Problem {
         let (cycle, steps) = (self.number as u64, self.steps.len() as u64);
-        // Name of the outermost range, if all have the same.
+        // The name of the outermost range, if all outermost ranges share it.
         let mut outer = self.ranges.iter().filter(|r| r.parent.is_none()).map(|r| &r.name);
         let only = outer.next().filter(|first| outer.all(|other| other == *first));
         let prefix = only.map(|name| format!("{name}, ")).unwrap_or_default();
@@ -88,7 +89,7 @@ impl Cycle {
         )
     }
 
-    /// Returns the ranges that have none inside on the host, and the device's work on its streams, numbered in the order of their first use.
+    /// Returns the innermost ranges on the host, and the device's work on its streams, numbered by first use.
     pub fn spans(&self, problem: &Problem) -> Vec<Span> {
         let span = |name: &str, operation: &str, stream: String, (start_us, duration_us): (f64, f64)| Span {
             rung: RUNG.into(),
@@ -122,7 +123,7 @@ impl Cycle {
         all
     }
 
-    /// Returns memory over time, and the cost of recording.
+    /// Returns the memory over time and the cost of recording.
     pub(crate) fn profiled(&self, problem: &Problem) -> Profiled {
         Profiled {
             memory: self.memory.iter().map(|change| memory_at(change.at_us, &change.point)).collect(),
@@ -132,7 +133,7 @@ impl Cycle {
         }
     }
 
-    /// Returns the time of the host's innermost ranges, if the host is the device; `None` if there are none.
+    /// Returns the times of the host's innermost ranges, if the host is the device; `None` without ranges.
     fn breakdown_of_host(&self, problem: &Problem) -> Option<Breakdown> {
         if self.has_device {
             return None;
@@ -151,8 +152,8 @@ impl Cycle {
         (!operations.is_empty()).then(|| self.breakdown_of(operations, problem, [self.whole_us, busy_us]))
     }
 
-    /// Returns the device's activity for each operation of a training's steps, or else for each innermost range, with the work that belongs to
-    /// none as an entry of its own; `None` if nothing recorded it.
+    /// Returns the device's activity by operation of a training step or else by innermost range; work outside of them
+    /// is a separate entry. `None` if the device was not recorded.
     fn breakdown(&self, problem: &Problem) -> Option<Breakdown> {
         if let Some(apart) = &self.operations {
             return Some(apart.clone());
@@ -182,7 +183,7 @@ impl Cycle {
         Some(self.breakdown_of(operations, problem, [last - first.start_us, self.busy_us()]))
     }
 
-    /// Returns the breakdown into these operations of the one run that was recorded.
+    /// Returns the breakdown of the recorded run into these operations.
     fn breakdown_of(
         &self,
         operations: Vec<OperationTime>,
@@ -201,7 +202,7 @@ impl Cycle {
     }
 }
 
-/// Converts a change of memory, `at_us` microseconds after the start.
+/// Converts a memory change at `at_us` microseconds after the start.
 pub fn memory_at(at_us: f64, point: &MemoryPoint) -> MemoryAt {
     MemoryAt {
         at_us,
@@ -211,7 +212,7 @@ pub fn memory_at(at_us: f64, point: &MemoryPoint) -> MemoryAt {
     }
 }
 
-/// Returns the operation of this name; adds it without work and time if it is new.
+/// Returns the operation with this name; a new one is added without work and time.
 fn named<'o>(operations: &'o mut Vec<OperationTime>, name: &str) -> &'o mut OperationTime {
     let place = operations.iter().position(|o| o.name == name).unwrap_or_else(|| {
         operations.push(OperationTime {

@@ -1,22 +1,22 @@
-//! Profiles and hardware counters of an experiment's rungs, one by one after all measurements.
+//! Profiles and hardware counters of an experiment's rungs, taken one by one after all measurements.
 
 use super::{HardwareCounters, Profile, Work, counters::METRICS};
 use crate::experiment::{Candidate, Repeated, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use warpbook_record::{Measurement, Problem, Profiled, Run, Rung};
 
-/// Number of runs of a rung in a step.
+/// Number of runs of a rung in one step.
 const RUNS: u64 = 3;
-/// Rungs longer than this, in microseconds, are run once.
+/// Time in microseconds above which a rung runs only once.
 const LONG_US: f64 = 1e6;
 
-/// Rung that was measured.
+/// A rung that was measured.
 struct Chosen<'r> {
     rung: &'r Rung,
     measurement: &'r Measurement,
 }
 
-/// Returns the rungs with a figure at the main problem on the lab's device, without learners' kernels, which may not end.
+/// Returns the rungs with a figure at the main problem on the lab's device, except learners' kernels, which may hang.
 fn chosen<'r>(measured: &'r Run, problem: &Problem) -> Vec<Chosen<'r>> {
     let choose = |rung: &'r Rung| {
         let measurement = measured.measurement(&rung.id, problem)?;
@@ -31,7 +31,7 @@ impl Chosen<'_> {
         if self.measurement.median_us().is_some_and(|us| us > LONG_US) { 1 } else { RUNS }
     }
 
-    /// Returns trials with the tile that was the fastest, without trying the others again.
+    /// Returns trials with the fastest tile, so that the others are not tried again.
     fn trials<'l>(&self, lab: &'l Lab) -> Result<Trials<'l>> {
         lab.bench().cancel.check()?;
         let tile = self.measurement.tile.clone();
@@ -44,7 +44,7 @@ fn main_problem(measured: &Run) -> Result<&Problem> {
     measured.main_problem().ok_or_else(nothing)
 }
 
-/// Runs a rung once, and restores the inputs that it changes.
+/// Runs a rung once after restoring the inputs that it changes.
 fn run_once(candidate: &dyn Candidate) -> Result<()> {
     if candidate.resets_each_run() {
         candidate.reset()?;
@@ -53,8 +53,8 @@ fn run_once(candidate: &dyn Candidate) -> Result<()> {
 }
 
 impl Lab {
-    /// Profiles the rungs of an experiment at the main problem of its record: a cycle for each, with some runs, after as many unrecorded runs. Rungs without a
-    /// valid figure are left out.
+    /// Profiles an experiment's rungs at the main problem of its record, with one cycle for each: a few recorded runs,
+    /// after equally many unrecorded ones. Rungs without a valid figure are left out.
     ///
     /// # Errors
     /// If nothing was measured, or the device reports an error.
@@ -68,7 +68,7 @@ impl Lab {
                     Ok(candidate) => candidate,
                     Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                     Err(e) if e.is_cancelled() => return Err(e),
-                    // The record says what is wrong with the rung.
+                    // The record already says what is wrong with the rung.
                     Err(_) => continue,
                 };
                 let runs = chosen.runs();
@@ -87,11 +87,12 @@ impl Lab {
         })
     }
 
-    /// Reads hardware counters of the rungs of an experiment at the main problem of its record, for [`Run::profiled`]; with reasons if some are missing.
+    /// Reads hardware counters of an experiment's rungs at the main problem of its record, for [`Run::profiled`]; also
+    /// returns the reasons for missing ones.
     ///
     /// # Errors
-    /// If there is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all; the error says
-    /// what to do.
+    /// If there is no GPU, nothing was measured, counters would be meaningless for this experiment, or they cannot be
+    /// read at all; the error says what to do.
     pub fn count_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<(Vec<Profiled>, Vec<String>)> {
         if let Some(why) = experiment.plan(None)?.uncounted {
             return Err(Error::Setting(why));
@@ -132,7 +133,7 @@ impl Lab {
                 }
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) if e.is_cancelled() => return Err(e),
-                // Missing rights or a missing library affect all rungs alike.
+                // Missing rights or a missing library affect all rungs equally.
                 Err(e) if found.is_empty() => return Err(e),
                 Err(e) => notes.push(format!("{}: {e}", chosen.rung.id)),
             }

@@ -1,7 +1,7 @@
 //! Spans of the `tracing` crate as ranges of a profile.
 //!
-//! A program is profiled with a subscriber of its own, which keeps the spans that the profiler's thread is in while a cycle is recorded. Log events go on to
-//! the subscriber that was there before.
+//! A program is profiled with a separate subscriber, which collects the spans of the profiler's thread while a cycle is
+//! recorded. Log events are passed on to the previous subscriber.
 
 use super::{RangeTime, StepTime, Work, us};
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Field with the subject of a span: a span "forward" of the operation "conv1" is the range "conv1 forward".
+/// The field with the subject of a span: a span "forward" with the operation "conv1" becomes the range "conv1 forward".
 const OPERATION: &str = "operation";
 
-/// Ranges that a subscriber has received, shared with the profiler.
+/// The ranges that a subscriber received, shared with the profiler.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     is_recording: AtomicBool,
@@ -26,12 +26,12 @@ pub(super) struct Spans {
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// Spans that are alive: the name, the number of their holders, and the time at which each was entered.
+    /// Live spans: the name, the number of handles, and the time when each was entered.
     alive: HashMap<u64, (String, usize, Option<Instant>)>,
     ended: Vec<Ended>,
 }
 
-/// Span that was entered and left.
+/// A span that was entered and left.
 #[derive(Debug)]
 pub(super) struct Ended {
     name: String,
@@ -40,10 +40,10 @@ pub(super) struct Ended {
 }
 
 impl Spans {
-    /// Starts or stops keeping spans.
+    /// Starts or stops collecting spans.
     pub(super) fn record(&self, is_recording: bool) {
         if is_recording {
-            // A span that a thread without a subscriber reached first would stay disabled for all threads.
+            // Otherwise a span first reached by a thread without a subscriber would stay disabled for all threads.
             tracing::callsite::rebuild_interest_cache();
         }
         self.is_recording.store(is_recording, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Spans {
     }
 }
 
-/// Runs a program, and keeps the spans of this thread.
+/// Runs a program and collects the spans of this thread.
 pub(super) fn heard_by<T>(spans: &Arc<Spans>, program: impl FnOnce() -> T) -> T {
     let before = tracing::dispatcher::get_default(Dispatch::clone);
     let thread = std::thread::current().id();
@@ -69,7 +69,7 @@ pub(super) fn heard_by<T>(spans: &Arc<Spans>, program: impl FnOnce() -> T) -> T 
     )
 }
 
-/// Subscriber that collects spans.
+/// A subscriber that collects spans.
 struct Collector {
     spans: Arc<Spans>,
     before: Dispatch,
@@ -77,7 +77,7 @@ struct Collector {
     ids: AtomicU64,
 }
 
-/// Operation that a span names.
+/// The operation named by a span.
 #[derive(Default)]
 struct Operation(Option<String>);
 
@@ -156,7 +156,8 @@ impl Subscriber for Collector {
     }
 }
 
-/// Adds the spans of a cycle that began at `begin` behind the program's own ranges, each with the innermost range or span around it.
+/// Appends the spans of a cycle that began at `begin` to the program's own ranges, each with the innermost range or
+/// span around it.
 pub(super) fn add(spans: Vec<Ended>, begin: Instant, steps: &[StepTime], ranges: &mut Vec<RangeTime>) {
     let own = ranges.len();
     for span in spans.into_iter().filter(|s| s.begin >= begin) {
@@ -184,7 +185,7 @@ pub(super) fn add(spans: Vec<Ended>, begin: Instant, steps: &[StepTime], ranges:
     });
     let mut around: Vec<usize> = Vec::new();
     for place in order {
-        // A span that has ended encloses no later one; rounding leaves ends a little apart.
+        // A span that has ended encloses no later one; the tolerance is for rounding.
         while around.last().is_some_and(|outer| end(&ranges[*outer]) + 1e-3 < end(&ranges[place])) {
             around.pop();
         }

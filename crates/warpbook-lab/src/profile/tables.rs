@@ -8,10 +8,10 @@ use warpbook_device::{ActivityKind, Nvtx};
 
 /// Default number of rows.
 const ROWS: usize = 10;
-/// Number of operations of a training that are shown.
+/// Number of a training's operations to show.
 const OPERATIONS: usize = 30;
 
-/// Sum over all entries with one name.
+/// The sum over all entries with the same name.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Sum {
     name: String,
@@ -20,25 +20,25 @@ struct Sum {
     host_us: f64,
     flops: u64,
     bytes: u64,
-    /// The time for which operations and bytes were counted, if it is not all of the time.
+    /// The part of the time for which operations and bytes were counted.
     counted_us: f64,
     allocated: u64,
 }
 
 impl Cycle {
-    /// Returns a table of the ten ranges with the most device time, or host time without a device.
+    /// Returns a table of the ten ranges with the most device time, or host time if there is no device.
     #[must_use]
     pub fn table(&self) -> Table {
         self.table_of(ROWS)
     }
 
-    /// Returns a table of at most `rows` ranges. Ranges of the same name are one row. A range includes the work of the ranges in it, so that
-    /// shares of nested ones do not add up to one.
+    /// Returns a table of at most `rows` ranges. Ranges with the same name share a row. A range includes its nested
+    /// ranges, so the shares of nested ranges do not add up to one.
     #[must_use]
     pub fn table_of(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for (place, range) in self.ranges.iter().enumerate() {
-            // A range inside another of the same name is part of that one's time already.
+            // A range inside another with the same name is already part of that one's time.
             if self.is_in_one_of_its_name(place) {
                 continue;
             }
@@ -75,9 +75,9 @@ impl Cycle {
         Table { headers, rows: sorted.iter().take(rows).map(row).collect() }
     }
 
-    /// Returns a table of at most `rows` operations of a training's steps, those with the most device time first, with the rates that they reach
-    /// if their work is known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty for other
-    /// programs.
+    /// Returns a table of at most `rows` operations of a training step, those with the most device time first.
+    /// Operations with known work have rates: FLOPs of products and convolutions, and the least bytes to move. Empty
+    /// for other programs.
     #[must_use]
     pub fn operations_table(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -92,8 +92,9 @@ impl Cycle {
         self.with_rates("operation", sums, rows)
     }
 
-    /// Returns a table of at most `rows` kernels, copies and fills by their names, those with the most time first. A copy and a fill have a
-    /// bandwidth; a kernel has rates if it is the only one of ranges, or of a training's operations, whose work is known.
+    /// Returns a table of at most `rows` kernels, copies and fills by name, those with the most time first. Copies and
+    /// fills have a bandwidth. A kernel has rates if it is the only one in ranges, or in a training's operations, whose
+    /// work is known.
     #[must_use]
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -115,7 +116,7 @@ impl Cycle {
         self.with_rates("kernel, copy or fill", sums, rows)
     }
 
-    /// Returns the `rows` sums with the most device time, with the rates of the part whose work is counted.
+    /// Returns the `rows` sums with the most device time, with rates for the part whose work is known.
     fn with_rates(&self, name: &str, sums: Sums, rows: usize) -> Table {
         let whole = self.device_us();
         let row = |s: &Sum| {
@@ -134,7 +135,7 @@ impl Cycle {
         table(headers, sorted.iter().take(rows).map(row).collect())
     }
 
-    /// Returns a table of at most `rows` of the host's calls of the driver by their names, those with the most host time first.
+    /// Returns a table of at most `rows` driver calls by name, those with the most host time first.
     #[must_use]
     pub fn driver_calls(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -151,7 +152,8 @@ impl Cycle {
         table(["driver function", "count", "total", "average"], sorted.iter().take(rows).map(row).collect())
     }
 
-    /// Returns a table of the memory that arrays held on the device: at the start, at the peak and at the end, with what was allocated and freed.
+    /// Returns a table of the memory held by arrays on the device: at the start, at the peak and at the end, with the
+    /// amounts allocated and freed.
     #[must_use]
     pub fn memory_table(&self) -> Table {
         let (Some(first), Some(last)) = (self.memory.first(), self.memory.last()) else { return Table::default() };
@@ -167,7 +169,8 @@ impl Cycle {
         )
     }
 
-    /// Draws the memory that arrays held on the device over the cycle: memory from the driver, the part of it that pools have reserved, and the part in use.
+    /// Draws the memory held by arrays on the device over the cycle: memory from the driver, the part reserved by
+    /// pools, and the part in use.
     ///
     /// # Errors
     /// If nothing was allocated or freed ([`ChartError::NothingToDraw`]).
@@ -176,9 +179,9 @@ impl Cycle {
         warpbook_charts::draw().memory(&self.profiled(&self.problem()), self.whole_us, head)
     }
 
-    /// Returns the work of ranges in which a single kernel ran, by its name, with its time in them.
+    /// Returns the work of ranges with a single kernel, by the kernel's name, with its time in them.
     fn work_of_kernels(&self) -> Vec<(&str, Work, f64)> {
-        // The kernel's name for each range; `None` if several kernels ran in it.
+        // The name of each range's only kernel; `None` if several ran in it.
         let mut only: HashMap<usize, Option<&str>> = HashMap::new();
         for work in self.work.iter().filter(|w| !w.is_range()) {
             let mut at = work.range.filter(|r| *r < self.ranges.len());
@@ -190,7 +193,7 @@ impl Cycle {
         }
         let known = |(place, name): (usize, Option<&'_ str>)| {
             let range = &self.ranges[place];
-            // The work of an enclosing range is known too.
+            // The work of an enclosing range counts, too.
             let is_told = range.work != Work::default();
             let outer = std::iter::successors(range.parent, |p| self.ranges[*p].parent);
             let told_around = outer
@@ -203,7 +206,7 @@ impl Cycle {
         all.into_iter().filter_map(|(place, work, us)| Some((only[&place]?, work, us))).collect()
     }
 
-    /// Returns the work of a training's operations, over all recorded steps.
+    /// Returns the work of a training's operations over all recorded steps.
     fn work_of_operations(&self) -> impl Iterator<Item = (&str, Work, f64)> {
         let is_kernel =
             |name: &str| self.work.iter().any(|w| w.name == name && matches!(w.kind, ActivityKind::Kernel { .. }));
@@ -226,12 +229,12 @@ impl Cycle {
         false
     }
 
-    /// Returns true if something recorded the device.
+    /// Returns true if the device was recorded.
     fn is_recorded(&self) -> bool {
         !self.work.is_empty()
     }
 
-    /// Returns a heading: the device, the recorded steps, and the share of time in which the device was at work.
+    /// Returns a heading: the device, the recorded steps, and the share of time during which the device was busy.
     #[must_use]
     pub fn heading(&self) -> String {
         let steps = figures::counted(self.steps.len(), "step");
@@ -243,7 +246,7 @@ impl Cycle {
         said
     }
 
-    /// Returns remarks that a reader of the figures has to know.
+    /// Returns remarks that a reader of the figures needs.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut all = vec![format!("Recorded by {}.", figures::versions(self.source.trim_end_matches('.')))];
@@ -295,7 +298,7 @@ impl Cycle {
     /// Returns the tables that have rows.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        // A line for each moment is only useful if memory changed.
+        // The memory table is only useful if the memory changed.
         let memory = if self.memory.len() > 1 { self.memory_table() } else { Table::default() };
         let counted = self.counters.iter().map(|c| {
             let mut table = c.counters.table();
@@ -311,7 +314,7 @@ impl Cycle {
 }
 
 impl Cycle {
-    /// Returns its heading, tables and remarks as plain text.
+    /// Returns the cycle's heading, tables and remarks as plain text.
     #[must_use]
     pub fn text(&self) -> String {
         let tables = self.tables();
@@ -321,7 +324,7 @@ impl Cycle {
 }
 
 impl Profile {
-    /// Returns its cycles as plain text.
+    /// Returns all cycles as plain text.
     #[must_use]
     pub fn text(&self) -> String {
         match self.cycles.is_empty() {
@@ -335,7 +338,7 @@ impl Profile {
 pub const NOTHING: &str = "Nothing was recorded: the program ended before the schedule's first active step. Call `p.step()?` at the end of each step, or \
     record fewer steps before.";
 
-/// Sums by name, in the order in which the names came.
+/// Sums by name, in order of first appearance.
 #[derive(Default)]
 struct Sums {
     all: Vec<Sum>,
@@ -358,7 +361,7 @@ impl Sums {
     }
 }
 
-/// Returns the rate of some work in `us` microseconds, if both are known.
+/// Returns the rate of some work done in `us` microseconds, if both are known.
 fn rate(work: u64, us: f64, words: fn(f64) -> String) -> String {
     if work > 0 && us > 0.0 { words(work as f64 / us * 1e6) } else { String::new() }
 }
@@ -374,7 +377,7 @@ impl HardwareCounters {
         counters(&self.kernels, ROWS)
     }
 
-    /// Returns remarks: the counting library, the meaning of the columns, and notes.
+    /// Returns remarks: the counting library, the meaning of the columns, and the notes.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         [counted_by([&*self.source])].into_iter().chain(self.notes.iter().cloned()).collect()

@@ -73,18 +73,18 @@ fn a_program_without_steps_is_one_cycle_and_its_error_is_kept() {
     assert_eq!((profile.cycles.len(), profile.cycles[0].steps.len(), profile.cycles[0].ranges.len()), (1, 1, 1));
     let refused = lab.profile(|_| Err(crate::Error::Setting("no".into()))).unwrap_err();
     assert_eq!(refused.to_string(), "no");
-    // The program ended before its first active step.
+    // The program ends before its first active step.
     let early = lab.profiler().schedule(5, 0, 1).run(|p| p.step()).unwrap();
     assert!(early.text().contains("before the schedule's first active step"), "{}", early.text());
     // A cycle that is cut off by the program's end has the steps until then.
     let cut = lab.profiler().schedule(0, 0, 4).run(|p| p.step()).unwrap();
     assert_eq!((cut.cycles.len(), cut.cycles[0].steps.len()), (1, 1));
-    // A step that ends inside of a range ends the range too.
+    // A step that ends inside a range also ends the range.
     let inside = lab.profiler().schedule(0, 0, 1).run(|p| p.range("r", |p| p.step())).unwrap();
     assert!(inside.cycles[0].ranges[0].duration_us > 0.0);
 }
 
-/// A cycle of two steps on a device: a copy and two kernels in ranges, one kernel outside.
+/// Returns a cycle of two steps on a device: a copy and two kernels in ranges, and one kernel outside.
 fn recorded() -> Cycle {
     let kernel = ActivityKind::Kernel { grid: [4, 1, 1], block: [128, 1, 1], registers: 32, shared_bytes: 0 };
     let activity = |name: &str, kind: &ActivityKind, start_ns, duration_ns, stream, correlation| Activity {
@@ -173,7 +173,7 @@ fn tables_begin_with_what_takes_longest() {
     assert_eq!(table.headers[4], "device, average");
     let column = |t: &warpbook_charts::Table, i: usize| t.rows.iter().map(|r| r[i].clone()).collect::<Vec<_>>();
     assert_eq!(column(&table, 0), ["step", "multiply", "load"]);
-    // 8000 FLOP in 4 us.
+    // The kernel does 8000 FLOP in 4 us.
     assert_eq!(table.rows[1][6], warpbook_charts::words::rate(2e9));
     assert_eq!(table.rows[1][5], warpbook_charts::words::percent(0.4));
     assert_eq!(cycle.table_of(1).rows.len(), 1);
@@ -276,7 +276,7 @@ fn allocations_are_a_curve_a_column_and_part_of_the_record() {
     let mut cycle = recorded();
     let begin = Instant::now();
     cycle.memory = cycle::memory_changes(&changes(begin), begin, &mut cycle.ranges);
-    // All ranges of the sample are from 1 to 9 us; the last is the innermost by its start.
+    // All ranges of the sample last from 1 to 9 us; the one that began last is the innermost.
     assert_eq!(cycle.memory.iter().map(|m| m.range).collect::<Vec<_>>(), [None, Some(2), Some(2), None]);
     let allocated: Vec<u64> = cycle.ranges.iter().map(|r| r.allocated_bytes).collect();
     assert_eq!(allocated, [4096, 0, 4096], "with the range around it; what a pool gives asks for nothing");
@@ -307,7 +307,7 @@ fn allocations_are_a_curve_a_column_and_part_of_the_record() {
     assert_eq!((copy.bytes, copy.correlation, copy.bytes_per_s()), (Some(4000), Some(1), Some(4e9)));
 }
 
-/// A step of two ranges timed by events: one on two streams, with another inside.
+/// Returns a step of two ranges timed with events: one on two streams, with a nested range.
 fn by_events() -> Cycle {
     let device_work = |range: usize, stream, start_us, duration_us| DeviceWork {
         name: recorded().ranges[range].name.clone(),
@@ -372,11 +372,12 @@ fn what_recording_costs_is_measured_by_steps_that_go_by() {
     assert_eq!(run.profiled[0].overhead, Some(overhead));
     assert!(run.notes.iter().any(|n| n.contains("a recorded step took")), "{:?}", run.notes);
     assert!(profile.text().contains("The cost of recording: a recorded step took"), "{}", profile.text());
-    // The step before the cycle is the program's first, so the steps after it are the baseline, which the cycle's handler cannot know.
+    // The step before the cycle is the program's first, so the baseline are the steps after the cycle, which the
+    // cycle's handler cannot know.
     let mut heard = Vec::new();
     let after = lab.profiler().schedule(1, 0, 1).repeat(1).on_cycle(|c| heard.push(c.overhead)).run(program).unwrap();
     assert_eq!((heard, after.cycles[0].overhead.unwrap().unrecorded_steps), (vec![None], 3));
-    // One cold step and one warm step are no baseline.
+    // One cold and one warm step make no baseline.
     assert_eq!(lab.profiler().schedule(1, 0, 4).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(2, 0, 3).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(0, 0, 1).run(program).unwrap().cycles[0].overhead, None);
@@ -484,7 +485,7 @@ fn spans_of_the_tracing_crate_are_ranges() {
                 tracing::trace_span!("forward", operation = "conv1").in_scope(|| work(2));
                 tracing::trace_span!("forward", operation = "fc1").in_scope(|| work(1));
             });
-            // A span of another thread than the program's.
+            // This span is on another thread than the program's.
             std::thread::scope(|s| s.spawn(|| tracing::trace_span!("elsewhere").in_scope(|| work(1))).join()).unwrap();
             p.step()?;
         }

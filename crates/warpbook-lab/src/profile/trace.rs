@@ -1,6 +1,7 @@
-//! A cycle as a trace in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+//! A cycle as a trace in Chrome's format, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 //!
-//! The format is the "Trace Event Format" by the authors of Chrome's tracing: complete events, flows from a call to what it led to, and counters.
+//! The format is Chrome's "Trace Event Format": complete events, flows from a call to the work that it queued, and
+//! counters.
 
 use super::{Cycle, Profile};
 use crate::{Error, Result};
@@ -9,10 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use warpbook_device::ActivityKind;
 
-/// Numbers of the two processes of the trace.
+/// The numbers of the trace's two processes.
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
-/// Lanes of the host that are not threads.
+/// The host's lanes that are not threads.
 const STEPS: u32 = 0;
 const RANGES: u32 = 1;
 
@@ -23,7 +24,7 @@ impl Cycle {
         written(self.events(), &self.source)
     }
 
-    /// Returns the trace's events, from the cycle's start on.
+    /// Returns the trace's events, starting at the cycle's start.
     fn events(&self) -> Vec<Value> {
         let mut events = vec![named("process_name", HOST, 0, "host"), named("thread_name", HOST, STEPS, "steps")];
         events.push(named("thread_name", HOST, RANGES, "ranges"));
@@ -63,7 +64,7 @@ impl Cycle {
             }
             let at = (work.start_us, work.duration_us);
             events.push(complete((DEVICE, work.stream), &work.name, category, at, args));
-            // Flows lead from a driver call to the first work that it queued.
+            // A flow leads from a driver call to the first work that it queued.
             if let Some((thread, start)) = starts.get(&work.correlation)
                 && flowing.insert(work.correlation)
             {
@@ -94,12 +95,12 @@ impl Cycle {
 }
 
 impl Profile {
-    /// Returns all cycles as one trace, each at its time.
+    /// Returns all cycles as one trace, each at its own time.
     #[must_use]
     pub fn chrome_trace(&self) -> String {
         let (mut all, mut lanes) = (Vec::new(), Vec::new());
         for cycle in &self.cycles {
-            // Flows of different cycles need different ids.
+            // Flows in different cycles need different ids.
             let flows = (cycle.number as u64) << 32;
             for mut event in cycle.events() {
                 if let Some(at) = event.get("ts").and_then(Value::as_f64) {
@@ -108,7 +109,7 @@ impl Profile {
                 if let Some(id) = event.get("id").and_then(Value::as_u64) {
                     event["id"] = json!(id + flows);
                 }
-                // All cycles name the lanes alike.
+                // All cycles name the lanes in the same way, so each name is written once.
                 if event["ph"] != "M" || !lanes.contains(&event) {
                     if event["ph"] == "M" {
                         lanes.push(event.clone());

@@ -1,4 +1,4 @@
-//! Conversion of marks into a record's X-ray.
+//! Converts marks into a record's X-ray.
 
 use super::keep::{Kept, Limits, keep};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use warpbook_kernels::xray::Marks as Names;
 use warpbook_record::xray::phase;
 use warpbook_record::{Problem, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 
-/// Contents of an X-ray other than the marks.
+/// The contents of an X-ray apart from the marks.
 pub(super) struct Taken {
     pub(super) rung: String,
     pub(super) problem: Problem,
@@ -15,10 +15,10 @@ pub(super) struct Taken {
     pub(super) unmarked_us: Vec<f64>,
 }
 
-/// Returns the X-ray of a run, with notes for its reader.
+/// Returns the X-ray of a run, with notes for readers.
 ///
 /// # Errors
-/// If there are no marks, or an SM's clock was not compared.
+/// If there are no marks, or the clock of an SM was not compared.
 pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(Xray, Vec<String>), String> {
     let phases = phases(&marks.kernels);
     let begin_ns =
@@ -43,7 +43,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
             });
             entry.start_ns = entry.start_ns.min(warp_phases.start_ns);
             entry.end_ns = entry.end_ns.max(end_ns);
-            // A warp that only begins and ends does no work of its own, like three warps of a producer's four.
+            // A warp that only begins and ends does no work, like three of a producer's four warps.
             if warp_phases.phases.len() > 1 {
                 entry.warps.push(warp_phases);
             }
@@ -79,7 +79,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
     Ok((xray, said))
 }
 
-/// Returns the time of the first mark; an error names an SM whose clock was not compared.
+/// Returns the time of the first mark; the error names an SM whose clock was not compared.
 fn begin(marks: &Marks) -> Result<Option<f64>, String> {
     let mut begin: Option<f64> = None;
     for (.., warp) in marks.kernels.iter().flat_map(|k| &k.marks) {
@@ -91,7 +91,7 @@ fn begin(marks: &Marks) -> Result<Option<f64>, String> {
     Ok(begin)
 }
 
-/// Returns the phases of all kernels, each once, without the end; the name for dropped marks comes last.
+/// Returns the phases of all kernels, each once, without the end mark; the name for dropped marks comes last.
 fn phases(kernels: &[KernelMarks]) -> Vec<String> {
     let mut all: Vec<String> = vec![phase::START.into()];
     for name in kernels.iter().flat_map(|k| k.phases.iter().skip(Names::END + 1)) {
@@ -103,7 +103,7 @@ fn phases(kernels: &[KernelMarks]) -> Vec<String> {
     all
 }
 
-/// Returns the names of kernels without marks, with their files where names repeat.
+/// Returns the names of kernels without marks, with their files if names repeat.
 fn unmarked(marks: &Marks) -> Vec<String> {
     let all = || marks.unmarked.iter().map(|k| &k.entry).chain(marks.kernels.iter().map(|k| &k.entry));
     let name = |k: &UnmarkedKernel| match all().filter(|entry| **entry == k.entry).count() {
@@ -117,7 +117,7 @@ fn kernel_of(k: &KernelMarks) -> XrayKernel {
     XrayKernel { entry: k.entry.clone(), file: k.file.clone(), tile: k.tile.clone(), blocks: k.blocks, warps: k.warps }
 }
 
-/// Converts a warp's marks into phases with durations: each lasts until the next mark.
+/// Converts a warp's marks into phases with durations; each phase lasts until the next mark.
 fn warp_of(warp: u64, marked: &WarpMarks, own: &[String], all: &[String], ns: impl Fn(u64) -> u64) -> XrayWarp {
     let times: Vec<u64> = marked.marks.iter().map(|(_, clock)| ns(*clock)).collect();
     let not_kept = all.len() as u64 - 1;

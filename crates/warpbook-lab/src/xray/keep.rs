@@ -1,26 +1,27 @@
-//! Selection of the marks that a record keeps: for a run with millions of marks, every block's begin and end, and the phases of some warps.
+//! Selects the marks that a record keeps. For a run with millions of marks, these are every block's start and end, and
+//! the phases of some warps.
 
 use std::collections::BTreeMap;
 use warpbook_record::xray::phase;
 use warpbook_record::{XrayBlock, XrayWarp};
 
-/// Maximum number of phases kept of a warp: the first half and the last.
+/// The most phases kept for a warp: the first and the last ones, in equal parts.
 const MOST_OF_WARP: usize = 512;
-/// Minimum number of phases kept of a warp: fewer give no picture of it.
+/// The fewest phases kept for a warp; with less there is no picture of it.
 const LEAST_OF_WARP: usize = 16;
-/// Approximate sizes in a record's file, in bytes: of a block, of one of its warps and of one of its phases.
+/// Approximate sizes in a record's file in bytes: of a block, of a warp and of a phase.
 const BLOCK_BYTES: usize = 190;
 const WARP_BYTES: usize = 160;
 const PHASE_BYTES: usize = 7;
 
-/// Limits on a record's contents.
+/// Limits on the contents of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Number of blocks whose begin and end are kept.
+    /// Number of blocks whose start and end are kept.
     blocks: usize,
     /// Approximate number of phases.
     phases: usize,
-    /// Bytes of all of them in a file, if a file's size is the limit.
+    /// Bytes of all of them in a file, if the file's size is the limit.
     bytes: Option<usize>,
 }
 
@@ -31,14 +32,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the limits for a file of about `bytes`, never above the default.
+    /// Returns the limits for a file of about `bytes` bytes, never above the default.
     pub(super) fn of_bytes(bytes: usize) -> Self {
         let all = Self::default();
-        // At least half of the bytes are left for phases.
+        // At least half of the bytes remain for phases.
         Self { blocks: all.blocks.min(bytes / 2 / BLOCK_BYTES).max(1), bytes: Some(bytes), ..all }
     }
 
-    /// Returns the number of phases that fit next to these blocks and the warps kept of them.
+    /// Returns the number of phases that fit next to these blocks and their kept warps.
     fn phases_next_to(&self, blocks: &[XrayBlock]) -> usize {
         let Some(bytes) = self.bytes else { return self.phases };
         let taken = blocks.iter().map(|b| BLOCK_BYTES + WARP_BYTES * b.warps.len()).sum();
@@ -46,19 +47,20 @@ impl Limits {
     }
 }
 
-/// Marks that are kept.
+/// The marks that a record keeps.
 pub(super) struct Kept {
     pub(super) blocks: Vec<XrayBlock>,
-    /// Notes on marks that were left out, in sentences.
+    /// Notes on omitted marks, in sentences.
     pub(super) notes: Vec<String>,
 }
 
-/// Thins out the blocks of a run, which are in the order of their begins.
+/// Thins out the blocks of a run, which are sorted by start.
 ///
-/// All warps are kept of the blocks of four SMs: the lowest, those that have their last block's end first and last, and one in the middle. Of other blocks, the
-/// first warp of each role is kept, a role being the set of phases that a warp has; if even that is too much, only the begin and the end are.
+/// On four SMs all warps of the blocks are kept: on the lowest SM, on those whose last block ends first and last, and
+/// on one in the middle. For other blocks, the first warp of each role is kept, where a role is the set of a warp's
+/// phases. If even that is too much, only start and end are kept.
 ///
-/// If not all phases fit, those four SMs get half of the room and whatever the others leave.
+/// If not all phases fit, the four SMs get half of the room and whatever the others leave.
 pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limits) -> Kept {
     let (of_warps, of_blocks) = (blocks.iter().map(|b| b.warps.len()).sum::<usize>(), blocks.len());
     let mut notes = Vec::new();
@@ -68,7 +70,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     }
     let detailed = detailed(&blocks);
     for block in blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)) {
-        // Roles, each with its number of warps.
+        // The roles, each with its number of warps.
         let mut roles: Vec<(Vec<u64>, u64)> = Vec::new();
         block.warps.retain(|w| {
             let role = role(w);
@@ -88,7 +90,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     if phases_left(&blocks, LEAST_OF_WARP) > limits.phases_next_to(&blocks) {
         blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)).for_each(|b| b.warps.clear());
     }
-    // If those SMs have more blocks than a record holds, the first ones are kept.
+    // If those SMs have more blocks than a record can hold, the first ones are kept.
     let mut left = match limits.bytes {
         None => limits.phases / LEAST_OF_WARP,
         Some(bytes) => bytes.saturating_sub(BLOCK_BYTES * blocks.len()) / (WARP_BYTES + PHASE_BYTES * LEAST_OF_WARP),
@@ -135,12 +137,12 @@ fn phases_left(blocks: &[XrayBlock], most: usize) -> usize {
     blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len().min(most)).sum()
 }
 
-/// Returns the number of phases that remain of warps that keep so many phases each.
+/// Returns the number of phases that remain of warps with these numbers of phases.
 fn phases_of(warps: &[usize], most: usize) -> usize {
     warps.iter().map(|phases| (*phases).min(most)).sum()
 }
 
-/// Returns the largest number of phases a warp with which all of them fit: short warps leave their room to long ones.
+/// Returns the largest number of phases per warp for which all fit; short warps leave room for long ones.
 fn most_of_warp(warps: &[usize], fitting: usize) -> usize {
     let (mut fits, mut too_many) = (LEAST_OF_WARP, MOST_OF_WARP + 1);
     while too_many - fits > 1 {
@@ -168,7 +170,7 @@ fn detailed(blocks: &[XrayBlock]) -> Vec<u64> {
     [lowest, at(0), at(by_end.len() / 2), at(by_end.len().wrapping_sub(1))].into_iter().flatten().collect()
 }
 
-/// Returns the phases of a warp, each once.
+/// Returns the distinct phases of a warp.
 fn role(warp: &XrayWarp) -> Vec<u64> {
     let mut all: Vec<u64> = warp.phases.iter().map(|(p, _)| *p).collect();
     all.sort_unstable();

@@ -14,17 +14,20 @@ use warpbook_device::{CudaDevice, Samples, Xray as Recorder};
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{ChartKind, Measurement, Outcome, Problem, Run, Rung, nearest};
 
-/// Size of the device memory that marks are written to, in bytes.
+/// Size in bytes of the device memory that receives marks.
 const RING_BYTES: u64 = 512 << 20;
-/// Least time limit after which a run's kernels are taken for endless, in seconds, and the limit as a multiple of the time without marks.
+/// The shortest time limit in seconds after which a run's kernels are assumed to hang, and the limit as a multiple of
+/// the time without marks.
 const LEAST_LIMIT_S: f64 = 10.0;
 const LIMIT_TIMES: f64 = 200.0;
 
-/// Maximum number of recordings of a run, and the acceptable error of the clocks in nanoseconds: a message to L2 and back takes about as long.
+/// The most recordings of a run, and the acceptable clock error in nanoseconds, about the time of a message to L2 and
+/// back.
 const RECORDINGS: usize = 4;
 const CLOSE_NS: f64 = 1000.0;
 
-/// X-ray of one run of a rung: a record with one measurement and the marks of every SM. Displayed as a chart with its figures.
+/// The X-ray of one run of a rung: a record with one measurement and the marks of every SM. It is displayed as a chart
+/// with figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct XrayRun {
     /// The record, which can be written to a file and opened by the page.
@@ -32,7 +35,7 @@ pub struct XrayRun {
 }
 
 impl XrayRun {
-    /// Returns the chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
+    /// Returns the chart with few enough marks for a notebook; the page draws the lanes of all SMs.
     ///
     /// # Errors
     /// If the record has no X-ray, for example because it was removed.
@@ -44,11 +47,13 @@ impl XrayRun {
 }
 
 impl Lab {
-    /// Records what every SM does in a run of a rung, at the experiment's main problem or its first. The rung's kernels are compiled with their
-    /// marks (`MARK(phase)`, see `kernels/xray.cuh`), their result is checked, and a run is recorded. It is timed with marks and without.
+    /// Records the activity of every SM in a run of a rung, at the experiment's main problem or its first. The rung's
+    /// kernels are compiled with their marks (`MARK(phase)`, see `kernels/xray.cuh`), the result is checked, and one
+    /// run is recorded. Runs are timed with and without marks.
     ///
-    /// A product has the tile that it was set to, else the one that `gemm` would choose for that rung; no others are compiled or timed. Kernels
-    /// that are still running after 10 seconds, and after 200 times as long as without marks, are given up.
+    /// A product uses its requested tile, or else the one that `gemm` would choose for the rung; other tiles are
+    /// neither compiled nor timed. Kernels that run for more than 10 seconds, and more than 200 times as long as
+    /// without marks, are abandoned.
     ///
     /// ```no_run
     /// # use warpbook_lab::{Experiment, Lab, Result, XrayRun};
@@ -58,16 +63,18 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// If there is no GPU or no such rung, the rung has no marks, its result is wrong, its kernels do not end, or the device reports an error.
+    /// If there is no GPU or no such rung, the rung has no marks, its result is wrong, its kernels hang, or the device
+    /// reports an error.
     pub fn xray(&self, experiment: &dyn Experiment, rung: &str) -> Result<XrayRun> {
         self.xray_kept(experiment, rung, Limits::default())
     }
 
-    /// Records an X-ray like [`Lab::xray`] whose marks take at most about `bytes` in the record's file: more of them are thinned out, and its
-    /// notes say by how much. Meant for a record that is merged into another, which [`Run::absorb`] does.
+    /// Records an X-ray like [`Lab::xray`] whose marks take at most about `bytes` in the record's file. Marks beyond
+    /// that are thinned out, and notes say by how much. It is meant for a record that is merged into another with
+    /// [`Run::absorb`].
     ///
     /// # Errors
-    /// For the reasons of [`Lab::xray`].
+    /// See [`Lab::xray`].
     pub fn xray_within(&self, experiment: &dyn Experiment, rung: &str, bytes: usize) -> Result<XrayRun> {
         self.xray_kept(experiment, rung, Limits::of_bytes(bytes))
     }
@@ -112,7 +119,7 @@ impl Lab {
     }
 }
 
-/// Returns the phases that a rung's kernels mark.
+/// Returns the phases marked by a rung's kernels.
 fn phases_of(plan: &Plan, id: &str) -> Result<Vec<String>> {
     let rungs = &plan.rungs;
     let marked = |r: &Rung| -> Vec<String> {
@@ -149,7 +156,7 @@ fn unknown(id: &str, rungs: &[Rung]) -> Error {
     Error::UnknownRung { name: id.to_owned(), nearest: near }
 }
 
-/// Returns the command that repeats an X-ray, made from the command that runs the experiment.
+/// Returns the command that repeats an X-ray, based on the command that runs the experiment.
 fn command(experiment: &str, run: &str, rung: &str) -> String {
     match run.strip_prefix(&format!("warpbook run {experiment}")) {
         Some(settings) => format!("warpbook xray {experiment} --rung {rung}{settings}"),
@@ -157,28 +164,29 @@ fn command(experiment: &str, run: &str, rung: &str) -> String {
     }
 }
 
-/// Returns the time limit with marks, in seconds, from the time since `begun`, which the work took without marks.
+/// Returns the time limit in seconds for work with marks, from the time since `begun`, which the work took without
+/// marks.
 fn limit_after(begun: Instant) -> f64 {
     (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S)
 }
 
-/// Rung that is X-rayed.
+/// A rung to X-ray.
 struct Ray<'r> {
     lab: &'r Lab,
     device: &'r CudaDevice,
     prepared: &'r dyn Prepared,
     rung: &'r Rung,
     problem: &'r Problem,
-    /// The rung's tile if no tiles are tried.
+    /// Id of the rung's tile, if no tiles are tried.
     tile: Option<String>,
-    /// Seconds after which the rung is taken for endless without marks; `None` if it is known to end.
+    /// Seconds after which the rung without marks is assumed to hang; `None` if it is known to end.
     limit_s: Option<f64>,
-    /// Limits on the marks that are kept.
+    /// Limits on the kept marks.
     limits: Limits,
 }
 
 impl Ray<'_> {
-    /// Makes a candidate; runs that it needs for that are given up after `limit_s`.
+    /// Makes a candidate; runs needed for that are abandoned after `limit_s`.
     fn candidate(&self, tile: Option<String>, limit_s: Option<f64>) -> Result<Box<dyn Candidate + '_>> {
         let trials = Trials::new(self.lab, self.rung, self.problem);
         self.prepared.candidate(self.rung, &mut Trials { tile, limit_s, ..trials })
@@ -226,7 +234,7 @@ impl Ray<'_> {
         let alone = plain.timed_alone();
         let bench = self.lab.bench();
         let time = |c: &dyn Candidate| time_alone(self.lab, self.device, bench, c);
-        // If a candidate needs the memory to itself, it is dropped before the other one is made.
+        // If a candidate needs the whole memory, it is dropped before the other one is made.
         let (plain, first) = if alone {
             let first = time(&*plain)?;
             drop(plain);
@@ -247,7 +255,7 @@ impl Ray<'_> {
             )));
         }
         self.says("running it with its marks");
-        // This run tells how many warps there are; the next one is the first that is recorded.
+        // This run shows how many warps there are; the next one is the first to be recorded.
         self.checked(&*marked, "with its marks", Some(limit_s))?;
         let (free, _) = self.device.memory()?;
         let ring_bytes = recorder.allocate(RING_BYTES.min(free / 2))?;
@@ -259,7 +267,7 @@ impl Ray<'_> {
             recorded.map_err(|e| self.endless(e.into(), "while its marks are recorded"))
         };
         let mut marks = record()?;
-        // A GPU that changes its clocks during a run shifts the SMs' times apart; another run may be without a change.
+        // If the GPU changes its clocks during a run, the SMs' times drift apart; another run may avoid this.
         for _ in 1..RECORDINGS {
             if marks.clocks.largest_error_ns() <= CLOSE_NS {
                 break;
@@ -286,7 +294,7 @@ impl Ray<'_> {
         };
         self.says("setting the marks on one scale");
         let (xray, notes) = assemble(&marks, taken, &self.limits).map_err(Error::Setting)?;
-        // In a record with other figures, notes name their subject.
+        // In a merged record, notes must name their subject.
         run.notes.extend(notes.iter().map(|note| format!("X-ray of {}: {note}", self.rung.id)));
         run.xrays.push(xray);
         let mut m = Measurement {
@@ -304,7 +312,7 @@ impl Ray<'_> {
         Ok(())
     }
 
-    /// Times both candidates, taking turns if they run on one stream and need no reset.
+    /// Times both candidates, in turn if they share a stream and need no reset.
     fn in_turn(&self, both: [&dyn Candidate; 2]) -> Result<[Samples; 2]> {
         let bench = self.lab.bench();
         let same = match both.map(Candidate::stream) {

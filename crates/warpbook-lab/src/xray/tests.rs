@@ -14,7 +14,8 @@ fn total(w: &XrayWarp) -> u64 {
     w.phases.iter().map(|(_, ns)| ns).sum()
 }
 
-/// Returns blocks in waves over the SMs, whose last warp has another role; phases last some microseconds, like those of an epoch.
+/// Returns blocks in waves over the SMs, whose last warp has a different role; phases last a few microseconds, like
+/// those of an epoch.
 fn blocks(sms: u64, per_sm: u64, warps: u64, marks: usize) -> Vec<XrayBlock> {
     let warp = |warp: u64, start_ns: u64| XrayWarp {
         warp,
@@ -81,7 +82,7 @@ proptest! {
             let stood_for: u64 = after.warps.iter().map(|w| w.stands_for).sum();
             prop_assert_eq!(stood_for, before.warps.len() as u64, "each warp is kept or stood for");
         }
-        // Everything of SM 0 is kept.
+        // All of SM 0 is kept.
         prop_assert_eq!(kept.blocks[0].warps.len() as u64, warps);
         let left_out = kept.blocks.iter().map(|b| b.warps.len()).sum::<usize>() < (sms * per_sm * warps) as usize;
         prop_assert!(kept.notes.iter().any(|n| n.contains("warps were kept")) == left_out, "{:?}", kept.notes);
@@ -106,7 +107,7 @@ proptest! {
 
 #[test]
 fn the_sms_of_which_all_is_kept_have_the_most_room() {
-    // A persistent kernel with 200 epochs on an H200 has as many marks: more than a published record takes.
+    // A persistent kernel with 200 epochs on an H200 has this many marks, more than a published record can take.
     let all = blocks(132, 1, 16, 800);
     let kept = keep(all.clone(), &names(), &Limits::of_bytes(400 << 10));
     let most = |is_counted: &dyn Fn(&XrayBlock) -> bool| {
@@ -114,11 +115,11 @@ fn the_sms_of_which_all_is_kept_have_the_most_room() {
         warps.map(|w| w.phases.len()).max().unwrap()
     };
     let has_all = |b: &XrayBlock| b.warps.len() == 16;
-    // The lowest SM is also the first to end.
+    // The lowest SM is also the first to finish.
     assert_eq!(kept.blocks.iter().filter(|b| has_all(b)).count(), 3);
     assert!(most(&has_all) > 300 && (16..200).contains(&most(&|b| !has_all(b))), "{:?}", kept.notes);
     assert_eq!(kept.notes.iter().filter(|n| n.contains("first and last")).count(), 2, "{:?}", kept.notes);
-    // Blocks that fit are kept unchanged by default.
+    // By default, blocks that fit are kept unchanged.
     let few = blocks(132, 1, 16, 100);
     let [within, whole] = [Limits::of_bytes(400 << 10), Limits::default()].map(|l| keep(few.clone(), &names(), &l));
     assert_eq!((within.blocks, within.notes), (whole.blocks, whole.notes));
@@ -138,7 +139,7 @@ fn marks_become_phases_on_one_scale() {
     use warpbook_device::{KernelMarks, UnmarkedKernel, WarpMarks};
     let problem = problem();
     let taken = Taken { rung: "02_fused".into(), problem, marked_us: vec![12.0], unmarked_us: vec![10.0] };
-    // SM 1's clock is 1000 ticks ahead. A nanosecond has two ticks.
+    // SM 1's clock is 1000 ticks ahead; two ticks are one nanosecond.
     let warp = |sm, marks: &[(u8, u64)], gaps: &[usize]| WarpMarks { sm, marks: marks.to_vec(), gaps: gaps.to_vec() };
     let phases = ["start", "end", "load", "compute"].map(str::to_owned).to_vec();
     let kernel = KernelMarks {

@@ -1,4 +1,4 @@
-//! `warpbook run`, with a command for each experiment and an option for each of its settings.
+//! Options of `warpbook run`, with a command for each experiment and an option for each of its settings.
 
 use crate::args::common::{DeviceArg, TimingArgs};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
@@ -27,7 +27,7 @@ pub struct RunArgs {
     pub device: DeviceArg,
 }
 
-/// Experiment with its settings, or the several experiments that it stands for.
+/// An experiment with its settings, or the several experiments that it stands for.
 pub struct Chosen {
     pub name: &'static str,
     pub experiments: Vec<Box<dyn Experiment>>,
@@ -46,7 +46,7 @@ pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warpbook::E
     Ok(Chosen { name: entry.name, experiments, quick: run.quick, run })
 }
 
-/// Returns the experiment's settings that were given.
+/// Returns the settings given on the command line.
 pub fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, String)> {
     let mut values = Vec::new();
     for option in &entry.options {
@@ -65,7 +65,7 @@ pub fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, Strin
     values
 }
 
-/// Returns an option for each of the experiment's settings.
+/// Returns one option for each of the experiment's settings.
 pub fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
     entry.options.iter().map(|o| {
         let arg = Arg::new(o.name).long(o.name).help(o.help);
@@ -76,7 +76,7 @@ pub fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
     })
 }
 
-/// Adds to `run` a command for each experiment, which has an option for each of its settings.
+/// Adds one command for each experiment to `run`, with one option for each setting.
 pub fn with_experiments(run: clap::Command, entries: &[Entry]) -> clap::Command {
     run.args_conflicts_with_subcommands(true).subcommands(entries.iter().map(of_experiment))
 }
@@ -88,7 +88,7 @@ fn of_experiment(entry: &Entry) -> clap::Command {
         entry.examples
     );
     let command = clap::Command::new(entry.name).args(setting_options(entry)).after_help(after);
-    // The experiment's texts are set last: the derived arguments have texts of their own.
+    // The experiment's texts are set last, since the derived arguments bring texts of their own.
     ExperimentArgs::augment_args(command).about(entry.about).long_about(entry.details)
 }
 

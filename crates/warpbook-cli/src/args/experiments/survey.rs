@@ -1,4 +1,4 @@
-//! `warpbook survey`.
+//! Options of `warpbook survey`.
 
 use crate::args::common::DeviceArg;
 use clap::{Args, Subcommand};

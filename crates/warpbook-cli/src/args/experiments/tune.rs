@@ -1,4 +1,4 @@
-//! `warpbook tune`.
+//! Options of `warpbook tune`.
 
 use crate::args::common::{DeviceArg, TimingArgs};
 use clap::{Args, Subcommand};
@@ -57,7 +57,7 @@ impl TuneMatmulArgs {
             .transposed(self.trans_a, self.trans_b)
     }
 
-    /// Returns the timing with these settings; an error if a setting is out of range.
+    /// Returns the bench with these settings, or an error if one is out of range.
     pub fn bench(&self) -> Result<Bench, String> {
         self.timing.bench(false)
     }

@@ -1,4 +1,4 @@
-//! `warpbook xray`, with a command for each experiment and an option for each of its settings.
+//! Options of `warpbook xray`, with a command for each experiment and an option for each of its settings.
 
 use super::run::{setting_options, setting_values};
 use crate::args::common::{DeviceArg, TimingArgs};
@@ -28,7 +28,7 @@ See `warpbook --help` for the exit codes.";
 #[derive(Debug, Args)]
 pub struct XrayArgs {}
 
-/// Rung of an experiment with its settings.
+/// A rung of an experiment with its settings.
 pub struct ChosenXray {
     pub experiment: Box<dyn Experiment>,
     pub options: XrayOptions,
@@ -60,7 +60,7 @@ pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, warpboo
     Ok(ChosenXray { experiment, options })
 }
 
-/// Adds to `xray` a command for each experiment, which has an option for each of its settings.
+/// Adds one command for each experiment to `xray`, with one option for each setting.
 pub fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
     xray.subcommand_required(true).subcommands(entries.iter().map(|entry| {
         let command = clap::Command::new(entry.name).args(setting_options(entry));

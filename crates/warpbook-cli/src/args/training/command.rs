@@ -1,18 +1,18 @@
-//! Command line that repeats a run, for its record.
+//! The command line that repeats a run, for the run's record.
 
 use std::path::Path;
 
-/// Command line without its device, which is added once it is open.
+/// A command line whose device is added once it is open.
 #[derive(Debug, Clone)]
 pub struct CommandLine {
     /// Words before `--device`.
     before: Vec<String>,
-    /// Words after it.
+    /// Words after `--device`.
     after: Vec<String>,
 }
 
 impl CommandLine {
-    /// Begins the command of this name for a recipe, with the folder of its images.
+    /// Starts a command line with the command's name, a recipe, and the folder of the images.
     pub fn new(command: &str, recipe: &str, data: Option<&Path>) -> Self {
         let mut before = vec!["warpbook".to_owned(), command.to_owned(), recipe.to_owned()];
         before.extend(data.into_iter().flat_map(|folder| ["--data".to_owned(), folder.display().to_string()]));
@@ -24,7 +24,7 @@ impl CommandLine {
         self.after.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value.to_string()]));
     }
 
-    /// Adds the option of a file if one is named.
+    /// Adds an option with a file if there is one.
     pub fn file(&mut self, name: &str, path: Option<&Path>) {
         self.option(name, path.map(Path::display));
     }
@@ -34,7 +34,7 @@ impl CommandLine {
         self.after.extend(is_on.then(|| format!("--{name}")));
     }
 
-    /// Returns the command for the device of that name, quoted for a shell.
+    /// Returns the command line for a device, quoted for a shell.
     pub fn on(&self, device: &str) -> String {
         let device = ["--device", device].map(str::to_owned);
         let words = self.before.iter().chain(&device).chain(&self.after);

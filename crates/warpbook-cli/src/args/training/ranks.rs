@@ -1,4 +1,4 @@
-//! Arguments for training with several ranks.
+//! Options for training on several ranks.
 
 use super::command::CommandLine;
 use crate::args::common::time;
@@ -28,7 +28,7 @@ pub struct RanksArgs {
     pub rank_timeout: Duration,
 }
 
-/// Devices that the requested ranks run on.
+/// The kind of devices that the requested ranks run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunsOn {
     Gpus,
@@ -36,13 +36,13 @@ pub enum RunsOn {
 }
 
 impl RanksArgs {
-    /// Returns the number of ranks that are asked for, and their devices; `None` if the options leave that to a launcher.
+    /// Returns the requested number of ranks and their devices; `None` if the options leave both to a launcher.
     pub fn count(&self) -> Option<(RunsOn, usize)> {
         let on_gpus = self.gpus.map(|count| (RunsOn::Gpus, count));
         on_gpus.or(self.ranks.map(|count| (RunsOn::Cpu, count)))
     }
 
-    /// Adds the options that are not at their defaults.
+    /// Adds the options that differ from their defaults.
     pub fn add_to(&self, line: &mut CommandLine) {
         line.option("gpus", self.gpus);
         line.option("ranks", self.ranks);

@@ -1,4 +1,4 @@
-//! `warpbook scaling`.
+//! Options of `warpbook scaling`.
 
 use crate::args::common::time;
 use clap::{ArgGroup, Args};

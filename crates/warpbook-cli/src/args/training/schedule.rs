@@ -1,9 +1,9 @@
-//! Schedule of the profiled steps of a training.
+//! The schedule of a training's profiled steps.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of steps of each kind.
+/// The most steps of each kind.
 const MOST: u64 = 1_000_000_000;
 
 /// Steps of a profile: skipped ones, warm-up ones, and kept ones.
@@ -21,7 +21,7 @@ impl Default for ProfileSchedule {
 }
 
 impl ProfileSchedule {
-    /// Returns the steps for the lab: wait, warm-up and active.
+    /// Returns the steps for the lab: (wait, warm-up, active).
     pub fn steps(self) -> (u64, u64, u64) {
         (self.wait, self.warm_up, self.active)
     }

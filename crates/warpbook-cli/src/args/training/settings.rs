@@ -1,4 +1,4 @@
-//! Options that `train` and `speedrun` share: the recipe and its settings.
+//! Options shared by `train` and `speedrun`: the recipe and changes to it.
 
 use super::command::CommandLine;
 use crate::args::common::{DataFrom, PlaceArgs};
@@ -85,13 +85,14 @@ pub struct TrainingArgs {
     pub author: Option<String>,
 }
 
-/// Parses the choice for linear layers; a kernel's file is looked for in the working directory.
+/// Parses the choice for linear layers; a kernel's file is looked up in the working directory.
 fn parse_product(text: &str) -> Result<ProductBy, String> {
     ProductBy::read(Path::new(""), text)
 }
 
 impl TrainingArgs {
-    /// Begins the command of this name with these options; a rung implies its precision.
+    /// Starts the command line of `command` with these options. With a rung, the precision is left out, since the rung
+    /// implies it.
     pub fn command(&self, command: &str, has_rung: bool) -> CommandLine {
         let mut line = CommandLine::new(command, &self.recipe, self.from.data.as_deref());
         line.option("precision", Some(self.place.precision).filter(|_| !has_rung));
@@ -112,7 +113,7 @@ impl TrainingArgs {
         line
     }
 
-    /// Adds the options without a value.
+    /// Adds the options that have no value.
     pub fn add_flags_to(&self, line: &mut CommandLine) {
         line.flag("no-shuffle", self.no_shuffle);
         line.flag("no-augment", self.no_augment);

@@ -1,4 +1,4 @@
-//! `warpbook speedrun`.
+//! Options of `warpbook speedrun`.
 
 use super::command::CommandLine;
 use super::settings::TrainingArgs;

@@ -1,4 +1,4 @@
-//! `warpbook train`.
+//! Options of `warpbook train`.
 
 use super::command::CommandLine;
 use super::ranks::RanksArgs;
@@ -157,7 +157,7 @@ impl Default for WatchedArgs {
 }
 
 impl WatchedArgs {
-    /// Returns the name of an option that was given and that resumes, keeps, profiles or ends a training.
+    /// Returns the name of a given option that resumes, saves, profiles or ends a training.
     pub fn given(&self) -> Option<&'static str> {
         let options = [
             ("resume", self.resume.is_some()),

@@ -1,13 +1,13 @@
-//! Options of whole trainings, whose time and accuracy are measured.
+//! Options of whole trainings, which are measured by time and accuracy.
 
 use super::command::CommandLine;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Maximum number of samples that a measurement keeps.
+/// The most samples that a measurement keeps.
 const MOST_TRAININGS: u64 = 1000;
 
-/// Options of `speedrun` that `train` takes too, as the commands of older records have them.
+/// Options of `speedrun` that `train` also accepts, since the commands in older records use them.
 pub const OPTIONS_OF_WHOLE_TRAININGS: [&str; 5] = ["seeds", "hold_out", "cold", "to", "data_note"];
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub struct WholeArgs {
 }
 
 impl WholeArgs {
-    /// Adds the options to a command, except those that one process sets for another.
+    /// Adds the options to a command line, except those that one process sets for another.
     pub fn add_to(&self, line: &mut CommandLine) {
         line.option("seeds", self.seeds);
         line.option("hold-out", self.hold_out);

@@ -1,4 +1,4 @@
-//! Training commands as a user enters them, and their inputs.
+//! Training commands as users enter them, and their inputs.
 
 use super::cache;
 use base64::Engine;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Returns the program's output with these words in a folder, without data sets.
+/// Returns the program's output for these words in a folder without data sets.
 pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
     let program = super::program_path();
     Command::new(program)
@@ -18,7 +18,7 @@ pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Checks the exit code, and that the output has these parts.
+/// Checks the exit code and that the output contains these parts.
 pub fn expect(output: &Output, code: i32, parts: &[&str]) {
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{text}");
@@ -27,13 +27,13 @@ pub fn expect(output: &Output, code: i32, parts: &[&str]) {
     }
 }
 
-/// Copies a recipe of the tests into a folder.
+/// Copies one of the tests' recipes into a folder.
 pub fn recipe(folder: &Path, name: &str) {
     let root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
     std::fs::copy(Path::new(&root).join("tests/recipes").join(name), folder.join(name)).unwrap();
 }
 
-/// Writes a grey PNG of a drawn digit, `scale` times as large.
+/// Writes a grey PNG of a synthetic digit, enlarged by `scale`.
 pub fn draw(path: &Path, scale: usize) {
     let digits = warpbook::data::synthetic_digits(1, 1, 5).test;
     let side = 28 * scale;

@@ -1,4 +1,4 @@
-//! The program in a folder, as its users start it.
+//! Runs the program in a folder, as users do.
 
 use super::{cache, program};
 use std::fs;
@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use warpbook_record::Run;
 
-/// Folder to run in, without any of the user's settings.
+/// A folder to run in, without any settings of the user.
 pub struct Place {
     program: PathBuf,
-    /// The folder.
+    /// The temporary folder.
     pub folder: TempDir,
 }
 
@@ -49,12 +49,12 @@ impl Place {
     }
 }
 
-/// Reads a record, which must be valid.
+/// Reads a record and checks that it is valid.
 pub fn read(path: &Path) -> Run {
     Run::from_json(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Result of a command.
+/// The result of a command.
 pub struct Done {
     pub words: String,
     pub code: Option<i32>,
@@ -68,7 +68,7 @@ impl Done {
         Self { words: words.join(" "), code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Checks the exit code, and that stdout (for code 0) or stderr has this part and no Rust panic.
+    /// Checks the exit code, and that stdout (for code 0) or stderr contains this part and no Rust panic.
     pub fn expect(&self, code: i32, part: &str) -> &Self {
         let all = format!("warpbook {}\ncode {:?}\n{}\n{}", self.words, self.code, self.out, self.err);
         assert_eq!(self.code, Some(code), "{all}");
