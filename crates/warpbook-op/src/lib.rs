@@ -108,9 +108,9 @@ unsafe fn opened<'a, T>(
     stream: *mut c_void,
     description: *const T,
 ) -> Result<(&'a Session, Arc<Queue>, &'a T)> {
-    // SAFETY: null, or as the caller promises.
+    // SAFETY: the pointer is null, or as the caller promises.
     let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
-    // SAFETY: as above.
+    // SAFETY: the pointer is null, or as the caller promises.
     let description = unsafe { description.as_ref() }.ok_or_else(|| null("a description of the work"))?;
     // SAFETY: the caller's stream belongs to the primary context and lives long enough.
     let queue = session.queue(stream as usize, |device| unsafe { device.borrow_stream(stream) })?;
@@ -125,10 +125,10 @@ unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) 
     /// # Safety
     /// See `array`.
     unsafe fn typed<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises a valid array.
         unsafe { session.device().borrow_array(at as u64, len) }
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises a valid array.
     unsafe {
         Ok(match dtype {
             Dtype::F16 => (&typed::<half::f16>(session, at, len)?).into(),
@@ -146,7 +146,7 @@ unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtyp
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises a valid array.
     unsafe { array(session, at, len, dtype) }.map(Some)
 }
 
@@ -158,7 +158,7 @@ unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises a valid array.
     unsafe { session.device().borrow_array(at as u64, len) }.map(Some)
 }
 
@@ -171,7 +171,7 @@ unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_kernel(session: *const Session, name: *const c_char, dtype: i32) -> u32 {
     guarded(|| {
-        // SAFETY: null, or as the caller promises.
+        // SAFETY: the pointer is null, or as the caller promises.
         let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
         if name.is_null() {
             return Err(null("a kernel's name"));

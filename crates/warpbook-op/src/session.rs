@@ -163,7 +163,7 @@ pub enum ConvolutionPass {
         bias: Option<Slice<f32>>,
         /// True if f is a ReLU.
         relu: bool,
-        /// The result.
+        /// The output.
         y: DeviceArray,
     },
     /// The input gradient dx from dy and w.

@@ -94,7 +94,7 @@ impl Site {
         let (stop, stopped) = oneshot::channel();
         let find = Arc::new(find);
         let serve = async move {
-            // This must run inside the runtime, which watches the socket.
+            // The conversion must run inside the runtime, which watches the socket.
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             loop {
                 let Ok((stream, _)) = listener.accept().await else {

@@ -110,7 +110,7 @@ fn launched(job: &str, ranks: usize) -> (Outcome, Vec<Line>) {
     let program = std::env::current_exe().unwrap();
     let script = format!("{JOB}='{job}' exec '{}' {}", program.display(), args().join(" "));
     let mut launch = Launch::new("/bin/sh", ["-c", &script], ranks);
-    // This is longer than the others need to notice.
+    // The grace is longer than the others need to notice.
     launch.grace = Duration::from_secs(8);
     let (begun, mut lines) = (Instant::now(), Vec::new());
     let outcome = launch.run(&mut |line| lines.push(line.clone())).unwrap();

@@ -109,7 +109,7 @@ fn a_descent_begins_where_it_is_told_and_finds_another_line() {
     let usual = quick_lab("cpu").run(&one).unwrap();
     assert!(sizes(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
     assert!(!usual.problems()[0].same_line(problem));
-    // Its file gives an equal record.
+    // Reading the record's JSON gives an equal record.
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again.problems()[0], problem);
 }
