@@ -49,7 +49,7 @@ class TrainingSteps(InFolder):
         self.assertEqual(ladder.figure(problems[0], 512.0), "1e+06 samples/s")
         self.assertIsNone(ladder.obstacle(training.WAYS[0], problems[0]))
         unknown = like("training", [problem("m", "f32", network="vgg", batch=512)])
-        self.refused(lambda: self.settings(training.TrainingSteps, unknown), "`vgg` is none of the networks")
+        self.refused(lambda: self.settings(training.TrainingSteps, unknown), "`vgg` is not one of the networks")
 
     def test_without_a_gpu_nothing_is_trained(self):
         ladder, problems = self.ladder(None, problem("m", "f32", network="mnist", batch=8), machine=WITHOUT_GPU)
@@ -114,8 +114,7 @@ class TrainingSteps(InFolder):
         stack.enter_context(mock.patch.object(torch, "compile", lambda f, dynamic: f))
         stack.enter_context(mock.patch.multiple(warpbook_op, call=test_warpbook_op.on_the_cpu, library=lambda: None))
         stack.enter_context(mock.patch.dict(batches.IMAGES, mnist=(9, (1, 28, 28), 0.1307, 0.3081)))
-        # On CPU tensors, CUDA's autocast has no effect and they stay in fp32; torch.amp warns that there is no
-        # CUDA.
+        # On CPU tensors, CUDA's autocast has no effect and they stay in fp32; torch.amp warns that there is no CUDA.
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         return stack
