@@ -1,8 +1,8 @@
 //! Requests lane by lane: which bytes the 32 lanes of a warp access with one instruction.
 
+use crate::Thread;
 use crate::compute::LANES;
 use crate::machine::{AccessKind, LOCAL_WINDOW, Names, Request, SHARED_WINDOW, lanes};
-use crate::Thread;
 
 /// The bytes that the lanes of one warp access with one instruction, in shared memory or in one buffer of global memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
