@@ -92,8 +92,8 @@ impl Emulator {
         self.gpu().read(address, bytes).map_err(|why| failed("Copying from the device", &why))
     }
 
-    /// Loads PTX and decodes one of its entries; an error names `path`.
-    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str) -> Result<EmulatedKernel> {
+    /// Loads PTX and decodes one of its entries, whose arguments have these names in messages; an error names `path`.
+    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str, names: &[String]) -> Result<EmulatedKernel> {
         let refused =
             |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,8 @@ impl Emulator {
             let loaded = self.gpu().load(&module).map_err(|why| failed(&format!("Loading {path}"), &why))?;
             modules.insert(ptx.to_owned(), loaded);
         }
-        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?.with_argument_names(&names);
         let mut code = DefaultHasher::new();
         (ptx, entry).hash(&mut code);
         Ok(EmulatedKernel { kernel, code: code.finish() })
