@@ -1,9 +1,7 @@
 //! Who has written and read the words of a buffer.
 
-use crate::compute::Lanes;
 use crate::counts::Counter;
-use crate::machine::{LOCAL_WINDOW, Moment, Observer, SHARED_WINDOW, Use, index, lanes};
-use crate::program::Access;
+use crate::machine::{AccessKind, LOCAL_WINDOW, Observer, Request, SHARED_WINDOW, index, lanes};
 use crate::{Argument, Fault, Gpu, Kernel, Launch, Thread, Verdict};
 
 /// Bytes of a word.
@@ -49,35 +47,29 @@ impl Touched {
 struct Recorder(Vec<Touched>);
 
 impl Recorder {
-    fn note(&mut self, kind: Use, address: u64, bytes: u64, thread: impl Fn() -> u64) {
+    fn note(&mut self, kind: AccessKind, address: u64, bytes: u64, thread: u64) {
         let is_in = |buffer: &&mut Touched| {
             address >= buffer.start && address < buffer.start + WORD * buffer.writers.len() as u64
         };
         let Some(buffer) = self.0.iter_mut().find(is_in) else { return };
         let word = |address: u64| usize::try_from((address - buffer.start) / WORD).unwrap_or(0);
         let words = word(address)..(word(address + bytes - 1) + 1).min(buffer.writers.len());
-        if kind != Use::Load {
-            buffer.writers[words.clone()].fill(thread());
+        if kind != AccessKind::Load {
+            buffer.writers[words.clone()].fill(thread);
         }
-        if kind != Use::Store {
+        if kind != AccessKind::Store {
             buffer.reads[words].iter_mut().for_each(|reads| *reads = reads.saturating_add(1));
         }
     }
 }
 
 impl Observer for Recorder {
-    fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        kind: Use,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
-        let bytes = u64::from(access.bytes) * elements as u64;
+    fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        let (moment, addresses) = (request.moment, request.addresses);
         let first = u64::from(moment.identity.linear_block()) * u64::from(moment.identity.threads_of_block());
         for lane in lanes(moment.active).filter(|lane| addresses[*lane] & (SHARED_WINDOW | LOCAL_WINDOW) == 0) {
-            self.note(kind, addresses[lane], bytes, || first + u64::from(moment.warp) * 32 + lane as u64);
+            let thread = first + u64::from(moment.warp) * 32 + lane as u64;
+            self.note(request.kind, addresses[lane], request.bytes(), thread);
         }
         Ok(())
     }
@@ -96,7 +88,7 @@ impl Gpu {
         buffers: &[(u64, usize)],
     ) -> Result<(Verdict, Vec<Touched>), Fault> {
         let recorder = Recorder(buffers.iter().map(|buffer| Touched::new(*buffer, launch)).collect());
-        let observer = (Counter::new(kernel), recorder);
+        let observer = (Counter::new(kernel, arguments), recorder);
         let (report, notes, (counter, recorder)) = self.checked(kernel, launch, arguments, observer)?;
         Ok((Verdict { report, counts: counter.finish(), notes }, recorder.0))
     }

@@ -1,18 +1,18 @@
 //! The handle of an exercise: its texts, tries, hints and solution.
 
 use super::answers::{judge_answers, judge_function};
-use super::definition::{Definition, Task};
-use super::judge::{code, compile, judge};
+use super::definition::{Ceiling, Definition, KernelTask, Task, TimeTarget};
+use super::judge::{LikelyCause, code, compile, judge, spec, time_on_gpu, wrong_on_gpu};
 use super::keep::{Keeper, now, progress_folder};
 use super::texts::{Texts, exercises_folder, read_text};
-use super::tried::Tried;
+use super::tried::{Tried, TryTime};
 use crate::{Error, Lab, Result};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use warpbook_device::{Compiler, Device};
-use warpbook_record::{ExerciseProgress, LIVE, Verdict, nearest};
+use std::sync::{Arc, OnceLock};
+use warpbook_device::{Bench, Compiler, CudaDevice, Device, cuda_peaks};
+use warpbook_record::{ExerciseProgress, LIVE, MemoryLevel, Peaks, Verdict, nearest};
 
 /// Different tries after which a solution is shown although none was right.
 const TRIES_BEFORE_SOLUTION: usize = 3;
@@ -27,6 +27,9 @@ pub struct Exercise {
     task: String,
     keeper: Keeper,
     device: Device,
+    bench: Bench,
+    /// The device's ceilings, which the lab's exercises share.
+    peaks: Arc<OnceLock<Peaks>>,
     compiler: OnceLock<Compiler>,
     /// The stub's code, which a try is compared with.
     stub: OnceLock<String>,
@@ -60,7 +63,11 @@ pub fn find_exercise(all: &[Definition], id: &str) -> Result<Definition> {
     let wanted = id.trim();
     let digits = wanted.strip_prefix(['E', 'e']).unwrap_or(wanted);
     let by_number = digits.parse::<u32>().ok().map(|number| format!("E{number:02}"));
-    let is_it = |one: &&Definition| by_number.as_deref() == Some(one.id) || one.folder.eq_ignore_ascii_case(wanted);
+    let is_it = |one: &&Definition| {
+        by_number.as_deref() == Some(one.id)
+            || one.id.eq_ignore_ascii_case(wanted)
+            || one.folder.eq_ignore_ascii_case(wanted)
+    };
     all.iter().find(is_it).cloned().ok_or_else(|| {
         let near = nearest(wanted, all.iter().map(|one| one.id));
         let near = near.first().map_or_else(String::new, |id| format!(" Did you mean {id}?"));
@@ -95,8 +102,17 @@ impl Exercise {
         let texts = Texts::find(&definition, exercises)?;
         let task = texts.read("task.md")?;
         let keeper = Keeper::new(lab.author(), progress);
-        let device = lab.device().clone();
-        Ok(Self { definition, texts, task, keeper, device, compiler: OnceLock::new(), stub: OnceLock::new() })
+        Ok(Self {
+            definition,
+            texts,
+            task,
+            keeper,
+            device: lab.device().clone(),
+            bench: lab.bench().clone(),
+            peaks: lab.shared_peaks(),
+            compiler: OnceLock::new(),
+            stub: OnceLock::new(),
+        })
     }
 
     /// Returns the definition.
@@ -197,7 +213,7 @@ impl Exercise {
                     || "The source does not compile.".into(),
                     |d| format!("It does not compile. Line {}: {}.", d.line, d.message.trim_end_matches('.')),
                 );
-                let cause = super::judge::LikelyCause {
+                let cause = LikelyCause {
                     id: "does_not_compile".into(),
                     sentence: "The compiler's message names the line.".into(),
                 };
@@ -208,9 +224,61 @@ impl Exercise {
                 sentence: "This is the stub as it was: nothing was tried.".into(),
                 ..tried
             },
-            Ok(ptx) => tried.judged(judge(task, &ptx, seed), seed),
+            Ok(ptx) => self.on_gpu(task, tried.judged(judge(task, &ptx, seed), seed), name),
         };
         Ok(self.note(tried, &[]))
+    }
+
+    /// Runs a right kernel on the GPU, if there is one: it has to be right there, too, and is timed if the exercise has a target in time.
+    fn on_gpu(&self, task: &KernelTask, tried: Tried, name: (&str, &'static str)) -> Tried {
+        let Some(device) = self.device.gpu().filter(|_| tried.verdict.is_right()) else { return tried };
+        let gpu = device.info().name.clone();
+        match self.run_on_gpu(device, task, &tried, name) {
+            Ok(Ok(time)) => Tried { time, ..tried },
+            Ok(Err(wrong)) => {
+                let id = "wrong_on_gpu".into();
+                let sentence = "It is right in the emulator, and wrong on the GPU. Does it rely on an order of blocks or warps, or on small sizes?".into();
+                let cause = Some(LikelyCause { id, sentence });
+                Tried { verdict: Verdict::NotYet, sentence: format!("On {gpu}: {wrong}"), cause, ..tried }
+            }
+            Err(why) => {
+                let mut tried = tried;
+                tried.remarks.push(format!("It was judged in the emulator and not run on {gpu}: {why}"));
+                tried
+            }
+        }
+    }
+
+    /// Returns the time if there is a target for it, or what is wrong.
+    fn run_on_gpu(
+        &self,
+        device: &CudaDevice,
+        task: &KernelTask,
+        tried: &Tried,
+        name: (&str, &'static str),
+    ) -> Result<std::result::Result<Option<TryTime>, String>> {
+        let (spec, tile) = spec(name, &tried.source);
+        let kernel = device.kernel(&spec, &tile)?;
+        if let Some(wrong) = wrong_on_gpu(device, &kernel, task, tried.seed)? {
+            return Ok(Err(wrong));
+        }
+        let Some(TimeTarget { size, bytes, ceiling, share: target }) = task.time else { return Ok(Ok(None)) };
+        let us = match time_on_gpu(device, &self.bench, &kernel, (task, size), tried.seed)? {
+            Ok(us) => us,
+            Err(wrong) => return Ok(Err(wrong)),
+        };
+        let peaks = match self.peaks.get() {
+            Some(peaks) => peaks,
+            None => {
+                let measured = cuda_peaks(device, &self.bench)?;
+                self.peaks.get_or_init(|| measured)
+            }
+        };
+        let written = if ceiling == Ceiling::Copy { 0.5 } else { 0.0 };
+        let peak = peaks.level_for(MemoryLevel::Dram, written).map_or(f64::NAN, |peak| peak.bytes_per_s());
+        let share = bytes as f64 / (us * 1e-6) / peak;
+        let gpu = device.info().name.clone();
+        Ok(Ok(share.is_finite().then_some(TryTime { gpu, us, share, target })))
     }
 
     /// Gives answers to the questions, in their order; an empty text leaves one out.
@@ -275,7 +343,7 @@ impl Exercise {
         self.solution_if(is_instructor)
     }
 
-    fn solution_if(&self, is_instructor: bool) -> Result<Solution> {
+    pub(super) fn solution_if(&self, is_instructor: bool) -> Result<Solution> {
         let source = self.texts.solution()?;
         let progress = self.progress();
         let is_right = progress.best().is_some_and(Verdict::is_right);

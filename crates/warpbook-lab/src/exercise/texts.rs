@@ -79,15 +79,13 @@ impl Texts {
 
     /// Reads the hints, from a question to nearly the line.
     pub(super) fn hints(&self) -> Result<Vec<String>> {
-        #[derive(serde::Deserialize)]
-        struct Hints {
-            hints: Vec<String>,
-        }
         let path = self.folder.join("hints.toml");
         let Some(text) = self.optional("hints.toml")? else { return Ok(Vec::new()) };
-        let hints: Hints =
-            toml::from_str(&text).map_err(|why| Error::Setting(format!("{} cannot be read: {why}", path.display())))?;
-        Ok(hints.hints)
+        let wrong = |why: String| Error::Setting(format!("{} cannot be read: {why}", path.display()));
+        let table = toml::de::DeTable::parse(&text).map_err(|why| wrong(why.to_string()))?;
+        let hints = table.get_ref().get("hints").and_then(|hints| hints.get_ref().as_array());
+        let hints = hints.ok_or_else(|| wrong("it has no list `hints`.".into()))?;
+        Ok(hints.iter().filter_map(|hint| hint.get_ref().as_str()).map(str::to_owned).collect())
     }
 
     /// Reads the solution.

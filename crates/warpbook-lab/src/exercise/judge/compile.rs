@@ -7,16 +7,22 @@ use warpbook_record::{Grid, KernelSpec, LIVE, Source, Tile};
 /// The virtual architecture of every try, so that counts are the same everywhere.
 const ARCHITECTURE: &str = "compute_80";
 
+/// Returns a source as a kernel's file; an exercise has no tiles.
+pub(in crate::exercise) fn spec((file, entry): (&str, &'static str), text: &str) -> (KernelSpec, Tile) {
+    let tile = Tile::new("exercise", &[]);
+    let mut spec = KernelSpec::new(Source { path: "", text: "" }, entry, std::slice::from_ref(&tile), Grid::One);
+    spec.file = format!("{LIVE}{file}").into();
+    spec.source = text.to_owned().into();
+    (spec, tile)
+}
+
 /// Compiles a source to PTX; a source that does not compile is not an error of this function.
 pub(in crate::exercise) fn compile(
     compiler: &Compiler,
     (file, entry): (&str, &'static str),
     text: &str,
 ) -> Result<std::result::Result<String, Box<CompileError>>> {
-    let tile = Tile::new("exercise", &[]);
-    let mut spec = KernelSpec::new(Source { path: "", text: "" }, entry, std::slice::from_ref(&tile), Grid::One);
-    spec.file = format!("{LIVE}{file}").into();
-    spec.source = text.to_owned().into();
+    let (spec, tile) = spec((file, entry), text);
     match compiler.compile_to_ptx(&spec, &tile, ARCHITECTURE) {
         Ok(ptx) => Ok(Ok(ptx)),
         Err(warpbook_device::Error::Compile(error)) => Ok(Err(error)),

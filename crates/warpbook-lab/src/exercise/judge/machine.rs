@@ -75,9 +75,9 @@ impl Machine {
                 _ => Argument::U64(0),
             });
         }
-        let arrays = || arguments.iter().zip(&*addresses);
         let size = |role: &Role| role.array().map_or(0, Values::len);
-        let buffers: Vec<(u64, usize)> = arrays().filter_map(|(a, at)| Some(((*at)?, size(&a.role)))).collect();
+        let arrays = arguments.iter().zip(addresses.iter());
+        let buffers: Vec<(u64, usize)> = arrays.filter_map(|(a, at)| Some(((*at)?, size(&a.role)))).collect();
         let names: Vec<&str> = arguments.iter().map(|argument| argument.name).collect();
         let kernel = self.kernel.clone().with_argument_names(&names);
         let launch = Launch {

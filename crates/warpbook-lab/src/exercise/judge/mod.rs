@@ -2,9 +2,13 @@
 
 mod compile;
 mod generic;
+mod gpu_launch;
 mod machine;
+#[cfg(test)]
+mod tests;
 
-pub(super) use compile::{code, compile};
+pub(super) use compile::{code, compile, spec};
+pub(super) use gpu_launch::{time_on_gpu, wrong_on_gpu};
 
 use super::case::{Case, Role, Values};
 use super::causes::{Mistake, Wrong};
@@ -13,8 +17,9 @@ use super::draw::Draw;
 use super::picture::Picture;
 use super::targets::{Bound, Costs, Target};
 use machine::{Machine, Ran, Unusable, is_about_parameters};
-use warpbook_emulator::{Cause, Fault, LineCounts as EmulatorCounts, Order};
-use warpbook_record::{Emulated, Finding, LineCounts, TargetCount};
+use warpbook_device::recorded_verdict;
+use warpbook_emulator::{Cause, Fault, Order};
+use warpbook_record::{Emulated, Finding, TargetCount};
 
 /// The likely cause of a try that is not right, or not on target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +97,7 @@ pub(super) fn judge(task: &KernelTask, ptx: &str, seed: u64) -> Judged {
             let case = &inputs[input as usize];
             let ran = match machine.run(case, order) {
                 Ok(ran) => ran,
-                Err(fault) => return Judged { ..of_fault(task, case, &fault, judged) },
+                Err(fault) => return of_fault(task, case, &fault, judged),
             };
             judged.thread_steps += ran.verdict.report.thread_steps;
             if judged.printed.is_empty() {
@@ -186,17 +191,14 @@ fn usual_meaning(cause: &Cause) -> &'static str {
 
 /// Returns the values of the first array that has a wrong element.
 fn first_wrong<'a>(case: &'a Case, ran: &Ran) -> Option<Wrong<'a>> {
-    let arrays = case.arguments().iter().zip(&ran.after).zip(&ran.touched);
-    arrays
-        .filter_map(|((argument, after), touched)| {
-            let ((expected, tolerance), after, touched) =
-                (argument.role.expected()?, after.as_ref()?, touched.as_ref()?);
-            let (got, expected) = (after.numbers(), expected.numbers());
-            let written = (0..got.len()).map(|i| touched.writer(i).is_some()).collect();
-            let wrong = Wrong { case, array: argument.name, got, expected, tolerance, written };
-            (wrong.count() > 0).then_some(wrong)
-        })
-        .next()
+    let mut arrays = case.arguments().iter().zip(&ran.after).zip(&ran.touched);
+    arrays.find_map(|((argument, after), touched)| {
+        let ((expected, tolerance), after, touched) = (argument.role.expected()?, after.as_ref()?, touched.as_ref()?);
+        let (got, expected) = (after.numbers(), expected.numbers());
+        let written = (0..got.len()).map(|i| touched.writer(i).is_some()).collect();
+        let wrong = Wrong { case, array: argument.name, got, expected, tolerance, written };
+        (wrong.count() > 0).then_some(wrong)
+    })
 }
 
 /// Returns true if a launch is right on a GPU on which nothing ran before.
@@ -306,29 +308,6 @@ fn count(task: &KernelTask, case: &Case, ran: &Ran, judged: &mut Judged) {
         ("off target", "The answer is right, but it costs more than the target allows: the table says on which line.");
     judged.cause = missed.next().map(|target| LikelyCause::new(target.missed.unwrap_or(other)));
     judged.counted = Some(case.name().into());
-    let note = |note: &warpbook_emulator::Note| {
-        note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
-    };
-    judged.emulated.notes = ran.verdict.notes.iter().map(note).collect();
-    judged.emulated.orders = ["forwards", "backwards", "random"].map(str::to_owned).to_vec();
-    judged.emulated.lines = ran.verdict.counts.lines.iter().map(line).collect();
-}
-
-/// Returns a line's counts as records have them.
-fn line(counts: &EmulatorCounts) -> LineCounts {
-    LineCounts {
-        file: counts.file.clone(),
-        line: counts.line,
-        instructions: counts.instructions,
-        active_lanes: counts.lanes,
-        divergent_branches: counts.divergent_branches,
-        requests: counts.global_requests,
-        sectors: counts.global_sectors,
-        ideal_sectors: counts.global_ideal,
-        wavefronts: counts.shared_wavefronts,
-        ideal_wavefronts: counts.shared_ideal,
-        atomics: counts.atomics,
-        bytes: counts.global_bytes + counts.shared_bytes + counts.local_bytes,
-        ..LineCounts::default()
-    }
+    let orders = ["forwards", "backwards", "random"].map(str::to_owned).to_vec();
+    judged.emulated = Emulated { orders, ..recorded_verdict(ran.verdict.clone()) };
 }
