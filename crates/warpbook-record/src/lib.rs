@@ -11,6 +11,7 @@ mod cache_folder;
 mod descriptor;
 mod environment;
 mod format;
+mod guess;
 mod measured;
 mod problem;
 mod roofline;
@@ -22,6 +23,7 @@ pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxi
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
 pub use format::read::{MAX_BYTES, ReadError};
 pub use format::{json, real};
+pub use guess::{Answer, Guessed};
 pub use measured::breakdown::{Breakdown, OperationTime};
 pub use measured::check::Check;
 pub use measured::counters::{CounterValue, KernelCounters};

@@ -56,15 +56,6 @@ pub fn efficiency_percent(run: &Run, word: &str, rung: &str, ranks: usize) -> Op
     run.scaling_efficiency(found(run, word, rung, ranks)?).map(|e| 100.0 * e)
 }
 
-/// Compares a guess in percent with the measurement.
-#[must_use]
-pub fn judged_percent(what: &str, guess: f64, measured: Option<f64>) -> String {
-    match measured {
-        Some(percent) => format!("{what}: you guessed {guess:.0} %; measured: {percent:.0} %."),
-        None => format!("{what}: you guessed {guess:.0} %. It was not measured."),
-    }
-}
-
 /// Estimate of a training step on many GPUs, from measurements on few and from assumptions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOnPaper {
@@ -233,11 +224,5 @@ mod tests {
         assert!(quiet.what_breaks(64).contains("waiting for the slowest"));
         let table = step().table(&[8, 1024]);
         assert!(table.rows.len() == 2 && table.rows[1][8] == "42.8 hours", "{table:?}");
-    }
-
-    #[test]
-    fn a_guess_is_told_what_was_measured() {
-        assert_eq!(judged_percent("Weak", 90.0, Some(85.4)), "Weak: you guessed 90 %; measured: 85 %.");
-        assert!(judged_percent("Weak", 90.0, None).ends_with("It was not measured."));
     }
 }
