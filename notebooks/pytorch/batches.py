@@ -10,24 +10,26 @@ from typing import Any
 
 import warpbook_record as wr
 
-# The data sets of images: samples, [channels, height, width], mean and deviation of pixels between 0 and 1.
+# The image data sets: number of samples, [channels, height, width], and mean and deviation of pixels between
+# 0 and 1.
 IMAGES = {"mnist": (60_000, (1, 28, 28), 0.1307, 0.3081), "cifar10": (50_000, (3, 32, 32), 0.5, 0.5)}
 CLASSES = 10
-# Batches that lie ready.
+# Number of ready batches.
 READY = 8
-# Batches of the AMP recipe's data set: AMP_BATCHES in crates/warpbook-experiments/src/training/workload.rs.
+# Number of batches in the AMP recipe's data set: AMP_BATCHES in
+# crates/warpbook-experiments/src/training/workload.rs.
 AMP_BATCHES = 50
-# Pixels of black around an image that random crops are taken from.
+# Width in pixels of the black border from which random crops are taken.
 BORDER = 4
 
 
 def normalised(x: Any, mean: float, deviation: float) -> Any:
-    """Bytes as numbers that are 0 on average."""
+    """Converts bytes to numbers whose mean is 0."""
     return (x.float() / 255 - mean) / deviation
 
 
 def crop_and_flip(torch: Any, x: Any, rows: Any, columns: Any, mirrored: Any) -> Any:
-    """Windows of images [n, c, h, w] within a border of black, from these rows and columns [n] on, mirrored where [n] says so."""
+    """Crops windows of images [n, c, h, w] within a black border, at these rows and columns [n], and mirrors those that `mirrored` marks."""
     n, _, height, width = x.shape
     bordered = torch.nn.functional.pad(x, (BORDER,) * 4)
     windows = bordered.unfold(2, height, 1).unfold(3, width, 1)
@@ -36,14 +38,14 @@ def crop_and_flip(torch: Any, x: Any, rows: Any, columns: Any, mirrored: Any) ->
 
 
 def augmented(torch: Any, x: Any) -> Any:
-    """Random crops, half of them mirrored; the numbers are drawn on the device."""
+    """Crops at random and mirrors half of the images; the random numbers are drawn on the device."""
     n = x.shape[0]
     rows, columns = torch.randint(2 * BORDER + 1, (2, n), device=x.device)
     return crop_and_flip(torch, x, rows, columns, torch.rand(n, device=x.device) < 0.5)
 
 
 class DataSet:
-    """Samples on the device as they are stored: bytes and labels, or rows of fp32 and their targets. The values are drawn."""
+    """Samples on the device in their stored form: bytes and labels, or rows of fp32 and their targets. The values are random."""
 
     def __init__(self, torch: Any, network: str, batch: int, features: int, device: str):
         self.torch, self.network = torch, network
@@ -53,7 +55,8 @@ class DataSet:
             self.inputs, self.targets = torch.randn(shape, **draws), torch.randn(shape, **draws)
             return
         count, shape, mean, _ = IMAGES[network]
-        # From 0 to twice the mean, so that normalised images are 0 on average, as those of the data set are.
+        # Pixels reach from 0 to twice the mean, so the mean of the normalised images is 0, as in the data
+        # set.
         most = min(round(2 * 255 * mean), 255)
         self.inputs = torch.randint(most + 1, (count, *shape), dtype=torch.uint8, **draws)
         self.targets = torch.randint(CLASSES, (count,), **draws)
@@ -62,7 +65,7 @@ class DataSet:
         return len(self.inputs)
 
     def batch(self, indices: Any, channels_last: bool) -> tuple[Any, Any]:
-        """The samples of these indices as a network takes them, with random crops and flips for CIFAR-10."""
+        """Returns the samples of these indices in the form that a network takes, with random crops and flips for CIFAR-10."""
         x, y = self.inputs.index_select(0, indices), self.targets.index_select(0, indices)
         if self.network == "amp-recipe":
             return x, y
@@ -75,12 +78,12 @@ class DataSet:
 
 
 class Ready:
-    """Normalised batches that lie on the device: taken in turn, or, in a graph, one again and again."""
+    """Normalised batches that are ready on the device. They are taken in turn; a graph takes the same one every time."""
 
     def __init__(self, torch: Any, inputs: tuple[Any, Any], captured: bool, channels_last: bool = False):
         self.x, self.y = inputs
         self.captured, self.at = captured, -1
-        # Bytes of a copy of the batches.
+        # Number of bytes in a copy of the batches.
         self.copied = 0
         if channels_last and self.x.dim() == 5:
             self.x = torch.stack([b.contiguous(memory_format=torch.channels_last) for b in self.x])
@@ -98,7 +101,7 @@ class Ready:
 
 
 class Gathered:
-    """Batches of a shuffled data set. Every epoch has another order; samples at its end that fill no batch are left out.
+    """Batches of a shuffled data set. The order changes with every epoch; the last samples are left out if they fill no batch.
 
     In a graph the device counts the batches, so that every replay takes the next one; otherwise a batch is a slice of the
     order.
@@ -120,10 +123,10 @@ class Gathered:
         if self.count == 0:
             raise wr.Unavailable(f"the data set has {len(data)} samples, fewer than a batch of {size}")
         self.order = torch.empty(len(data), dtype=torch.int64, device=device)
-        # The same memory: an order that is drawn anew is seen by the graph, too.
+        # Batches share the memory of `order`, so a captured graph sees each new order.
         self.batches = self.order[: self.count * size].view(self.count, size)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        # The samples of the last step.
+        # Indices of the samples in the last step.
         self.indices: Any = None
 
     def start(self) -> None:
@@ -140,7 +143,7 @@ class Gathered:
         return self.batch(self.indices, self.channels_last)
 
     def checked(self) -> tuple[Any, Any]:
-        """The last step's batch, cropped and flipped anew; an error if it was not that batch's turn."""
+        """Crops and flips the last step's batch again and returns it; raises an error if the step did not take the right batch."""
         if not self.torch.equal(self.indices, self.batches[self.at]):
             raise RuntimeError(f"the step did not take batch {self.at} of the epoch")
         return self.batch(self.indices, self.channels_last)

@@ -70,7 +70,7 @@ REFERENCE = "the same pass in f64 on the GPU, every element, beyond the rounding
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of a convolution with square images and windows, a pixel apart."""
+    """A pass of a convolution with square images, square windows and a stride of one pixel."""
 
     kind: str
     batch: int
@@ -98,7 +98,7 @@ class Pass:
 
     @property
     def terms(self) -> int:
-        """Products that an element of the result is a sum of."""
+        """Number of products that are summed for an element of the result."""
         taps = self.kernel**2
         terms = {FORWARD: taps * self.channels, INPUT_GRADIENT: taps * self.filters}
         return terms.get(self.kind, self.batch * self.out_side**2)
@@ -106,7 +106,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Of a pass, as PyTorch shapes them: x and dy [batch][channels][rows][columns], the weight [filters][channels][..]."""
+    """The arrays of a pass in PyTorch's shapes: x and dy [batch][channels][rows][columns], weight [filters][channels][..]."""
 
     of: Pass
     x: Any
@@ -125,14 +125,14 @@ def apply(torch: Any, of: Pass, x: Any, weight: Any, dy: Any) -> Any:
 def judge(torch: Any, work: Arrays, results: list[Any]) -> list[Check]:
     of, half_epsilon = work.of, TYPES[work.of.dtype][1] / 2
     bound = tolerance(of.dtype, of.terms) + 32 * half_epsilon
-    # Below the smallest normal f16 its numbers lie further apart.
+    # f16 numbers below the smallest normal number are spaced further apart, relative to their size.
     tiny = 1e-7 if of.dtype == "f16" else 1e-37
     x, weight, dy = (wide(torch, v, of.dtype) for v in (work.x, work.weight, work.dy))
     want, magnitude = apply(torch, of, x, weight, dy), apply(torch, of, x.abs(), weight.abs(), dy.abs())
     checks = []
     for result in results:
         error = (result.double() - want).abs()
-        # clamp and max keep NaN, and NaN is not `<=`.
+        # clamp and max keep NaN, and NaN fails `<=`.
         beyond = (error - half_epsilon * want.abs()).clamp(min=0)
         wrong = int((beyond <= bound * magnitude + tiny).logical_not().sum())
         relative = float((beyond / magnitude.clamp(min=1e-300)).max())

@@ -53,11 +53,11 @@ WAYS = {
     "ddp_amp_fp16_hook": ("float16", "fp16_compress_hook"),
     "ddp_amp_bf16_hook": ("bfloat16", "bf16_compress_hook"),
 }
-# One process for all GPUs.
+# This way uses one process for all GPUs.
 ONE_PROCESS = "dp_fp32"
-# What a processor is timed with.
+# The ways that are timed on a CPU.
 CPU_WAYS = ("ddp_fp32",)
-# Steps before the timed ones: DDP arranges its buckets anew after the first.
+# Steps before the timed ones: DDP rearranges its buckets after the first.
 WARM_UP = 10
 
 
@@ -69,7 +69,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def without_search(torch: Any) -> Iterator[None]:
-    """cuDNN's algorithms are chosen by its heuristics, not tried out."""
+    """Makes cuDNN choose its algorithms by heuristics instead of trying them out."""
     cudnn = torch.backends.cudnn
     before, cudnn.benchmark = cudnn.benchmark, False
     try:
@@ -79,7 +79,7 @@ def without_search(torch: Any) -> Iterator[None]:
 
 
 class Rank:
-    """One process's model and its steps in one way."""
+    """The model of one process, and its steps in one way."""
 
     def __init__(self, torch: Any, way: str, sizes: Sizes, device: str, devices: int = 1):
         dtype, hook = WAYS.get(way, (None, None))
@@ -101,7 +101,7 @@ class Rank:
         self.optimizer = sizes.optimizer(torch, model, fused=False)
         self.scaler = torch.amp.GradScaler("cuda", enabled=dtype == "float16")
         x, y = sizes.inputs(torch, device)
-        # Another part of the data on every rank.
+        # Each rank gets a different part of the data.
         shift = torch.distributed.get_rank() % len(x)
         self.x, self.y, self.at = x.roll(shift, 0), y.roll(shift, 0), 0
 
@@ -129,7 +129,7 @@ class Rank:
             raise SystemExit(f"Rank {torch.distributed.get_rank()} has other weights than rank 0.")
 
     def samples_us(self, steps: int, repeats: int) -> list[float]:
-        """The time of a step, as the mean of `steps`, so often; of the slowest rank."""
+        """Times a step on the slowest rank: `repeats` samples, each the mean of `steps` steps."""
         torch, samples = self.torch, []
         for _ in range(WARM_UP):
             self.step()
@@ -149,14 +149,14 @@ class Rank:
 
 
 def numbers(most: int) -> list[int]:
-    """1 to so many, doubling."""
+    """Lists the numbers from 1 to the limit, each twice the one before."""
     return [n for n in (1, 2, 4, 8, 16, 32, 64) if n < most] + [most]
 
 
 def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any) -> None:
     import torch
 
-    # Multicast over NVLink stays off, as in Warpbook.
+    # NVLink multicast stays off, as in Warpbook.
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     on_gpu = args.gpus is not None
     device = f"cuda:{rank}" if on_gpu else "cpu"
@@ -171,14 +171,14 @@ def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any)
     for batch in args.batch:
         for way in args.ways:
             if way == ONE_PROCESS:
-                # Measured where there is one process.
+                # This way is measured in a run with one process.
                 continue
             sizes = Sizes(args.network, batch, args.edge)
             samples = Rank(torch, way, sizes, device).samples_us(args.steps, args.repeats)
             if rank == 0:
                 queue.put((way, world, batch, samples))
         if world == 1 and ONE_PROCESS in args.ways:
-            # What a search finds is kept for its thread, and DataParallel starts new threads in each step: every step would search.
+            # A search result is kept per thread, and DataParallel starts new threads in each step, so every step would search.
             with without_search(torch):
                 for devices in numbers(args.gpus):
                     sizes = Sizes(args.network, batch * devices, args.edge)
@@ -220,7 +220,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 
 def line(results: list[dict[str, Any]]) -> str:
-    """The last result: the median time of a step, and the time on one rank over it."""
+    """Formats the last result: the median time of a step, and the time on one rank divided by it."""
     last = results[-1]
     median = statistics.median(last["samples_us"])
     alike = (r for r in results if (r["way"], r["batch_per_rank"]) == (last["way"], last["batch_per_rank"]))
@@ -230,7 +230,7 @@ def line(results: list[dict[str, Any]]) -> str:
 
 
 def written(args: argparse.Namespace, words: list[str], torch: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """What --out has; crates/warpbook-experiments/src/scaling/pytorch.rs reads some of it."""
+    """Returns the content of --out; crates/warpbook-experiments/src/scaling/pytorch.rs reads some of it."""
     gpus = [torch.cuda.get_device_name(i) for i in range(args.gpus or 0)]
     driver = wr.output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if gpus else None
     return {

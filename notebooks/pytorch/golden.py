@@ -32,7 +32,7 @@ OPTIMIZERS = {
 
 
 class Small(nn.Module):
-    """The same layers, by the same names, as `network` in golden_small.rs."""
+    """The network with the same layers and names as `network` in golden_small.rs."""
 
     def __init__(self):
         super().__init__()
@@ -49,13 +49,13 @@ class Small(nn.Module):
         x = x + F.relu(self.bn2(self.conv2(x)))
         x = F.max_pool2d(x, 2, stride=1)
         x = F.avg_pool2d(F.gelu(self.conv3(x)), 2)
-        # Dropout is off: its random numbers are the engine's alone.
+        # Dropout is off, because its random numbers differ from Warpbook's.
         x = F.relu(self.fc1(torch.flatten(x, 1)))
         return self.fc2(x)
 
 
 def write_safetensors(arrays, path):
-    """https://huggingface.co/docs/safetensors, which needs no package."""
+    """Writes the format of https://huggingface.co/docs/safetensors without a package."""
     names = {np.dtype("float32"): "F32", np.dtype("uint8"): "U8"}
     header, data = {}, b""
     for name, array in sorted(arrays.items()):
@@ -71,7 +71,7 @@ def write_safetensors(arrays, path):
 
 
 def make_images():
-    """Noise, brighter in one colour and one corner by class, so that there is something to learn."""
+    """Draws noise that is brighter in one colour and one corner, depending on the class, so that there is something to learn."""
     random = np.random.default_rng(7)
     labels = random.integers(0, CLASSES, IMAGES).astype(np.uint8)
     images = random.integers(0, 200, (IMAGES, *SHAPE))

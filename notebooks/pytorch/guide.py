@@ -55,11 +55,11 @@ ABOUT = __doc__
 # 0x9e3779b97f4a7c15 as int64, in which products wrap around as they do in Warpbook.
 GOLDEN = -7046029254386353131
 EPSILON_F32 = 2.0**-23
-# Rows of a matrix product that are compared.
+# Number of rows that are compared in a matrix product.
 ROWS = 16
 
-# A way's builder gets torch and the inputs, and gives a function that does the timed work once. Lessons 40 to 44 show the lines
-# in which the two ways of a pair differ; test_guide.py holds the lessons to these functions.
+# A way's builder gets torch and the inputs, and returns a function that does the timed work once. Lessons 40 to 44 show the lines
+# in which the two ways of a pair differ; test_guide.py compares the lessons with these functions.
 Run = Callable[[], Any]
 
 
@@ -67,24 +67,24 @@ Run = Callable[[], Any]
 
 
 def numbers(torch: Any, n: int, device: str) -> Any:
-    """Between -1 and 1, f32 [n]."""
+    """Returns numbers between -1 and 1, f32 [n]."""
     place = torch.arange(n, device=device)
     return ((place * GOLDEN >> 40) & 0xFFFFFF) / 2**23 - 1
 
 
 def small(torch: Any, n: int, device: str) -> Any:
-    """0, 1, 2 or 3, f32 [n]: their sums are exact."""
+    """Returns numbers 0, 1, 2 or 3, f32 [n]; their sums are exact."""
     return (numbers(torch, n, device).abs() * 4).floor().clamp(max=3)
 
 
 def ternary(torch: Any, n: int, device: str) -> Any:
-    """-1, 0 or 1, f32 [n]."""
+    """Returns numbers -1, 0 or 1, f32 [n]."""
     place = torch.arange(n, device=device)
     return ((place * GOLDEN >> 40) & 0xFFFFFF) % 3 - 1.0
 
 
 def pixels(torch: Any, first: int, n: int) -> Any:
-    """Bytes on the host, u8 [n], of the places from `first` on."""
+    """Returns bytes on the host, u8 [n], from place `first` on."""
     place = torch.arange(first, first + n)
     return ((place * GOLDEN >> 56) & 0xFF).to(torch.uint8)
 
@@ -343,7 +343,7 @@ def graph_of_launches(torch: Any, d: Any) -> Run:
 
 
 def called(fused: Callable[[Any], Any], x: Any) -> None:
-    """Compiles before anything is timed; `Unavailable` where that fails, as without Triton."""
+    """Compiles before anything is timed; raises `Unavailable` if that fails, as without Triton."""
     try:
         fused(x)
     except Exception as error:
@@ -370,14 +370,14 @@ def chain_of(torch: Any) -> Callable[[Any], Any]:
 
 
 def fresh_caches(torch: Any) -> Any:
-    """A context in which the compiler finds nothing on the disk; it has had two names."""
+    """Returns a context manager under which the compiler finds no cache on the disk. PyTorch has had two names for it."""
     from torch._inductor import utils
 
     return getattr(utils, "fresh_cache", None) or utils.fresh_inductor_cache
 
 
 def forget(torch: Any) -> None:
-    """What this process has compiled; what is on the disk stays."""
+    """Forgets what this process has compiled, but keeps the cache on the disk."""
     from torch._inductor import utils
 
     torch.compiler.reset()
@@ -534,7 +534,7 @@ def gradients(model: Any) -> list[Any]:
 
 
 def deep_step(torch: Any, d: Any, forward: Callable[[Any, Any], Any]) -> Run:
-    """A step with a batch at once."""
+    """Runs a step with a whole batch at once."""
     model, x, y = d.new_model().to(d.device), d.x.to(d.device), d.y.to(d.device)
     optimizer, cross_entropy = d.new_optimizer(model), torch.nn.functional.cross_entropy
 
@@ -589,37 +589,37 @@ def accumulated(torch: Any, d: Any) -> Run:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a pair is swept over, and how much work it is: elements, samples, passes, or layers."""
+    """The swept size of a pair, and the amount of work: elements, samples, passes, or layers."""
 
     size: int
     n: int
 
 
 def flat(torch: Any, value: Any) -> Any:
-    """A result as one array of f64: a tensor, or several, or numbers of the host."""
+    """Flattens a result to one array of f64. A result is a tensor, several tensors, or numbers of the host."""
     if isinstance(value, (list, tuple)):
         return torch.cat([torch.as_tensor(v).detach().double().cpu().reshape(-1) for v in value])
     return value.detach().double().reshape(-1)
 
 
 def overwrite(value: Any) -> None:
-    """Writes NaN over a result, so that an old one cannot pass for a new one."""
+    """Overwrites a result with NaN, so that an old result cannot pass for a new one."""
     for part in value if isinstance(value, (list, tuple)) else [value]:
         if hasattr(part, "fill_"):
             part.detach().fill_(math.nan)
 
 
 class Pair(wr.Ladder):
-    """A pair of the guide. Its ways' results are compared with `want` of its inputs."""
+    """A pair of the guide. The results of its ways are compared with `want`, which is among its inputs."""
 
     script = "guide.py"
     description = ABOUT
     experiment = "guide"
     ways = ()
-    # What results may be off, relative to an element or to 1.
+    # The largest allowed error of a result, relative to the element or to 1, whichever is larger.
     tolerance = 0.0
     reference = "the same in f64, every element"
-    # Whether a run changes what the next one starts with.
+    # True if a run changes the weights with which the next one starts.
     trains = False
     counts_memory = False
 
@@ -630,21 +630,21 @@ class Pair(wr.Ladder):
     # ---- what a pair fills in
 
     def inputs(self, s: Sizes) -> SimpleNamespace:
-        """What its ways read, and `want`, f64."""
+        """Returns what the ways of the pair read, and the reference `want` in f64."""
         raise NotImplementedError
 
     def bound(self, way: Way, s: Sizes) -> float:
         return self.tolerance
 
     def compared(self, got: Any, s: Sizes) -> Any:
-        """The part of a result that is compared."""
+        """Returns the part of a result that is compared."""
         return got
 
     # ---- what they share
 
     @staticmethod
     def takes(problem: Problem) -> bool:
-        """A record may have another problem, at which nothing is timed but what happens over time is recorded."""
+        """Returns true if the problem is one that is timed. A record may also have a problem that only shows what happens over time."""
         return any(size["name"] == "size" for size in problem.record["sizes"])
 
     @staticmethod
@@ -659,10 +659,10 @@ class Pair(wr.Ladder):
     def prepare(self, problem: Problem) -> SimpleNamespace:
         s, torch = self.read(problem), self.torch
         torch.manual_seed(1)
-        # Without a search, whose memory would count.
+        # cuDNN's search is off, because its memory would be counted.
         torch.backends.cudnn.benchmark = torch.backends.cudnn.allow_tf32 = False
         d = self.inputs(s)
-        # What cuBLAS takes once for all ways is there before any of them is built.
+        # This call makes cuBLAS allocate its memory, which all ways share, before any way is built.
         torch.nn.Linear(8, 8, device=self.device)(torch.ones((8, 8), device=self.device)).sum().backward()
         return SimpleNamespace(**vars(d), size=s.size, n=s.n, device=self.device)
 
@@ -682,7 +682,7 @@ class Pair(wr.Ladder):
 
         def once() -> None:
             nonlocal value
-            # Freed first, so that the next result gets the same memory.
+            # The old result is freed first, so that the next one gets the same memory.
             value = None
             value = run()
 
@@ -693,13 +693,14 @@ class Pair(wr.Ladder):
             cuda.synchronize()
             return self.judge(problem, way, d, value, again)
 
-        # Correct, then timed: a way that is wrong is not worth timing.
+        # A way is checked before it is timed: timing a wrong way is useless.
         before = checked(again=False)
         if not before.passed:
             self.finish(way, problem, before.outcome(), check=before)
             return
         if not way.graph:
-            # Without what the first call takes, as to try algorithms out. A graph's memory is that of its capture.
+            # The peak excludes memory that only the first call needs, for example to try algorithms. A graph's peak is that of its
+            # capture.
             cuda.reset_peak_memory_stats()
         samples = self.bench.gpu(lambda batch: stopwatch(once, batch), may_repeat=True)
         peak = cuda.max_memory_allocated() - held
@@ -712,7 +713,7 @@ class Pair(wr.Ladder):
         s, torch = self.read(problem), self.torch
         got, bound = flat(torch, value), self.bound(way, s)
         if again and self.trains:
-            # Other weights than those of the first step, which was compared.
+            # The weights have changed since the first step, whose result was compared.
             finite = bool(torch.isfinite(got).all())
             return Check(self.reference, 0.0, 0.0 if finite else math.nan, bound, finite)
         got = self.compared(got, s)
@@ -720,7 +721,7 @@ class Pair(wr.Ladder):
         if got.shape != want.shape:
             return Check(self.reference, math.inf, math.inf, bound, False)
         error = (got - want).abs()
-        # max keeps NaN, and NaN is not `<=`.
+        # max keeps NaN, and NaN fails `<=`.
         absolute, relative = float(error.max()), float((error / want.abs().clamp(min=1.0)).max())
         return Check(self.reference, absolute, relative, bound, relative <= bound)
 
@@ -801,7 +802,7 @@ class Loader(Pair):
         images = pixels(torch, count, count * 3 * 64 * 64).view(count, 3, 64, 64)
         labels = (pixels(torch, 0, count) % 10).long()
         generator = torch.Generator().manual_seed(1)
-        # Sixteen batches: four epochs, each in an order of its own.
+        # There are four epochs, each with a new order of the images.
         order = [picked for _ in range(4) for picked in torch.randperm(count, generator=generator).split(s.n)]
 
         def new_training(device: str, double: bool = False) -> Callable[[Any, Any], Any]:
@@ -906,7 +907,7 @@ class Layout(Pair):
         images, edge, channels = s.size, 32, 64
         count = images * edge * edge * channels
         both = ternary(torch, count + channels * 9 * channels, "cpu")
-        # As Warpbook has them: pixels, then channels.
+        # Like Warpbook, the inputs store the pixels first, then the channels.
         x = both[:count].view(images, edge, edge, channels).permute(0, 3, 1, 2).contiguous()
         weight = both[count:].view(channels, 3, 3, channels).permute(0, 3, 1, 2).contiguous()
         wide = [v.to(self.device).double() for v in (x, weight)]
@@ -930,7 +931,7 @@ class Precision(Pair):
         return self.machine.lacks((8, 0)) if way.id in ("pytorch_tf32", "pytorch_bf16") else None
 
     def bound(self, way: Way, s: Sizes) -> float:
-        """`tolerance` of crates/warpbook-experiments/src/guide/made/product.rs, where it is derived."""
+        """Returns the bound; `tolerance` in crates/warpbook-experiments/src/guide/made/product.rs derives it."""
         bounds = {"pytorch_tf32": 16 * 2.0**-10, "pytorch_fp16": 8 * 2.0**-10, "pytorch_bf16": 8 * 2.0**-7}
         return bounds.get(way.id, 64 * EPSILON_F32 * math.sqrt(max(s.n / 1024, 1)))
 
@@ -946,7 +947,7 @@ class Precision(Pair):
         return SimpleNamespace(a=a, b=b, want=(want / math.sqrt(n)).cpu().view(-1))
 
     def compared(self, got: Any, s: Sizes) -> Any:
-        # Scaled as Warpbook's product is, so that elements are about as large as those of the factors.
+        # The result is scaled like Warpbook's product, so that its elements are about as large as the factors'.
         return got.view(s.n, s.n)[self.known(s.n)].reshape(-1) / math.sqrt(s.n)
 
     def measure_all(self, problem: Problem, prepared: SimpleNamespace, ways: list[Way]) -> None:
@@ -961,7 +962,7 @@ class Precision(Pair):
 
 
 class Deep(Pair):
-    """The network of convolutions that a step of checkpointing or accumulation trains."""
+    """The convolutional network that is trained by a step of checkpointing or accumulation."""
 
     tolerance = 5e-4
     reference = "the first step's gradients in f64, of the whole batch without checkpoints, relative to the largest"
@@ -969,7 +970,7 @@ class Deep(Pair):
 
     def inputs(self, s: Sizes) -> SimpleNamespace:
         torch, nn = self.torch, self.torch.nn
-        # As `sizes` of crates/warpbook-experiments/src/guide/made/training.rs.
+        # The sizes match `sizes` in crates/warpbook-experiments/src/guide/made/training.rs.
         channels, batch = (32, 128) if s.n >= 32 else (4, 4)
         images = pixels(torch, batch, batch * 16 * 16).view(batch, 1, 16, 16)
         x, y = (images / 255 - 0.1307) / 0.3081, (pixels(torch, 0, batch) % 10).long()
@@ -1024,7 +1025,7 @@ PAIRS: tuple[type[Pair], ...] = (
     Accumulation,
 )
 
-# Why PyTorch has no two ways for the others.
+# The reasons why PyTorch has no two ways for the other pairs.
 INSIDE = "it is about what happens inside of a kernel, and a PyTorch program writes none"
 LEFT_OUT = dict.fromkeys(
     "coalescing bank-conflicts divergence reduction vector-loads latency memory-latency gather occupancy".split(), INSIDE
@@ -1032,7 +1033,7 @@ LEFT_OUT = dict.fromkeys(
 
 
 def pair_of(arguments: list[str]) -> type[Pair]:
-    """The pair of the record that --like names. Where that is no pair's record, `Pair`, whose reading of it says why."""
+    """Returns the pair of the record that --like names. For other records this is `Pair`, whose reading of the record says what is wrong."""
     p = wr.Parser(add_help=False, allow_abbrev=False)
     p.add_argument("--like")
     try:

@@ -40,7 +40,7 @@ from warpbook_record import Check, Problem, Way
 
 
 def idx(path: Path) -> tuple[tuple[int, ...], bytes]:
-    """Shape and bytes of a file of MNIST's, which may be packed by gzip."""
+    """Returns the shape and bytes of one of MNIST's files, which may be gzipped."""
     packed = path.with_name(path.name + ".gz")
     try:
         raw = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
@@ -58,12 +58,12 @@ def idx(path: Path) -> tuple[tuple[int, ...], bytes]:
     return shape, data
 
 
-# Shape and bytes of the images, and their labels.
+# Shape of the images, their bytes, and the bytes of their labels.
 Files = tuple[tuple[int, ...], bytes, bytes]
 
 
 def images_and_labels(folder: Path, part: str) -> Files:
-    """Shape and bytes of the images of `train` or `t10k`, and their labels."""
+    """Returns the shape and bytes of the images of `train` or `t10k`, and the bytes of their labels."""
     shape, images = idx(folder / f"{part}-images-idx3-ubyte")
     (count, *_), labels = idx(folder / f"{part}-labels-idx1-ubyte")
     if len(shape) != 3 or count != shape[0]:
@@ -72,7 +72,7 @@ def images_and_labels(folder: Path, part: str) -> Files:
 
 
 class Images:
-    """A map-style data set: each image is converted and normalised by itself, as transforms do it."""
+    """A map-style data set: each image is converted and normalised separately, as transforms do it."""
 
     def __init__(self, torch: Any, images: Any, labels: Any):
         self.torch, self.images, self.labels = torch, images, labels
@@ -91,7 +91,7 @@ def resident_batches(torch: Any, x: Any, y: Any, batch: int) -> Any:
 
 @dataclass(frozen=True)
 class Work:
-    """A problem: what is trained, and what the loader does."""
+    """The sizes of a problem: what is trained, and what the loader does."""
 
     batch: int
     epochs: int
@@ -99,7 +99,7 @@ class Work:
     read_losses: int
     images: int
     test_images: int
-    # Percent of the test images.
+    # Share of correct test images, in percent.
     accuracy: float
 
     @staticmethod
@@ -119,7 +119,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Fed:
-    """How a way is fed, and whether products and convolutions are in fp16."""
+    """How a way's data are loaded, and whether products and convolutions are in fp16."""
 
     half: bool
     resident: bool = False
@@ -149,7 +149,7 @@ def not_a_region(*_: Any) -> Any:
 
 def way(feed: str, precision: str) -> Way:
     (how, idea), (title, types) = FEEDS[feed], PRECISIONS[precision]
-    # In fp32 a CPU trains, too.
+    # A CPU can train only in fp32.
     return Way(f"torch_{feed}_{precision}", f"{title}, {how}", f"{idea} {types}", not_a_region, on_gpu=precision != "fp32")
 
 
@@ -166,12 +166,12 @@ def resident_batches(torch: Any, x: Any, y: Any, batch: int) -> Any:
 
 @dataclass(frozen=True)
 class Trained:
-    """A whole training."""
+    """The result of a whole training."""
 
     seconds: float
     steps: int
     peak_bytes: int
-    # Test images that are right.
+    # Number of correct test images.
     correct: int
 
 
@@ -184,7 +184,7 @@ class Trainings:
         self.train, self.test = (self.tensors(part, count) for part, count in zip(files, counts))
 
     def tensors(self, files: Files, count: int) -> tuple[Any, Any]:
-        """The first images and labels, as the files have them."""
+        """Returns the first images and labels in the files' form."""
 
         def tensor(raw: bytes) -> Any:
             return self.torch.frombuffer(bytearray(raw), dtype=self.torch.uint8)
@@ -193,7 +193,7 @@ class Trainings:
         return tensor(images).view(-1, 1, *shape)[:count], tensor(labels).long()[:count]
 
     def batches(self, fed: Fed) -> Callable[[], Any]:
-        """Something to go through once an epoch."""
+        """Returns a function that gives the batches of an epoch."""
         (images, labels), work = self.train, self.work
         if fed.resident:
             x, y = normalised(images.to(self.device), *IMAGES["mnist"][2:]), labels.to(self.device)
@@ -207,7 +207,7 @@ class Trainings:
     def run(self, fed: Fed) -> Trained:
         torch, cuda, work = self.torch, self.torch.cuda, self.work
         torch.manual_seed(1)
-        # Convolutions would use TF32 by default.
+        # Convolutions use TF32 by default.
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
         if self.device == "cuda":
@@ -301,7 +301,7 @@ class Loops(wr.Ladder):
             if isinstance(samples, wr.Stopped):
                 self.finish(way, problem, samples.outcome)
                 continue
-            # A training that only warmed up is not counted.
+            # Trainings that only warmed up are not counted.
             counted = runs[-len(samples[0]) :]
             check = self.judge(prepared.work, counted)
             self.finish(way, problem, check.outcome(), samples, check)
@@ -313,9 +313,9 @@ class Loops(wr.Ladder):
 
     @staticmethod
     def judge(work: Work, runs: list[Trained]) -> Check:
-        """Whether the mean share of test images that are right is what the problem asks for; the error is what it lacks."""
+        """Checks that the mean share of correct test images is the one that the problem asks for; the error is the missing share."""
         percent = 100.0 * sum(run.correct for run in runs) / (work.test_images * len(runs))
-        # What rounding takes is no lack.
+        # A difference caused by rounding is ignored.
         lack = max(work.accuracy - percent, 0.0) if percent < work.accuracy - 1e-10 else 0.0
         return Check(f"a mean accuracy of {work.accuracy:g} % or more", lack, lack / work.accuracy, 0.0, lack == 0.0)
 

@@ -74,7 +74,7 @@ WAYS = (
 
 # ---- the work and its reference --------------------------------------------------------------------------------------
 
-# Of each type: the name in PyTorch of A, B and C, and the distance from 1 to C's next number.
+# PyTorch's name of each type of A, B and C, and the distance from 1 to the next number of C's type.
 TYPES = {
     "f32": ("float32", 2.0**-23),
     "tf32": ("float32", 2.0**-23),
@@ -82,7 +82,8 @@ TYPES = {
     "bf16": ("bfloat16", 2.0**-7),
 }
 REFERENCE = "the same product in f64 on the GPU, every element, beyond the rounding to C's type"
-# Rows and columns of C that are computed in f64 at a time, and the most elements of A's rows or B's columns for them.
+# Number of rows and columns of C that are computed in f64 at a time, and the limit on the elements of A's rows or B's
+# columns.
 PANEL, PANEL_ELEMENTS = 2048, 1 << 25
 
 
@@ -106,7 +107,7 @@ class Product:
 
 
 def tolerance(dtype: str, k: int) -> float:
-    """Tolerance::product of crates/warpbook-record/src/check.rs."""
+    """The same bound as Tolerance::product in crates/warpbook-record/src/check.rs."""
     root = math.sqrt(max(k, 1))
     of_factors = max(2.0**-8 / root, 2.0**-13) * 2 if dtype == "tf32" else 0.0
     return 8 * root * 2.0**-23 + of_factors
@@ -123,10 +124,10 @@ def judge(torch: Any, a: Any, b: Any, dtype: str, results: list[Any]) -> list[Ch
     """
     (m, k), n = a.shape, b.shape[1]
     half_epsilon, bound = TYPES[dtype][1] / 2, tolerance(dtype, k)
-    # Below the smallest normal f16 its numbers lie further apart.
+    # f16 numbers below the smallest normal number are spaced further apart, relative to their size.
     tiny = 1e-7 if dtype == "f16" else 1e-37
     step = max(1, min(PANEL, PANEL_ELEMENTS // k))
-    # Of each result: the largest error, the largest relative error, and the elements that are wrong.
+    # Largest error, largest relative error and number of wrong elements of each result.
     found = [torch.zeros(3, dtype=torch.float64, device=a.device) for _ in results]
     for rows in spans(m, step):
         wide_a = wide(torch, a[rows], dtype)
@@ -135,7 +136,7 @@ def judge(torch: Any, a: Any, b: Any, dtype: str, results: list[Any]) -> list[Ch
             want, magnitude = wide_a @ wide_b, wide_a.abs() @ wide_b.abs()
             for c, worst in zip(results, found):
                 error = (c[rows, columns].double() - want).abs()
-                # clamp and maximum keep NaN, and NaN is not `<=`.
+                # clamp and maximum keep NaN, and NaN fails `<=`.
                 beyond = (error - half_epsilon * want.abs()).clamp(min=0)
                 right = beyond <= bound * magnitude + tiny
                 relative = beyond / magnitude.clamp(min=1e-300)
@@ -148,7 +149,7 @@ def judge(torch: Any, a: Any, b: Any, dtype: str, results: list[Any]) -> list[Ch
 
 
 def wide(torch: Any, matrix: Any, dtype: str) -> Any:
-    """In f64; of tf32 what tensor cores read of the numbers: without their last 13 bits."""
+    """Converts to f64. tf32 numbers first lose their last 13 bits, which tensor cores do not read."""
     if dtype == "tf32":
         matrix = (matrix.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
     return matrix.double()
@@ -159,7 +160,7 @@ def wide(torch: Any, matrix: Any, dtype: str) -> Any:
 
 @dataclass(frozen=True)
 class Prepared:
-    """op(A) and op(B), as views of how they are stored."""
+    """The matrices op(A) and op(B), as views of their stored form."""
 
     a: Any
     b: Any

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 import time
 
-# What comes before is the interpreter's.
+# The time before this line is the interpreter's.
 BEGUN = time.perf_counter()
 
 import argparse
@@ -79,17 +79,17 @@ from loader_loop import images_and_labels
 FORMAT = 1
 WAYS = ("eager", "graph")
 BATCH = 512
-# Test images at once.
+# Number of test images in a batch.
 TESTED = 1000
 RATE = 0.05
 HALVED_EVERY = 5
-# Steps before the capture.
+# Number of steps before the capture.
 WARM_UP = 3
-# The work of a record: what Warpbook's must say that it was.
+# The work that a record describes; Warpbook's record must have the same.
 EXPERIMENT = "time-to-accuracy"
 OURS = "warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99"
 WORK = {"recipe": "mnist", "data": "MNIST", "samples": 60_000, "test_samples": 10_000, "batch": BATCH, "from": "the start of a process"}
-# An interpreter takes no minute to start: the clocks do not belong together.
+# An interpreter starts in less than a minute. A longer time means that the two clocks do not match.
 MOST_INTERPRETER_S = 60.0
 
 
@@ -97,9 +97,9 @@ MOST_INTERPRETER_S = 60.0
 
 
 def process_age_s() -> float | None:
-    """Seconds since this process was started, to a tick of the kernel; None where it does not say."""
+    """Returns the seconds since this process was started, to a tick of the kernel; None if the system does not say."""
     try:
-        # The program's name comes before, in brackets; it may have blanks and brackets itself.
+        # The program's name comes first, in parentheses; it may contain blanks and parentheses itself.
         started = int(wr.read_text("/proc/self/stat").rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
     except (AttributeError, IndexError, OSError, ValueError):
@@ -107,14 +107,14 @@ def process_age_s() -> float | None:
 
 
 def interpreter_s(age: float | None, script: float) -> float | None:
-    """How long the interpreter took to start, of the ages of the process and of the script; None where they do not fit."""
+    """Returns the interpreter's start time, from the ages of the process and of the script; None if the ages do not fit."""
     if age is None or not -0.1 <= age - script <= MOST_INTERPRETER_S:
         return None
     return max(age - script, 0.0)
 
 
 class Phases:
-    """Seconds of what a process does, one thing after the other."""
+    """Seconds of a process's consecutive phases."""
 
     def __init__(self, begun: float, interpreter: float | None, clock: Callable[[], float] = time.perf_counter):
         self.clock, self.last = clock, begun
@@ -122,7 +122,7 @@ class Phases:
         self.seconds = {"interpreter": interpreter or 0.0}
 
     def mark(self, name: str) -> float:
-        """Ends a phase, or another part of it; gives its seconds."""
+        """Ends a phase, or another part of it; returns its seconds."""
         now = self.clock()
         taken, self.last = now - self.last, now
         self.seconds[name] = self.seconds.get(name, 0.0) + taken
@@ -138,7 +138,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Seconds of an epoch's steps, without those of the phases before, and of its test; the share of test images that were right."""
+    """Seconds of an epoch's steps, without earlier phases, and of its test; and the share of correct test images."""
 
     train_s: float
     test_s: float
@@ -146,7 +146,7 @@ class Epoch:
 
 
 class Files(DataSet):
-    """MNIST's images and labels on the device, as the files have them."""
+    """MNIST's images and labels on the device, in the files' form."""
 
     def __init__(self, torch: Any, folder: Path, part: str, device: str):
         self.torch, self.network = torch, "mnist"
@@ -175,9 +175,10 @@ class Training:
         self.loss = sizes.loss(torch)
         self.optimizer = sizes.optimizer(torch, self.model, fused=True)
         for p in self.model.parameters():
-            # A first step that the scaler skips would leave the fused optimiser's momentum as the memory was.
+            # If the scaler skipped the first step, the fused optimiser would start with momentum from uninitialised
+            # memory.
             self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
-        # A graph reads the rate where it lies.
+        # A graph reads the rate from memory, so it must be a tensor.
         self.rate = torch.tensor(RATE, device=self.device) if self.captured else None
         self.scaler = torch.amp.GradScaler(self.device, enabled=self.half)
         self.steps = self.epochs = 0
@@ -206,14 +207,14 @@ class Training:
         self.update(self.forward, *self.batches.take())
 
     def made(self, step: Callable[[], None], count: int) -> None:
-        """Makes so many steps with the next batches."""
+        """Runs this many steps with the next batches."""
         for _ in range(count):
             self.batches.start()
             step()
         self.steps += count
 
     def begin(self, mark: Callable[[str], Any]) -> None:
-        """The first steps of the first epoch; a graph's are made before the capture, which makes none."""
+        """Runs the first steps of the first epoch. With a graph they run before the capture, which itself runs no step."""
         self.set_rate(RATE)
 
         def first() -> None:
@@ -233,20 +234,20 @@ class Training:
         mark("capture")
 
     def epoch(self) -> None:
-        """The rest of an epoch: every image once."""
+        """Runs the rest of an epoch; every image is used once."""
         self.set_rate(RATE * 0.5 ** (self.epochs // HALVED_EVERY))
         step = self.step if self.graph is None else self.graph.replay
         self.made(step, self.batches.count - (self.steps if self.epochs == 0 else 0))
         rest = self.batches.order[self.batches.batches.numel() :]
         if len(rest):
-            # Another shape: neither compiled nor in the graph.
+            # A smaller batch has another shape, so it is neither compiled nor part of the graph.
             self.update(self.model, *self.data.batch(rest, True))
             self.steps += 1
         self.epochs += 1
         self.synchronize()
 
     def accuracy(self, test: Files) -> float:
-        """The share of images that are right, without dropout."""
+        """Returns the share of correct images, without dropout."""
         torch, right = self.torch, []
         self.model.eval()
         with torch.no_grad(), self.autocast():
@@ -258,7 +259,7 @@ class Training:
 
 
 def trained(of: Training, test: Files, epochs: int, to: float, phases: Phases) -> list[Epoch]:
-    """Trains until so many test images are right, and no longer than so many epochs."""
+    """Trains until this share of test images is correct, but at most this number of epochs."""
     done: list[Epoch] = []
     of.begin(phases.mark)
     while not done or (len(done) < epochs and done[-1].accuracy < to):
@@ -275,7 +276,7 @@ def trained(of: Training, test: Files, epochs: int, to: float, phases: Phases) -
 def written(
     a: argparse.Namespace, arguments: list[str], machine: wr.Machine, steps: int, epochs: list[Epoch], phases: Phases, caller_s: float | None
 ) -> dict[str, Any]:
-    """What is printed and what --out has; times are seconds."""
+    """Returns the printed line, which is also the content of --out; times are in seconds."""
 
     def rounded(seconds: dict[str, float]) -> dict[str, float]:
         return {name: round(value, 6) for name, value in seconds.items()}
@@ -322,7 +323,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("--cold", type=int, metavar="N", help="train in so many new processes, each from another seed, and write a record")
     p.add_argument("--like", type=Path, metavar="FILE", help=f"the record that --cold's is to be merged with: {OURS} --out FILE")
     p.add_argument("--author", metavar="NAME", help="who ran it, for the record of --cold")
-    # A process that --cold starts: where it says on what it ran.
+    # --cold passes this option to the processes that it starts; they write their machine to the file.
     p.add_argument("--machine", type=Path, help=argparse.SUPPRESS)
     a = p.parse_args(arguments)
     check_cold(a)
@@ -343,7 +344,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def check_cold(a: argparse.Namespace) -> None:
-    """Whether the options of --cold fit each other."""
+    """Checks that the options of --cold fit together."""
     of_cold = {"--like": a.like, "--author": a.author}
     if a.cold is None:
         for name in (name for name, value in of_cold.items() if value is not None):
@@ -363,7 +364,7 @@ def check_cold(a: argparse.Namespace) -> None:
 
 
 def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
-    """The work of the like-record, and the way that it is done here; `Refused` where that is other work."""
+    """Returns the work of the like-record and its way here; raises `Refused` if the work is another."""
     like = wr.read_like(a.like, EXPERIMENT, OURS)
     problems = [wr.Problem(p) for p in like["problems"]]
     problem = next((p for p in problems if p.id == like.get("main_problem")), problems[0])
@@ -391,7 +392,7 @@ def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
 
 
 def process(a: argparse.Namespace, way: str, to: float, seed: int, machine: Path | None) -> tuple[float, dict[str, Any]]:
-    """Seconds of a process that trains from a seed, from its start to its end, and its line."""
+    """Runs a process that trains from a seed; returns its seconds from start to end, and its line."""
     words = ["--data", a.data, "--way", way, "--to", repr(to), "--epochs", a.epochs, "--seed", seed]
     flags = [*(["--compile"] if a.compile else []), *(["--search"] if a.search else []), *(["--machine", machine] if machine else [])]
     command = [sys.executable, str(Path(__file__).resolve()), *map(str, words + flags)]
@@ -399,7 +400,7 @@ def process(a: argparse.Namespace, way: str, to: float, seed: int, machine: Path
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - begun
     try:
-        # 1 is also the code of an exception that nobody caught.
+        # An uncaught exception also exits with 1.
         line = json.loads(done.stdout) if done.returncode in (0, 1) else None
     except ValueError:
         line = None
@@ -413,12 +414,12 @@ Timed = list[tuple[float, dict[str, Any]]]
 
 
 def row_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> dict[str, Any]:
-    """The row of so many processes of a way: their times and accuracies, and whether the mean of these is what is asked for."""
+    """Returns the row of a way's processes: their times and accuracies, and whether the mean accuracy is the requested one."""
     (problem,) = settings.problems
     of, target = problem.count("test_samples"), problem.number("accuracy")
     right = [round(line["accuracy"] * of) for _, line in timed]
     lack = max(target - 100.0 * sum(right) / (of * len(right)), 0.0)
-    # What rounding takes is no lack.
+    # A difference caused by rounding is ignored.
     lack = 0.0 if lack < 1e-10 else lack
     check = wr.Check(f"a mean accuracy of {target:g} % or more", lack, lack / target, 0.0, lack == 0.0)
     us = [seconds * 1e6 for seconds, _ in timed]
@@ -427,13 +428,13 @@ def row_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> dict[str, Any]:
 
 
 def phases_of(timed: Timed) -> dict[str, list[float]]:
-    """The seconds of each phase in each process, in the order in which they come; 0 where a process has no such phase."""
+    """Returns the seconds of each phase in each process, in order; a phase that a process lacks takes 0."""
     names = list(dict.fromkeys(name for _, line in timed for name in line["phases_s"]))
     return {name: [line["phases_s"].get(name, 0.0) for _, line in timed] for name in names}
 
 
 def parts_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> list[dict[str, Any]]:
-    """The phases as parts of a record's row."""
+    """Returns the phases as parts of a record's row."""
     (problem,) = settings.problems
     return [
         {"rung": way.id, "problem": problem.id, "group": "phase", "name": name, "samples_us": [s * 1e6 for s in seconds]}
@@ -458,7 +459,7 @@ def notes_on_seeds(settings: wr.Settings, seed: int, count: int) -> list[str]:
 
 
 def run_cold(a: argparse.Namespace, arguments: list[str]) -> bool:
-    """Writes the record of whole processes; whether each way reached the mean accuracy. PyTorch is not loaded here, which would keep the driver awake."""
+    """Writes the record of whole processes; returns whether each way reached the mean accuracy. Loading PyTorch would keep the driver awake."""
     settings = settings_of(a, arguments)
     to = settings.problems[0].number("accuracy") / 100.0
     with tempfile.TemporaryDirectory() as folder:
@@ -468,7 +469,7 @@ def run_cold(a: argparse.Namespace, arguments: list[str]) -> bool:
         record = wr.new_record(settings, wr.Machine(**json.loads(wr.read_text(file))))
     timed: dict[str, Timed] = {name: [] for name in a.ways}
     for count, seed in enumerate(range(a.seed, a.seed + a.cold), 1):
-        # In turn, so that all ways see the same machine.
+        # The ways take turns, so that all of them see the same state of the machine.
         for name in a.ways:
             timed[name].append(process(a, name, to, seed, None))
         done = [(way, timed[name]) for way, name in zip(settings.ways, a.ways)]
@@ -505,7 +506,7 @@ def run(a: argparse.Namespace, arguments: list[str], phases: Phases) -> dict[str
     phases.mark("build")
     epochs = trained(of, test, a.epochs, a.to, phases)
     caller_s = None if a.started_at is None else time.time() - a.started_at
-    # nvidia-smi takes its time.
+    # This comes after the timed part, because nvidia-smi takes some time.
     machine = wr.look(torch, {"environment": {"device": {"kind": "cuda"}}})
     if a.machine is not None:
         a.machine.write_text(json.dumps(asdict(machine)), encoding="utf-8")

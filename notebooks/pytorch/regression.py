@@ -57,22 +57,23 @@ from typing import Any
 import warpbook_record as wr
 from warpbook_record import Bench, Check, Problem, Samples, Way
 
-# As in Warpbook, unless a record says otherwise: the weights before the first epoch, the line that the points are drawn
-# around, and where x lies with one feature. The loss is logged every so many epochs.
+# Defaults, as in Warpbook, if a record says nothing else: the weights before the first epoch, the line around which the
+# points are
+# drawn, the range of x with one feature, and the number of epochs between logged losses.
 INITIAL_W, INITIAL_B = 0.83, 0.7645
 TRUE_W, TRUE_B = 3.0, 2.0
 X_MIN, X_MAX = 0.0, 10.0
 LOG_EVERY = 10
-# Calls per sample of a part.
+# Number of calls per sample of a part.
 REPEATS = 20
 
 EPSILON_F32 = 2.0**-23
 REFERENCE = "the same descent in f64: w, b and the logged losses"
 
-# Epochs of each way in the trace.
+# Number of epochs of each way in the trace.
 TRACED = 5
 
-# The CPU's way is left out where it would take longer than all others together.
+# The CPU's way is skipped if it would take longer than all others together.
 CPU_MAX_POINTS = 10_000_000
 CPU_MAX_SECONDS = 120.0
 CPU_PROBE_EPOCHS = 2
@@ -118,7 +119,7 @@ def compiled(torch: Any, d: Descent) -> Callable[[Any], None]:
     def forward_and_loss(x: Any, y: Any, w: Any, b: Any) -> Any:
         return torch.nn.functional.mse_loss(predict(x, w, b), y)
 
-    # The backward pass is compiled too.
+    # This compiles the backward pass too.
     loss_of = torch.compile(forward_and_loss)
     return training_loop(torch, d, lambda: loss_of(d.x, d.y, d.w, d.b))
 
@@ -129,13 +130,14 @@ def closed_form(torch: Any, d: Descent) -> Callable[[Any], None]:
     def step(x: Any, y: Any, w: Any, b: Any, logged: bool) -> Any:
         error = predict(x, w, b) - y
         loss = (error * error).mean() if logged else None
-        # A product and a sum is fused with what comes before it; a matrix product is left to cuBLAS.
+        # A product and a sum can be fused with earlier operations; a matrix product is left to cuBLAS.
         w.sub_((x * error).sum() if x.dim() == 1 else error @ x, alpha=rate)
         b.sub_(error.sum(), alpha=rate)
         return loss
 
-    # Tuning makes the fused kernels up to 15 % faster; the rest of max-autotune adds nothing for its seconds. With
-    # several features it would replace cuBLAS by slower kernels.
+    # Tuning makes the fused kernels up to 15 % faster; the rest of max-autotune takes seconds and gains nothing. With
+    # several
+    # features it would replace cuBLAS by slower kernels.
     tuned = {"coordinate_descent_tuning": True} if d.features == 1 else None
     fused = torch.compile(step, dynamic=False, options=tuned)
 
@@ -192,17 +194,17 @@ WAYS = (
 
 
 def parts_of_an_epoch(torch: Any, d: Descent) -> list[tuple[str, Callable[[], None]]]:
-    """The calls of an eager epoch, each alone on inputs that do not change."""
+    """Returns the calls of an eager epoch, each with its own constant inputs."""
     mse_loss = torch.nn.functional.mse_loss
-    # A leaf, so that the loss records a graph of itself only.
+    # The prediction is a leaf, so that the loss records only its own graph.
     prediction = predict(d.x, d.w, d.b).detach().requires_grad_()
     loss = mse_loss(predict(d.x, d.w, d.b), d.y)
-    # With a rate of zero the weights do not change.
+    # A rate of zero keeps the weights unchanged.
     optimizer = torch.optim.SGD([d.w, d.b], lr=0.0)
 
     def backward() -> None:
         loss.backward(retain_graph=True)
-        # As zero_grad(set_to_none=True) leaves them: backward then stores the gradients and adds nothing up.
+        # zero_grad(set_to_none=True) does the same: backward then stores the gradients instead of adding them.
         d.w.grad = d.b.grad = None
 
     def step() -> None:
@@ -256,7 +258,7 @@ class Work:
 
 
 def f32(value: float) -> float:
-    """The nearest binary32."""
+    """Rounds to the nearest binary32 number."""
     try:
         return struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
@@ -268,17 +270,17 @@ def dot(a: list[float], b: list[float]) -> float:
 
 
 def truth(features: int, w: float = TRUE_W) -> list[float]:
-    """The weights that the points are drawn around."""
+    """Returns the weights of the plane around which the points are drawn."""
     return [(-1) ** j * w / (1 + j) for j in range(features)]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a descent gives."""
+    """The result of a descent."""
 
     w: list[float]
     b: float
-    # Each of the weights that its epoch began with.
+    # Each loss is that of the weights with which its epoch began.
     losses: list[float]
 
     def values(self) -> list[float]:
@@ -305,7 +307,7 @@ class Moments:
         return dot(w, self.mean_x) + b - self.mean_y
 
     def loss(self, w: list[float], b: float) -> float:
-        """Mean of (X w + b - y)^2; NaN of no points."""
+        """Returns the mean of (X w + b - y)^2; NaN without points."""
         if self.n == 0:
             return math.nan
         mean_error = self.mean_error(w, b)
@@ -313,7 +315,7 @@ class Moments:
         return (quadratic - 2 * dot(w, self.sxy) + self.syy) / self.n + mean_error * mean_error
 
     def gradient(self, w: list[float], b: float) -> tuple[list[float], float]:
-        """Derivatives of the loss by w and b."""
+        """Returns the derivatives of the loss with respect to w and b."""
         mean_error = self.mean_error(w, b)
         by_w = [
             2 * ((dot(row, w) - sxy) / self.n + mean_error * mean)
@@ -324,8 +326,8 @@ class Moments:
     def descend(
         self, learning_rate: float, epochs: int, start: tuple[float, float] = (INITIAL_W, INITIAL_B)
     ) -> Result:
-        """`epochs` steps from weights that all begin with the same number; the loss is logged in every tenth."""
-        # The binary32 numbers that the ways begin with, and not the decimals.
+        """Runs `epochs` steps from weights that all begin with the same number; the loss is logged in every tenth."""
+        # The ways begin with binary32 numbers, so the decimals are rounded first.
         w, b, rate = [f32(start[0])] * len(self.mean_x), f32(start[1]), f32(learning_rate)
         losses = []
         for epoch in range(1, epochs + 1):
@@ -338,13 +340,13 @@ class Moments:
 
 
 def tolerance(points: int, epochs: int) -> float:
-    """Tolerance::descent of crates/warpbook-record/src/check.rs, in f32."""
+    """The same bound as Tolerance::descent in crates/warpbook-record/src/check.rs, in f32."""
     depth = 256 + math.log2(max(points, 2))
     return EPSILON_F32 * 0.5 * (depth + epochs)
 
 
 def compare(got: Result, want: Result, bound: float) -> Check:
-    """Check::compare at a scale of 1: what is not a number fails, and so does a loss too many or too few."""
+    """The same as Check::compare at a scale of 1: NaN fails, and so does a wrong number of losses."""
     pairs = list(zip(got.values(), want.values()))
     absolute = wr.worst(abs(g - w) for g, w in pairs)
     relative = wr.worst(abs(g - w) / max(abs(w), 1.0) for g, w in pairs)
@@ -354,7 +356,7 @@ def compare(got: Result, want: Result, bound: float) -> Check:
 
 
 def outcome(check: Check, result: Result, work: Work, train_loss: float) -> dict[str, str]:
-    """How a descent ended that ran to its end; worded as in crates/warpbook-experiments/src/regression/mod.rs."""
+    """Describes a completed descent, in the words of crates/warpbook-experiments/src/regression/mod.rs."""
     if all(map(math.isfinite, [*result.values(), train_loss])):
         return check.outcome()
     odd = (i for i, loss in enumerate(result.losses) if not math.isfinite(loss))
@@ -369,17 +371,17 @@ def outcome(check: Check, result: Result, work: Work, train_loss: float) -> dict
 
 
 class Descent:
-    """A way ready to run: x is f32 [n][features] and y f32 [n], on its device."""
+    """A way that is ready to run: x is f32 [n][features] and y f32 [n], on its device."""
 
     def __init__(self, torch: Any, way: Way, x: Any, y: Any, work: Work):
         self.torch, self.y, self.features = torch, y, work.features
-        # One feature is a plain array.
+        # With one feature, x is a plain array.
         self.x = x[:, 0] if work.features == 1 else x
         self.total, self.learning_rate, self.start = work.epochs, work.learning_rate, work.start
         self.w = torch.nn.Parameter(torch.empty(work.features, device=x.device))
         self.b = torch.nn.Parameter(torch.empty(1, device=x.device))
         self.losses = torch.empty(work.epochs // LOG_EVERY, device=x.device)
-        # Taken apart once, so that the loop does not index.
+        # The tensor is split once, so that the loop does not index it.
         self.slots = self.losses.unbind()
         self.stopwatch = wr.CudaStopwatch(torch) if x.is_cuda else wr.cpu_stopwatch
         self.epoch = way.build(torch, self)
@@ -387,7 +389,7 @@ class Descent:
 
     def warm_up(self) -> None:
         self.reset()
-        # Up to the first logged epoch, so that the kernels that store the loss are loaded as well.
+        # Runs up to the first logged epoch, so that the kernels that store the loss are loaded as well.
         self.epochs(min(LOG_EVERY, self.total))
 
     def epochs(self, count: int | None = None) -> None:
@@ -399,7 +401,7 @@ class Descent:
         self.graph.replay() if self.graph else self.epochs()
 
     def reset(self) -> None:
-        """Resets the weights and overwrites the losses with NaN: nothing of the last descent can pass for new."""
+        """Resets the weights and overwrites the losses with NaN, so that old results cannot pass for new ones."""
         with self.torch.no_grad():
             self.w.fill_(self.start[0])
             self.b.fill_(self.start[1])
@@ -411,25 +413,25 @@ class Descent:
         return self.result()
 
     def timed(self, batch: int) -> tuple[float, float]:
-        """Microseconds of a descent, and again by the CPU's clock. `batch` is 1, since it has a setup."""
+        """Returns the microseconds of a descent, and again by the CPU's clock. `batch` is 1, because a descent has a setup."""
         self.reset()
         return self.stopwatch(self.queue, batch)
 
     def result(self) -> Result:
-        """What the last descent gave."""
+        """Returns the result of the last descent."""
         return Result(self.w.flatten().tolist(), self.b.item(), self.losses.tolist())
 
     def probe_s(self, epochs: int) -> float:
-        """Seconds of so many epochs."""
+        """Returns the seconds of this many epochs."""
         self.reset()
-        # The first one meets cold caches and first allocations.
+        # The first epoch has cold caches and first allocations.
         self.epochs(1)
         us, _ = self.stopwatch(lambda: self.epochs(epochs))
         return us * 1e-6
 
 
 def time_repeated(stopwatch: Callable[..., tuple[float, float]], call: Callable[[], None], bench: Bench) -> list[float]:
-    """Times a short call back to back; in microseconds per call."""
+    """Times a short call back to back; returns microseconds per call."""
 
     def region() -> None:
         for _ in range(REPEATS):
@@ -458,7 +460,7 @@ class Regression(wr.Ladder):
     script = "regression.py"
     description = __doc__
     ways = WAYS
-    # Elements of X that are converted to double precision at a time.
+    # Number of elements of X that are converted to double precision at a time.
     CHUNK = 1 << 24
 
     @staticmethod
@@ -484,7 +486,7 @@ class Regression(wr.Ladder):
     def prepare(self, problem: Problem) -> Prepared:
         work = self.read(problem)
         data = self.draw(work)
-        # The reference is of what the ways will read, not of what they should have been given.
+        # The reference is computed from the points that the ways read, not from those that were meant to be drawn.
         train, test = self.moments(data)
         return Prepared(work, data, train, test, train.descend(work.learning_rate, work.epochs, work.start))
 
@@ -515,7 +517,7 @@ class Regression(wr.Ladder):
         self.finish(way, problem, outcome(check, last, p.work, train_loss), samples, check)
 
     def time_on_gpu(self, descent: Descent, p: Prepared, bound: float) -> tuple[Result, Result, Samples]:
-        # Correct, then timed: a way that is wrong is not worth timing.
+        # A way is checked before it is timed: timing a wrong way is useless.
         first = descent.once()
         if not compare(first, p.reference, bound).passed:
             return first, first, ([], [])
@@ -523,7 +525,7 @@ class Regression(wr.Ladder):
         return first, descent.result(), samples
 
     def time_on_cpu(self, descent: Descent) -> tuple[Result, Result, Samples]:
-        # The first repetition is the one that is checked before the rest are timed; a long one is not done twice.
+        # The first repetition is checked before the others are timed, so that a long one is not run twice.
         results: list[Result] = []
 
         def timed(batch: int) -> tuple[float, float]:
@@ -536,7 +538,7 @@ class Regression(wr.Ladder):
         return results[0], descent.result(), samples
 
     def after(self, problem: Problem, prepared: Prepared) -> None:
-        """What the record has besides the rows, of the problem that it shows first; and PyTorch's trace, where one is wanted."""
+        """Adds to the record the parts of the first shown problem, and writes PyTorch's trace if one is requested."""
         if self.settings.trace and problem == (self.settings.main_problem or self.settings.problems[0]):
             self.keep_trace(problem, prepared, self.settings.trace)
         way = next((way for way in self.settings.ways if way.id == "pytorch_eager"), None)
@@ -571,7 +573,7 @@ class Regression(wr.Ladder):
     # ---- what runs in PyTorch
 
     def draw(self, work: Work) -> SimpleNamespace:
-        """Points in shuffled order, X f32 [n][d] and y f32 [n]; the first `train_points` are trained on."""
+        """Draws points in shuffled order, X f32 [n][d] and y f32 [n]; the first `train_points` are the training set."""
         torch, n, d, device = self.torch, work.points, work.features, self.device
         if device == "cpu" and n * (d + 1) * 4 > wr.memory_bytes() / 4 * 3 > 0:
             raise MemoryError(f"{n} points of {d} features do not fit into main memory")
@@ -590,12 +592,12 @@ class Regression(wr.Ladder):
         return SimpleNamespace(x=x, y=y, train=work.train_points)
 
     def moments(self, data: SimpleNamespace) -> tuple[Moments, Moments]:
-        """Of the training points and of the test points."""
+        """Returns the moments of the training points and of the test points."""
         n = data.train
         return self.moments_of(data.x[:n], data.y[:n]), self.moments_of(data.x[n:], data.y[n:])
 
     def moments_of(self, x: Any, y: Any) -> Moments:
-        """Two passes in f64, the second about the means, so that nothing cancels."""
+        """Computes moments in two passes in f64, the second about the means, so that nothing cancels."""
         torch, (n, d) = self.torch, x.shape
         rows = max(self.CHUNK // d, 1)
         chunks = [(i, min(i + rows, n)) for i in range(0, n, rows)]
@@ -613,19 +615,19 @@ class Regression(wr.Ladder):
         return Moments(n, mean_x.tolist(), mean_y.item(), sxx.tolist(), sxy.tolist(), syy.item())
 
     def descent(self, way: Way, p: Prepared) -> Descent:
-        """A way on these points, compiled and captured."""
+        """Returns a way on these points, compiled and captured."""
         device, train = self.device if way.on_gpu else "cpu", p.data.train
         return Descent(self.torch, way, p.data.x[:train].to(device), p.data.y[:train].to(device), p.work)
 
     def parts(self, way: Way, p: Prepared) -> list[tuple[str, list[float]]]:
-        """The parts of an eager epoch by name, in microseconds."""
+        """Returns the microseconds of the parts of an eager epoch, by name."""
         eager_descent = self.descent(way, p)
         eager_descent.reset()
         calls = parts_of_an_epoch(self.torch, eager_descent)
         return [(name, time_repeated(eager_descent.stopwatch, call, self.bench)) for name, call in calls]
 
     def trace_of_ways(self, ways: list[Way], p: Prepared, path: Path) -> None:
-        """Each warmed up before, so that nothing is compiled or captured in the trace."""
+        """Traces the ways. Each is warmed up first, so that the trace has no compilation or capture."""
         short = replace(p, work=replace(p.work, epochs=TRACED))
         descents = {way.id: self.descent(way, short) for way in ways}
         for descent in descents.values():
@@ -633,7 +635,7 @@ class Regression(wr.Ladder):
         wr.keep_trace(self.torch, path, {name: d.queue for name, d in descents.items()}, self.machine.gpu is not None)
 
     def trace(self, way: Way, problem: Problem, p: Prepared) -> list[dict[str, Any]]:
-        """PyTorch's own trace of an eager epoch that logs no loss, after one whose trace is dropped: the first is slower."""
+        """Returns PyTorch's own trace of an eager epoch that logs no loss. An earlier trace is dropped, because the first one is slower."""
         eager_descent = self.descent(way, p)
         eager_descent.warm_up()
         traces = [wr.trace_of(self.torch, lambda: eager_descent.epoch(None)) for _ in range(2)]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class WithLibrary(build_py):
     def run(self):
         super().run()
-        # The module knows where the library is, and how it is called on this system.
+        # The module knows the library's path and its name on this system.
         sys.path.insert(0, str(Path(__file__).resolve().parent))
         import warpbook_op
 
@@ -30,7 +30,7 @@ class WithLibrary(build_py):
 
 class OfThisSystem(Distribution):
     def has_ext_modules(self):
-        """The wheel is for this system only, since the library is."""
+        """The wheel is for this system only, because it contains the library."""
         return True
 
 

@@ -60,13 +60,13 @@ WAYS = (
 # ---- the work and its reference --------------------------------------------------------------------------------------
 
 REFERENCE = "torch.softmax in f64, every element, relative to itself"
-# Elements that are compared at a time.
+# Number of elements that are compared at a time.
 PANEL_ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True)
 class Rows:
-    """x is f32 [rows][columns]."""
+    """The sizes of x, f32 [rows][columns]."""
 
     rows: int
     columns: int
@@ -84,13 +84,14 @@ def tolerance(columns: int) -> float:
 def judge(torch: Any, x: Any, results: list[Any]) -> list[Check]:
     """Compares every element of each result with the softmax in f64, some rows at a time."""
     bound, step = tolerance(x.shape[1]), max(1, PANEL_ELEMENTS // x.shape[1])
-    # Of each result the largest error, and the largest relative error.
+    # Largest error and largest relative error of each result.
     found = [torch.zeros(2, dtype=torch.float64, device=x.device) for _ in results]
     for i in range(0, x.shape[0], step):
         want = torch.softmax(x[i : i + step].double(), dim=1)
         for y, worst in zip(results, found):
             error = (y[i : i + step].double() - want).abs()
-            # Below the smallest normal f32 its numbers lie further apart. maximum keeps NaN.
+            # f32 numbers below the smallest normal number are spaced further apart, relative to their size. maximum
+            # keeps NaN.
             relative = error / want.clamp(min=2.0**-126)
             worst.copy_(torch.maximum(worst, torch.stack([error.max(), relative.max()])))
     # `<=` and not `not >`: NaN must fail.
@@ -116,7 +117,7 @@ class Softmax(wr.InTurn):
 
     def figure(self, problem: Problem, us: float) -> str:
         p = self.read(problem)
-        # Read once and written once.
+        # Each element is read once and written once.
         return f"{2 * 4 * p.rows * p.columns / us * 1e-3:.4g} GB/s"
 
     def prepare(self, problem: Problem) -> Any:

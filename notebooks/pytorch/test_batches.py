@@ -13,7 +13,7 @@ import batches
 import warpbook_record as wr
 from testing import torch_or_skip
 
-# Small data sets of the same kinds.
+# Small data sets with the same kinds of samples.
 FEW = {"mnist": (20, (1, 5, 4), 0.1307, 0.3081), "cifar10": (21, (3, 6, 6), 0.5, 0.5)}
 
 
@@ -56,7 +56,7 @@ class Augmentation(OfADataSet):
         torch = self.torch
         torch.manual_seed(3)
         n = 4000
-        # One bright pixel, which says where the crop begins; the pixel right of it, how it is turned.
+        # The position of the bright pixel shows where the crop begins; the pixel next to it shows whether the image is flipped.
         images = torch.zeros((n, 1, 16, 16), dtype=torch.uint8)
         images[:, 0, 8, 7], images[:, 0, 8, 8] = 200, 100
         got = batches.augmented(torch, images)
@@ -115,9 +115,9 @@ class Sets(OfADataSet):
 
 class InTurn(OfADataSet):
     def epochs(self, captured: bool, size: int, epochs: int) -> list[list[int]]:
-        """The samples of each epoch. What a graph would replay is called again instead."""
+        """Returns the samples of each epoch. Code that a graph would replay is simply called again."""
         data = self.data("mnist")
-        # Every pixel of an image is its number.
+        # Every pixel of an image is the image's number.
         data.inputs = self.torch.arange(20, dtype=self.torch.uint8).view(20, 1, 1, 1).repeat(1, 1, 5, 4)
         gathered = batches.Gathered(self.torch, data, size, captured)
         found: list[list[int]] = []
@@ -166,7 +166,7 @@ class InTurn(OfADataSet):
             gathered.start()
             gathered.take()
             gathered.checked()
-            # As if a replay had taken the batch of the one before.
+            # This simulates a replay that took the previous batch again.
             gathered.start()
             with self.assertRaisesRegex(RuntimeError, "did not take batch 1 of the epoch"):
                 gathered.checked()
@@ -176,7 +176,7 @@ class InTurn(OfADataSet):
 
         shapes = {"mnist": (6, 1, 5, 4), "cifar10": (6, 3, 6, 6), "amp-recipe": (6, 8)}
         for network, shape in shapes.items():
-            # Fake tensors have no numbers: reading one, or a shape that depends on one, is an error.
+            # Fake tensors have no values: reading one, or using a shape that depends on one, is an error.
             with FakeTensorMode(allow_non_fake_inputs=True):
                 gathered = batches.Gathered(self.torch, self.data(network), 6, captured=True, channels_last=True)
                 gathered.start()
@@ -220,7 +220,7 @@ class OnAGpu(OfADataSet):
             self.skipTest("there is no GPU")
         for compiled in (False, True):
             data = batches.DataSet(torch, "cifar10", 6, 8, "cuda")
-            # One image again and again, so that batches differ in their crops and flips alone; a label says which sample it is.
+            # All images are the same, so that batches differ only in their crops and flips; a label identifies the sample.
             data.inputs, data.targets = data.inputs[:1].repeat(21, 1, 1, 1), torch.arange(21, device="cuda")
             gathered = batches.Gathered(torch, data, 6, True, True, compiled)
             taken: dict[str, object] = {}

@@ -47,7 +47,7 @@ class Convolutions(InFolder):
             for dtype in ("f32", "bf16"):
                 ladder = self.ladder(layer(kind, dtype), torch=torch)
                 work = ladder.prepare(ladder.settings.problems[0])
-                # The same result whatever the memory format.
+                # Every memory format must give the same result.
                 right = [way.build(torch, work)() for way in convolution.WAYS]
                 off, nan = right[0].clone(), right[0].clone()
                 off.view(-1)[-1] += 100.0

@@ -26,7 +26,7 @@ PUBLISHED = ROOT / "data/results"
 
 
 def fake_torch(gpus: int) -> Any:
-    """A PyTorch with so many GPUs."""
+    """A fake PyTorch with this many GPUs."""
     cuda = SimpleNamespace(device_count=lambda: gpus, get_device_name=lambda i: f"NVIDIA Test {i}")
     return SimpleNamespace(__version__="2.11.0+cu130", version=SimpleNamespace(cuda="13.0"), cuda=cuda)
 
@@ -85,7 +85,7 @@ class Results(InFolder):
         results = [result("ddp_fp32", 1, 90.0, 100.0, 500.0), result("dp_fp32", 1, 7.0), result("ddp_fp32", 2, 150.0, 100.0)]
         self.assertEqual(ddp.line(results[:1]).split(), "ddp_fp32 1 ranks x 8 100.0 us a step, efficiency 100.0 %".split())
         self.assertEqual(ddp.line(results).split(), "ddp_fp32 2 ranks x 8 125.0 us a step, efficiency 80.0 %".split())
-        # Of another batch.
+        # These results have another batch size.
         results = [result("ddp_fp32", 1, 100.0), result("ddp_fp32", 1, 60.0, batch=4), result("ddp_fp32", 2, 80.0, batch=4)]
         self.assertEqual(ddp.line(results).split(), "ddp_fp32 2 ranks x 4 80.0 us a step, efficiency 75.0 %".split())
 
@@ -97,7 +97,7 @@ class Results(InFolder):
 
     def test_names_are_as_the_reader_takes_them_apart(self):
         text = READER.read_text(encoding="utf-8")
-        # One process, or a process a device; what follows are types.
+        # The prefix means one process, or one process for each device; the rest names the types.
         self.assertIn('way.starts_with("dp_")', text)
         self.assertIn('trim_start_matches("ddp_").trim_start_matches("dp_")', text)
         self.assertTrue(ddp.ONE_PROCESS.startswith("dp_"))

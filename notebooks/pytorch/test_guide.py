@@ -24,7 +24,7 @@ from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, to
 FOLDER = Path(__file__).resolve().parent
 LESSONS = sorted(FOLDER.parent.glob("4[0-4]_*.ipynb"))
 CRATE = FOLDER.parents[1] / "crates/warpbook-experiments/src/guide"
-# Small sizes of each pair: what it is swept over, and its work.
+# Small sizes of each pair: the swept size, and the amount of work.
 SMALL = {
     "guide-made-on-device": (4096, 4096),
     "guide-copy-back": (10, 100),
@@ -48,7 +48,7 @@ def record_of(kind: type[guide.Pair], size: int | None = None, n: int | None = N
 
 
 class Graph:
-    """A CUDA graph that records what PyTorch calls on the CPU while it is captured, and calls it again."""
+    """A fake CUDA graph: it records PyTorch's calls on the CPU during the capture, and repeats them."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -88,14 +88,14 @@ class Stopwatch:
 
 
 def as_a_gpu(torch: Any) -> contextlib.ExitStack:
-    """As if the CPU were a GPU on which 100 bytes are held before a way is built, and 1100 at most while it is timed."""
+    """Pretends that the CPU is a GPU with 100 bytes in use before a way is built, and a peak of 1100 while it is timed."""
     stack = contextlib.ExitStack()
     cuda = {"synchronize": lambda: None, "reset_peak_memory_stats": lambda: None, "empty_cache": lambda: None}
     cuda |= {"memory_allocated": lambda: 100, "max_memory_allocated": lambda: 1100}
     stack.enter_context(mock.patch.multiple(torch.cuda, CUDAGraph=Graph, graph=recording(torch), **cuda))
     stack.enter_context(mock.patch.object(torch.Tensor, "pin_memory", lambda tensor: tensor.clone()))
     stack.enter_context(mock.patch.object(wr, "CudaStopwatch", Stopwatch))
-    # Without a compiler the ways call the functions themselves.
+    # There is no compiler, so the ways call the functions themselves.
     stack.enter_context(mock.patch.object(torch, "compile", lambda function, **options: function))
     stack.enter_context(warnings.catch_warnings())
     warnings.simplefilter("ignore")
@@ -288,7 +288,7 @@ class Rows(InFolder):
         self.assertEqual([row.get("dtype") for row in record["measurements"]], [None, "tf32", "f16", "bf16"])
         errors = [row["check"]["max_rel_error"] for row in record["measurements"]]
         bounds = [row["check"]["tolerance"] for row in record["measurements"]]
-        # Not so wide that another type's rounding would pass.
+        # The bounds must not be so wide that another type's rounding would pass.
         self.assertLess(bounds[0], errors[2])
         self.assertLess(bounds[2], errors[3])
         self.assertEqual(torch.get_float32_matmul_precision(), "highest")
@@ -307,7 +307,7 @@ class Rows(InFolder):
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines of code without their indentation and types; comments are left out."""
+    """Returns lines of code without indentation, types and comments."""
     stripped = (re.sub(r": Any\b| -> Any\b", "", line.strip()) for line in text.splitlines())
     return [line for line in stripped if line and not line.startswith("#")]
 
@@ -316,7 +316,7 @@ class Lessons(unittest.TestCase):
     """Lessons 40 to 44 show the lines of guide.py in which the ways of a pair differ."""
 
     def blocks(self) -> list[tuple[str, str]]:
-        """The section's text and the code of each block of Python."""
+        """Returns the section's text and the code of each Python block."""
         found = []
         for path in LESSONS:
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:

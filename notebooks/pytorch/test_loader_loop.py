@@ -24,7 +24,7 @@ def idx(*shape: int, data: bytes) -> bytes:
 
 
 def looped(batch: int = 16, **more):
-    """A problem as `warpbook run loop` describes it."""
+    """Returns a problem as `warpbook run loop` describes it."""
     sizes = {"network": "mnist", "data": "MNIST, modified", "images": 40, "test_images": 10, "batch": batch, "epochs": 3, "workers": 0}
     return problem(f"mnist {batch}", "f32", **{**sizes, "read_losses": 1, "accuracy": 20.0, **more})
 
@@ -57,7 +57,7 @@ class InMnist(InFolder):
     def setUp(self):
         super().setUp()
         for part, count in (("train", 40), ("t10k", 10)):
-            # Of each label another half of the image is white.
+            # Odd and even labels have different white halves of the image.
             pixels = b"".join((b"\xff" * 392 + b"\0" * 392) if i % 2 else (b"\0" * 392 + b"\xff" * 392) for i in range(count))
             (self.folder / f"{part}-images-idx3-ubyte").write_bytes(idx(count, 28, 28, data=pixels))
             (self.folder / f"{part}-labels-idx1-ubyte").write_bytes(idx(count, data=bytes(i % 2 for i in range(count))))
@@ -76,7 +76,7 @@ class Loops(InMnist):
         ladder, (first,) = self.ladder(None, looped(read_losses=5, workers=2))
         self.assertEqual(ladder.read(first), loader_loop.Work(16, 3, 2, 5, 40, 10, 20.0))
         self.assertEqual(ladder.figure(first, 1e6), "120 images/s")
-        # Two in fp32 and one in fp16 of a batch each would be enough to compare; all are there.
+        # Three trainings would be enough for a comparison, but all ways are offered.
         self.assertEqual([way.id for way in ladder.ways], list(loader_loop.FED))
         self.assertEqual(len(ladder.ways), 6)
         self.assertEqual([way.on_gpu for way in ladder.ways], [False] * 3 + [True] * 3)
@@ -109,7 +109,7 @@ class Loops(InMnist):
         self.assertTrue(judged(7, 7, 7, accuracy=70.0).passed)
 
     def measured(self, ladder, seconds: list[float]):
-        """A run of the ladder whose trainings take so long; gives the record and what was trained."""
+        """Runs the ladder with trainings of these times; returns the record and the list of trainings."""
         made, times = [], iter(seconds)
 
         def run(_, fed):

@@ -90,7 +90,7 @@ class Products(InFolder):
 
 
 class WithTorch(InFolder):
-    """What runs on a CPU, where PyTorch is installed."""
+    """Tests that run on a CPU, if PyTorch is installed."""
 
     def prepared(self, torch: Any, dtype: str, **more: Any) -> matmul.Prepared:
         settings = self.settings(matmul.Matmul, like("matmul", [product(dtype, **more)]))

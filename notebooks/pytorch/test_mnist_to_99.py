@@ -163,7 +163,8 @@ class Line(InFolder):
         self.assertEqual([path.name for path in self.folder.iterdir()], ["o.json"], "no temporary file is left")
 
 
-# As a process of the script: it says its line, and on what it ran.
+# This program replaces the script's processes: it prints its line, and writes its machine to the
+# file.
 PROCESS = """
 import json, pathlib, sys
 words = sys.argv[1:]
@@ -182,7 +183,7 @@ class Cold(InFolder):
     def like(self, **other: Any) -> dict[str, Any]:
         sizes = {**mnist_to_99.WORK, "accuracy": 99.0, **other}
         record = like("time-to-accuracy", [problem("mnist 99 %", sizes.pop("type", "f16"), **sizes)])
-        # As Warpbook writes it: without a budget, and timed by the clock.
+        # Warpbook writes such a policy: it has no budget and is timed by the clock.
         record["policy"] |= {"timed_by": "wall_clock", "budget_s": "Infinity", "batch_below_us": 0.0}
         return record
 
@@ -215,7 +216,7 @@ class Cold(InFolder):
         (rung,), (row,) = record["rungs"], record["measurements"]
         self.assertEqual((rung["id"], rung["runner"]), ("torch_amp_fp16_graph_searched", {"external": "PyTorch 2.11.0"}))
         self.assertEqual(row["test"], [{"correct": 9903, "of": 10_000}, {"correct": 9904, "of": 10_000}])
-        # A Python takes a few milliseconds to start.
+        # Python takes a few milliseconds to start.
         self.assertTrue(len(row["samples_us"]) == 2 and all(us > 1e3 for us in row["samples_us"]), row["samples_us"])
         self.assertEqual(row["check"]["reference"], "a mean accuracy of 99 % or more")
         self.assertIn("The samples are of the seeds 3 to 4, in this order.", record["notes"])
@@ -299,7 +300,7 @@ class Epochs(unittest.TestCase):
 
 class OnTheCpu(InFolder):
     def files(self, train: int = 70, test: int = 30):
-        """Images of which one half is white: the upper one of label 0, the lower one of label 1."""
+        """Returns images with one white half: the upper half for label 0, the lower half for label 1."""
         for part, count in (("train", train), ("t10k", test)):
             pixels = b"".join((b"\xff" * 392 + b"\0" * 392) if i % 2 else (b"\0" * 392 + b"\xff" * 392) for i in range(count))
             labels = idx(count, data=bytes(i % 2 for i in range(count)))
@@ -332,7 +333,7 @@ class OnTheCpu(InFolder):
                     rates.append(float(of.optimizer.param_groups[0]["lr"]))
                     update(*arguments)
 
-                # Both the batches that a step takes and the one at the end of the epoch.
+                # This covers the batches that the steps take and the batch at the end of the epoch.
                 of.batches.batch = train.batch = gathered
                 of.update = updated
                 of.begin(marks.append)

@@ -21,7 +21,7 @@ from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, to
 
 
 def work(points: int = 50, features: int = 1, short: str | None = None, **changed: Any) -> dict[str, Any]:
-    """A problem of the regression."""
+    """Returns a problem of the regression."""
     sizes = {"points": points, "train_points": points * 4 // 5, "features": features, "epochs": 200}
     sizes |= {"learning_rate": 0.01, "noise": 0.1, "seed": 1}
     dtype = changed.pop("dtype", "f32")
@@ -29,7 +29,7 @@ def work(points: int = 50, features: int = 1, short: str | None = None, **change
 
 
 def points(n: int, features: int, seed: int = 1) -> tuple[list[list[float]], list[float]]:
-    """Rows of x in [0, 1) and y around a plane."""
+    """Returns rows of x in [0, 1) and y around a plane."""
     rng = random.Random(seed)
     x = [[rng.random() for _ in range(features)] for _ in range(n)]
     return x, [r.dot(r.truth(features), row) + 2 + 0.1 * rng.gauss(0, 1) for row in x]
@@ -46,7 +46,7 @@ def moments(x: list[list[float]], y: list[float]) -> r.Moments:
 
 
 def literal(x: list[list[float]], y: list[float], rate: float, epochs: int) -> r.Result:
-    """The descent as the formula says it, over every point in every epoch."""
+    """Runs the descent literally by its formula, over every point in every epoch."""
     n, rate = len(x), r.f32(rate)
     w, b, losses = [r.f32(r.INITIAL_W)] * len(x[0]), r.f32(r.INITIAL_B), []
     for epoch in range(1, epochs + 1):
@@ -60,7 +60,7 @@ def literal(x: list[list[float]], y: list[float], rate: float, epochs: int) -> r
 
 
 class FakeDescent:
-    """Gives the reference's own result, off by an error, in a time that it is given."""
+    """A fake descent that returns the reference's result plus an error, and takes a given time."""
 
     def __init__(self, result: r.Result, us: float = 5000.0, probe_s: float = 0.001):
         self.given, self.us, self.probe = result, us, probe_s
@@ -80,7 +80,7 @@ class FakeDescent:
 
 
 class Fake(r.Regression):
-    """The ladder without PyTorch: `behaviour` makes a way's descent out of the reference's result."""
+    """The ladder without PyTorch: `behaviour` makes a way's descent from the reference's result."""
 
     def __init__(self, settings: wr.Settings, machine: wr.Machine, **behaviour):
         super().__init__(None, settings, machine, say=lambda line: self.lines.append(line))
@@ -176,7 +176,7 @@ class Reference(unittest.TestCase):
         self.assertTrue(math.isnan(r.Moments(0, [0.0], 0.0, [[0.0]], [0.0], 0.0).loss([1.0], 1.0)))
 
     def test_the_tolerance_is_warpbooks(self):
-        # As the published record has them.
+        # The values are those in the published record.
         self.assertEqual(r.tolerance(80_000, 200), 2.8150541328164904e-05)
         self.assertEqual(r.tolerance(0, 1), r.EPSILON_F32 * 0.5 * 258)
 
@@ -313,7 +313,7 @@ class Rows(InFolder):
         self.assertEqual(fake.drawn, 0)
 
     def test_the_cpu_is_measured_up_to_10_m_points_with_and_without_a_gpu(self):
-        # Ten seconds a descent, which is longer than the time for the samples.
+        # A descent takes ten seconds, which is longer than the time budget for the samples.
         slow = lambda result: FakeDescent(result, us=10e6, probe_s=0.1)
         for machine in (WITH_GPU, WITHOUT_GPU):
             problems = [work(100_000), work(10_000_000), work(50_000_000)]
@@ -330,7 +330,7 @@ class Rows(InFolder):
 
 
 class WithTorch(InFolder):
-    """The parts that run on a CPU, where PyTorch is installed."""
+    """Tests that run on a CPU, if PyTorch is installed."""
 
     def ladder(self, torch: Any, problem: dict[str, Any]) -> tuple[r.Regression, wr.Problem]:
         settings = self.settings(r.Regression, like("regression", [problem]), "--ways", "cpu", "--samples", "2")
@@ -366,7 +366,7 @@ class WithTorch(InFolder):
 
     def test_every_way_descends_as_the_reference_does(self):
         torch = torch_or_skip(self)
-        # Without a compiler the ways are the same functions.
+        # There is no compiler, so the ways call the functions themselves.
         self.enterContext(mock.patch.object(torch, "compile", lambda function, **options: function))
         for features in (1, 3):
             ladder, problem = self.ladder(torch, work(2000, features, epochs=40))

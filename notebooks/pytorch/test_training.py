@@ -22,13 +22,13 @@ from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, to
 
 
 def capture(torch, warm_up, work):
-    """A graph whose replay does the work again."""
+    """Returns a graph whose replay repeats the work."""
     warm_up()
     return SimpleNamespace(replay=work)
 
 
 def stuck(torch, warm_up, work):
-    """A graph whose replay does nothing."""
+    """Returns a graph whose replay does nothing."""
     warm_up()
     return SimpleNamespace(replay=lambda: None)
 
@@ -97,7 +97,7 @@ class TrainingSteps(InFolder):
         self.assertEqual(calls, ["start", "replay"] * 2, "what is captured is not run, so it starts no batch")
 
     def on_the_cpu(self, torch):
-        """As if the CPU were a GPU with 100 bytes on it before a way is built, and 1,000,100 at most after that."""
+        """Pretends that the CPU is a GPU with 100 bytes in use before a way is built, and a later peak of 1,000,100."""
 
         class Stopwatch:
             def __init__(self, torch):
@@ -114,7 +114,8 @@ class TrainingSteps(InFolder):
         stack.enter_context(mock.patch.object(torch, "compile", lambda f, dynamic: f))
         stack.enter_context(mock.patch.multiple(warpbook_op, call=test_warpbook_op.on_the_cpu, library=lambda: None))
         stack.enter_context(mock.patch.dict(batches.IMAGES, mnist=(9, (1, 28, 28), 0.1307, 0.3081)))
-        # Tensors on the CPU are in fp32 whatever CUDA's autocast says, and torch.amp warns that there is no CUDA.
+        # On CPU tensors, CUDA's autocast has no effect and they stay in fp32; torch.amp warns that there is no
+        # CUDA.
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         return stack
@@ -130,7 +131,7 @@ class TrainingSteps(InFolder):
         def build(ladder, way, prepared):
             made = candidate(ladder, way, prepared)
             built.append((type(made.batches).__name__, made.batches.captured))
-            # The steps that the peak is measured over are computed as those that are timed.
+            # The settings must be the same in the steps whose peak is measured and in those that are timed.
             tf32.append(torch.backends.cuda.matmul.allow_tf32)
             self.assertTrue(torch.backends.cudnn.benchmark)
             return made
@@ -141,7 +142,7 @@ class TrainingSteps(InFolder):
             record = ladder.run()
         self.check_record(record)
         self.assertEqual([row["outcome"]["status"] for row in record["measurements"]], ["measured"] * 24)
-        # Ready batches are copied where a way wants them channels last, and the copy is not counted either.
+        # Ready batches are copied if a way needs them channels last, and the copy is not counted either.
         copied = training.READY * 4 * 28 * 28 * 4
         peaks = [row["peak_bytes"] for row in record["measurements"]]
         mnist = [1_000_000] * 3 + [1_000_000 - copied] * 2 + [1_000_000] * 5 + [1_000_000 - copied] * 2

@@ -26,7 +26,7 @@ RECIPE = ROOT / "crates/warpbook-nn/src/train/recipe.rs"
 
 
 def log(of: dict[str, Any], rung: str = "13_last_block_fp16", device: str = "NVIDIA Test in amp-fp16", **changed: Any) -> dict[str, Any]:
-    """The log of a problem, as Warpbook writes it; `changed` are words of its recipe, or parts of its course."""
+    """Returns the log of a problem as Warpbook writes it; `changed` overrides words of its recipe, or parts of its course."""
     sizes = {size["name"]: size["value"] for size in of["sizes"]}
     words = {"recipe": sizes["network"], "device": device, **t.RECIPES[sizes["network"]].words}
     words |= {"gradient clipping": "none", "batch": str(sizes["batch"]), "epochs": "2", "seed": str(sizes["seed"])}
@@ -133,20 +133,20 @@ class Logs(unittest.TestCase):
         log.add(1, 0.05, [1.0, 3.0], [1.0, 2.0], [])
         record = log.record("PyTorch")
         self.assertEqual(record["train_loss"], 2.0)
-        # How Warpbook computed it is not what PyTorch did.
+        # The record leaves out the words that say how Warpbook computed the work.
         self.assertEqual(record["course"]["recipe"], [["recipe", "mnist"], ["device", "PyTorch"], ["batch", "8"]])
         self.assertNotIn("peak_allocated_bytes", record["course"])
 
 
 class Trainings(InFolder):
-    """On the CPU, where PyTorch is installed."""
+    """Tests that run on the CPU, if PyTorch is installed."""
 
     def files(self, name: str, train: int, test: int) -> Path:
         rng, folder = random.Random(3), self.folder / name
         folder.mkdir(exist_ok=True)
 
         def image(label: int, pixels: int) -> bytes:
-            """A tenth of the image is white, which one says the label."""
+            """Returns an image with a white tenth; its position is the label."""
             return bytes(255 if i * 10 // pixels == label else rng.randrange(40) for i in range(pixels))
 
         if name == "mnist":
@@ -182,7 +182,7 @@ class Trainings(InFolder):
         [log] = record["train_logs"]
         course = log["course"]
         self.assertEqual((course["steps"], course["steps_per_epoch"], course["ended"]), (24, 4, "finished"))
-        # Sixty images in batches of sixteen: the last has twelve.
+        # Sixty images in batches of sixteen: the last batch has twelve.
         self.assertEqual([p["step"] for p in log["losses"]], list(range(2, 25, 2)))
         self.assertEqual([p["step"] for p in course["gradient_norms"]], list(range(2, 25, 2)))
         rates = [(p["step"], p["value"]) for p in course["learning_rates"]]

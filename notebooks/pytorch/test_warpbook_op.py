@@ -61,7 +61,7 @@ class Library(unittest.TestCase):
 
 
 def on_the_cpu(torch, name, tensor, of, *arguments):
-    """What the library queues, from the struct's numbers and the arrays as they lie in memory."""
+    """Computes on the CPU what the library queues, from the numbers in the struct and the arrays in memory."""
     flat = lambda t, n: torch.as_strided(t, (n,), (1,))
     if name == "warpbook_gemm":
         a, b, bias, _, c = arguments

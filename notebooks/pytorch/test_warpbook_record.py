@@ -25,7 +25,7 @@ CPU = wr.device_record(kind="cpu", index=0, name="A CPU", memory_bytes=1, multip
 
 
 class FakeCandidate:
-    """Takes a time that it is given; its result is its error."""
+    """A fake candidate that takes a given time; its result is its error."""
 
     def __init__(self, log: list[tuple[str, int]], way: str, us: float, errors: list[float]):
         self.log, self.way, self.us, self.errors = log, way, us, errors
@@ -39,7 +39,7 @@ class FakeCandidate:
 
 
 class Toy(wr.InTurn):
-    """A ladder of three ways; `behaviour` says which candidates are not ordinary ones."""
+    """A ladder of three ways; `behaviour` replaces some of their candidates."""
 
     experiment, script, description = "toy", "toy.py", "A toy."
     ways = (
@@ -86,7 +86,7 @@ class LikeRecord(InFolder):
 
         good = like("toy", SIZES)
         self.assertEqual(wr.read_like(self.write(good), "toy"), good)
-        # Inputs of records that were written before inputs were entries.
+        # In older records the inputs were a single string.
         older = good | {"policy": good["policy"] | {"inputs": "x drawn in some way; several features: Gaussian x"}}
         self.assertEqual(wr.read_like(self.write(older), "toy"), older)
         self.refused(lambda: wr.read_like(self.folder / "none.json", "toy"), "could not be read")
@@ -186,13 +186,13 @@ class Arguments(InFolder):
         self.assertEqual((code, said.count("\n")), (2, 1))
 
     def test_without_torch_it_says_what_to_install(self):
-        # None in sys.modules makes an import fail as that of a package that is not there.
+        # With None in sys.modules, the import fails as if the package were not installed.
         with mock.patch.dict(sys.modules, {"torch": None}):
             code, said = self.main(self.arguments(like("toy", SIZES)))
         self.assertEqual((code, said), (2, "PyTorch is not installed: pip install torch\n"))
 
     def loaded(self):
-        """As if PyTorch were installed."""
+        """Pretends that PyTorch is installed."""
         torch = SimpleNamespace(__version__="2.11.0", get_num_threads=lambda: 4)
         return mock.patch.multiple(wr, load_torch=lambda: torch, look=lambda torch, like: WITH_GPU)
 
@@ -279,7 +279,7 @@ class Timing(unittest.TestCase):
             return lambda batch: (calls.append((name, batch)), (us, us + 1))[1]
 
         samples = wr.Bench(samples=2).in_turn([(region("long", 90.0), 1), (region("short", 5.0), 20)])
-        # The short one's first round is not counted.
+        # The first round of the short region is not counted.
         rounds = [("short", 20)] + [("long", 1), ("short", 20)] * 2
         self.assertEqual(calls, rounds)
         self.assertEqual(samples, [([90.0] * 2, [91.0] * 2), ([5.0] * 2, [6.0] * 2)])
@@ -466,7 +466,7 @@ class Traces(unittest.TestCase):
             event("aten::empty", 101.0, 2.0, "cpu_op"),
             event("cudaLaunchKernel", 104.0, 3.0, "cuda_runtime"),
             event("mul_kernel", 112.5, 4.25, "kernel", tid=7, stream=7, correlation=5),
-            # Of another thread, as autograd's.
+            # This event belongs to another thread, like those of autograd.
             event("MulBackward0", 103.0, 3.0, "cpu_op", tid=2),
             event("aten::add", 110.0, 5.0, "cpu_op"),
             event("Memset (Device)", 120.0, 1.0, "gpu_memset", tid=9, stream=9, bytes=4, correlation=6),

@@ -21,7 +21,7 @@ WITHOUT_GPU = wr.Machine("2.11.0+cu130")
 
 
 def problem(short: str, dtype: str, **sizes: Any) -> dict[str, Any]:
-    """A problem; its id is made of its sizes, as Warpbook makes it."""
+    """Returns a problem; its id consists of its sizes, as in Warpbook."""
     return {
         "id": " ".join([*(f"{name}={value}" for name, value in sizes.items()), dtype]),
         "label": f"{short} {dtype}",
@@ -35,7 +35,7 @@ def problem(short: str, dtype: str, **sizes: Any) -> dict[str, Any]:
 
 
 def like(experiment: str, problems: list[dict[str, Any]], device: dict[str, Any] = GPU, **more: Any) -> dict[str, Any]:
-    """A record of Warpbook's; its measurements do not matter to the scripts."""
+    """Returns a record as Warpbook writes it; the scripts do not use its measurements."""
     on_gpu = device["kind"] == "cuda"
     return {
         "schema": 2,
@@ -85,7 +85,7 @@ class InFolder(unittest.TestCase):
         self.assertIn(expect, str(caught.exception))
 
     def check_record(self, record: dict[str, Any]):
-        """That it is JSON, that its parts refer to each other, and that Warpbook's schema accepts it."""
+        """Checks that the record is JSON, that its parts refer to each other, and that Warpbook's schema accepts it."""
         record = json.loads(json.dumps(record, allow_nan=False))
         self.assertEqual(record["schema"], 2)
         problems, rungs = ({p["id"] for p in record["problems"]}, {r["id"] for r in record["rungs"]})
@@ -100,13 +100,13 @@ class InFolder(unittest.TestCase):
             self.assertEqual(measured, bool(row["samples_us"]) and row["check"]["passed"], row)
         if SCHEMA_FILE.is_file():
             schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-            # The descriptor is a copy, and here of one that was made up.
+            # The descriptor is copied, and in these tests it is invented.
             schema["required"] = [key for key in schema["required"] if key != "descriptor"]
             has_required(self, {k: v for k, v in record.items() if k != "descriptor"}, schema, schema)
 
 
 def has_required(test: unittest.TestCase, value: Any, schema: dict, root: dict, path: str = "run"):
-    """Required keys and plain types."""
+    """Checks required keys and plain types."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     if any(isinstance(value, list) and of.get("type") == "array" for of in schema.get("anyOf", [])):
@@ -126,7 +126,7 @@ def has_required(test: unittest.TestCase, value: Any, schema: dict, root: dict, 
 
 
 def outcomes(record: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """How the rows ended, by rung, of the last problem."""
+    """Returns the outcomes of the last problem's rows, by rung."""
     return {m["rung"]: m["outcome"] for m in record["measurements"]}
 
 
@@ -137,6 +137,6 @@ def check(error: float = 0.0, tolerance: float = 1e-3) -> wr.Check:
 def torch_or_skip(test: unittest.TestCase) -> Any:
     try:
         import torch
-    except Exception:  # Not there, or there without its libraries.
+    except Exception:  # The import fails if the module is missing, or present without its libraries.
         test.skipTest("PyTorch is not installed")
     return torch

@@ -99,7 +99,7 @@ class Sizes:
         return Sizes(network, problem.count("batch"), problem.count("features", default=1))
 
     def inputs(self, torch: Any, device: str) -> tuple[Any, Any]:
-        """[READY][batch] samples and targets."""
+        """Returns samples and targets of shape [READY][batch]."""
         generator = torch.Generator(device=device).manual_seed(1)
         shape = (self.features,) if self.network == "amp-recipe" else IMAGES[self.network][1]
         x = torch.randn((READY, self.batch, *shape), generator=generator, device=device)
@@ -112,7 +112,7 @@ class Sizes:
 
     def optimizer(self, torch: Any, model: Any, fused: bool) -> Any:
         parameters, optim = model.parameters(), torch.optim
-        # Without a word PyTorch takes its `foreach` optimisers on a GPU, as most scripts do; `fused=False` would switch these off too.
+        # By default PyTorch uses its `foreach` optimisers on a GPU, as most scripts do; `fused=False` would switch those off too.
         chosen = {"fused": True} if fused else {}
         if self.network == "cifar10":
             return optim.Adam(parameters, lr=1e-3, capturable=fused, **chosen)
@@ -123,7 +123,7 @@ class Sizes:
 
 @dataclass
 class Inputs:
-    """What the ways of a problem share, drawn where one of them needs it."""
+    """The inputs that the ways of a problem share; each is drawn when a way first needs it."""
 
     torch: Any
     sizes: Sizes
@@ -148,11 +148,11 @@ class Options:
     tf32: bool = False
     channels_last: bool = False
     compiled: bool = False
-    # Whether a step gathers its batch from the data set.
+    # True if a step gathers its batch from the data set.
     gathered: bool = False
-    # Whether linear layers and convolutions are Warpbook's.
+    # True if linear layers and convolutions are Warpbook's.
     own: bool = False
-    # Relative error of the loss in the check.
+    # The largest allowed relative error of the loss in the check.
     tolerance: float = 1e-5
 
     @property
@@ -176,7 +176,7 @@ OPTIONS |= {
 
 
 class Training:
-    """A network with its optimiser, and the steps of one way; the parts that `InTurn` needs of a candidate."""
+    """A network with its optimiser, and the steps of one way, with the methods that `InTurn` needs of a candidate."""
 
     def __init__(self, torch: Any, way: Way, inputs: Inputs):
         self.torch, self.way, self.options = torch, way, OPTIONS[way.id]
@@ -215,7 +215,7 @@ class Training:
         return self.torch.autocast("cuda", dtype=dtype or self.torch.float16, enabled=dtype is not None)
 
     def tf32(self) -> None:
-        """Says how products are to be computed; the ways of a problem are timed in turn."""
+        """Sets whether products use TF32. This is set again for each way, because the ways are timed in turn."""
         self.torch.backends.cuda.matmul.allow_tf32 = self.options.tf32
         self.torch.backends.cudnn.allow_tf32 = self.options.tf32
         self.torch.backends.cudnn.benchmark = True
@@ -255,7 +255,7 @@ class Training:
         return us / batch, wall_us / batch
 
     def once(self) -> tuple[float, float, float]:
-        """The loss of a batch in this way and in float64, and the tolerance."""
+        """Returns the loss of a batch in this way and in float64, and the tolerance."""
         import copy
 
         self.tf32()
@@ -266,7 +266,7 @@ class Training:
             with self.autocast():
                 got = self.loss(self.model(x), y).item()
             exact = copy.deepcopy(self.model)
-            # Warpbook's layers do not take float64.
+            # Warpbook's layers do not accept float64.
             exact = (warpbook_op.reverted(exact) if self.options.own else exact).double()
             want = self.loss(exact(x.double()), y.double() if y.is_floating_point() else y).item()
         self.model.train()
@@ -282,13 +282,13 @@ def way(name: str, title: str, idea: str, graph: bool = False) -> Way:
 
 
 def gathered(plain: Way) -> Way:
-    """The same way with steps that gather their batch."""
+    """Returns the same way with steps that gather their batch."""
     graph = "; all of that is in the graph" if plain.graph else ""
     idea = (
         f"{plain.idea} Each step takes a new shuffled batch: gathered from the stored data set, images normalised, CIFAR-10's "
         f"cropped and flipped at random{graph}. Peak memory is without the data set, but with all that gathering allocates."
     )
-    # Charts cut long titles off at their end.
+    # Charts cut the ends of long titles, so the word comes early.
     return replace(plain, id=f"{plain.id}_gathered", title=plain.title.replace(",", ", gathered,", 1), idea=idea)
 
 
@@ -386,7 +386,7 @@ def cifar_files(torch: Any, folder: Path, device: str) -> tuple[Any, Any, Any, A
 
 
 def accuracy(torch: Any, data: tuple[Any, Any, Any, Any], seed: int, epochs: int, half: bool) -> float:
-    """The share of test images that are right after so many epochs of batches of 128, Adam 1e-3, random crops and flips."""
+    """Returns the share of correct test images after training with batches of 128, Adam 1e-3, random crops and flips."""
     images, labels, test, test_labels = data
     torch.manual_seed(seed)
     sizes = Sizes("cifar10", 128, 1)

@@ -51,7 +51,7 @@ from loader_loop import images_and_labels
 
 EXPERIMENT = "train"
 OURS = "warpbook train mnist --data DIR"
-# Test images at once.
+# Number of test images in a batch.
 TESTED = 1000
 
 
@@ -60,15 +60,15 @@ TESTED = 1000
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is fixed of a recipe: the words that a record has for it, and how it is built."""
+    """The fixed part of a recipe: its words in a record, and its optimiser."""
 
     words: dict[str, str]
     optimizer: Callable[[Any, Any], Any]
-    # Epochs after which the learning rate is halved; None where it stays.
+    # Number of epochs after which the learning rate is halved; None if it stays constant.
     halved_every: int | None
 
 
-# The words of a recipe that say what is trained, and not how Warpbook computes it.
+# The words of a recipe that say what is trained, as opposed to how Warpbook computes it.
 TOLD = {"recipe", "device", "network", "parameters", "loss", "optimiser", "learning rate", "gradient clipping", "batch", "epochs"}
 TOLD |= {"steps", "pixels", "augmentation", "test images", "order", "seed"}
 COMMON = {
@@ -111,7 +111,7 @@ def way(name: str, title: str, idea: str, on_gpu: bool = True) -> wr.Way:
 
 
 CPU = way("cpu", "CPU", "Eager PyTorch in fp32 on every core of the CPU.", on_gpu=False)
-# By the record's name of the precision on a GPU.
+# The ways on a GPU, by the record's name of the precision.
 WAYS = {
     "fp32": way("fp32", "fp32", "Eager PyTorch, TF32 off."),
     "tf32": way("tf32", "TF32", "Eager PyTorch with TF32 in products and convolutions."),
@@ -127,16 +127,16 @@ class Job:
     problem: wr.Problem
     way: wr.Way
     name: str
-    # fp32, tf32, amp-fp16 or amp-bf16.
+    # One of fp32, tf32, amp-fp16 and amp-bf16.
     precision: str
     batch: int
     epochs: int
-    # The most steps.
+    # Largest number of steps.
     steps: int
     seed: int
     clip: float | None
     log_every: int
-    # The record's words for what was trained, and on which samples.
+    # The record's words that say what was trained, and on which samples.
     words: dict[str, str]
     data: str
 
@@ -150,7 +150,7 @@ class Job:
 
 
 def job_of(path: Path, problem: wr.Problem, log: dict[str, Any]) -> Job:
-    """The training of a log; `Refused` if it is not one of those that this script knows."""
+    """Returns the training of a log; raises `Refused` if this script does not know it."""
 
     def refuse(why: str) -> wr.Refused:
         return wr.Refused(f"{path}: {problem.label}: {why}")
@@ -192,7 +192,7 @@ def job_of(path: Path, problem: wr.Problem, log: dict[str, Any]) -> Job:
 
 
 def jobs_of(path: Path, like: dict[str, Any]) -> list[Job]:
-    """The trainings of a record, each precision of a problem once."""
+    """Returns the trainings of a record, each precision of a problem once."""
     problems = {p["id"]: wr.Problem(p) for p in like["problems"]}
     found: dict[tuple[str, str], Job] = {}
     for log in like.get("train_logs", []):
@@ -219,7 +219,7 @@ class Images:
 
 
 def images_of(torch: Any, name: str, folder: Path, device: str) -> tuple[Images, Images]:
-    """Those to train on, and those to test with."""
+    """Returns the training images and the test images."""
 
     def tensor(raw: bytes) -> Any:
         return torch.frombuffer(bytearray(raw), dtype=torch.uint8).to(device)
@@ -245,7 +245,7 @@ def images_of(torch: Any, name: str, folder: Path, device: str) -> tuple[Images,
 
 @dataclass
 class Log:
-    """What is known of a training, as crates/warpbook-record/src/course.rs has it."""
+    """The log of a training, in the form of crates/warpbook-record/src/course.rs."""
 
     job: Job
     losses: list[dict[str, Any]] = field(default_factory=list)
@@ -262,17 +262,17 @@ class Log:
 
     @staticmethod
     def changed(points: list[dict[str, Any]], step: int, value: float) -> None:
-        """Adds a point where a value is another one than before."""
+        """Adds a point if a value differs from the one before."""
         if not points or points[-1]["value"] != wr.real(value):
             points.append({"step": step, "value": wr.real(value)})
 
     def add(self, epoch: int, rate: float, losses: list[float], norms: list[float], scales: list[float]) -> None:
-        """The steps of an epoch; `scales` has one value more, what the last step left, and is empty without a scaler."""
+        """Adds the steps of an epoch. `scales` also has the scale after the last step, and is empty without a scaler."""
         for i, loss in enumerate(losses):
             self.changed(self.rates, self.steps + i + 1, rate)
             if scales:
                 self.changed(self.scales, self.steps + i + 1, scales[i])
-        # A scaler backs off after a step whose gradients overflowed, and after no other.
+        # A scaler lowers its scale only after a step whose gradients overflowed.
         skipped = [i for i in range(len(losses)) if scales and scales[i + 1] < scales[i]]
         self.skipped += [self.steps + i + 1 for i in skipped]
         every = self.job.log_every
@@ -287,7 +287,7 @@ class Log:
         self.steps += len(losses)
 
     def record(self, of: str) -> dict[str, Any]:
-        """The log of a record; `of` is what trained."""
+        """Returns the log for a record; `of` is its entry for the device."""
         job, last = self.job, self.epochs[-1] if self.epochs else {}
         here = {"device": of, "batch": str(job.batch)}
         course = {
@@ -345,7 +345,7 @@ class Training:
             self.torch.cuda.synchronize()
 
     def step(self, picked: Any) -> tuple[Any, Any, Any]:
-        """Loss, norm of the gradients, and how many of the batch were right: all on the device."""
+        """Returns the loss, the norm of the gradients and the number of correct samples, all on the device."""
         torch, x, y = self.torch, self.train.x[picked], self.train.y[picked]
         if self.job.name == "cifar10":
             x = augmented(torch, x)
@@ -361,11 +361,11 @@ class Training:
         return loss.detach(), norm.detach(), (outputs.argmax(1) == y).sum()
 
     def scale(self) -> Any:
-        """The loss scale, on the device: `get_scale` would wait for it."""
+        """Returns the loss scale on the device, because `get_scale` would wait for it."""
         return self.scaler.scale(self.one)
 
     def tested(self) -> tuple[float, int]:
-        """The mean loss over the test images, and how many are right."""
+        """Returns the mean loss over the test images, and the number of correct ones."""
         torch, F = self.torch, self.torch.nn.functional
         self.model.eval()
         losses, right = [], []
@@ -378,7 +378,7 @@ class Training:
         return torch.stack(losses).sum().item() / len(self.test.y), int(torch.stack(right).sum())
 
     def epochs(self, log: Log) -> Iterator[None]:
-        """Trains, and pauses after each epoch; one that --steps ends within is not tested, as in Warpbook."""
+        """Trains, and pauses after each epoch. An epoch that --steps cuts short is not tested, as in Warpbook."""
         torch, job, cuda = self.torch, self.job, self.torch.cuda
         if self.device == "cuda":
             cuda.reset_peak_memory_stats()
@@ -446,7 +446,7 @@ def settings_of(a: argparse.Namespace, jobs: list[Job], like: dict[str, Any], ar
 
 
 def followed(torch: Any, job: Job, folder: Path, machine: wr.Machine, keep: Callable[[dict[str, Any]], None]) -> Log:
-    """Trains once; `keep` gets the log after each epoch and at the end."""
+    """Trains once; `keep` is called with the log after each epoch and at the end."""
     device = "cuda" if job.way.on_gpu else "cpu"
     train, test = images_of(torch, job.name, folder, device)
     if len(train.y) != job.samples:

@@ -34,7 +34,7 @@ BUILD = "cargo build --release -p warpbook-op"
 
 
 class Product(ctypes.Structure):
-    """`CProduct` of crates/warpbook-op/src/arguments.rs."""
+    """The same structure as `CProduct` in crates/warpbook-op/src/arguments.rs."""
 
     _fields_ = [(name, ctypes.c_uint32) for name in ("m", "n", "k", "lda", "ldb", "ldc")]
     _fields_ += [(name, ctypes.c_int32) for name in ("dtype", "out", "trans_a", "trans_b", "epilogue")]
@@ -43,7 +43,7 @@ class Product(ctypes.Structure):
 
 
 class Convolution(ctypes.Structure):
-    """`CConvolution` there."""
+    """The same structure as `CConvolution` in crates/warpbook-op/src/arguments.rs."""
 
     _fields_ = [
         ("batch", ctypes.c_uint32),
@@ -58,19 +58,19 @@ class Convolution(ctypes.Structure):
     ]
 
 
-# Types as the library numbers them.
+# The library's numbers of the types.
 F32, TF32, F16, BF16 = range(4)
 PLAIN, BIAS = 0, 1
 CHANNELS_LAST = 0
 
 
 def library_name() -> str:
-    """The library's file name on this system."""
+    """Returns the library's file name on this system."""
     return NAMES.get(sys.platform, NAMES["linux"])
 
 
 def library_file() -> Path:
-    """Where the library is: what WARPBOOK_OP names, else what pip has put next to this file, else what cargo has built here."""
+    """Returns the library's path: the one in WARPBOOK_OP, else pip's next to this file, else cargo's in this repository."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
@@ -116,7 +116,7 @@ _opening = threading.Lock()
 
 
 def session(index: int) -> int:
-    """The library's session on a device; it lasts as long as the process."""
+    """Returns the library's session on a device; it lasts as long as the process."""
     with _opening:
         if index not in _sessions:
             opened = library().warpbook_open(index)
@@ -128,7 +128,7 @@ def session(index: int) -> int:
 
 @lru_cache
 def kernel_number(index: int, kernel: str, number: int) -> int:
-    """The library's number of a kernel on a device, which is checked there in a type before it is used."""
+    """Returns the library's number of a kernel on a device. The kernel is checked in a type before its first use."""
     found = library().warpbook_kernel(session(index), os.fsencode(kernel), number)
     if not found:
         raise RuntimeError(f"warpbook_kernel: {last_error()}")
@@ -136,7 +136,7 @@ def kernel_number(index: int, kernel: str, number: int) -> int:
 
 
 def named(kernel: str | os.PathLike[str] | None) -> str | None:
-    """A kernel's name with its file's whole path, so that a change of the working directory changes nothing."""
+    """Returns a kernel's name with the absolute path of its file, so that a change of the working directory has no effect."""
     if kernel is None:
         return None
     text = os.fspath(kernel)
@@ -163,7 +163,7 @@ def type_number(torch: Any, dtype: Any) -> int:
 
 
 def computed_in(torch: Any, x: Any) -> Any:
-    """The type that a layer computes in: autocast's where it is on, else that of its input."""
+    """Returns the type in which a layer computes: autocast's if it is on, otherwise that of its input."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
@@ -181,10 +181,10 @@ def gemm(
     bias: Any = None,
     kernel: str | None = None,
 ) -> Any:
-    """out = op(a) op(b) + bias, of contiguous matrices; the bias is fp32 [n]. `kernel` computes it, or what Warpbook chooses."""
+    """Computes out = op(a) op(b) + bias for contiguous matrices; the bias is fp32 [n]. If `kernel` is None, Warpbook chooses one."""
     (m, k), n = (reversed(a.shape) if trans_a else a.shape), b.shape[0 if trans_b else 1]
     number = type_number(torch, a.dtype)
-    # Rungs without tensor cores take fp32 and not tf32.
+    # Rungs without tensor cores take fp32, but not tf32.
     if number == F32 and kernel is None and torch.backends.cuda.matmul.allow_tf32:
         number = TF32
     by = 0 if kernel is None else kernel_number(a.device.index, kernel, number)
@@ -211,7 +211,7 @@ def output_side(size: int, kernel: int, stride: int, padding: int) -> int:
 
 @lru_cache
 def functions() -> tuple[Any, Any]:
-    """The two autograd functions; PyTorch is imported when they are first asked for."""
+    """Returns the two autograd functions; PyTorch is imported at the first call."""
     import torch
 
     last = torch.channels_last
@@ -298,11 +298,11 @@ def conv2d(
 
 @lru_cache
 def modules() -> tuple[Any, Any]:
-    """`Linear` and `Conv2d` as modules."""
+    """Returns the modules `Linear` and `Conv2d`."""
     import torch
 
     class Linear(torch.nn.Linear):
-        # What computes it; None: what Warpbook chooses.
+        # The file that computes the layer; with None, Warpbook chooses.
         kernel: str | None = None
 
         def forward(self, x: Any) -> Any:
@@ -340,7 +340,7 @@ def converted(model: Any, kernel: str | os.PathLike[str] | None = None) -> Any:
 
 
 def reverted(model: Any) -> Any:
-    """The same network with PyTorch's own layers again."""
+    """Returns the same network with PyTorch's own layers again."""
     import torch
 
     theirs = dict(zip(modules(), (torch.nn.Linear, torch.nn.Conv2d)))
@@ -379,7 +379,7 @@ def relative_error(got: Any, want: Any) -> float:
     return ((got.double() - want).norm() / want.norm().clamp(min=1e-30)).item()
 
 
-# Epsilon of the type that a layer computes in.
+# Epsilon of the type in which a layer computes.
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SHAPES = {
     "linear": ((5, 3, 2), (64, 784, 128), (129, 77, 65), (512, 9216, 128)),
@@ -397,7 +397,7 @@ SHAPES = {
 def check_layer(
     torch: Any, kind: str, shape: tuple[Any, ...], dtype: Any, kernel: str | None = None
 ) -> tuple[float, float]:
-    """The worst error of y and all gradients against float64, and that of the differences in fp32. `kernel` computes a linear layer."""
+    """Returns the worst error of y and all gradients against float64, and that of the differences in fp32. `kernel` computes a linear layer."""
     g = torch.Generator(device="cuda").manual_seed(1)
 
     def draw(*sizes: int) -> Any:
@@ -416,7 +416,7 @@ def check_layer(
         y = ours(*arguments)
     dy = torch.randn(y.shape, generator=g, device="cuda").to(y.dtype)
     got = [y, *torch.autograd.grad(y, arguments, dy)]
-    # What the layer sees: its arguments rounded to its type, but for the bias.
+    # The layer sees its arguments rounded to its type, except for the bias.
     seen = [a.detach().to(dtype if i < 2 else a.dtype).double().requires_grad_() for i, a in enumerate(arguments)]
     want = theirs(*seen)
     exact = [want, *torch.autograd.grad(want, seen, dy.double())]
@@ -425,7 +425,7 @@ def check_layer(
 
 
 def checked_line(kind: str, shape: tuple[Any, ...], dtype: str, by: str | None, against: float, differences: float, right: bool, as_json: bool) -> str:
-    """A check as a line of text, or as the JSON object that crates/warpbook/src/lesson/stock/in_pytorch.rs reads."""
+    """Formats a check as a line of text, or as the JSON object that crates/warpbook/src/lesson/stock/in_pytorch.rs reads."""
     layer, errors = f"{kind} {shape}", (f"{against:.1e}", f"{differences:.1e}")
     if as_json:
         found = {"layer": layer, "dtype": dtype, "by": by, "from_float64": errors[0], "from_differences": errors[1], "right": right}
@@ -448,14 +448,15 @@ def main() -> int:
         print(f"warpbook_op.py {e}", file=sys.stderr)
         return 1
     wrong = 0
-    # The linear layers by Warpbook's choice, by the rung with 32 x 32 tiles, and by the files that are named.
+    # The linear layers run with Warpbook's choice, with the rung of 32 x 32 tiles, and with the files named on the
+    # command line.
     kernels = [None, "03_shared_tile", *(name for name in sys.argv[1:] if name != "--json")]
     cases = [(kind, shape, kernel) for kind, shapes in SHAPES.items() for shape in shapes for kernel in kernels if kernel is None or kind == "linear"]
     for kind, shape, kernel in cases:
         try:
             for name, epsilon in EPSILON.items():
                 against, differences = check_layer(torch, kind, shape, getattr(torch, name), named(kernel))
-                # Sums of fp32 round too: their bound is wider than an epsilon.
+                # fp32 sums are rounded too, so their bound is wider than an epsilon.
                 bounds = (max(epsilon, 1e-5), 1e-4)
                 right = against <= bounds[0] and differences <= bounds[1]
                 wrong += not right

@@ -41,28 +41,28 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 2
-# The most samples that a measurement keeps.
+# Upper limit on the number of samples that a measurement keeps.
 MAX_SAMPLES = 1000
 
-# Microseconds by CUDA events (or the CPU's clock), and by the CPU's clock.
+# Times in microseconds: by CUDA events (or the CPU's clock), and by the CPU's clock.
 Samples = tuple[list[float], list[float]]
-# Runs a region so many times; gives its time and its wall time, both in microseconds per repetition.
+# Runs a region this many times; returns its time and its wall time, both in microseconds per repetition.
 Timed = Callable[[int], tuple[float, float]]
 
 
 class Refused(Exception):
-    """Why the script cannot start, in a sentence that says what to do."""
+    """The reason why the script cannot start, as a sentence that says what to do."""
 
 
 class Unavailable(Exception):
-    """Why a way cannot run on this machine; its row is skipped, not failed."""
+    """The reason why a way cannot run on this machine; its row is skipped, not failed."""
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def real(value: float) -> float | str:
-    """A number as a record writes it: JSON has no NaN and no infinity."""
+    """Returns a number in a record's form, since JSON has no NaN and no infinity."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -71,7 +71,7 @@ def real(value: float) -> float | str:
 
 
 def median(samples: list[float]) -> float:
-    """Median; NaN of none."""
+    """Returns the median; NaN of an empty list."""
     ordered = sorted(samples)
     middle = len(ordered) // 2
     if not ordered:
@@ -80,13 +80,13 @@ def median(samples: list[float]) -> float:
 
 
 def worst(errors: Iterable[float]) -> float:
-    """The largest error; NaN if one of them is NaN."""
+    """Returns the largest error; NaN if one of them is NaN."""
     errors = list(errors)
     return math.nan if any(map(math.isnan, errors)) else max(errors, default=0.0)
 
 
 def short_time(us: float) -> str:
-    """12345.6 as "12.35 ms"."""
+    """Formats microseconds: 12345.6 becomes "12.35 ms"."""
     for unit, name in ((1e6, "s"), (1e3, "ms")):
         if us >= unit:
             return f"{us / unit:.4g} {name}"
@@ -119,7 +119,7 @@ class Problem:
         return self.record["dtype"]
 
     def size(self, name: str, default: Any = None) -> Any:
-        """The value of a named size."""
+        """Returns the value of a named size."""
         value = next((size.get("value") for size in self.record["sizes"] if size["name"] == name), default)
         if value is None:
             raise Refused(f"The problem `{self.id}` has no size `{name}`: is it a problem of this experiment?")
@@ -138,14 +138,14 @@ class Problem:
         return float(value)
 
     def real(self, name: str, default: float) -> float:
-        """A number that may be negative."""
+        """Returns a number that may be negative."""
         value = self.size(name, default)
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
             raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a number.")
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """A size that is 1, true or "yes" where it holds, and 0 or absent where it does not."""
+        """Returns a size that is a flag: 1, true or "yes" for true, and 0 or absent for false."""
         value = str(self.size(name, default=0)).lower()
         if value not in ("0", "false", "no", "1", "true", "yes"):
             raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be 1 or 0.")
@@ -153,7 +153,7 @@ class Problem:
 
 
 def read_like(path: Path, experiment: str, command: str | None = None) -> dict[str, Any]:
-    """The record of an experiment that `warpbook run`, or another command, wrote; anything else is `Refused`."""
+    """Reads the record of an experiment that `warpbook run` or another command wrote; raises `Refused` for anything else."""
     run = f"`{command or f'warpbook run {experiment}'} --out FILE`"
     again = f"Run the experiment again with the current warpbook, {run}, and give FILE to --like."
     try:
@@ -218,10 +218,10 @@ class Way:
     id: str
     title: str
     idea: str
-    # Builds the work; what it takes and gives is the script's.
+    # Builds the work. Its arguments and result depend on the script.
     build: Callable[..., Any]
     on_gpu: bool = True
-    # Whether the work is captured in a CUDA graph and replayed.
+    # True if the work is captured in a CUDA graph and replayed.
     graph: bool = False
 
     @property
@@ -231,7 +231,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run, and where the record goes."""
+    """What is run, and the path of the record."""
 
     like: dict[str, Any]
     out: Path
@@ -241,14 +241,14 @@ class Settings:
     command: str
     author: str | None = None
     parts: bool = True
-    # Where PyTorch's own trace is kept.
+    # Path for PyTorch's own trace.
     trace: Path | None = None
-    # All arguments, those of `Ladder.add_options` among them.
+    # All arguments, including those of `Ladder.add_options`.
     options: argparse.Namespace | None = None
 
     @property
     def main_problem(self) -> Problem | None:
-        """The problem that the like-record shows first, or the only one."""
+        """Returns the problem that the like-record shows first, or the only one."""
         main = [p for p in self.problems if p.id == self.like.get("main_problem") or len(self.problems) == 1]
         return next(iter(main), None)
 
@@ -259,7 +259,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def plain(name: str) -> str:
-    """A size as it is compared: "5 M × 16" and "5mx16" are the same."""
+    """Normalises a size for comparisons: "5 M × 16" and "5mx16" are the same."""
     return re.sub(r"\s", "", name).lower().replace("×", "x").replace("³", "^3")
 
 
@@ -268,7 +268,7 @@ def names_of(text: str) -> list[str]:
 
 
 def choose_problems(problems: tuple[Problem, ...], text: str | None) -> tuple[Problem, ...]:
-    """The problems of these sizes: by `short`, or by `label` where one size has several types."""
+    """Returns the problems of these sizes: by `short`, or by `label` if one size has several types."""
     if text is None:
         return problems
     wanted = {plain(name): name for name in names_of(text)}
@@ -282,7 +282,7 @@ def choose_problems(problems: tuple[Problem, ...], text: str | None) -> tuple[Pr
 
 
 def choose_ways(ways: tuple[Way, ...], text: str | None) -> tuple[Way, ...]:
-    """The ways of these names, in the ladder's order."""
+    """Returns the ways of these names, in the ladder's order."""
     if text is None:
         return ways
     wanted, known = names_of(text), ", ".join(way.short for way in ways)
@@ -295,7 +295,7 @@ def choose_ways(ways: tuple[Way, ...], text: str | None) -> tuple[Way, ...]:
 
 
 def check_writable(out: Path) -> None:
-    """Before minutes are spent on a record that cannot be written."""
+    """Raises `Refused` if the record cannot be written, before minutes are spent on it."""
     if out.exists() and not out.is_file():
         raise Refused(f"{out} is not a file; name a file for the record.")
     if not out.parent.is_dir():
@@ -309,7 +309,7 @@ def check_writable(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """The timing policy of crates/warpbook-device/src/timing/bench.rs."""
+    """The same timing policy as crates/warpbook-device/src/timing/bench.rs."""
 
     warmup: int = 3
     samples: int = 25
@@ -321,12 +321,12 @@ class Bench:
         return Bench(policy["warmup"], policy["samples"], float(policy["budget_s"]), float(policy["batch_below_us"]))
 
     def gpu(self, timed: Timed, may_repeat: bool = False) -> Samples:
-        """A region with a setup may not be repeated within a sample."""
+        """Times a region on the GPU. A region with a setup must not be repeated within a sample."""
         batch = self.warm_up(timed)
         return self.collect(batch if may_repeat else 1, timed)
 
     def cpu(self, timed: Timed) -> Samples:
-        """A region with a setup, by the CPU's clock."""
+        """Times a region with a setup by the CPU's clock."""
         first = timed(1)
         # A region that takes the whole budget has warmed up by running once, and that run counts.
         if first[0] * 1e-6 >= self.budget_s:
@@ -334,7 +334,7 @@ class Bench:
         return self.collect(1, timed)
 
     def warm_up(self, timed: Timed) -> int:
-        """Warms up; gives the repetitions per sample."""
+        """Warms up; returns the repetitions per sample."""
         last_us = 0.0
         for _ in range(max(self.warmup, 1)):
             last_us, _ = timed(1)
@@ -352,12 +352,12 @@ class Bench:
         return us, wall_us
 
     def in_turn(self, regions: list[tuple[Timed, int]]) -> list[Samples]:
-        """A sample of each region per round, so that all see the same clocks; each has its repetitions per sample."""
+        """Takes a sample of each region per round, so that all see the same clocks; each has its own repetitions per sample."""
         samples: list[Samples] = [([], []) for _ in regions]
         begun = time.perf_counter()
         for turn in range(max(self.samples, 1) + 1):
             for (timed, batch), (us, wall_us) in zip(regions, samples):
-                # The first round of a batch is not counted: a graph's first launch also uploads it.
+                # The first round of a batch is not counted, because a graph's first launch also uploads it.
                 if turn or batch > 1:
                     sample = timed(batch)
                 if turn:
@@ -368,14 +368,14 @@ class Bench:
         return samples
 
     def batch_for(self, us: float) -> int:
-        """Repetitions that bring a region over the threshold, with a margin of two."""
+        """Returns the repetitions that bring a region over the threshold, with a margin of two."""
         if us >= self.batch_below_us:
             return 1
         return min(max(math.ceil(2 * self.batch_below_us / max(us, 0.1)), 1), 1000)
 
 
 class CudaStopwatch:
-    """Events around a region on the current stream."""
+    """Times a region with events on the current stream."""
 
     def __init__(self, torch: Any):
         self.torch = torch
@@ -406,7 +406,7 @@ def cpu_stopwatch(region: Callable[[], Any], batch: int = 1) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class Check:
-    """A result compared with a reference, as crates/warpbook-record/src/check.rs states it."""
+    """A comparison of a result with a reference, in the form of crates/warpbook-record/src/check.rs."""
 
     reference: str
     max_abs_error: float
@@ -415,7 +415,7 @@ class Check:
     passed: bool
 
     def worse(self, other: Check) -> Check:
-        """The worse of two checks of the same thing: before and after the timed loop."""
+        """Returns the worse of two checks of the same thing: before and after the timed loop."""
         pick = other if math.isnan(other.max_rel_error) or other.max_rel_error > self.max_rel_error else self
         return replace(pick, passed=self.passed and other.passed)
 
@@ -458,7 +458,7 @@ def measurement_record(
 def train_log_record(
     way: Way, problem: Problem, losses: dict[int, float], parameters: dict[str, float], **final: float
 ) -> dict[str, Any]:
-    """`losses` by epoch; `final` are train_loss and test_loss."""
+    """Returns a log for a record; `losses` are by epoch, and `final` has train_loss and test_loss."""
     return {
         "rung": way.id,
         "problem": problem.id,
@@ -469,13 +469,13 @@ def train_log_record(
 
 
 def part_record(way: Way, problem: Problem, name: str, samples_us: list[float]) -> dict[str, Any]:
-    """The time of one of the operations that a pass consists of."""
+    """Returns the record of an operation's time within a pass."""
     times = [real(v) for v in samples_us[:MAX_SAMPLES]]
     return {"rung": way.id, "problem": problem.id, "group": "operation", "name": name, "samples_us": times}
 
 
 def trace_of(torch: Any, call: Callable[[], Any]) -> list[dict[str, Any]]:
-    """PyTorch's own trace of a call: the events of the file that torch.profiler writes for Perfetto."""
+    """Returns PyTorch's own trace of a call: the events of the file that torch.profiler writes for Perfetto."""
     kinds = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as profile:
         call()
@@ -487,7 +487,7 @@ def trace_of(torch: Any, call: Callable[[], Any]) -> list[dict[str, Any]]:
 
 
 def keep_trace(torch: Any, path: Path, calls: dict[str, Callable[[], Any]], on_gpu: bool) -> None:
-    """Writes the trace of these calls, one after the other, each under its name, as https://ui.perfetto.dev opens it."""
+    """Writes the trace of consecutive calls, each under its name, in the format of https://ui.perfetto.dev."""
     kinds = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA] if on_gpu else [kinds.CPU]) as profile:
         for name, call in calls.items():
@@ -496,7 +496,7 @@ def keep_trace(torch: Any, path: Path, calls: dict[str, Callable[[], Any]], on_g
                 if on_gpu:
                     torch.cuda.synchronize()
     with tempfile.TemporaryDirectory(dir=path.resolve().parent) as folder:
-        # Under its own name, by whose end PyTorch knows whether to pack it.
+        # The file keeps its name, because PyTorch decides by the suffix whether to compress it.
         part = Path(folder) / path.name
         profile.export_chrome_trace(str(part))
         os.replace(part, path.resolve())
@@ -538,7 +538,7 @@ def rung_record(way: Way, torch_version: str) -> dict[str, Any]:
         "title": way.title,
         "idea": way.idea,
         "requires": {"at_least": [7, 5]} if way.on_gpu else "nothing",
-        # Without the build's suffix, as in 2.11.0+cu130; the environment's libraries have it.
+        # The version has no build suffix, such as in 2.11.0+cu130; the environment's libraries have it.
         "runner": {"external": f"PyTorch {torch_version.partition('+')[0]}"},
     }
 
@@ -548,10 +548,10 @@ def rung_record(way: Way, torch_version: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Machine:
-    """What PyTorch says of the machine."""
+    """The machine as PyTorch describes it."""
 
     torch_version: str
-    # A GPU as the record's DeviceInfo; None where there is none, or where the like-record was made on a CPU.
+    # The GPU as the record's DeviceInfo; None without a GPU, or if the like-record was made on a CPU.
     gpu: dict[str, Any] | None = None
     driver: str | None = None
     cuda: str | None = None
@@ -562,11 +562,11 @@ class Machine:
         return self.gpu or cpu_device()
 
     def obstacle(self, way: Way) -> str | None:
-        """Why a way cannot run here; None if it can."""
+        """Returns the reason why a way cannot run here; None if it can."""
         return self.lacks((7, 5)) if way.on_gpu else None
 
     def lacks(self, capability: tuple[int, int]) -> str | None:
-        """Why there is no GPU of at least this compute capability."""
+        """Returns the reason why there is no GPU of at least this compute capability; None if there is one."""
         needs = f"needs a GPU of compute capability {capability[0]}.{capability[1]} or later"
         if self.gpu is None:
             return f"{needs}; {self.why_no_gpu}"
@@ -575,7 +575,7 @@ class Machine:
 
 
 def look(torch: Any, like: dict[str, Any]) -> Machine:
-    """The current GPU, unless the like-record was made on a CPU: records of two devices cannot be merged."""
+    """Describes the current GPU, unless the like-record was made on a CPU: records of two devices cannot be merged."""
     version = str(torch.__version__)
     if like["environment"]["device"]["kind"] == "cpu":
         return Machine(version, why_no_gpu="the record given by --like was made on a CPU")
@@ -617,7 +617,7 @@ def environment_record(machine: Machine) -> dict[str, Any]:
 
 
 def device_record(**known: Any) -> dict[str, Any]:
-    """A DeviceInfo; what is not known is null."""
+    """Returns a DeviceInfo; unknown values are null."""
     fields = (
         "kind index name memory_bytes multiprocessors compute_capability l2_bytes shared_bytes_per_multiprocessor "
         "shared_bytes_per_block registers_per_multiprocessor max_sm_mhz max_memory_mhz"
@@ -626,13 +626,13 @@ def device_record(**known: Any) -> dict[str, Any]:
 
 
 def cpu_device() -> dict[str, Any]:
-    """The CPU as the device of a run without a GPU."""
+    """Returns the CPU as the device of a run without a GPU."""
     memory = memory_bytes()
     return device_record(kind="cpu", index=0, name=cpu_model(), memory_bytes=memory, multiprocessors=cpu_threads())
 
 
 def cpu_model(cpuinfo: str | None = None) -> str:
-    """The CPU's name, as crates/warpbook-device/src/cpu.rs reads it: merging compares names."""
+    """Returns the CPU's name as crates/warpbook-device/src/cpu.rs reads it, because merging compares names."""
     text = read_text("/proc/cpuinfo") if cpuinfo is None else cpuinfo
 
     def value(key: str) -> str | None:
@@ -645,31 +645,31 @@ def cpu_model(cpuinfo: str | None = None) -> str:
 
 
 def cpu_threads() -> int:
-    """Hardware threads that this process may use."""
+    """Returns the number of hardware threads that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_bytes() -> int:
-    """Main memory; 0 where it is not known."""
+    """Returns the size of main memory; 0 if it is unknown."""
     match = re.search(r"^MemTotal:\s*(\d+) kB", read_text("/proc/meminfo"), re.MULTILINE)
     return int(match[1]) * 1024 if match else int(sysctl("hw.memsize") or 0)
 
 
 def sysctl(name: str) -> str | None:
-    """A value of macOS."""
+    """Returns a system value of macOS."""
     return output_of("sysctl", "-n", name) if sys.platform == "darwin" else None
 
 
 def os_name() -> str:
-    """As Rust names it: "linux x86_64"."""
+    """Returns the system in Rust's words: "linux x86_64"."""
     rust = {"darwin": "macos", "amd64": "x86_64", "arm64": "aarch64"}
     return " ".join(rust.get(name, name) for name in (platform.system().lower(), platform.machine().lower()))
 
 
 def warpbook_version() -> str:
-    """From the workspace that contains this script; "unknown" for a copy elsewhere."""
+    """Returns the version of the workspace that contains this script; "unknown" for a copy elsewhere."""
     text = read_text(Path(__file__).resolve().parent / "../../Cargo.toml")
     match = re.search(r'^\[workspace\.package\][^\[]*?^version = "([^"]+)"', text, re.MULTILINE | re.DOTALL)
     return match[1] if match else "unknown"
@@ -681,7 +681,7 @@ def commit() -> str | None:
 
 
 def output_of(*command: str) -> str | None:
-    """The first line that a program prints; None where it is missing or fails."""
+    """Returns the first line that a program prints; None if the program is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -697,8 +697,8 @@ def read_text(path: str | Path) -> str:
 
 
 def write_record(path: Path, run: dict[str, Any]) -> None:
-    """Writes to a temporary name in the same folder and renames: the file is the old record or the whole new one."""
-    # A rename would replace a link instead of the file it points to.
+    """Writes to a temporary name in the same folder and renames it, so that the file is always the old record or the whole new one."""
+    # Without this, a rename would replace a link instead of the file it points to.
     path = path.resolve()
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -717,12 +717,12 @@ def write_record(path: Path, run: dict[str, Any]) -> None:
 
 
 def new_record(s: Settings, machine: Machine) -> dict[str, Any]:
-    """A record without rows that can be merged with the like-record."""
+    """Returns a record without rows that can be merged with the like-record."""
     main = s.main_problem
     bench = {"warmup": s.bench.warmup, "samples": s.bench.samples, "budget_s": real(s.bench.budget_s)}
     return {
         "schema": SCHEMA,
-        # What makes two records mergeable is copied as it is.
+        # The keys that make two records mergeable are copied unchanged.
         **{key: s.like[key] for key in ("experiment", "title", "descriptor") if key in s.like},
         **({"author": s.author} if s.author else {}),
         "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -747,7 +747,7 @@ def new_record(s: Settings, machine: Machine) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Why some work gave nothing, as a row's outcome."""
+    """The reason why some work has no result, as a row's outcome."""
 
     outcome: dict[str, str]
 
@@ -757,7 +757,7 @@ def print_line(line: str) -> None:
 
 
 class Ladder:
-    """Runs every way on every problem. A script fills in what is marked."""
+    """Runs every way on every problem. A script overrides the members under "what a script fills in"."""
 
     # ---- what a script fills in
     experiment: str
@@ -767,28 +767,28 @@ class Ladder:
 
     @classmethod
     def made_by(cls) -> str:
-        """The command that writes a record for --like."""
+        """Returns the command that writes a record for --like."""
         return f"warpbook run {cls.experiment}"
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
-        """Options besides those that all scripts have."""
+        """Adds the script's own options to those that all scripts have."""
 
     @staticmethod
     def takes(problem: Problem) -> bool:
-        """Whether a problem is one that ways are timed at."""
+        """Returns true if ways are timed on the problem."""
         return True
 
     @staticmethod
     def read(problem: Problem) -> Any:
-        """The sizes of a problem; `Refused` if one is missing."""
+        """Returns the sizes of a problem; raises `Refused` if one is missing."""
         raise NotImplementedError
 
     def obstacle(self, way: Way, problem: Problem) -> str | None:
-        """Why a way does not take a problem; None if it does."""
+        """Returns the reason why a way does not take a problem; None if it does."""
 
     def prepare(self, problem: Problem) -> Any:
-        """The inputs of a problem, and what its check needs."""
+        """Returns the inputs of a problem, and the data that its check needs."""
         raise NotImplementedError
 
     def measure_all(self, problem: Problem, prepared: Any, ways: list[Way]) -> None:
@@ -796,11 +796,11 @@ class Ladder:
         raise NotImplementedError
 
     def figure(self, problem: Problem, us: float) -> str:
-        """A time as the experiment's readers think of it, for the progress line."""
+        """Returns a time in the experiment's usual unit, for the progress line."""
         raise NotImplementedError
 
     def after(self, problem: Problem, prepared: Any) -> None:
-        """What is measured besides the rows."""
+        """Measures what the record has besides rows; by default nothing."""
 
     # ---- what they share
     def __init__(
@@ -812,7 +812,7 @@ class Ladder:
         keep: Callable[[dict[str, Any]], None] = lambda run: None,
     ):
         self.torch, self.settings, self.machine, self.bench = torch, settings, machine, settings.bench
-        # `keep` gets the record after each problem.
+        # `keep` is called with the record after each problem.
         self.say, self.keep = say, keep
         self.device = "cuda" if machine.gpu else "cpu"
         self.interrupted = False
@@ -822,7 +822,7 @@ class Ladder:
 
     @classmethod
     def settings_of(cls, arguments: list[str]) -> Settings:
-        """Reads the command line and the like-record; what is wrong with them is `Refused`."""
+        """Reads the command line and the like-record; raises `Refused` if they are wrong."""
         raw = argparse.RawDescriptionHelpFormatter
         codes = "Exit codes: 0; 1 a row failed; 2 the arguments, a file or PyTorch; 130 interrupted."
         p = Parser(cls.script, None, cls.description, codes, formatter_class=raw, allow_abbrev=False)
@@ -885,7 +885,7 @@ class Ladder:
                 self.finish(way, problem, skipped(obstacle))
             else:
                 able.append(way)
-        # Without any way that runs, no inputs are drawn.
+        # If no way can run, no inputs are drawn.
         prepared = self.guarded(lambda: self.prepare(problem)) if able else None
         if isinstance(prepared, Stopped):
             for way in able:
@@ -906,7 +906,7 @@ class Ladder:
         samples: Samples = ([], []),
         check: Check | None = None,
     ) -> None:
-        """Adds the row of a way, and says how it ended."""
+        """Adds the row of a way, and prints its outcome."""
         self.rows[way] = measurement_record(way, problem, outcome, samples, check)
         if outcome["status"] == "measured":
             us, taken = median(samples[0]), len(samples[0])
@@ -920,7 +920,7 @@ class Ladder:
         return f"{problem.label:>{labels}}  {name:{max(len(way.id) for way in self.ways)}}  {text}"
 
     def guarded(self, work: Callable[[], Any]) -> Any:
-        """What the work gives, or why it gave nothing. After an interrupt nothing more is started."""
+        """Returns the result of the work, or the reason why it failed. After an interrupt nothing more is started."""
         if self.interrupted:
             return Stopped(skipped("interrupted before it was timed"))
         try:
@@ -934,7 +934,7 @@ class Ladder:
             return Stopped(failed(first_line(error)))
 
     def release(self) -> None:
-        """Frees what was compiled and allocated; the next problem compiles anew, for its own shapes."""
+        """Frees compiled code and allocated memory; the next problem compiles for its own shapes."""
         self.torch._dynamo.reset()
         gc.collect()
         if self.machine.gpu:
@@ -945,7 +945,7 @@ class InTurn(Ladder):
     """A ladder whose ways on a problem are timed in turn: a sample of each per round."""
 
     def candidate(self, way: Way, prepared: Any) -> Candidate:
-        """A way on these inputs, compiled."""
+        """Returns a way on these inputs, compiled."""
         raise NotImplementedError
 
     def judge(self, prepared: Any, results: list[Any]) -> list[Check]:
@@ -954,7 +954,7 @@ class InTurn(Ladder):
 
     def measure_all(self, problem: Problem, prepared: Any, ways: list[Way]) -> None:
         candidates = self.each(problem, dict.fromkeys(ways), lambda way, _: self.candidate(way, prepared))
-        # Correct, then timed: a way that is wrong is not worth timing.
+        # A way is checked before it is timed: timing a wrong way is useless.
         before = self.check_all(problem, prepared, candidates)
         for way, check in before.items():
             if not check.passed:
@@ -974,7 +974,7 @@ class InTurn(Ladder):
             self.finish(way, problem, both.outcome(), samples[way], both)
 
     def each(self, problem: Problem, items: dict[Way, Any], work: Callable[[Way, Any], Any]) -> dict[Way, Any]:
-        """What the work gives for each way; a way that it fails for gets its row and is left out."""
+        """Returns the work's result for each way. A way whose work fails gets its row and is left out."""
         given = {}
         for way, item in items.items():
             got = self.guarded(lambda: work(way, item))
@@ -995,7 +995,7 @@ class InTurn(Ladder):
 
 
 class Candidate:
-    """A way on the inputs of one problem; what it builds is a function that queues the work and returns its result."""
+    """A way on the inputs of one problem. The way builds a function that queues the work and returns its result."""
 
     def __init__(self, torch: Any, way: Way, *inputs: Any):
         self.torch, self.way = torch, way
@@ -1006,7 +1006,7 @@ class Candidate:
         self.captured = 0
 
     def once(self) -> Any:
-        """The result of one call, over memory full of NaN: an old result cannot pass for a new one."""
+        """Returns the result of one call, over memory full of NaN, so that an old result cannot pass for a new one."""
         region = self.region(1)
         if self.result is not None:
             self.result.fill_(math.nan)
@@ -1019,7 +1019,7 @@ class Candidate:
         return us / batch, wall_us / batch
 
     def region(self, batch: int) -> Callable[[], Any]:
-        """So many calls from Python, one after another, or a graph of so many; the graph is captured here."""
+        """Returns a region of this many calls from Python, or of a graph of this many calls, which is captured here."""
         if not self.way.graph:
             return lambda: self.repeat(batch)
         if batch != self.captured:
@@ -1029,7 +1029,7 @@ class Candidate:
 
     def repeat(self, batch: int) -> None:
         for _ in range(batch):
-            # Freed first, so that the next result gets the same memory.
+            # The old result is freed first, so that the next one gets the same memory.
             self.result = None
             self.result = self.call()
 
@@ -1038,7 +1038,7 @@ class Candidate:
 
 
 def load_torch() -> Any:
-    # Otherwise torch.compile prints a table for every product that it tunes.
+    # Without this, torch.compile prints a table for every product that it tunes.
     os.environ.setdefault("TORCHINDUCTOR_AUTOTUNE_NUM_CHOICES_DISPLAYED", "0")
     try:
         import torch
@@ -1049,17 +1049,17 @@ def load_torch() -> Any:
     except Exception as error:  # A wheel without its libraries raises various errors.
         raise Refused(f"PyTorch could not be loaded: {first_line(error)}") from None
     matmul = torch.backends.cuda.matmul
-    # Products as the record's types say: in full precision unless a problem is in tf32, and summed in f32.
+    # Products are computed as the record's types say: in full precision unless a problem is in tf32, and summed in f32.
     matmul.allow_tf32 = False
     matmul.allow_fp16_reduced_precision_reduction = False
     matmul.allow_bf16_reduced_precision_reduction = False
-    # Inductor recommends TF32 on every compilation.
+    # Inductor recommends TF32 in every compilation.
     warnings.filterwarnings("ignore", message=".*TensorFloat32.*")
     return torch
 
 
 def capture(torch: Any, warm_up: Callable[[], Any], work: Callable[[], Any]) -> Any:
-    """A CUDA graph of the work, after a warm-up on a side stream as PyTorch's notes on CUDA graphs recommend."""
+    """Returns a CUDA graph of the work, after a warm-up on a side stream as PyTorch's notes on CUDA graphs recommend."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -1072,7 +1072,7 @@ def capture(torch: Any, warm_up: Callable[[], Any], work: Callable[[], Any]) -> 
 
 
 def compile_now(torch: Any, function: Callable[..., Any], *inputs: Any, **options: Any) -> Callable[[], Any]:
-    """torch.compile for these inputs, before anything is timed; `Unavailable` where it fails, as without Triton."""
+    """Runs torch.compile for these inputs before anything is timed; raises `Unavailable` if it fails, as without Triton."""
     compiled = torch.compile(function, dynamic=False, **options)
     try:
         compiled(*inputs)
@@ -1083,7 +1083,7 @@ def compile_now(torch: Any, function: Callable[..., Any], *inputs: Any, **option
 
 def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    # "backend='inductor' raised:" alone says nothing.
+    # The line "backend='inductor' raised:" alone says nothing, so the next one is added.
     text = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
@@ -1109,7 +1109,7 @@ def start(kind: type[Ladder], arguments: list[str]) -> int:
 
 
 def main(kind: type[Ladder], arguments: list[str] | None = None) -> int:
-    """Runs a script; gives its exit code."""
+    """Runs a script; returns its exit code."""
     try:
         return start(kind, sys.argv[1:] if arguments is None else arguments)
     except Refused as refused:

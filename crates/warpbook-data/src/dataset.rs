@@ -232,8 +232,8 @@ impl Dataset {
         format!("{}: {}", self.name, self.origin)
     }
 
-    /// Returns these images with a note on what they are, such as "recompressed as JPEG q75", which is shown with any result on them. The note is
-    /// kept only for files of unknown content: the published files, byte for byte, synthetic images and the user's own arrays stay as they are.
+    /// Returns these images with a note on what they are, such as "recompressed as JPEG q75"; the note is shown with any result on them. Only
+    /// files of unknown content get the note: it is ignored for the published files, synthetic images and the user's own arrays.
     #[must_use]
     pub fn noted(mut self, what: impl Into<String>) -> Self {
         if matches!(self.origin, Origin::Modified { .. } | Origin::Noted { .. }) {

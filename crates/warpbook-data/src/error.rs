@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 /// Result of reading data.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why data cannot be used. Each message says what to do about it.
+/// The reason why data cannot be used. Each message says what to do about it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

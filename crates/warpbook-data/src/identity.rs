@@ -12,7 +12,8 @@ use std::fmt;
 pub enum Fit {
     /// The whole image is scaled, whatever its aspect ratio, as [`image_folder`](crate::image_folder) does.
     Whole,
-    /// The largest centred part with the network's aspect ratio is scaled: for networks trained on images of one size, which needed no scaling.
+    /// The largest centred part with the network's aspect ratio is scaled. This suits networks that were trained on images of one size, which needed
+    /// no scaling.
     Centre,
 }
 
@@ -26,7 +27,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns how images from files were scaled, judging by their source alone: older files of networks do not say.
+    /// Returns how images from files were scaled, derived from the source alone, because older files of networks do not record it.
     #[must_use]
     pub fn usual_fit(&self) -> Fit {
         if NAMES.contains(&self.data.as_str()) { Fit::Centre } else { Fit::Whole }
@@ -137,7 +138,7 @@ mod tests {
             "The network was trained on the classes apple and pear, but pets has the classes cat and dog. Choose images of the network's classes."
         );
         refused(&["cat"]);
-        // It is ambiguous which of the two is meant.
+        // With a repeated class name, it is ambiguous which of the two is meant.
         refused(&["cat", "dog", "cat"]);
         let many: Vec<String> = (0..12).map(|i| i.to_string()).collect();
         assert!(

@@ -1,15 +1,15 @@
 //! Loops on all threads of the rayon pool. Their results do not depend on the number of threads.
 //!
-//! The work on a chunk is a `dyn Fn`: rayon expands a loop to thousands of lines for the compiler. So this happens once for each type of element, not
-//! once for each loop; a call through a pointer costs nothing next to a chunk.
+//! A loop takes its work on a chunk as a `dyn Fn`, because rayon expands a loop to thousands of lines for the compiler. This way it is expanded once
+//! for each element type, not once for each loop; a call through a pointer costs nothing compared with a chunk.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-/// Elements in a task.
+/// Number of elements in a task.
 pub const CHUNK: usize = 16 * 1024;
 
-/// Calls `f` with the index of each chunk of `len` elements and the chunk; the last may be shorter.
+/// Calls `f` with the index of each chunk of `len` elements and the chunk; the last chunk may be shorter.
 pub fn chunks<T: Send>(out: &mut [T], len: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
     out.par_chunks_mut(len).enumerate().for_each(|(chunk, out)| f(chunk, out));
 }
@@ -64,7 +64,7 @@ pub fn sum(len: usize, f: impl Fn(std::ops::Range<usize>) -> f64 + Sync) -> f64 
 ///
 /// `add` adds the rows of a range to `[sums]`, which are zero at first; the partial sums are added in the order of the ranges.
 pub fn column_sums(rows: usize, sums: usize, add: impl Fn(std::ops::Range<usize>, &mut [f64]) + Sync) -> Vec<f64> {
-    /// The most ranges, so that partial sums take little memory.
+    /// Upper limit on the number of ranges; it keeps the partial sums small.
     const RANGES: usize = 64;
     const ROWS: usize = 64;
     let length = rows.div_ceil(RANGES).max(ROWS);

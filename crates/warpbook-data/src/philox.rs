@@ -15,7 +15,7 @@ pub fn philox4x32(seed: u64, counter: u64, stream: u32) -> [u32; 4] {
     philox4x32_4(seed, [counter as u32, (counter >> 32) as u32, stream, 0])
 }
 
-/// Returns the four random words at a counter of four words, the lowest first: [`philox4x32`] with the last word free.
+/// Returns the four random words at a counter of four words, lowest word first. Unlike [`philox4x32`], the caller also chooses the last word.
 #[must_use]
 pub fn philox4x32_4(seed: u64, counter: [u32; 4]) -> [u32; 4] {
     blocks(seed, counter.map(|word| [word])).map(|[word]| word)
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn philox_gives_the_authors_numbers() {
-        // The known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
+        // These are the known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
         let check = |seed: u64, counter: [u32; 4], expect: [u32; 4]| assert_eq!(philox4x32_4(seed, counter), expect);
         check(0, [0; 4], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         check(u64::MAX, [u32::MAX; 4], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
@@ -180,7 +180,7 @@ mod tests {
         let z: Vec<f64> = (0..n).map(|i| f64::from(gaussian(7, i, 0))).collect();
         let mean = z.iter().sum::<f64>() / n as f64;
         let power = |k| z.iter().map(|v| (v - mean).powi(k)).sum::<f64>() / n as f64;
-        // Five standard errors of each moment of a standard Gaussian.
+        // The tolerance is five standard errors of each moment of a standard Gaussian.
         let within = |got: f64, want: f64, variance: f64| (got - want).abs() < 5.0 * (variance / n as f64).sqrt();
         assert!(within(mean, 0.0, 1.0), "mean {mean}");
         assert!(within(power(2), 1.0, 2.0), "variance {}", power(2));
@@ -195,7 +195,7 @@ mod tests {
         let u: Vec<f64> = (0..n).map(|i| f64::from(uniform(3, i, 5))).collect();
         assert!(u.iter().all(|v| *v > 0.0 && *v < 1.0));
         let moment = |k| u.iter().map(|v| (v - 0.5).powi(k)).sum::<f64>() / n as f64;
-        // Five standard errors of the mean and the variance.
+        // The tolerance is five standard errors of the mean and of the variance.
         assert!(moment(1).abs() < 5.0 * (1.0 / 12.0 / n as f64).sqrt(), "mean {}", moment(1) + 0.5);
         assert!((moment(2) - 1.0 / 12.0).abs() < 5.0 * (1.0 / 180.0 / n as f64).sqrt(), "variance {}", moment(2));
     }
@@ -230,7 +230,7 @@ mod tests {
     fn a_permutation_mixes_and_follows_its_seed() {
         let n = 100_000;
         let first: f64 = (0..n * 4 / 5).map(|i| permute(1, i, n) as f64).sum::<f64>() / (n as f64 * 0.8);
-        // The standard error of the mean of 80,000 of 0..100,000 drawn without replacement is about 46.
+        // The standard error of the mean is about 46 for 80,000 numbers drawn from 0..100,000 without replacement.
         assert!((first - (n as f64 - 1.0) / 2.0).abs() < 230.0, "{first}");
         let same = (0..n).filter(|&i| permute(1, i, n) == permute(2, i, n)).count();
         assert!(same < 20, "{same} fixed between two seeds");

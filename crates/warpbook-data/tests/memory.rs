@@ -1,5 +1,5 @@
-//! Hostile files do not make the readers allocate more than a file of their kind may hold. This is a separate process, because the allocator counts
-//! everything in it.
+//! Checks that hostile files do not make the readers allocate more than a file of their kind may hold. The test runs in a process of its own,
+//! because the allocator counts every allocation in the process.
 
 use flate2::{Compression, write::GzEncoder};
 use peak_alloc::PeakAlloc;
@@ -54,7 +54,7 @@ fn hostile_data_is_cheap() {
     fs::create_dir(&mnist).unwrap();
     let write = |folder: &Path, name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
     write(&mnist, "train-labels-idx1-ubyte.gz", b"");
-    // A header of 100,000 images and nothing after it; a header of 2 images, and 1 GiB; a header of 4 billion images.
+    // The headers claim 100,000 images with nothing after the header, 2 images followed by 1 GiB, and 4 billion images.
     write(&mnist, "train-images-idx3-ubyte.gz", &bomb(&images(100_000), 0, b"\0"));
     expect(4, || data::mnist(&mnist));
     write(&mnist, "train-images-idx3-ubyte.gz", &bomb(&images(2), 1024, b"\0"));
@@ -65,7 +65,7 @@ fn hostile_data_is_cheap() {
     let cifar = place.join("cifar-10-binary.tar.gz");
     let tar_of = |header: &[u8], mib, fill: &[u8]| fs::write(&cifar, bomb(header, mib, fill)).unwrap();
     let file = tar::EntryType::Regular;
-    // A name of 1 GiB; a batch of 8 GiB; a batch that claims 30 MiB and has nothing; one of endless numbers; other files.
+    // The archives hold a name of 1 GiB, a batch of 8 GiB, a batch that claims 30 MiB and has none, endless pickles, and other files.
     tar_of(&tar_header("x", tar::EntryType::GNULongName, 1 << 30), 1024, b"a");
     expect(4, || data::cifar10(&cifar));
     tar_of(&tar_header("x", tar::EntryType::XHeader, 1 << 30), 1024, b"a");
@@ -76,7 +76,7 @@ fn hostile_data_is_cheap() {
     expect(4, || data::cifar10(&cifar));
     for fill in [&b"]]"[..], b"((", b"K\0", b"))", b"q\0", b"NN"] {
         tar_of(&[tar_header("data_batch_1", file, 30_000_000), b"\x80\x02".to_vec()].concat(), 40, fill);
-        // The file itself, the array while it doubles, and the values.
+        // The limit covers the file itself, the array while it doubles, and the values.
         expect(120, || data::cifar10(&cifar));
     }
     tar_of(&tar_header("other", file, 1 << 30), 1024, b"\0");

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to stop, which is checked between samples; clones share it.
+/// A request to stop, which is checked between samples; clones share the request.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Asks for the stop.
+    /// Requests the stop.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if a stop was asked for.
+    /// Returns true if a stop was requested.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Returns an error once a stop was asked for.
+    /// Returns an error once a stop was requested.
     ///
     /// # Errors
     /// [`Error::Cancelled`](crate::Error::Cancelled).

@@ -1,4 +1,4 @@
-//! Description of the CPU as a device.
+//! Describes the CPU as a device.
 
 use warpbook_record::{DeviceInfo, DeviceKind};
 
@@ -20,7 +20,7 @@ pub(crate) fn info() -> DeviceInfo {
     }
 }
 
-/// Hardware threads that this process may use.
+/// Number of hardware threads that this process may use.
 fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }
@@ -38,7 +38,7 @@ fn name() -> String {
     from_proc.or_else(|| sysctl("machdep.cpu.brand_string")).unwrap_or_else(|| "CPU".into())
 }
 
-/// Bytes of host memory that a program can have without paging others out, as reported by Linux; `None` elsewhere.
+/// Bytes of host memory that a program can get without paging others out, as reported by Linux; `None` elsewhere.
 #[must_use]
 pub fn free_host_memory() -> Option<u64> {
     meminfo("MemAvailable:")
@@ -70,7 +70,7 @@ fn last_cache_bytes() -> Option<u64> {
     sizes.max()
 }
 
-/// Reads a value of macOS.
+/// Reads a system value on macOS.
 fn sysctl(name: &str) -> Option<String> {
     if !cfg!(target_os = "macos") {
         return None;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// The device that is wanted.
+/// The requested device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     /// The CUDA device with the most multiprocessors, or the CPU if there is no CUDA.
@@ -60,22 +60,22 @@ impl fmt::Display for Choice {
     }
 }
 
-/// A device that work runs on.
+/// A device on which work runs.
 #[derive(Debug, Clone)]
 pub enum Device {
     /// An NVIDIA GPU.
     Cuda(CudaDevice),
-    /// The emulated GPU: kernels run on the CPU, and have no times.
+    /// The emulated GPU: kernels run on the CPU, and nothing is timed.
     Emulator(CudaDevice),
     /// The CPU.
     Cpu(DeviceInfo),
 }
 
 impl Device {
-    /// Opens the chosen device. [`Choice::Best`] never fails for want of CUDA: it falls back on the CPU.
+    /// Opens the chosen device. [`Choice::Best`] does not fail without CUDA, but falls back on the CPU.
     ///
     /// # Errors
-    /// If the device was named and is not there.
+    /// If the device was named and does not exist.
     pub fn open(choice: Choice) -> Result<Self> {
         match choice {
             Choice::Cpu => Ok(Self::Cpu(cpu::info())),
@@ -83,7 +83,7 @@ impl Device {
             Choice::Cuda(index) => CudaDevice::open(index).map(Self::Cuda),
             Choice::Best => {
                 let infos = Inventory::cuda_devices().unwrap_or_default();
-                // Of equal devices take the first: CUDA puts the fastest first.
+                // Of equal devices the first is chosen, since CUDA puts the fastest first.
                 let best = infos.iter().rev().max_by_key(|i| i.multiprocessors);
                 match best.map(|i| CudaDevice::open(i.index)) {
                     Some(Ok(device)) => Ok(Self::Cuda(device)),
@@ -102,7 +102,7 @@ impl Device {
         }
     }
 
-    /// The device that CUDA kernels run on, be it emulated; `None` of the CPU.
+    /// The device that runs CUDA kernels, which may be the emulator; `None` for the CPU.
     #[must_use]
     pub fn cuda(&self) -> Option<&CudaDevice> {
         match self {
@@ -111,7 +111,7 @@ impl Device {
         }
     }
 
-    /// The GPU, which has clocks; `None` of the CPU and of the emulator.
+    /// The GPU, which has clocks; `None` for the CPU and for the emulator.
     #[must_use]
     pub fn gpu(&self) -> Option<&CudaDevice> {
         self.cuda().filter(|device| !device.is_emulated())
@@ -123,18 +123,18 @@ impl Device {
 pub struct Inventory {
     /// CUDA devices in their order, then the CPU.
     pub devices: Vec<DeviceInfo>,
-    /// The newest CUDA that the driver supports, or why there is no CUDA.
+    /// The newest CUDA that the driver supports, or the reason why there is no CUDA.
     pub cuda: Result<(u32, u32)>,
     /// Version of the kernel-mode driver, from NVML.
     pub driver: Option<String>,
-    /// The NVRTC that would be used, or why there is none.
+    /// The NVRTC that would be used, or the reason why there is none.
     pub nvrtc: Result<Nvrtc>,
     /// Current clocks of each CUDA device, if NVML is available.
     pub clocks: Vec<Option<warpbook_record::ClockReport>>,
 }
 
 impl Inventory {
-    /// Inspects the machine; opens nothing.
+    /// Inspects the machine without opening a device.
     #[must_use]
     pub fn take() -> Self {
         // A driver that cannot list its devices cannot be used.

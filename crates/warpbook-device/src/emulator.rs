@@ -1,4 +1,4 @@
-//! An emulated GPU in the place of a driver: its memory, and kernels that have ended when their launch returns.
+//! An emulated GPU in place of a driver: its memory, and kernels that have ended when their launch returns.
 
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -7,20 +7,20 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Module, Note, Report, Verdict};
 use warpbook_kernels::Launch as Shape;
-use warpbook_record::{DeviceInfo, DeviceKind, Emulated, LineCounts};
+use warpbook_record::{AccessKind, DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers, WarpRequest};
 
-/// The virtual architecture that kernels are compiled for.
+/// The virtual architecture for which kernels are compiled.
 pub(crate) const VIRTUAL: &str = "compute_80";
-/// Instructions of warps after which a kernel is taken for endless; a core runs them in about ten seconds.
+/// Number of warp instructions after which a kernel counts as endless; a core runs them in about ten seconds.
 const BUDGET: u64 = 1 << 25;
 
 /// The emulated GPU of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     gpu: Mutex<Gpu>,
-    /// Kernels that have run in all orders.
+    /// Kernels that have already run in all orders.
     tried: Mutex<HashSet<u64>>,
-    /// Findings of the checked launches so far, between `begin_checks` and `end_checks`.
+    /// Findings of checked launches so far, between `begin_checks` and `end_checks`.
     found: Mutex<Option<Found>>,
     /// Modules by their PTX: kernels with the same code share its variables.
     modules: Mutex<HashMap<String, Loaded>>,
@@ -49,7 +49,7 @@ pub(crate) fn info() -> DeviceInfo {
 /// A kernel of the emulator.
 pub(crate) struct EmulatedKernel {
     kernel: Kernel,
-    /// A hash of its code.
+    /// A hash of the kernel's code.
     code: u64,
 }
 
@@ -67,12 +67,13 @@ impl Emulator {
         *self.found() = Some(Found::default());
     }
 
-    /// Ends the checks, and returns what they found and counted.
+    /// Ends the checks, and returns their findings and counts.
     pub(crate) fn end_checks(&self) -> Emulated {
-        let Found { notes, lines } = self.found().take().unwrap_or_default();
+        let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
+            self.found().take().unwrap_or_default();
         let orders = ORDERS.map(str::to_owned).to_vec();
         let (notes, lines) = (notes.into_iter().collect(), lines.into_values().collect());
-        Emulated { orders, notes, lines, finding: None }
+        Emulated { orders, notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block, finding: None }
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -107,7 +108,7 @@ impl Emulator {
         Ok(EmulatedKernel { kernel, code: code.finish() })
     }
 
-    /// Runs a kernel to its end, and prints what it prints.
+    /// Runs a kernel to its end, and prints its output.
     pub(crate) fn launch(
         &self,
         EmulatedKernel { kernel, code }: &EmulatedKernel,
@@ -131,7 +132,7 @@ impl Emulator {
                 found.launch(&mut self.gpu(), is_new, (kernel, &launch, arguments))?
             }
         };
-        // Like a kernel's `printf` on a GPU; a closed output is nobody's concern.
+        // This works like a kernel's `printf` on a GPU; a closed output is ignored.
         let _ = std::io::stdout().write_all(report.printed.as_bytes());
         Ok(())
     }
@@ -141,15 +142,64 @@ impl Emulator {
 #[derive(Debug, Default)]
 struct Found {
     notes: BTreeSet<String>,
-    /// By file and line.
+    /// Counts by file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
+    /// Of the first launch that accesses memory in a line.
+    requests: Vec<WarpRequest>,
+    /// The most of any launch.
+    shuffles_of_a_warp: u64,
+    barriers_of_a_block: u64,
 }
 
-/// Orders in which blocks and warps run in the first checked launch of a kernel; later ones run forwards only.
+/// Returns a warp's request as a record has it.
+fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
+    use warpbook_emulator::AccessKind as Kind;
+    WarpRequest {
+        file: request.file,
+        line: request.line,
+        kind: match request.kind {
+            Kind::Load => AccessKind::Load,
+            Kind::Store => AccessKind::Store,
+            Kind::Atomic => AccessKind::Atomic,
+        },
+        is_shared: request.is_shared,
+        place: request.place,
+        thread: request.thread.to_string(),
+        bytes: request.bytes,
+        offsets: request.offsets.to_vec(),
+    }
+}
+
+/// Returns a line's counts as a record has them.
+fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
+    let transfers = |warpbook_emulator::Transfers { requests, sectors, bytes }| Transfers { requests, sectors, bytes };
+    LineCounts {
+        line: line.line,
+        instructions: line.instructions,
+        active_lanes: line.lanes,
+        divergent_branches: line.divergent_branches,
+        requests: line.global_requests,
+        sectors: line.global_sectors,
+        ideal_sectors: line.global_ideal,
+        wavefronts: line.shared_wavefronts,
+        ideal_wavefronts: line.shared_ideal,
+        atomics: line.atomics,
+        bytes: line.global_bytes + line.shared_bytes + line.local_bytes,
+        loads: transfers(line.global_loads),
+        stores: transfers(line.global_stores),
+        shared_words_loaded: line.shared_words_loaded,
+        multiply_adds: line.multiply_adds,
+        shuffles: line.shuffles,
+        barrier_arrivals: line.barrier_arrivals,
+        file: line.file,
+    }
+}
+
+/// Orders in which blocks and warps run in the first checked launch of a kernel; later launches run only forwards.
 const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
 
 impl Found {
-    /// Runs a kernel with all checks on and counts what it does.
+    /// Runs a kernel with all checks and counts its work.
     fn launch(
         &mut self,
         gpu: &mut Gpu,
@@ -164,25 +214,21 @@ impl Found {
             note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
         };
         self.notes.extend(notes.iter().map(told));
-        for line in &counts.lines {
-            let sum = self.lines.entry((line.file.clone(), line.line)).or_default();
-            (sum.file, sum.line) = (line.file.clone(), line.line);
-            sum.instructions += line.instructions;
-            sum.active_lanes += line.lanes;
-            sum.divergent_branches += line.divergent_branches;
-            sum.requests += line.global_requests;
-            sum.sectors += line.global_sectors;
-            sum.ideal_sectors += line.global_ideal;
-            sum.wavefronts += line.shared_wavefronts;
-            sum.ideal_wavefronts += line.shared_ideal;
-            sum.atomics += line.atomics;
-            sum.bytes += line.global_bytes + line.shared_bytes + line.local_bytes;
+        self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);
+        self.barriers_of_a_block = self.barriers_of_a_block.max(counts.barriers_of_a_block);
+        let known: BTreeSet<(String, u32)> = self.requests.iter().map(|r| (r.file.clone(), r.line)).collect();
+        let new = counts.requests.into_iter().filter(|r| !known.contains(&(r.file.clone(), r.line)));
+        self.requests.extend(new.map(recorded_request));
+        for line in counts.lines {
+            let line = recorded(line);
+            let none = LineCounts { file: line.file.clone(), line: line.line, ..LineCounts::default() };
+            self.lines.entry((line.file.clone(), line.line)).or_insert(none).add(&line);
         }
         Ok(report)
     }
 }
 
-/// An argument of a launch with these bytes; one of eight bytes may be an address, which a fault is told by.
+/// Returns a launch's argument with these bytes. Eight bytes may be an address, which a fault can name.
 pub(crate) fn argument(bytes: &[u8]) -> Argument {
     match <[u8; 8]>::try_from(bytes) {
         Ok(eight) => Argument::U64(u64::from_le_bytes(eight)),
@@ -190,7 +236,8 @@ pub(crate) fn argument(bytes: &[u8]) -> Argument {
     }
 }
 
-/// Returns how many blocks of so many threads and bytes of shared memory are resident on a multiprocessor, and the share of its threads that they are.
+/// Returns the number of blocks with this many threads and bytes of shared memory that are resident on a multiprocessor, and the share of its threads
+/// that they use.
 pub(crate) fn fit(threads: u32, shared_bytes: u32) -> (u32, f64) {
     let blocks = LIMITS.resident_blocks(threads, shared_bytes.into());
     (blocks, f64::from(blocks * threads) / f64::from(LIMITS.multiprocessor_threads))

@@ -4,7 +4,7 @@ use crate::libraries::library::Library;
 use std::fmt;
 use std::path::PathBuf;
 
-/// An error of a device; its message says what to do about it.
+/// An error of a device; its message contains a remedy.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -31,12 +31,13 @@ pub enum Error {
     Library {
         /// The library.
         which: Library,
-        /// The newest CUDA that the driver supports, for which pip's package is named; `None` if there is no driver, or it does not matter.
+        /// The newest CUDA that the driver supports, which decides the pip package that the message names; `None` if there is no driver, or
+        /// it does not matter.
         driver_cuda: Option<(u32, u32)>,
-        /// The file or folder that was tried and what is wrong with it; `None` if there is no such library.
+        /// The file or folder that was tried, and the problem with it; `None` if there is no such library.
         fault: Option<(PathBuf, String)>,
     },
-    /// CUPTI works but does not record.
+    /// CUPTI works but records nothing.
     #[error("GPU activity cannot be recorded: {why}.")]
     NotRecorded {
         /// The reason and the remedy.
@@ -51,12 +52,12 @@ pub enum Error {
     /// An index past the last device.
     #[error("There is no device cuda:{index}: {}. `warpbook devices` lists them.", count_sentence(*.count))]
     NoSuchDevice {
-        /// The index asked for.
+        /// The requested index.
         index: u32,
         /// Number of CUDA devices.
         count: u32,
     },
-    /// A measurement cannot be made with these numbers; the message says which can.
+    /// A measurement cannot be made with these numbers; the message says which numbers are possible.
     #[error("{0}")]
     Argument(String),
     /// The device's name is unknown.
@@ -99,7 +100,7 @@ pub enum Error {
     /// A graph was refused, or one of its kernels failed.
     #[error("The graph {}, failed: {why}.{}", graph_sentence(.graph, .kernels), if *.sticky { RESTART } else { "" })]
     Graph {
-        /// Its name.
+        /// Name of the graph.
         graph: String,
         /// Names of the kernels that it launches, each once.
         kernels: Vec<String>,
@@ -115,7 +116,7 @@ pub enum Error {
     ArenaFull {
         /// The slice's elements, as in "1000 f32".
         what: String,
-        /// Bytes asked for.
+        /// Requested bytes.
         asked: usize,
         /// Bytes of the largest slice that fits.
         left: usize,
@@ -127,7 +128,7 @@ pub enum Error {
         "{what} needs page-locked memory that the host can still {loan}: drop what `Pinned::{loan}` returned first."
     )]
     PinnedInUse {
-        /// The operation that was tried.
+        /// The refused operation.
         what: &'static str,
         /// What the host may do with the memory: "read" or "write".
         loan: &'static str,
@@ -135,7 +136,7 @@ pub enum Error {
     /// Any other CUDA call failed.
     #[error("{what} failed: {why}.{}", if *.sticky { RESTART } else { "" })]
     Cuda {
-        /// The operation that was tried.
+        /// The failed operation.
         what: String,
         /// The CUDA error.
         why: String,
@@ -158,15 +159,15 @@ pub enum Error {
     /// A kernel or library does not support a request.
     #[error("{what} {why}.")]
     Unsupported {
-        /// The kernel, or its rung.
+        /// The kernel, its rung or the library.
         what: String,
-        /// Why not, as the rest of a sentence: "needs ...".
+        /// The reason, as the rest of a sentence: "needs ...".
         why: String,
     },
     /// A call that needs a GPU was made on the CPU.
     #[error("{0} needs a CUDA device; this lab runs on the CPU.")]
     NeedsCuda(&'static str),
-    /// A feature of CUDA, a plural, that the emulator does not have.
+    /// A CUDA feature, as a plural noun, that the emulator does not have.
     #[error("{0} are not emulated. Leave them out, or run this on a GPU, as with --device cuda:0.")]
     NotEmulated(&'static str),
     /// The emulator stopped a kernel.
@@ -174,7 +175,7 @@ pub enum Error {
     Fault {
         /// Entry point of the kernel.
         kernel: String,
-        /// The kernel's mistake, with place and thread.
+        /// The kernel's mistake, with its location and thread.
         fault: Box<warpbook_emulator::Fault>,
     },
     /// The user asked to stop.
@@ -188,13 +189,13 @@ const RESTART: &str = " This process cannot use the GPU any more: restart the ke
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Returns true if it says that this library is not there: not that it is and does not work.
+    /// Returns true if the error says that this library is missing, as opposed to not working.
     #[must_use]
     pub fn is_missing(&self, library: Library) -> bool {
         matches!(self, Self::Library { which, fault: None, .. } if *which == library)
     }
 
-    /// Returns true if nothing more can be run on the device by this process.
+    /// Returns true if this process can run nothing more on the device.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
         match self {
@@ -213,7 +214,7 @@ fn count_sentence(count: u32) -> String {
     }
 }
 
-/// Names a graph, with the kernels that it launches as a relative clause.
+/// Names a graph, with its kernels in a relative clause.
 pub(crate) fn graph_sentence(graph: &str, kernels: &[String]) -> String {
     const SHOWN: usize = 6;
     let kernels = match kernels {
@@ -225,7 +226,7 @@ pub(crate) fn graph_sentence(graph: &str, kernels: &[String]) -> String {
     format!("`{graph}`, which launches {kernels}")
 }
 
-/// Bytes as people read them.
+/// Formats bytes for people.
 pub(crate) fn bytes(n: u64) -> String {
     match n {
         0..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
@@ -241,7 +242,7 @@ pub struct CompileError {
     pub path: String,
     /// The architecture it was compiled for.
     pub architecture: String,
-    /// The compiler's messages in its order, warnings included.
+    /// The compiler's messages in its order, including warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// The whole log.
     pub log: String,
@@ -254,7 +255,7 @@ pub struct Diagnostic {
     pub file: String,
     /// The line, counted from 1.
     pub line: u32,
-    /// The column that its caret points at, counted from 1, if it has one.
+    /// The column of the compiler's caret, counted from 1, if there is one.
     pub column: Option<u32>,
     /// True if it is an error; a warning otherwise.
     pub is_error: bool,
@@ -265,13 +266,13 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Returns the line, and below it a caret where the compiler points; empty if the line is not known.
+    /// Returns the line with a caret below it at the compiler's position; empty if the line is not known.
     #[must_use]
     pub fn excerpt(&self) -> String {
         let Some(text) = self.text.as_deref().map(str::trim_end) else { return String::new() };
         let number = format!("{:5} | ", self.line);
         let Some(column) = self.column else { return format!("{number}{text}") };
-        // Tabs stay tabs, so that the caret is in the right column however wide they are shown.
+        // Tabs stay tabs, so that the caret is in the right column whatever their width.
         let before: String =
             text.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         format!("{number}{text}\n      | {before}^")
@@ -279,8 +280,8 @@ impl Diagnostic {
 }
 
 impl CompileError {
-    /// Reads a log of NVRTC, whose messages begin `path(line): error: message`, or `warning #n: message`, and quote the line with
-    /// a caret below it.
+    /// Parses a log of NVRTC, whose messages begin `path(line): error: message`, or `warning #n: message`, and quote the line with a caret
+    /// below it.
     pub(crate) fn new(path: String, architecture: String, log: String, sources: &[(&str, &str)]) -> Self {
         let lines: Vec<&str> = log.lines().collect();
         let read = |(at, line): (usize, &&str)| -> Option<Diagnostic> {
@@ -291,7 +292,7 @@ impl CompileError {
             let message = rest[kind.len()..].split_once(": ").map_or(rest, |(_, m)| m).trim().to_owned();
             let source = sources.iter().find(|(name, _)| *name == file.trim()).map(|(_, text)| *text);
             let text = source.and_then(|t| t.lines().nth((number as usize).checked_sub(1)?)).map(str::to_owned);
-            // The caret's line comes before the next message. The line that it quotes is indented anew.
+            // The caret's line comes before the next message. The quoted line has a different indentation.
             let caret = lines[at + 1..]
                 .iter()
                 .take(4)
@@ -310,7 +311,7 @@ impl CompileError {
         Self { path, architecture, diagnostics, log }
     }
 
-    /// The first error, if the log has one with its place.
+    /// The first error, if the log has one with its location.
     #[must_use]
     pub fn first(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|d| d.is_error)
@@ -329,7 +330,7 @@ impl fmt::Display for CompileError {
             }
             None => write!(f, "{} does not compile for {}", self.path, self.architecture)?,
         }
-        // The only message has been shown in full.
+        // The only message has already been shown in full.
         if self.diagnostics.len() == 1 && self.first().is_some() {
             return Ok(());
         }

@@ -13,9 +13,9 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Largest number of links to follow, which is Linux's limit.
 const MOST_LINKS: usize = 40;
 
-/// Writes a file under a temporary name in its folder and renames it, so that an older file stays whole until the new one is complete. The bytes are
-/// on the disk before the name is. Links are followed, even to a file that does not exist yet, and an older file's permissions stay. Temporary files
-/// that killed processes left in the folder are removed.
+/// Writes a file under a temporary name in its folder and renames it, so that an older file stays whole until the new one is complete. The bytes
+/// reach the disk before the name does. Links are followed, even to a file that does not exist yet, and an older file's permissions stay. Temporary
+/// files that killed processes left in the folder are removed.
 ///
 /// # Errors
 /// If the system reports one: no such folder, no permission, a full disk. The temporary file is removed.
@@ -31,16 +31,16 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&part.0, &path)
 }
 
-/// Checks that [`write_atomic_with_folder`] could write a file of this many bytes now; leaves nothing behind except the folder.
+/// Checks that [`write_atomic_with_folder`] could write a file of this many bytes now. Leaves nothing behind except the folder.
 ///
 /// # Errors
-/// Like [`write_atomic`]; also if the path is a folder or anything else that is not a regular file, which a rename would not replace or not bring
-/// back, or if the file is write-protected.
+/// Like [`write_atomic`]; also if the path is a folder or anything else that is not a regular file, which a rename would not replace or could not
+/// bring back, or if the file is write-protected.
 pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
     let path = path.as_ref();
     let names_a_folder = || io::Error::other("it is a folder; name a file in it");
     let name = path.file_name().ok_or_else(names_a_folder)?;
-    // Rust's `file_name` ignores the endings of "file/" and "file/.".
+    // Rust's `file_name` ignores the ends of "file/" and "file/.".
     if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
         return Err(names_a_folder());
     }
@@ -63,7 +63,7 @@ pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Like [`write_atomic`]; creates the file's folder if it does not exist.
+/// Like [`write_atomic`], but creates the file's folder if it does not exist.
 ///
 /// # Errors
 /// Like [`write_atomic`].
@@ -73,7 +73,7 @@ pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Res
     write_atomic(path, bytes)
 }
 
-/// Reads a file of at most `most` bytes, and at most 256 MiB of anything that is not a regular file, such as a pipe or an endless device.
+/// Reads a file of at most `most` bytes, and at most 256 MiB of anything other than a regular file, such as a pipe or an endless device.
 ///
 /// # Errors
 /// If the system reports one, or the file is longer.
@@ -92,7 +92,7 @@ pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the file that a path leads to: a link is followed to its end, even if no file is there.
+/// Returns the file to which a path leads: a link is followed to its end, even if no file is there.
 ///
 /// # Errors
 /// If the links form a circle.
@@ -109,7 +109,7 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().filter(|p| !p.as_os_str().is_empty()).map_or(Ok(()), fs::create_dir_all)
 }
 
-/// A temporary file next to its final place; it is removed unless it was renamed.
+/// A temporary file next to its final location; it is removed unless it was renamed.
 struct Part(PathBuf);
 
 impl Part {
@@ -123,11 +123,11 @@ impl Part {
         Ok(Self(path.with_file_name(name)))
     }
 
-    /// Opens it with the permissions of the file that it will replace.
+    /// Opens the temporary file with the permissions of the file that it will replace.
     fn create(&self, path: &Path) -> io::Result<File> {
         remove_left_over(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let file = File::create(&self.0)?;
-        // The lock is held until the file is closed: it tells others that this process is alive. On a file system without locks, the process number
+        // The lock is held until the file is closed, and tells others that this process is alive. On a file system without locks, the process number
         // has to be enough.
         let _ = file.try_lock();
         if let Ok(old) = fs::metadata(path) {
@@ -139,12 +139,12 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It no longer exists if it was renamed.
+        // The file no longer exists if it was renamed.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Removes the parts that killed processes left in a folder, once for each folder: the kernels' cache gets thousands of files.
+/// Removes the temporary files that killed processes left in a folder. This runs once per folder, since the kernels' cache gets thousands of files.
 fn remove_left_over(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let is_first = SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
@@ -165,7 +165,7 @@ fn process_of(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Returns true if a process has ended, as far as can be known here: outside Linux, only that it is another process.
+/// Returns true if a process has ended, as far as can be known here; outside Linux any other process counts as ended.
 fn is_gone(process: u32) -> bool {
     process != std::process::id() && !Path::new("/proc").join(process.to_string()).exists()
 }
@@ -196,7 +196,7 @@ mod tests {
         let (file, taken) = (folder.path().join("file"), folder.path().join("taken"));
         write_atomic(&file, b"text").unwrap();
         fs::create_dir(&taken).unwrap();
-        // A folder in the file's place, no folder for it, a file in its folder's place, and no name.
+        // Cases: a folder in the file's place, no folder for the file, a file in its folder's place, and no name.
         assert!(write_atomic(&taken, b"x").is_err() && taken.is_dir());
         assert!(write_atomic(folder.path().join("none/a"), b"x").is_err());
         assert!(write_atomic_with_folder(file.join("a"), b"x").is_err());
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((fs::read(&file).unwrap(), names(&folder.path().join("new"))), (b"text".to_vec(), vec![]));
         let refused = |path: &Path| ensure_writable(path, 1).unwrap_err().to_string();
         assert!(refused(folder.path()).contains("is a folder"));
-        // Rust takes these ends away.
+        // Rust removes these ends.
         for end in ["/", "/.", "//"] {
             assert!(refused(&folder.path().join(format!("o.json{end}"))).contains("is a folder"), "{end}");
         }

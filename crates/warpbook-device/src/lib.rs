@@ -1,7 +1,7 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, NCCL, CUPTI and NVML are loaded when they are
-//! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
+//! This is the only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, NCCL, CUPTI and NVML are loaded on request,
+//! and if one is missing, the [`Error`] has a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod cancel;
@@ -32,7 +32,8 @@ pub use cuda::event::Event;
 pub use cuda::graph::Graph;
 pub use cuda::kernel::{Kernel, KernelArg, LaunchOptions};
 pub use cuda::stream::Stream;
-/// The bindings below this crate, for programs that call the driver themselves. They panic if there is no driver: open a [`CudaDevice`] first.
+/// The bindings that this crate uses, for programs that call the driver themselves. They panic if there is no driver: open a [`CudaDevice`]
+/// first.
 #[doc(no_inline)]
 pub use cudarc;
 pub use device::{Choice, Device, Inventory};
@@ -70,7 +71,7 @@ pub use timing::event_times::{EventTimes, Mark, StreamTime};
 pub use timing::links::{all_reduce_curve, copy_curves, link_peak};
 pub use timing::peaks::{WgmmaRounds, cpu_peaks, cuda_peaks, mma_sync_peak};
 pub use timing::probes::{exchange, read_together, register_latency, shared_read_cycles};
-/// A kernel's mistake, as the emulator reports it.
+/// A kernel's mistake, reported by the emulator.
 #[doc(no_inline)]
 pub use warpbook_emulator::{Cause, Fault};
 pub use xray::{Clocks, KernelMarks, Marks, UnmarkedKernel, WarpMarks, Xray};

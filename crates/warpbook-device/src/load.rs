@@ -5,11 +5,11 @@ use crate::{CudaDevice, Kernel, Result};
 use warpbook_record::{Emulated, KernelSpec, Tile};
 
 impl CudaDevice {
-    /// Compiles and loads a kernel with one of its tiles, and with its marks while an [`Xray`](crate::Xray) of this device lives. Kernels with the same
-    /// machine code share one module.
+    /// Compiles and loads a kernel with one of its tiles. While an [`Xray`](crate::Xray) of this device lives, the kernel includes its marks. Kernels
+    /// with the same machine code share one module.
     ///
     /// # Errors
-    /// If it does not compile, or the device refuses it.
+    /// If the kernel does not compile, or the device refuses it.
     pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
         if let Some(emulator) = self.0.emulator() {
             return Kernel::emulate(self, emulator, spec, tile);
@@ -24,8 +24,8 @@ impl CudaDevice {
         Ok(if marking.is_on() { kernel.watched(marking) } else { kernel })
     }
 
-    /// Does work in which the emulator checks every launch for mistakes, a kernel's first one in three orders of blocks and warps, and counts what the
-    /// kernels do; a mistake is an [`Error::Fault`](crate::Error::Fault). On a GPU the work is done as it is.
+    /// Runs work in which the emulator checks every launch for mistakes, a kernel's first launch in three orders of blocks and warps, and counts the
+    /// kernels' work. A mistake is an [`Error::Fault`](crate::Error::Fault). On a GPU the work simply runs.
     ///
     /// # Errors
     /// The errors of the work.

@@ -1,4 +1,4 @@
-//! Helpers for tests that need a GPU, or files whose place is known only at run time.
+//! Helpers for tests that need a GPU, or files whose location is known only at run time.
 
 pub use crate::cuda::driver::THROUGH_CUDARC as DRIVER_FUNCTIONS;
 use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Returns a GPU, or `None` if there is none, which [`skip`] notes.
+/// Returns a GPU, or `None` if there is none, which [`skip`] reports.
 ///
 /// # Panics
 /// Under `WARPBOOK_REQUIRE_GPU=1` if there is none.
@@ -24,10 +24,10 @@ pub fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// Returns all GPUs, the first one first; empty if there is none, which [`skip`] notes.
+/// Returns all GPUs, the first one first; empty if there is none, which [`skip`] reports.
 ///
 /// # Panics
-/// As [`gpu`] does.
+/// Like [`gpu`].
 #[must_use]
 #[track_caller]
 pub fn gpus(test: &str) -> Vec<CudaDevice> {
@@ -39,10 +39,10 @@ pub fn gpus(test: &str) -> Vec<CudaDevice> {
     std::iter::once(first).chain(further).collect()
 }
 
-/// Returns two GPUs, or `None` on a machine with one, which cannot run the test; this is no failure.
+/// Returns two GPUs, or `None` on a machine with one, which cannot run the test; that is not a failure.
 ///
 /// # Panics
-/// As [`gpu`] does.
+/// Like [`gpu`].
 #[must_use]
 #[track_caller]
 pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
@@ -54,15 +54,15 @@ pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     Some([first, second?])
 }
 
-/// Lock for tests with NCCL, where the work of several GPUs waits for each other and another test could keep one busy, and for tests that
+/// Returns a lock for tests with NCCL, where several GPUs wait for each other and another test could keep one busy, and for tests that
 /// compare clocks and times.
 pub fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TESTS: Mutex<()> = Mutex::new(());
     TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes that a test cannot run and its requirement: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of
-/// that file, name and need with a tab between. The test then returns.
+/// Reports that a test cannot run, with its requirement: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of that file,
+/// with a tab between name and requirement. The test then returns.
 ///
 /// # Panics
 /// Under `WARPBOOK_REQUIRE_GPU=1`, where every test has to run.
@@ -73,14 +73,14 @@ pub fn skip(test: &str, needs: &str, why: impl Display) {
     append(&format!("{test}\t{needs}\n"));
 }
 
-/// Returns the folder of the package whose tests run; `compiled` is `env!("CARGO_MANIFEST_DIR")` there. The variable's value at
-/// run time takes precedence: test executables may be packed and run elsewhere than where they were compiled.
+/// Returns the folder of the package whose tests run; `compiled` is `env!("CARGO_MANIFEST_DIR")` there. The variable's value at run time
+/// takes precedence, since test executables may be packed and run elsewhere.
 #[must_use]
 pub fn manifest_dir(compiled: &str) -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| compiled.into(), PathBuf::from)
 }
 
-/// Returns marks of kernels on SMs whose clocks are so far ahead, with such errors, in clocks; two clocks a nanosecond.
+/// Returns marks of kernels on SMs, given how far each SM's clock is ahead and the error of that, in clocks, at two clocks a nanosecond.
 #[must_use]
 pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
     Marks { kernels, unmarked: Vec::new(), clocks: Clocks::known(sms, 2.0) }
@@ -88,7 +88,7 @@ pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
 
 fn append(line: &str) {
     let Some(path) = std::env::var_os("WARPBOOK_SKIP_LOG") else { return };
-    // One write a line: tests of one process share the file.
+    // Each line is one write, since tests of one process share the file.
     let written =
         std::fs::OpenOptions::new().create(true).append(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()));
     if let Err(why) = written {

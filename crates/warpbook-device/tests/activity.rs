@@ -1,4 +1,4 @@
-//! Kernels, copies and fills as CUPTI records them, on a real GPU.
+//! Tests that CUPTI records kernels, copies and fills, on a real GPU.
 
 mod common;
 
@@ -10,10 +10,10 @@ const N: usize = 1 << 20;
 /// Cycles of the kernel `late`: about 50 us.
 const CYCLES: i64 = 90_000;
 
-/// Held by each test, as a process can have only one recorder at a time.
+/// A lock that each test holds, since a process can have only one recorder at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Returns a recorder, or `None` if there is no CUPTI, which is noted.
+/// Returns a recorder, or `None` if there is no CUPTI, which is reported.
 fn recorder(test: &str, device: &CudaDevice) -> Option<Recorder> {
     match Recorder::start(device) {
         Ok(recorder) => {
@@ -32,7 +32,7 @@ fn told(activities: &[Activity]) -> String {
 }
 
 fn late(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, cycles: i64) -> Result<()> {
-    // SAFETY: late(y, value, cycles) with an element in y; a graph that captures this owns it.
+    // SAFETY: late(y, value, cycles) with one element in y; a graph that captures this owns it.
     unsafe { kernel.launch(stream, kernel.shape(1), &[y, &1.0f32, &cycles]) }
 }
 
@@ -66,7 +66,7 @@ fn kernels(activities: &[Activity]) -> Vec<&Activity> {
     activities.iter().filter(|a| matches!(a.kind, ActivityKind::Kernel { .. })).collect()
 }
 
-/// Checks what replays of the graph recorded: the kernels of each replay belong to one launch.
+/// Checks the recorded replays of the graph: the kernels of each replay belong to one launch.
 fn check_replays(activities: &[Activity], event_us: f64) {
     // A graph's fill may run as a kernel of the driver.
     let kernels: Vec<&Activity> = kernels(activities).into_iter().filter(|a| KERNELS.contains(&&*a.name)).collect();
@@ -100,7 +100,7 @@ fn check_replays(activities: &[Activity], event_us: f64) {
     assert!(count(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
 }
 
-/// Runs replays whose start the recorder has not seen, and then those that count; returns their activities, and their time by events.
+/// Runs replays without the recorder, and then those that count; returns their activities, and their time by events.
 fn replay(
     device: &CudaDevice,
     stream: &Stream,
@@ -132,7 +132,7 @@ fn a_graphs_kernels_are_recorded() {
     check_replays(&activities, event_us);
     drop(recorder);
 
-    // Creates a graph that was captured before the recorder began.
+    // The graph is created before the recorder begins.
     let Some(recorder) = self::recorder(test, &device) else { return };
     let (activities, event_us) = replay(&device, &stream, &graph, &recorder);
     println!("captured before the recorder began:\n{}", told(&activities));
@@ -158,7 +158,7 @@ fn two_streams_overlap() {
         late(&work.late, stream, &cell, 1).unwrap();
         stream.synchronize().unwrap();
     }
-    // If other programs use the GPU or the CPU, the second launch may come late: then longer kernels are tried.
+    // If other programs use the GPU or the CPU, the second launch may come late; then longer kernels are tried.
     let mut cycles = 20 * CYCLES;
     loop {
         let Some(recorder) = recorder(test, &device) else { return };
@@ -180,7 +180,7 @@ fn two_streams_overlap() {
     }
 }
 
-/// The driver may give a kernel the place of one that was unloaded, whose name CUPTI would then still report.
+/// The driver may load a kernel to where an unloaded one was, whose name CUPTI would then still report.
 #[test]
 fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     let _one = ONE.lock();
@@ -197,14 +197,14 @@ fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     named_right(&device, &recorder(test, &device).unwrap(), 48);
 }
 
-/// Launches kernels that are dropped at once, in blocks of these and more threads, and checks their recorded names.
+/// Launches kernels that are dropped immediately, with this many threads per block and more, and checks their recorded names.
 fn named_right(device: &CudaDevice, recorder: &Recorder, threads: i64) {
     let before = device.loaded_modules();
     let stream = device.stream().unwrap();
     let (x, y) = (device.zeros::<f32>(N).unwrap().range(..), device.zeros::<f32>(N).unwrap().range(..));
     for round in 0..5 {
         for name in [["axpy", "late"], ["late", "axpy"]][round % 2] {
-            // The code is different each time, and nothing else keeps it.
+            // The code is different each time, and nothing else keeps it loaded.
             let kernel = kernel(device, name, threads << round);
             match name {
                 "axpy" => axpy(&kernel, &stream, &y, &x, 2.0),

@@ -1,4 +1,4 @@
-//! Hardware counters on a real GPU, where its driver lets this user read them.
+//! Hardware counters on a real GPU, if its driver lets this user read them.
 
 mod common;
 
@@ -6,10 +6,10 @@ use common::{axpy, kernel};
 use std::sync::Mutex;
 use warpbook_device::{Counted, Counters, CudaDevice, Error, Kernel, Recorder, Slice, Stream, testing};
 
-/// Held by each test, as a process can have only one reader at a time.
+/// A lock that each test holds, since a process can have only one reader at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// More than any L2 holds: 64 MiB for each array.
+/// Elements of an array: 64 MiB, more than any L2 holds.
 const N: usize = 1 << 24;
 const TIME: &str = "gpu__time_duration.sum";
 const READ: &str = "dram__bytes_read.sum";
@@ -23,7 +23,7 @@ const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_ac
 const STALLED: &str = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio";
 const ALL: [&str; 10] = [TIME, READ, WRITTEN, L2, SECTORS, REQUESTS, FFMA, ISSUE, TENSOR, STALLED];
 
-/// Returns counters, or `None` if the machine does not let this process read them: then the error has to name a remedy.
+/// Returns counters, or `None` if the machine does not let this process read them; the error then has to name a remedy.
 fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
     if let Err(why) = Recorder::find(Some(device.driver_cuda())) {
         testing::skip(test, "needs CUPTI", why);
@@ -41,7 +41,8 @@ fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
     }
 }
 
-/// Rights, a virtual GPU and another reader are conditions of the machine; anything else is our fault.
+/// Checks an error: missing rights, a virtual GPU and another reader are conditions of the machine; anything else is
+/// our fault.
 fn not_let(why: &Error) {
     let said = why.to_string();
     let known =
@@ -70,7 +71,7 @@ impl Work {
     }
 
     fn late(&self) -> warpbook_device::Result<()> {
-        // SAFETY: late(y, value, cycles) with an element in y; the run is waited for while `self` lives.
+        // SAFETY: late(y, value, cycles) with one element in y; the run is waited for while `self` lives.
         unsafe { self.late.launch(&self.stream, self.late.shape(1), &[&self.y, &1.0f32, &50_000i64]) }
     }
 }
@@ -100,7 +101,7 @@ fn kernels_are_counted_one_by_one() {
     assert_eq!((counted.values.len(), counted.dropped), (2, 0));
     assert!((1..=32).contains(&counted.passes));
     let mib = |metric| value(&counted, 0, metric) / (1 << 20) as f64;
-    // 128 MiB are read and 64 written, less what L2 still holds from the pass before.
+    // 128 MiB are read and 64 MiB written, minus the part that L2 still holds from the previous pass.
     assert!((40.0..=170.0).contains(&mib(READ)), "{} MiB read", mib(READ));
     assert!((5.0..=120.0).contains(&mib(WRITTEN)), "{} MiB written", mib(WRITTEN));
     if counted.metrics.iter().any(|m| m == L2) {
@@ -115,14 +116,14 @@ fn kernels_are_counted_one_by_one() {
     // 192 MiB in more than 20 us and less than 10 ms, on any GPU.
     assert!((20e3..10e6).contains(&value(&counted, 0, TIME)), "{} ns", value(&counted, 0, TIME));
     assert_eq!(value(&counted, 1, FFMA), 0.0, "the kernel that waits multiplies nothing");
-    // Counting works again after that, and unknown metrics are left out.
+    // Counting works again afterwards, and unknown metrics are left out.
     let again = counters.of_kernels(&[TIME, "no__such_metric.sum"], nothing, || work.axpy()).unwrap();
     assert_eq!((again.metrics.len(), again.values.len()), (1, 1));
     assert!(counters.of_kernels(&["no__such_metric.sum"], nothing, || work.axpy()).is_err());
     let refused = Recorder::start(&device).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(refused.contains("counters"), "no recorder next to it: {refused}");
     drop(counters);
-    // And the activity is recorded as before.
+    // Activity is also recorded as before.
     let recorder = Recorder::start(&device).unwrap();
     assert!(Counters::open(&device).unwrap_err().to_string().contains("a recorder"));
     work.axpy().unwrap();
@@ -154,7 +155,7 @@ fn a_graph_is_counted_as_a_whole_and_an_error_ends_the_passes() {
             println!("{counted:?}");
             assert_eq!(counted.values.len(), 1);
             assert_eq!(counted.metrics, [TIME, READ], "instructions are not counted in a graph");
-            // Both kernels read x and y, which are as large as L2 together.
+            // Both kernels read x and y, which together are larger than L2.
             let read = value(&counted, 0, READ) / (16.0 * N as f64);
             assert!((0.5..1.5).contains(&read), "{read} of what both read");
         }

@@ -125,7 +125,8 @@ fn cudarc_alone_launches_next_to_us() {
     use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
     use warpbook_device::cudarc::nvrtc::Ptx;
     let Some(device) = testing::gpu("cudarc_alone_launches_next_to_us") else { return };
-    // As in the first lesson that launches: we compile the kernel, and cudarc does all else.
+    // Follows the first lesson that launches: this project compiles the kernel, and cudarc does
+    // everything else.
     let ours = add_kernel(&device);
     let (spec, tile) = (ours.spec(), ours.tile());
     let cubin = device.compiler().unwrap().compile(spec, tile, &device.architecture_of(spec)).unwrap().cubin;
@@ -143,7 +144,7 @@ fn cudarc_alone_launches_next_to_us() {
         stream.clone_dtoh(&out).unwrap()
     };
     assert!(values.iter().all(|v| *v == 2.5));
-    // Its context was the device's own, which goes on after it.
+    // cudarc's context was the device's own, which continues after it.
     let (out, stream) = (device.zeros::<f32>(8).unwrap(), device.stream().unwrap());
     // SAFETY: add(out, value, n); `out` has 8 elements.
     unsafe { ours.launch(&stream, ours.shape(8), &[&out, &1.0f32, &8u32]) }.unwrap();

@@ -1,5 +1,5 @@
-//! Every kernel against its row: the files are there, open as they should, and compile for every architecture they claim.
-//! Needs NVRTC and no GPU.
+//! Compares every kernel with its row: the files exist, begin with the right lines, and compile for every architecture that the row claims. Needs NVRTC and no
+//! GPU.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     Path::new(&here).join("../../kernels")
 }
 
-/// Paths below `kernels/`, with forward slashes; without the texts for readers.
+/// Lists paths below `kernels/`, with forward slashes, without the README files.
 fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("the kernels' folder").flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
@@ -49,8 +49,8 @@ fn every_kernel_opens_with_its_five_lines() {
     }
 }
 
-/// A kernel that is launched before its predecessor has ended waits first; or it prepares its shared memory, which ends with a barrier of the
-/// block, and waits then. It touches no global memory before it has waited.
+/// A kernel that is launched before its predecessor has ended waits first. Alternatively it first prepares its shared memory, which ends with a barrier of the
+/// block, and then waits. It touches no global memory before it has waited.
 #[test]
 fn a_kernel_that_waits_does_so_before_it_touches_global_memory() {
     let all: Vec<KernelSpec> = kernels::all().into_iter().map(|(kernel, _)| kernel).collect();
@@ -88,7 +88,7 @@ fn arrays_are_found_among_a_kernels_parameters() {
 fn arrays(head: &str) -> Vec<String> {
     let lines: Vec<&str> = head.lines().filter(|l| !l.trim_start().starts_with('#')).collect();
     let text = lines.join("\n");
-    // Of what is between comments, the first piece and what follows each end of one.
+    // Removes comments: keeps the first piece, and what follows each end of a comment.
     let code: Vec<&str> =
         text.split("/*").map(|piece| piece.split_once("*/").map_or(piece, |(_, after)| after)).collect();
     let parameters = code.concat();
@@ -116,14 +116,14 @@ struct Job {
     architecture: String,
 }
 
-/// A line of the report, and a sentence where the kernel spills.
+/// A line of the report, and a sentence if the kernel spills.
 struct Compiled {
     line: String,
     spilled: Option<String>,
 }
 
-/// A row's first tile for every architecture; the others for the oldest and for Hopper, which bound registers differently. A file that is compiled in the same way for
-/// several rows is one job. Only rows that need sm_90a are compiled for it: the others run on Hopper as code for sm_90.
+/// Returns a row's first tile for every architecture, and the others for the oldest and for Hopper, which bound registers differently. A file that is compiled
+/// in the same way for several rows is one job. Only rows that need sm_90a are compiled for it: the others run on Hopper as code for sm_90.
 fn jobs() -> Vec<Job> {
     let mut jobs: BTreeMap<String, Job> = BTreeMap::new();
     for (kernel, requires) in kernels::all() {
@@ -151,7 +151,7 @@ fn jobs() -> Vec<Job> {
 }
 
 impl Job {
-    /// Compiles the file once, and looks at each kernel that rows have of it.
+    /// Compiles the file once, and checks each of its kernels that has a row.
     fn compile(&self, compiler: &Compiler) -> Vec<Compiled> {
         let Self { kernels, tile, architecture } = self;
         let compiled = compiler.compile(&kernels[0], tile, architecture).unwrap_or_else(|e| panic!("{}: {e}", tile.id));
@@ -176,7 +176,7 @@ impl Job {
     }
 }
 
-/// The launch bounds of a walk leave 64 registers to a thread: few values fit, and of many most are spilled.
+/// The launch bounds of a walk leave 64 registers per thread: few values fit, and of many values most are spilled.
 #[test]
 fn launch_bounds_limit_registers_and_spill_the_rest() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
@@ -192,7 +192,7 @@ fn launch_bounds_limit_registers_and_spill_the_rest() {
         assert!(few.registers < 64 && many.registers > 128, "{architecture}: {few:?} {many:?}");
         assert_eq!([few.spill_store_bytes, many.spill_store_bytes], [0, 0], "{architecture}");
         assert!(bounded.registers <= 64, "{architecture}: {bounded:?}");
-        // At least what 128 values need beyond 64 registers.
+        // At least the part of 128 values that does not fit into 64 registers.
         assert!(
             bounded.spill_store_bytes >= 4 * 64 && bounded.spill_load_bytes >= 4 * 64,
             "{architecture}: {bounded:?}"
@@ -223,7 +223,7 @@ fn on_all_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
 
 #[test]
 fn every_kernel_compiles_for_every_architecture_without_spills() {
-    // Without NVRTC this test fails: it needs no GPU, so there is nothing to excuse it.
+    // Without NVRTC this test fails: it needs no GPU, so nothing excuses skipping it.
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let mut report = format!(
         "{:<34} {:<12} {:<12} {:<8} {:>9} {:>12} {:>7}\n",

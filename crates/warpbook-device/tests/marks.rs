@@ -1,11 +1,11 @@
-//! Parts of a program timed by events, and memory over time, on a real GPU.
+//! Times parts of a program by events, and records memory over time, on a real GPU.
 
 mod common;
 
 use common::{axpy, kernel};
 use warpbook_device::{EventTimes, Pool, testing};
 
-/// About a tenth of a millisecond.
+/// Cycles of a kernel, about a tenth of a millisecond.
 const CYCLES: i64 = 180_000;
 
 #[test]
@@ -15,7 +15,8 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     let [a, b, idle] = [(); 3].map(|()| device.stream().unwrap());
     let cell = device.zeros::<f32>(1).unwrap().range(..);
     let queue = |stream: &warpbook_device::Stream, times: i64| {
-        // SAFETY: late(y, value, cycles) with an element in y, which lives until the device is waited for.
+        // SAFETY: late(y, value, cycles) with one element in y, which lives until the device was waited
+        // for.
         unsafe { late.launch(stream, late.shape(1), &[&cell, &1.0f32, &(times * CYCLES)]) }.unwrap();
     };
     queue(&a, 1);
@@ -41,7 +42,7 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     let whole = times.between(&begin, &end).unwrap();
     assert_eq!(whole.len(), 3, "{whole:?}");
     drop(idle);
-    // A copy that the host waits for is on a hidden stream.
+    // A copy for which the host waits is on a hidden stream.
     let begin = times.mark().unwrap();
     cell.write(&[1.0]).unwrap();
     let end = times.mark().unwrap();
@@ -84,7 +85,7 @@ fn allocations_are_told_as_they_are_made() {
     drop(pooled);
     drop(pool);
     drop(array);
-    // Other tests of this process allocate, too, on devices of their own.
+    // Other tests of this process also allocate, on their own devices.
     let told: Vec<(i64, bool)> = watch.take().iter().map(|p| (p.change, p.of_pool)).collect();
     let segment = 2 << 20;
     assert_eq!(

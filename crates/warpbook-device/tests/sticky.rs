@@ -1,4 +1,4 @@
-//! A kernel that writes where it must not. Alone in its executable: it takes the process's CUDA context with it.
+//! Tests a kernel that writes out of bounds, in its own executable, because it ends the process's CUDA context.
 
 use warpbook_device::{Error, testing};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
@@ -12,7 +12,7 @@ fn a_failed_kernel_is_named_and_the_context_is_given_up() {
     let spec = KernelSpec::new(source, "stray", &[Tile::new("t32", &[("THREADS", 32)])], Grid::One);
     let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0]).unwrap(), device.stream().unwrap());
     let kept = device.zeros::<f32>(4).unwrap();
-    // SAFETY: the kernel takes an address by value; that it is not an array's is what is tested.
+    // SAFETY: the kernel takes an address by value; the test is that it belongs to no array.
     unsafe { kernel.launch(&stream, kernel.shape(1), &[&16u64]) }.unwrap();
     let error = stream.synchronize().unwrap_err();
     assert!(error.is_sticky(), "{error}");

@@ -1,4 +1,4 @@
-//! A graph whose kernel writes where it must not. Alone in its executable: it takes the process's CUDA context with it.
+//! Tests a graph whose kernel writes out of bounds, in its own executable, because it ends the process's CUDA context.
 
 mod common;
 
@@ -13,13 +13,13 @@ fn a_failed_graph_is_named_with_its_kernels() {
     let (x, y) = (device.zeros::<f32>(4).unwrap(), device.zeros::<f32>(4).unwrap());
     let host = device.pinned::<f32>(4).unwrap();
     let graph = stream.capture_owning("bad step", (), |()| {
-        // SAFETY: the kernel takes an address by value; that it is not an array's is what is tested.
+        // SAFETY: the kernel takes an address by value; the test is that it belongs to no array.
         unsafe { stray.launch(&stream, stray.shape(1), &[&16u64]) }?;
         axpy(&add, &stream, &y, &x, 1.0)?;
         stream.copy_to_host(&y, &host)
     });
     let graph = graph.unwrap();
-    // The error must not name the launch before the graph's.
+    // The error must not name the launch before the graph.
     axpy(&add, &stream, &y, &x, 1.0).unwrap();
     graph.launch(&stream).unwrap();
     let error = stream.synchronize().unwrap_err();

@@ -22,7 +22,7 @@ fn spin(device: &CudaDevice) -> Kernel {
 }
 
 fn launch(kernel: &Kernel, stream: &Stream, cycles: i64) -> warpbook_device::Result<()> {
-    // SAFETY: spin(cycles) touches no memory.
+    // SAFETY: spin(cycles) accesses no memory.
     unsafe { kernel.launch(stream, kernel.shape(8 * 64), &[&cycles]) }
 }
 
@@ -47,7 +47,7 @@ fn warps_are_recorded_and_a_kernel_that_does_not_end_is_named() {
         let [(0, _), (2, wait), (1, end)] = marked.marks[..] else { panic!("{block} {warp}: {marked:?}") };
         assert!(end - wait >= cycles && end - wait < 20 * cycles, "{block} {warp}: {} cycles", end - wait);
     }
-    // The kernel takes some seconds: the device of this test is given up long before.
+    // The kernel takes some seconds, and the device of this test is given up long before.
     let error = xray.record(&stream, 0.2, || launch(&kernel, &stream, 4_000_000_000)).unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, Error::StillRunning { .. }) && error.is_sticky(), "{words}");

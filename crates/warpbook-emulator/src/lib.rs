@@ -31,9 +31,9 @@ mod ptx;
 mod verdict;
 
 pub use checks::Note;
-pub use counts::{Counts, LineCounts};
+pub use counts::{Counts, LineCounts, Transfers, WarpRequest};
 pub use error::{Cause, Fault, Refusal, Thread};
-pub use machine::{Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
+pub use machine::{AccessKind, Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
 pub use program::{Kernel, supported};
 pub use ptx::{Module, Place};
 pub use verdict::Verdict;

@@ -59,7 +59,7 @@ impl Gpu {
         launch: &Launch,
         arguments: &[Argument],
     ) -> Result<Verdict, Fault> {
-        let (report, notes, counter) = self.checked(kernel, launch, arguments, Counter::new(kernel))?;
+        let (report, notes, counter) = self.checked(kernel, launch, arguments, Counter::new(kernel, arguments))?;
         Ok(Verdict { report, counts: counter.finish(), notes })
     }
 

@@ -1,11 +1,11 @@
-//! The table of what is supported, and that every row of it is taken.
+//! Checks the table of supported opcodes, and that the emulator accepts each of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use warpbook_emulator::{Gpu, Module, supported};
 
-/// The opcodes by their first word, as a page.
+/// Returns the page that lists the opcodes by their first word.
 fn page() -> String {
     let all = supported();
     let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -20,7 +20,7 @@ fn page() -> String {
         all.len()
     );
     for (name, forms) in by_name {
-        // Forms that differ in the type only are written once.
+        // Forms that differ only in the type are written together.
         let mut by_start: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for form in forms {
             let (start, ty) = form.rsplit_once('.').unwrap_or((form, ""));
@@ -41,7 +41,7 @@ fn path() -> PathBuf {
     PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("OPCODES.md")
 }
 
-/// With `WARPBOOK_WRITE_OPCODES` the page is written first.
+/// If `WARPBOOK_WRITE_OPCODES` is set, the page is written first.
 #[test]
 fn the_page_lists_what_the_interpreter_supports() {
     if std::env::var_os("WARPBOOK_WRITE_OPCODES").is_some() {
@@ -51,7 +51,7 @@ fn the_page_lists_what_the_interpreter_supports() {
     assert!(written == page(), "run `WARPBOOK_WRITE_OPCODES=1 cargo test -p warpbook-emulator --test opcodes`");
 }
 
-/// A statement with an opcode, with operands of its types; `None` for a call.
+/// Returns a statement with an opcode and operands of matching types; `None` for a call.
 fn statement(opcode: &str) -> Option<String> {
     let words: Vec<&str> = opcode.split('.').collect();
     let register = |ty: &str| match ty {
@@ -105,7 +105,8 @@ fn statement(opcode: &str) -> Option<String> {
     Some(format!("{opcode} {operands};"))
 }
 
-/// A statement of arithmetic: the number of operands is tried by the caller.
+/// Returns an arithmetic statement. The caller replaces `#` by more operands, and tries several
+/// numbers of them.
 fn compute(opcode: &str, own: &str) -> Option<String> {
     Some(format!("{opcode} #;").replace('#', &format!("%d3, {own}#")))
 }

@@ -8,3 +8,21 @@ mod first;
 mod memory;
 mod products;
 mod shared;
+
+use warpbook_lab::exercise::Definition;
+
+/// Returns all exercises, in the order of their ids, which are never given to another exercise.
+#[must_use]
+pub fn all() -> Vec<Definition> {
+    vec![
+        first::FIRST_KERNEL,
+        first::GUARD,
+        first::MANY_BLOCKS,
+        first::TWO_DIMENSIONS,
+        first::SAXPY,
+        first::GRID_STRIDE,
+        first::HISTOGRAM,
+        first::BARRIER,
+        memory::COALESCED,
+    ]
+}

@@ -1,11 +1,11 @@
-//! The backends that can compute a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
+//! The backends of a product: this project's choice of a rung, NVIDIA's library, a rung as a beginner would write it, or a learner's kernel.
 
 use crate::OwnProduct;
 use std::fmt;
 use std::path::Path;
 use warpbook_kernels::matmul::{Fallback, Row, rows};
 
-/// Backend for the products of linear layers on a GPU, forwards and both gradients.
+/// Backend for the products of linear layers on a GPU, forward and both gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ProductBy {
     /// The rung of the catalogue that [`crate::Gemm`] chooses for each size.
@@ -22,7 +22,7 @@ pub enum ProductBy {
     Tiled16,
     /// Like [`Self::Tiled`], with tiles of 8 x 8.
     Tiled8,
-    /// A kernel with one tile: a learner's, or a rung named by its id.
+    /// A kernel with one tile: a learner's, or a rung selected by its id.
     Kernel(OwnProduct),
 }
 
@@ -30,7 +30,7 @@ impl ProductBy {
     /// All backends that have a fixed name.
     pub const ALL: [Self; 6] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled, Self::Tiled16, Self::Tiled8];
 
-    /// Reads the backend of linear layers: one of [`ProductBy::ALL`] by its name, or a kernel that [`OwnProduct::read`] reads.
+    /// Reads the backend of linear layers: one of [`ProductBy::ALL`] by its name, or a kernel by [`OwnProduct::read`].
     ///
     /// # Errors
     /// The errors of [`OwnProduct::read`].
@@ -53,13 +53,13 @@ impl ProductBy {
         }
     }
 
-    /// Returns `true` if it is one kernel with one tile, whatever the product.
+    /// Returns true if the backend is one kernel with one tile for all products.
     #[must_use]
     pub fn names_a_rung(self) -> bool {
         !matches!(self, Self::Own | Self::Stock)
     }
 
-    /// The learner's kernel, if it is one.
+    /// The learner's kernel, if the backend is one.
     #[must_use]
     pub fn kernel(self) -> Option<OwnProduct> {
         match self {
@@ -68,7 +68,7 @@ impl ProductBy {
         }
     }
 
-    /// Returns the rung and the tile that it names, if it names one.
+    /// Returns the rung and the tile that the backend selects, if it does.
     fn rung(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Own | Self::Stock | Self::Kernel(_) => None,
@@ -79,7 +79,7 @@ impl ProductBy {
         }
     }
 
-    /// Returns the rows of the catalogue to choose from: those of our kernels, or the one row, with the one tile.
+    /// Returns the rows of the catalogue to choose from: all of this project's kernels, or the one row with the one tile.
     #[must_use]
     pub fn rows(self) -> Vec<Row> {
         if let Self::Kernel(own) = self {

@@ -37,7 +37,7 @@ fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>
     })
 }
 
-/// Key of a kept plan.
+/// The key of a kept plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     by: ProductBy,
@@ -64,7 +64,7 @@ impl Key {
 }
 
 impl Gemm {
-    /// Returns a handle that times kernels as set by `WARPBOOK_TUNE`: see [`Tuning::of_environment`]; the default if the variable is malformed.
+    /// Returns a handle that times kernels in the mode of `WARPBOOK_TUNE`, or in the default mode if that is malformed: see [`Tuning::of_environment`].
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
         Self::with_tuning(device, Tuning::of_environment().unwrap_or_default())
@@ -80,7 +80,7 @@ impl Gemm {
     #[must_use]
     pub fn with_tuning(device: &CudaDevice, tuning: Tuning) -> Self {
         let published = Findings::published(device.info());
-        // Full tuning times the published products, too.
+        // Full tuning also times the published products.
         let published = if tuning == Tuning::Full { Findings::default() } else { published };
         Self {
             device: device.clone(),
@@ -93,7 +93,7 @@ impl Gemm {
         }
     }
 
-    /// Sets the budget for the first plan of a product; `None` times nothing.
+    /// Sets the budget for the first plan of a product; with `None` nothing is timed.
     #[must_use]
     pub fn within(self, budget: Option<Budget>) -> Self {
         Self { budget, ..self }
@@ -105,11 +105,11 @@ impl Gemm {
         Self { published: Findings::default(), ..self }
     }
 
-    /// Chooses the rung and tile for a product, with a reason: the choice already made here, else one that is published, was timed on this kind of device or
-    /// is timed now, else by the cost model. Nothing is timed while this thread measures something or captures a graph.
+    /// Chooses the rung and tile for a product, with a reason: by the choice already made here, else by one that was published or timed on this kind of
+    /// device or is timed now, else by the cost model. Nothing is timed while this thread measures something or captures a graph.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if no rung takes its types on this device.
+    /// [`Error::Unsupported`] if no rung supports its types on this device.
     pub fn choice(&self, product: &Product) -> Result<Choice> {
         let (rows, info) = (rows(), self.device.info());
         if let Some(choice) = self.chosen_for(product, &rows) {
@@ -126,7 +126,7 @@ impl Gemm {
             }
         }
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been first.
+        // Another thread may have been faster.
         if chosen.find(product).is_none() {
             chosen.keep(product, Finding::new(product, &choice.row.rung.id, &choice.tile.id, choice.us));
             return Ok(choice);
@@ -143,7 +143,7 @@ impl Gemm {
         Some(Choice { row: row.clone(), tile: tile.clone(), why, us: finding.us })
     }
 
-    /// Returns the kernels of all products so far, by the products' sizes. With the same kernels a run has the same bits.
+    /// Returns the kernels of all products so far, sorted by the products' sizes. With the same kernels a run has the same bits.
     #[must_use]
     pub fn chosen(&self) -> Vec<Finding> {
         let mut all = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).findings.clone();
@@ -151,8 +151,8 @@ impl Gemm {
         all
     }
 
-    /// Sets the kernels of products, as in an earlier run or on another rank, in place of a choice: products that have another kernel here
-    /// are planned again. Returns true if there were any.
+    /// Sets the kernels of products, as in an earlier run or on another rank, in place of a choice. Products with a different kernel here are planned again.
+    /// Returns true if there were any.
     pub fn take(&self, kernels: &[Finding]) -> bool {
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = false;
@@ -182,7 +182,7 @@ impl Gemm {
     /// Returns the plan of a product by a given backend, for arrays that begin at multiples of 16 bytes.
     ///
     /// # Errors
-    /// The errors of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
+    /// The errors of [`Gemm::plan`]; if the library is missing, or has no algorithm for the product.
     pub fn plan_by(&self, by: ProductBy, product: &Product) -> Result<Planned> {
         Ok(match by {
             ProductBy::Stock => {
@@ -210,7 +210,7 @@ impl Gemm {
         })
     }
 
-    /// Returns the plan of a product with this alignment of A and B, by our or a learner's kernel; a library has no such plan.
+    /// Returns the plan of a product with this alignment of A and B, by this project's or a learner's kernel; a library has no such plan.
     pub fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
         let key = Key::new(product, aligned, by);
@@ -218,7 +218,7 @@ impl Gemm {
         if let Some(plan) = plans().get(&key) {
             return Ok(plan.clone());
         }
-        // Done outside the lock: other threads may plan and launch while this compiles.
+        // Runs outside the lock, so that other threads may plan and launch while this one compiles.
         let choice = if by == ProductBy::Own { self.choice(product)? } else { self.only_choice(by, product)? };
         let plan = match Plan::new(&self.device, &choice.row, &choice.tile, product, aligned) {
             // The copies may not fit into the workspace.
@@ -228,7 +228,7 @@ impl Gemm {
         Ok(plans().entry(key).or_insert_with(|| Arc::new(plan)).clone())
     }
 
-    /// Returns the plan of a product of these arrays: [`Gemm::plan`] with their alignment.
+    /// Returns the plan of a product for these arrays: [`Gemm::plan`] with their alignment.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if an array does not fit the product; the errors of [`Gemm::plan`].
@@ -237,10 +237,10 @@ impl Gemm {
         self.plan(product, alignment(arrays))
     }
 
-    /// Plans a product of these arrays with one kernel, without a choice: see [`ProductBy::names_a_rung`].
+    /// Plans a product for these arrays with a prescribed kernel: see [`ProductBy::names_a_rung`].
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if it is a library or the choice among all, if its rung does not take the product, or if an array does not fit the
+    /// [`Error::Unsupported`] if `by` is a library or the choice among all rungs, if its rung does not support the product, or if an array does not fit the
     /// product; the compiler's and the device's errors.
     pub fn plan_with(&self, by: ProductBy, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         if !by.names_a_rung() {
@@ -277,7 +277,7 @@ impl Gemm {
 }
 
 impl Plan {
-    /// Returns the addresses of arrays after checking the types, lengths and alignment that the plan was made for.
+    /// Returns the addresses of arrays after checking that types, lengths and alignment match the plan.
     pub fn check(&self, arrays: &DeviceArrays, workspace: &Workspace) -> Result<Arrays> {
         self.product().check(&arrays.specs()).map_err(refused)?;
         workspace.check(self.workspace_bytes()).map_err(refused)?;
@@ -296,7 +296,7 @@ fn alignment(arrays: &DeviceArrays) -> Aligned {
     [&arrays.a, &arrays.b].map(|x| x.address().is_aligned(16))
 }
 
-/// Converts the reason why a product cannot be computed into a device's error.
+/// Converts the reason why a product cannot be computed to a device's error.
 #[must_use]
 pub fn refused(why: Malformed) -> Error {
     let text = why.to_string();

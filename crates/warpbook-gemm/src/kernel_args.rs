@@ -1,4 +1,4 @@
-//! Kernels and arguments that the launches of products and operations share.
+//! Kernels and arguments that launches of products and of operations share.
 
 use crate::DeviceArray;
 use warpbook_device::{CudaDevice, DevicePtr, Kernel, KernelArg, Slice};
@@ -17,7 +17,7 @@ pub fn load<const N: usize>(device: &CudaDevice, specs: [KernelSpec; N]) -> warp
     })
 }
 
-/// Passes an optional array to a kernel, as the null pointer if there is none.
+/// Passes an optional array to a kernel; `None` becomes the null pointer.
 pub fn optional<T>(array: Option<&Slice<T>>) -> &dyn KernelArg {
     array.map_or(&DevicePtr::NULL, |slice| slice)
 }

@@ -1,10 +1,10 @@
 //! Matrix products, C = f(alpha op(A) op(B) + beta C), where f is the epilogue.
 //!
-//! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung
-//! and the tile, and keeps the plans; [`ProductBy`] restricts the choice, or leaves it to a library. The bias gradient next to a weight gradient ([`Product::bias_gradient`]) is a separate kernel
-//! that the plan queues first: fused into every rung it would cost registers where there are none to spare, while reading B once more
-//! costs little next to the product, and it sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU.
-//! [`tensor_parallel`] splits a product over several GPUs, and [`philox`] draws random numbers on a GPU.
+//! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung and the tile, and keeps
+//! the plans; [`ProductBy`] restricts the choice, or leaves the product to a library. The bias gradient next to a weight gradient ([`Product::bias_gradient`])
+//! is a separate kernel that the plan queues first. Fused into every rung it would cost registers where none are to spare, while reading B once more costs
+//! little next to the product; separate, it also sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU. [`tensor_parallel`]
+//! splits a product over several GPUs, and [`philox`] draws random numbers on a GPU.
 
 #![deny(unsafe_code)]
 

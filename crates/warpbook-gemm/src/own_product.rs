@@ -1,4 +1,4 @@
-//! Kernels written by the user for the products of linear layers: their names, and where they are kept.
+//! Kernels written by the user for the products of linear layers: reads them by name, and keeps them.
 
 use crate::ProductBy;
 use std::fmt;
@@ -15,10 +15,10 @@ pub const OWN_KERNEL_LIMIT_S: f64 = 5.0;
 /// Largest size of a tile, which keeps the arithmetic of grids within its types.
 const LARGEST: i64 = 1 << 20;
 
-/// Id of the rung that a file replaces, unless another one is named.
+/// Id of the rung that a file replaces, unless the user names another.
 const USUAL: &str = "02_coalesced";
 
-/// A kernel written by the user for the products of linear layers: a row of the catalogue with another source and one tile.
+/// A kernel written by the user for the products of linear layers: a row of the catalogue with a different source and one tile.
 ///
 /// The handle is `Copy`. The kernel behind it is kept until the process ends, once for each distinct kernel.
 #[derive(Clone, Copy)]
@@ -28,18 +28,18 @@ pub struct OwnProduct(&'static Kept);
 struct Kept {
     name: String,
     row: Row,
-    /// Types in which it was found to be right.
+    /// Types in which the kernel was found to be correct.
     right: Mutex<Vec<Dtype>>,
 }
 
 impl OwnProduct {
-    /// Keeps a kernel under a name: its file's, or its rung's. It is used with the first tile of its row; a row without a kernel
-    /// is refused when a product is planned.
+    /// Keeps a kernel under a name, which is its file's or its rung's. It is used with the first tile of its row; a row without a kernel is refused when a
+    /// product is planned.
     #[must_use]
     pub fn new(name: impl Into<String>, row: Row) -> Self {
         static ALL: Mutex<Vec<&'static Kept>> = Mutex::new(Vec::new());
         let (name, mut row) = (name.into(), row);
-        // A row's tiles are chosen by costs, where it has some.
+        // With one tile only, the row's costs do not matter.
         let tile: Option<&'static str> =
             row.kernel().and_then(|k| k.tiles.first()).map(|t| &*Box::leak(t.id.to_string().into_boxed_str()));
         (row.costs, row.fallback) = (None, tile.map(|id| [id; 2]));
@@ -52,9 +52,9 @@ impl OwnProduct {
         Self(kept)
     }
 
-    /// Reads a kernel from its name on the command line, in recipes and in PyTorch: a file, `mine.cu`; a file in the place of a rung, `mine.cu@03_shared_tile`; the
-    /// latter with sizes of its tile, `mine.cu@05_register_2d:BM=64,THREADS=128`; or a rung as it is, `05_register_2d`. A file takes the place of
-    /// `02_coalesced` unless a rung is named, and has the rung's first tile. Files are looked for in `folder`, and the headers next to them.
+    /// Reads a kernel from its name on the command line, in recipes and in PyTorch: a file, `mine.cu`; a file in place of a rung, `mine.cu@03_shared_tile`; the
+    /// same with sizes of its tile, `mine.cu@05_register_2d:BM=64,THREADS=128`; or an unchanged rung, `05_register_2d`. A file replaces `02_coalesced` unless a
+    /// rung is named, and gets the rung's first tile. Files are searched in `folder`, and their headers next to them.
     ///
     /// # Errors
     /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 1 to 1,048,576.
@@ -84,7 +84,7 @@ impl OwnProduct {
         Ok(Self::new(text, row))
     }
 
-    /// Returns its file as it was written, if it has one.
+    /// Returns the path of its file as the user wrote it, if there is one.
     #[must_use]
     pub fn file(self) -> Option<&'static Path> {
         parts(self.name()).0.map(Path::new)
@@ -96,13 +96,13 @@ impl OwnProduct {
         &self.0.name
     }
 
-    /// Returns true if it was found to be right in a type, in this process.
+    /// Returns true if the kernel was found to be correct in a type, in this process.
     #[must_use]
     pub fn is_right(self, dtype: Dtype) -> bool {
         self.0.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&dtype)
     }
 
-    /// Notes that it was found to be right in a type; see [`is_right`](Self::is_right).
+    /// Records that the kernel was found to be correct in a type; see [`is_right`](Self::is_right).
     pub fn found_right(self, dtype: Dtype) {
         self.0.right.lock().unwrap_or_else(PoisonError::into_inner).push(dtype);
     }

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// Mode of timing kernels at the first plan of a product on a device: [`Tuning::budget`] has the limits.
+/// Mode of timing kernels when a product is first planned on a device; [`Tuning::budget`] has the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tuning {
-    /// Nothing is timed, and earlier timings on this machine are ignored: the cost model and the published findings choose, the same
-    /// on every machine with this device.
+    /// Nothing is timed, and earlier timings on this machine are ignored: the cost model and the published findings decide, in the
+    /// same way on every machine with this device.
     Off,
     /// The few kernels with the least expected times are timed once, unless the product is published for the device.
     #[default]
     Quick,
-    /// Many are timed, and the published products, too.
+    /// Many kernels are timed, even for published products.
     Full,
 }
 
@@ -34,7 +34,7 @@ impl Tuning {
     /// Reads the mode from `WARPBOOK_TUNE`; [`Tuning::Quick`] if it is not set.
     ///
     /// # Errors
-    /// If it is set to something else.
+    /// If it is set to anything else.
     pub fn of_environment() -> Result<Self, String> {
         match std::env::var(Self::VARIABLE) {
             Ok(name) if !name.is_empty() => name.parse().map_err(|why| format!("{}: {why}", Self::VARIABLE)),
@@ -58,18 +58,18 @@ impl std::str::FromStr for Tuning {
     }
 }
 
-/// Limits of the first plan of a product for finding its kernel.
+/// Limits for finding a product's kernel in its first plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Largest number of kernels to try.
     pub candidates: usize,
     /// Largest expected time of a kernel to try, as a multiple of the least.
     pub within: f64,
-    /// Least expected microseconds of a product that is timed.
+    /// Least expected microseconds of a product for it to be timed.
     pub least_us: f64,
-    /// Seconds of the GPU.
+    /// Seconds that the GPU may spend.
     pub gpu_s: f64,
-    /// Seconds after which no other kernel's compilation begins.
+    /// Seconds after which no further compilation begins.
     pub compilation_s: f64,
 }
 

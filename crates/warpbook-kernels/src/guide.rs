@@ -1,11 +1,11 @@
 //! The kernels of the guide's pairs: each does the same work in a slow way and in a fast one.
 //!
-//! All take `(x, y, n, size)`: two arrays of floats, their number of elements, and the size that the pair is swept over.
+//! All take `(x, y, n, size)`: two arrays of floats, their number of elements, and the size that the pair varies.
 
 use crate::shared::source;
 use warpbook_record::{Grid, KernelSpec, Tile};
 
-/// Makes a tile of `threads` threads a block and `blocks` blocks an SM where the grid stays resident.
+/// Makes a tile with `threads` threads per block and, for a resident grid, `blocks` blocks per SM.
 fn tile(threads: i64, blocks: i64) -> [Tile; 1] {
     [Tile::new(format!("t{threads}b{blocks}"), &[("THREADS", threads), ("BLOCKS_PER_SM", blocks)])]
 }
@@ -31,9 +31,9 @@ covering! {
     strided = "guide/strided.cu", "scale", 256;
     /// Reads neighbouring words.
     coalesced = "guide/coalesced.cu", "scale", 256;
-    /// Transposes a matrix of edge `size`, a thread an element.
+    /// Transposes a matrix of edge `size`, with one thread per element.
     transpose_direct = "guide/transpose_direct.cu", "transpose", 256;
-    /// Transposes by tiles in shared memory, with bank conflicts. A thread has four elements.
+    /// Transposes by tiles in shared memory, with bank conflicts. Each thread has four elements.
     transpose_shared = "guide/transpose_shared.cu", "transpose", 256;
     /// Transposes by tiles in shared memory that padding keeps free of bank conflicts.
     transpose_padded = "guide/transpose_padded.cu", "transpose", 256;
@@ -43,15 +43,15 @@ covering! {
     branches_divergent = "guide/branches_divergent.cu", "branch", 256;
     /// Branches into `size` paths, with one of them in each warp.
     branches_uniform = "guide/branches_uniform.cu", "branch", 256;
-    /// Sums with one atomic addition an element.
+    /// Sums with one atomic addition per element.
     sum_atomics = "guide/sum_atomics.cu", "sum", 256;
-    /// Sums with one atomic addition a warp.
+    /// Sums with one atomic addition per warp.
     sum_warps = "guide/sum_warps.cu", "sum", 256;
     /// Scales with accesses of 4 bytes.
     loads_4 = "guide/loads_4.cu", "scale", 256;
-    /// Scales with accesses of 8 bytes, a thread for every two elements.
+    /// Scales with accesses of 8 bytes, one thread for every two elements.
     loads_8 = "guide/loads_8.cu", "scale", 256;
-    /// Scales with accesses of 16 bytes, a thread for every four elements.
+    /// Scales with accesses of 16 bytes, one thread for every four elements.
     loads_16 = "guide/loads_16.cu", "scale", 256;
     /// Applies operation number `size` to every element.
     one_operation = "guide/one_operation.cu", "operation", 256;
@@ -59,15 +59,15 @@ covering! {
     all_operations = "guide/all_operations.cu", "operations", 256;
     /// Follows a cycle of lines in shared memory.
     chase_shared = "guide/chase_shared.cu", "chase", 256;
-    /// Writes numbers that follow from an element's index.
+    /// Writes numbers that are computed from an element's index.
     made = "guide/made.cu", "make", 256;
     /// Evaluates an expression for each element; the caller defines the expression before the source.
     expression = "guide/expression.cu", "expression", 256;
-    /// Computes a layer of 64 neurons, with a thread for each neuron of each of `n` samples.
+    /// Computes a layer of 64 neurons, with one thread for each neuron of each of `n` samples.
     dense = "guide/dense.cu", "dense", 64;
 }
 
-/// Sums in registers, by shuffles and with one atomic addition a block.
+/// Sums in registers, by shuffles, and with one atomic addition per block.
 #[must_use]
 pub fn sum_blocks() -> KernelSpec {
     KernelSpec::new(source!("guide/sum_blocks.cu"), "sum", &tile(512, 4), Grid::Resident)
@@ -79,7 +79,7 @@ pub fn products() -> KernelSpec {
     KernelSpec::new(source!("guide/products.cu"), "products", &tile(512, 2), Grid::Resident)
 }
 
-/// Warps an SM in the tiles of [`chains`], at 32 threads a block.
+/// Warps per SM in the tiles of [`chains`], with 32 threads per block.
 pub const WARPS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Follows eight cycles of lines with one thread, `at_a_time` of them at a time.
@@ -88,7 +88,7 @@ pub fn chase(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/chase.cu"), "chase", &tile(32, 1), Grid::One).define("CHAINS", at_a_time.into())
 }
 
-/// Sums eight words from random places, `at_a_time` of them requested at a time; it has the tiles of [`chains`].
+/// Sums eight words from random places, requesting `at_a_time` of them at a time; it has the tiles of [`chains`].
 #[must_use]
 pub fn gather(at_a_time: u32) -> KernelSpec {
     let tiles =
@@ -96,7 +96,7 @@ pub fn gather(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/gather.cu"), "gather", &tiles, Grid::Resident).define("LOADS", at_a_time.into())
 }
 
-/// Computes eight sums an element, `at_a_time` of them at a time; it has a tile for each of [`WARPS`], named by its index.
+/// Computes eight sums per element, `at_a_time` of them at a time; it has a tile for each of [`WARPS`], named by its index.
 #[must_use]
 pub fn chains(at_a_time: u32) -> KernelSpec {
     let tiles =
@@ -110,19 +110,19 @@ pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
 /// The handling of the values that a [`walk`] reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
-    /// Each value is added at once.
+    /// Each value is added immediately.
     Added,
     /// The values are kept in registers before they are added.
     Held,
-    /// The values are kept as in [`Walk::Held`], and `__launch_bounds__` asks for [`WALK_BLOCKS`] blocks an SM: values that do not fit into the
-    /// registers left to a thread are spilled to local memory.
+    /// The values are kept as in [`Walk::Held`], and `__launch_bounds__` requests [`WALK_BLOCKS`] blocks per SM: values that do not fit into a
+    /// thread's remaining registers are spilled to local memory.
     Bounded,
 }
 
-/// Blocks of 128 threads an SM that [`Walk::Bounded`] asks for: 1024 threads, which an SM of every GPU holds, so 64 registers a thread.
+/// Blocks of 128 threads per SM that [`Walk::Bounded`] requests: 1024 threads, which an SM of every GPU holds, so 64 registers per thread.
 pub const WALK_BLOCKS: u64 = 8;
 
-/// A warp's walk through random lines. If its values are kept, it has a tile for each of [`HELD`], named like those of [`chains`].
+/// The kernel of a warp's walk through random lines. If values are kept, it has a tile for each of [`HELD`], named like those of [`chains`].
 #[must_use]
 pub fn walk(values: Walk) -> KernelSpec {
     let blocks = if values == Walk::Bounded { WALK_BLOCKS.cast_signed() } else { 1 };

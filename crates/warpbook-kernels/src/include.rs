@@ -3,9 +3,9 @@
 /// An `#include` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include<'a> {
-    /// `"name"`, searched next to the file first.
+    /// An include as `"name"`, which is searched next to the file first.
     Quoted(&'a str),
-    /// `<name>`.
+    /// An include as `<name>`.
     Angled(&'a str),
     /// Any other form, such as a macro's name.
     Unknown,
@@ -22,11 +22,11 @@ impl<'a> Include<'a> {
     }
 }
 
-/// Lists the includes of a text in their order, including those that a condition leaves out.
+/// Lists the includes of a text in order, including those that a condition disables.
 #[must_use]
 pub fn includes(text: &str) -> Vec<Include<'_>> {
     let mut found = Vec::new();
-    // They are usually at the top: nothing after the last of these words needs to be read.
+    // Includes are usually at the top, so nothing behind the last of these words needs to be read.
     let Some(last) = ["include", "import"].iter().filter_map(|word| text.rfind(word)).max() else { return found };
     let mut rest = Rest { text, in_comment: false };
     while text.len() - rest.text.len() <= last {
@@ -43,7 +43,7 @@ pub fn includes(text: &str) -> Vec<Include<'_>> {
     found
 }
 
-/// The unread rest of a text.
+/// The part of a text that is still unread.
 struct Rest<'a> {
     text: &'a str,
     in_comment: bool,
@@ -56,7 +56,7 @@ impl<'a> Rest<'a> {
         after.is_some()
     }
 
-    /// Skips spaces, comments and continuations of the line.
+    /// Skips spaces, comments and line continuations.
     fn blank(&mut self) {
         loop {
             if self.in_comment {

@@ -1,4 +1,4 @@
-//! The catalogue of rungs: for each its kernel's text, tiles, capabilities, counted traffic and costs.
+//! The catalogue of rungs, with the text, tiles, capabilities, counted traffic and costs of each kernel.
 //!
 //! A new rung is a `.cu` file below `kernels/` and a row here. Everything is plain data and pure functions; nothing is compiled or run.
 #![forbid(unsafe_code)]
@@ -26,7 +26,7 @@ pub use tolerance::Tolerance;
 mod tests {
     use warpbook_record::{Dtype, Run};
 
-    /// Problems of format 1 are upgraded to the current problems of the experiments, so that old and new records compare.
+    /// Problems of format 1 are upgraded to the current problems of the experiments, so that old and new records can be compared.
     #[test]
     fn upgraded_problems_are_those_of_the_experiments() {
         let problems = serde_json::json!([

@@ -1,4 +1,4 @@
-//! The CUDA C++ that is compiled into this crate as text: building blocks, and kernels that no single rung owns.
+//! The CUDA C++ that is compiled into this crate as text: building blocks, and kernels that belong to no single rung.
 
 use crate::matmul::Form;
 use crate::tile;
@@ -14,7 +14,7 @@ macro_rules! source {
 }
 pub(crate) use source;
 
-/// The building blocks that kernels include, by the name they are included with.
+/// The building blocks that kernels include, by the name in their include lines.
 pub const HEADERS: &[Source] = &[
     source!("reduce.cuh"),
     source!("exchange.cuh"),
@@ -93,17 +93,17 @@ pub fn permutation() -> KernelSpec {
 /// Types that the kernels multiply on tensor cores.
 pub const TENSOR_CORE_TYPES: [Dtype; 3] = [Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 
-/// Reads an array and sums it: the fastest tile gives the ceiling of read bandwidth.
+/// Reads an array and sums it; the fastest tile gives the ceiling of read bandwidth.
 #[must_use]
 pub fn read_sum() -> KernelSpec {
     let tiles = ["t512x16b4", "t512x32b2", "t1024x32b1", "t256x16b8"].map(tile::strided);
     KernelSpec::new(READ, "read_sum", &tiles, Grid::Resident)
 }
 
-/// Copies an array: the fastest tile gives the ceiling of bandwidth for reads and writes.
+/// Copies an array; the fastest tile gives the ceiling of bandwidth for reads and writes.
 #[must_use]
 pub fn copy() -> KernelSpec {
-    // Few floats a thread and many blocks, or the reverse: which is faster depends on the chip.
+    // Either few floats per thread and many blocks, or the reverse: the chip decides which is faster.
     let tiles = ["t512x16b4", "t256x16b8", "t1024x4b2", "t256x8b6"].map(tile::strided);
     KernelSpec::new(COPY, "copy", &tiles, Grid::Resident)
 }
@@ -163,7 +163,7 @@ pub fn registers() -> KernelSpec {
     KernelSpec::new(REGISTERS, "registers", &[tile], Grid::Resident)
 }
 
-/// Runs the exchange of the persistent rungs by itself: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
+/// Runs only the exchange of the persistent rungs: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
 #[must_use]
 pub fn exchanges() -> KernelSpec {
     let tile = Tile::new("t512", &[("THREADS", 512), ("BLOCKS_PER_SM", 1)]);

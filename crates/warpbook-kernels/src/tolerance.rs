@@ -2,16 +2,16 @@ use warpbook_record::Dtype;
 
 /// Bounds on rounding errors, from the type and the length of the sums.
 ///
-/// A sum of n terms in any tree of depth d has a relative error of at most about d u against the sum of magnitudes
-/// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), u being half of epsilon.
+/// A sum of n terms in any tree of depth d has a relative error of at most about d u against the sum of magnitudes, where u is half of epsilon (Higham,
+/// Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance(pub f64);
 
 impl Tolerance {
     /// The tolerance of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
     ///
-    /// Each step adds the rounding of one update and that of one gradient, whose summation tree has blocks of at most
-    /// 256 serial additions below log2(points) levels; none of it is forgotten in the slow direction of the descent.
+    /// Each step adds the rounding of one update and that of one gradient, whose summation tree has blocks of at most 256 serial additions below
+    /// log2(points) levels. None of it is forgotten in the slow direction of the descent.
     #[must_use]
     pub fn descent(dtype: Dtype, points: u64, epochs: u64) -> Self {
         let depth = 256.0 + (points.max(2) as f64).log2();
@@ -20,10 +20,10 @@ impl Tolerance {
 
     /// The tolerance of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
     ///
-    /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it is below 8 sqrt(k)
-    /// u (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019). u is 2^-23, as tensor cores
-    /// truncate. f16 and bf16 are multiplied exactly. Of tf32 the reference drops the last 13 bits of each factor, and a kernel may round them instead,
-    /// which changes a term by at most 2^-9 of it; k terms of equal size leave 2^-9 / sqrt(k). Four times that is allowed, and 2^-12 at least.
+    /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it is below 8 sqrt(k) u
+    /// (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019). u is 2^-23, since tensor cores
+    /// truncate. f16 and bf16 are multiplied exactly. For tf32 the reference drops the last 13 bits of each factor, while a kernel may round them,
+    /// which changes a term by at most 2^-9 of it; k terms of equal size leave 2^-9 / sqrt(k). Four times that is allowed, and at least 2^-12.
     #[must_use]
     pub fn product(dtype: Dtype, k: u64) -> Self {
         let root = (k.max(1) as f64).sqrt();
@@ -31,8 +31,8 @@ impl Tolerance {
         Self(8.0 * root * 2f64.powi(-23) + of_factors)
     }
 
-    /// The relative tolerance of each of the first twenty losses of a training, compared with those in fp32; `products` is the type of the operands
-    /// of convolutions and linear layers. Measured against PyTorch's losses of the MNIST CNN: one step's rounding is far smaller, but it is carried
+    /// The relative tolerance of each of the first twenty losses of a training, compared with those in fp32; `products` is the type of the operands of
+    /// convolutions and linear layers. It was measured against PyTorch's losses of the MNIST CNN: one step's rounding is far smaller, but it is carried
     /// on from step to step.
     #[must_use]
     pub fn losses(products: Dtype) -> Self {

@@ -1,4 +1,4 @@
-//! The X-ray marks of a kernel, read from its source: see `kernels/xray.cuh`.
+//! The X-ray marks of a kernel, found in its source: see `kernels/xray.cuh`.
 
 use crate::shared::source;
 use crate::{HEADERS, Include, includes};
@@ -9,7 +9,7 @@ use warpbook_record::{Define, Grid, KernelSpec, Requires, Source, Tile};
 const HEADER: &str = "xray.cuh";
 /// Name of a kernel's last mark.
 const END: &str = "end";
-/// Messages to each SM when the clocks of the SMs are compared.
+/// Number of messages to each SM when the clocks of the SMs are compared.
 pub const CLOCK_ROUNDS: u32 = 24;
 
 /// The names of a kernel's marks; a mark stores the index of its name.
@@ -17,12 +17,12 @@ pub const CLOCK_ROUNDS: u32 = 24;
 pub struct Marks {
     /// Kernels of the file that have marks.
     pub entries: Vec<String>,
-    /// Phases: the time before the first named one, the end, then those of the source and of its includes.
+    /// Phases: the time before the first named phase, the end, then the phases of the source and of its includes.
     pub phases: Vec<String>,
 }
 
 impl Marks {
-    /// Index of the mark that a warp makes last.
+    /// Index of a warp's last mark.
     pub const END: usize = 1;
 
     /// Returns the marks of a kernel; `None` if it has none.
@@ -50,7 +50,7 @@ impl Marks {
         Some(marks)
     }
 
-    /// Returns the phases that a warp spends time in, as named by the source, in its order.
+    /// Returns the phases in which a warp spends time, with the source's names and in its order.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().skip(2).map(String::as_str)
     }
@@ -70,7 +70,7 @@ impl Marks {
 fn named<'t>(text: &'t str, what: &'t str) -> impl Iterator<Item = &'t str> {
     text.match_indices(what).filter_map(move |(at, _)| {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        // XMARK( is another macro.
+        // A longer name such as XMARK( is another macro.
         if text[..at].chars().next_back().is_some_and(is_word) {
             return None;
         }
@@ -85,7 +85,8 @@ fn add(names: &mut Vec<String>, name: &str) {
     }
 }
 
-/// Compares the clocks of all SMs: `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`, with a block an SM.
+/// Compares the clocks of all SMs: `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`, with one block per
+/// SM.
 #[must_use]
 pub fn sm_clocks() -> KernelSpec {
     let tile = Tile::new("t32", &[("THREADS", 32)]);
@@ -140,7 +141,7 @@ mod tests {
         assert!(!marked.iter().any(|m| m == "01_naive" || m == "01_unfused"), "{marked:?}");
     }
 
-    /// The kernels of the last training rung that are long, or end with a last block.
+    /// These are the kernels of the last training rung that are long, or end with a last block.
     #[test]
     fn kernels_of_a_training_step_have_marks() {
         let mut marked: Vec<String> = Vec::new();

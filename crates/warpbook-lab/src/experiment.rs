@@ -161,7 +161,7 @@ pub struct Repeated {
     pub times: usize,
     /// Description of the last repetition, such as "the second of two epochs".
     pub last: &'static str,
-    /// Description of all repetitions, such as "two epochs", since a graph may only be countable as a whole.
+    /// Description of all repetitions, such as "two epochs", for graphs that can only be counted as a whole.
     pub all: &'static str,
 }
 

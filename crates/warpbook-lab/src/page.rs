@@ -64,7 +64,7 @@ mod tests {
             assert_eq!(found.as_deref(), expect, "{name}");
         };
         check("target/mine.json", Some("http://127.0.0.1:8000/?src=records/target/mine.json"));
-        // This is a path as a notebook writes it.
+        // A notebook writes its paths in this form.
         check("target/../mine.json", Some("http://127.0.0.1:8000/?src=records/mine.json"));
         check("a b#1.json", Some("http://127.0.0.1:8000/?src=records/a%2520b%25231.json"));
         check("mine.txt", None);

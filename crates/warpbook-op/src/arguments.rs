@@ -15,9 +15,9 @@ pub struct CProduct {
     pub m: u32,
     /// Columns of C.
     pub n: u32,
-    /// Terms of each sum.
+    /// Number of terms in each sum.
     pub k: u32,
-    /// Elements from one row of A, as it is stored, to the next.
+    /// Leading dimension of A: the number of elements from one stored row to the next.
     pub lda: u32,
     /// Leading dimension of B.
     pub ldb: u32,
@@ -31,17 +31,17 @@ pub struct CProduct {
     pub trans_a: i32,
     /// 1 if B is stored transposed, n x k; else 0.
     pub trans_b: i32,
-    /// f: 0 nothing, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU.
+    /// The function f: 0 none, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU.
     pub epilogue: i32,
     /// Factor of the product.
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// Kernel that computes it, a number from `warpbook_kernel`; 0 lets Warpbook choose.
+    /// The kernel to use, a number from `warpbook_kernel`; 0 lets Warpbook choose.
     pub kernel: u32,
 }
 
-/// A convolution, `struct warpbook_convolution`. Pairs are height, width.
+/// A convolution, `struct warpbook_convolution`. Pairs are (height, width).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CConvolution {
@@ -55,22 +55,23 @@ pub struct CConvolution {
     pub filters: u32,
     /// Height and width of a filter.
     pub kernel: [u32; 2],
-    /// Step from one window to the next.
+    /// Distance between neighbouring windows.
     pub stride: [u32; 2],
-    /// Zeros added at each end of a side.
+    /// Number of zeros added at each end of a side.
     pub padding: [u32; 2],
-    /// Type of images and weight, numbered as in [`CProduct`]; sums and gradients of weights are f32.
+    /// Type of images and weights, numbered as in [`CProduct`]; sums and weight gradients are f32.
     pub dtype: i32,
-    /// 0: channels last, images `[batch][height][width][channels]` and weight `[filters][kh][kw][channels]`; 1: channels first.
+    /// 0: channels last, with images `[batch][height][width][channels]` and weights `[filters][kh][kw][channels]`; 1:
+    /// channels first.
     pub layout: i32,
 }
 
-/// A convolution whose values were checked, as far as C allows them and the types do not.
+/// A convolution with checked values: C allows numbers that these types exclude.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution2d {
     /// Shapes of the convolution.
     pub geometry: Geometry,
-    /// Type of images and weight.
+    /// Type of images and weights.
     pub dtype: Dtype,
     /// Layout of images in memory.
     pub layout: Layout,
@@ -80,7 +81,7 @@ fn refused<T>(what: &str, number: i32, known: &str) -> Result<T> {
     Err(Error::Unsupported { what: format!("{what} {number}"), why: format!("is not known; it is one of {known}") })
 }
 
-/// Returns an element of a list by its number.
+/// Returns the element of a list with this number.
 fn numbered<T: Copy>(what: &str, number: i32, all: &[T], known: &str) -> Result<T> {
     let found = usize::try_from(number).ok().and_then(|i| all.get(i)).copied();
     found.map_or_else(|| refused(what, number, known), Ok)
@@ -91,7 +92,7 @@ pub(crate) fn dtype(number: i32) -> Result<Dtype> {
 }
 
 impl CProduct {
-    /// Returns the product; its sizes are checked when it is planned.
+    /// Converts the product; its sizes are checked when it is planned.
     ///
     /// # Errors
     /// If a number has no meaning.
@@ -116,10 +117,10 @@ impl CProduct {
 }
 
 impl CConvolution {
-    /// Returns the convolution.
+    /// Converts the convolution.
     ///
     /// # Errors
-    /// If a number has no meaning, or a size is not possible.
+    /// If a number has no meaning, or a size is impossible.
     pub fn convolution(&self) -> Result<Convolution2d> {
         let pair = |p: [u32; 2]| p.map(|n| n as usize);
         let [height, width] = pair(self.size);

@@ -1,6 +1,6 @@
-//! The matrix product and the convolutions as a C library, `libwarpbook_op`, for another framework in the same process: it takes device
-//! pointers and a stream of that framework, in the device's primary context, and only queues work. `notebooks/pytorch/warpbook_op.py` calls
-//! it through ctypes.
+//! The matrix product and the convolutions as a C library, `libwarpbook_op`, for another framework in the same process.
+//! It takes that framework's device pointers and stream, in the device's primary context, and only queues work.
+//! `notebooks/pytorch/warpbook_op.py` calls it through ctypes.
 //!
 //! ```c
 //! const char *warpbook_error(void);              // of this thread's last call that failed
@@ -17,10 +17,11 @@
 //!                                         float *dweight, float *dbias);
 //! ```
 //!
-//! `warpbook_kernel` returns the number of a kernel for products, which `warpbook_product` takes, or 0 if it failed.
-//! The other calls return 0, or 1 if they failed. Pointers that are not needed are null. The structs are [`CProduct`] and [`CConvolution`]. All
-//! functions may be called from several threads at once. The first call of a shape compiles its kernels, which takes seconds, and the first on a
-//! stream allocates its workspace. Work may be captured into a CUDA graph, which can be launched as long as the session is open.
+//! `warpbook_kernel` returns the number of a kernel for `warpbook_product`, or 0 if it failed. The other calls return
+//! 0, or 1 if they failed. Unused pointers are null. The structs are [`CProduct`] and [`CConvolution`]. All functions
+//! may be called from several threads at once. The first call with a shape compiles its kernels, which takes seconds,
+//! and the first call on a stream allocates a workspace. Work may be captured into a CUDA graph, which can be launched
+//! while the session is open.
 #![allow(unsafe_code, reason = "pointers of C; every function says what they have to be")]
 
 mod arguments;
@@ -41,7 +42,8 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// Returns the error of the last failed call on this thread; empty if none has failed. The text is valid until the next call that fails.
+/// Returns the error of this thread's last failed call; empty if none has failed. The text is valid until the next
+/// failing call.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbook_error() -> *const c_char {
     LAST_ERROR.with_borrow(|text| text.as_ptr())
@@ -52,7 +54,8 @@ fn keep(why: &str) {
     LAST_ERROR.with_borrow_mut(|last| *last = text);
 }
 
-/// Returns the result of a call, or `None` and keeps its error: no panic may pass into C.
+/// Returns the result of a call; on an error, stores the error and returns `None`. Panics count as errors, since none
+/// may pass into C.
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return Some(value),
@@ -83,11 +86,11 @@ pub extern "C" fn warpbook_open(device: u32) -> *mut Session {
 /// Closes a session from [`warpbook_open`]; null is ignored.
 ///
 /// # Safety
-/// The session must no longer be used, neither by another thread nor by a graph that was captured with it.
+/// The session must no longer be in use, neither by another thread nor by a graph captured with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
     if !session.is_null() {
-        // SAFETY: it came from `warpbook_open`, and the caller is done with it.
+        // SAFETY: the pointer came from `warpbook_open`, and the caller no longer uses it.
         let session = unsafe { Box::from_raw(session) };
         let _ = guarded(|| {
             drop(session);
@@ -105,27 +108,27 @@ unsafe fn opened<'a, T>(
     stream: *mut c_void,
     description: *const T,
 ) -> Result<(&'a Session, Arc<Queue>, &'a T)> {
-    // SAFETY: null, or as the caller promises.
+    // SAFETY: the pointer is null, or as the caller promises.
     let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
-    // SAFETY: as above.
+    // SAFETY: the pointer is null, or as the caller promises.
     let description = unsafe { description.as_ref() }.ok_or_else(|| null("a description of the work"))?;
-    // SAFETY: the caller's stream is of the primary context and lives long enough.
+    // SAFETY: the caller's stream belongs to the primary context and lives long enough.
     let queue = session.queue(stream as usize, |device| unsafe { device.borrow_stream(stream) })?;
     Ok((session, queue, description))
 }
 
-/// Wraps a caller's array of one of the stored types.
+/// Wraps a caller's array with elements of a type.
 ///
 /// # Safety
-/// The requirements of [`warpbook_device::CudaDevice::borrow_array`].
+/// See [`warpbook_device::CudaDevice::borrow_array`].
 unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<DeviceArray> {
     /// # Safety
-    /// The requirements of `array`.
+    /// See `array`.
     unsafe fn typed<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises a valid array.
         unsafe { session.device().borrow_array(at as u64, len) }
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises a valid array.
     unsafe {
         Ok(match dtype {
             Dtype::F16 => (&typed::<half::f16>(session, at, len)?).into(),
@@ -138,52 +141,55 @@ unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) 
 /// Like [`array`], but returns `None` for a null pointer.
 ///
 /// # Safety
-/// The requirements of [`array`].
+/// See [`array`].
 unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<Option<DeviceArray>> {
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises a valid array.
     unsafe { array(session, at, len, dtype) }.map(Some)
 }
 
-/// Wraps a caller's array of f32; `None` for a null pointer.
+/// Wraps a caller's f32 array; returns `None` for a null pointer.
 ///
 /// # Safety
-/// The requirements of [`array`].
+/// See [`array`].
 unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option<Slice<f32>>> {
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises a valid array.
     unsafe { session.device().borrow_array(at as u64, len) }.map(Some)
 }
 
-/// Returns the number of a kernel for products, for use in [`CProduct`]: a rung, such as "03_shared_tile", or a learner's file, such as "mine.cu" or
-/// "mine.cu@03_shared_tile". A learner's kernel is checked first, in a type as [`CProduct`] numbers them. Returns 0 if that fails.
+/// Returns the number of a kernel for use in [`CProduct`]: a rung, such as "03_shared_tile", or a learner's file, such
+/// as "mine.cu" or "mine.cu@03_shared_tile". A learner's kernel is first checked in `dtype`, numbered as in
+/// [`CProduct`]. Returns 0 if that fails.
 ///
 /// # Safety
-/// The session must be open, and `name` must be null or a text that ends with a zero.
+/// The session must be open, and `name` must be null or a zero-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_kernel(session: *const Session, name: *const c_char, dtype: i32) -> u32 {
     guarded(|| {
-        // SAFETY: null, or as the caller promises.
+        // SAFETY: the pointer is null, or as the caller promises.
         let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
         if name.is_null() {
             return Err(null("a kernel's name"));
         }
-        // SAFETY: it is not null, and ends as the caller promises.
+        // SAFETY: the pointer is not null, and the caller promises a zero-terminated string.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         session.kernel(&name, arguments::dtype(dtype)?)
     })
     .unwrap_or(0)
 }
 
-/// Queues C = f(alpha op(A) op(B) + beta C). `bias` is f32 `[n]` and `mask` has C's shape and type, if the epilogue reads them.
+/// Queues C = f(alpha op(A) op(B) + beta C). If the epilogue needs them, `bias` is f32 `[n]` and `mask` has C's shape
+/// and type.
 ///
 /// # Safety
-/// The session must be open, `product` must point to a [`CProduct`], the stream must be of the device's primary context and live as long as the session,
-/// and the arrays must be on the device and as large as the product says until the queued work has ended.
+/// The session must be open, `product` must point to a [`CProduct`], and the stream must belong to the device's primary
+/// context and live as long as the session. The arrays must be on the device and as large as the product says, until
+/// the queued work has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_gemm(
     session: *const Session,
@@ -196,7 +202,7 @@ pub unsafe extern "C" fn warpbook_gemm(
     c: *mut c_void,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promises are those that each of these asks for.
+        // SAFETY: the caller promises what each of these functions requires.
         unsafe {
             let (session, queue, product) = opened(session, stream, product)?;
             let (product, kernel) = (product.product()?, product.kernel);
@@ -216,7 +222,7 @@ pub unsafe extern "C" fn warpbook_gemm(
 /// Queues y = f(x * w + b), where f is a ReLU unless `relu` is 0. `bias` is f32 `[filters]` or null.
 ///
 /// # Safety
-/// The requirements of [`warpbook_gemm()`].
+/// See [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_forward(
     session: *const Session,
@@ -229,7 +235,7 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
     y: *mut c_void,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promises are those that each of these asks for.
+        // SAFETY: the caller promises what each of these functions requires.
         unsafe {
             let (session, queue, description) = opened(session, stream, convolution)?;
             let call = description.convolution()?;
@@ -246,10 +252,11 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
     })
 }
 
-/// Queues dx of dy and w; with `mask`, which has the shape and type of x, dx is 0 where it is 0 or less.
+/// Queues the input gradient dx from dy and w. With `mask`, an array of x's shape and type, dx is 0 where the mask is 0
+/// or less.
 ///
 /// # Safety
-/// The requirements of [`warpbook_gemm()`].
+/// See [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     session: *const Session,
@@ -261,7 +268,7 @@ pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     dx: *mut c_void,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promises are those that each of these asks for.
+        // SAFETY: the caller promises what each of these functions requires.
         unsafe {
             let (session, queue, description) = opened(session, stream, convolution)?;
             let call = description.convolution()?;
@@ -277,10 +284,11 @@ pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     })
 }
 
-/// Queues dw, f32 in the weight's layout, and the bias gradient, f32 `[filters]`, unless `dbias` is null.
+/// Queues the weight gradient dw, f32 in the weights' layout, and the bias gradient, f32 `[filters]`, unless `dbias` is
+/// null.
 ///
 /// # Safety
-/// The requirements of [`warpbook_gemm()`].
+/// See [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     session: *const Session,
@@ -292,7 +300,7 @@ pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     dbias: *mut f32,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promises are those that each of these asks for.
+        // SAFETY: the caller promises what each of these functions requires.
         unsafe {
             let (session, queue, description) = opened(session, stream, convolution)?;
             let call = description.convolution()?;

@@ -1,4 +1,5 @@
-//! State kept between calls: plans by product and by convolution, a stream and a workspace for each stream of the caller.
+//! State kept between calls: plans for products and convolutions, and a stream and a workspace for each stream of the
+//! caller.
 
 use crate::arguments::Convolution2d;
 use std::collections::HashMap;
@@ -13,22 +14,23 @@ use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_record::Dtype;
 
-/// A device and the plans of all calls so far.
+/// A device with the plans of all calls so far.
 #[derive(Debug)]
 pub struct Session {
     device: CudaDevice,
     gemm: Gemm,
-    /// Kernels that were named, by their numbers.
+    /// The named kernels, by number.
     kernels: Mutex<Vec<ProductBy>>,
     convolutions: Mutex<HashMap<(Geometry, Form), Arc<Convolution>>>,
     streams: Mutex<HashMap<usize, Arc<Queue>>>,
 }
 
-/// A caller's stream with the memory for intermediate results of its work.
+/// A caller's stream, with memory for intermediate results.
 #[derive(Debug)]
 pub struct Queue {
     stream: Stream,
-    /// The last one is used; the earlier ones were too small. A graph that captured one of them may still be launched, so they stay.
+    /// The last workspace is used; earlier ones were too small. They stay, since a graph that captured one of them may
+    /// still be launched.
     workspaces: Mutex<Vec<Workspace>>,
 }
 
@@ -36,7 +38,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the value of a key, made outside the lock if it is missing: other threads go on while kernels are compiled.
+/// Returns the value for a key. A missing one is made outside the lock, so that other threads continue while kernels
+/// are compiled.
 fn kept<K: Hash + Eq, V>(map: &Mutex<HashMap<K, Arc<V>>>, key: K, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>> {
     if let Some(there) = locked(map).get(&key) {
         return Ok(there.clone());
@@ -60,11 +63,11 @@ impl Session {
         Ok(Self { device, gemm, kernels, convolutions, streams: Mutex::default() })
     }
 
-    /// Returns the number of a kernel for products, named as [`ProductBy::read`] reads it, with its file in the working directory or by its whole path. A
-    /// learner's kernel is checked in a type as a linear layer uses it, once.
+    /// Returns the number of a kernel, named as [`ProductBy::read`] reads it, with the file in the working directory or
+    /// given by its whole path. A learner's kernel is checked once in `dtype`, as a linear layer would use it.
     ///
     /// # Errors
-    /// If there is no such kernel, it is a library, or its results are wrong; the message says where.
+    /// If there is no such kernel, if it is a library, or if its results are wrong; the message says where.
     pub fn kernel(&self, name: &str, dtype: Dtype) -> Result<u32> {
         let refuse = |why: String| Error::Unsupported { what: format!("The kernel {name}"), why };
         let by = ProductBy::read(Path::new(""), name).map_err(|why| refuse(format!("cannot be used: {why}")))?;
@@ -84,23 +87,23 @@ impl Session {
         Ok(at as u32 + 1)
     }
 
-    /// The session's device.
+    /// Returns the session's device.
     #[must_use]
     pub fn device(&self) -> &CudaDevice {
         &self.device
     }
 
-    /// Returns the queue of a caller's stream, known by its handle; `make` wraps it at the first call.
+    /// Returns the queue for a caller's stream, given its handle; `make` wraps the stream at the first call.
     pub fn queue(&self, handle: usize, make: impl FnOnce(&CudaDevice) -> Stream) -> Result<Arc<Queue>> {
         kept(&self.streams, handle, || {
             Ok(Queue { stream: make(&self.device), workspaces: Mutex::new(vec![Workspace::new(&self.device, 0)?]) })
         })
     }
 
-    /// Queues a product, computed by a kernel from [`Session::kernel`], or for 0 by Warpbook's choice.
+    /// Queues a product, computed with a kernel from [`Session::kernel`] or, for 0, with Warpbook's choice.
     ///
     /// # Errors
-    /// The errors of [`Gemm::gemm`]; no kernel has the number.
+    /// See [`Gemm::gemm`]; also if no kernel has the number.
     pub fn product(&self, queue: &Queue, (product, kernel): (&Product, u32), arrays: &DeviceArrays) -> Result<()> {
         let named = || {
             let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).copied());
@@ -121,7 +124,7 @@ impl Session {
     /// Returns the kernels of a convolution.
     ///
     /// # Errors
-    /// The errors of [`Convolution::new`].
+    /// See [`Convolution::new`].
     pub fn convolution(&self, of: &Convolution2d) -> Result<Arc<Convolution>> {
         let form = Form { method: Method::FewChannels, dtype: of.dtype, layout: of.layout };
         kept(&self.convolutions, (of.geometry, form), || Convolution::new(&self.device, &self.gemm, &of.geometry, form))
@@ -130,7 +133,7 @@ impl Session {
     /// Queues a pass of a convolution.
     ///
     /// # Errors
-    /// If an array does not have the length of its shape, or a launch is refused.
+    /// If an array's length does not match its shape, or a launch is refused.
     pub fn convolve(&self, queue: &Queue, convolution: &Convolution, pass: &ConvolutionPass) -> Result<()> {
         queue.with_workspace(&self.device, convolution.workspace_bytes(), |stream, workspace| match pass {
             ConvolutionPass::Forward { x, weight, bias, relu, y } => {
@@ -147,34 +150,34 @@ impl Session {
     }
 }
 
-/// Arrays for a pass of a convolution.
+/// The arrays for a pass of a convolution.
 #[derive(Debug)]
 pub enum ConvolutionPass {
-    /// y = f(x * w + b).
+    /// The forward pass, y = f(x * w + b).
     Forward {
         /// Images.
         x: DeviceArray,
-        /// The weight.
+        /// The weights.
         weight: DeviceArray,
         /// Bias f32 `[filters]`.
         bias: Option<Slice<f32>>,
         /// True if f is a ReLU.
         relu: bool,
-        /// The result.
+        /// The output.
         y: DeviceArray,
     },
-    /// dx from dy and w.
+    /// The input gradient dx from dy and w.
     InputGradient {
-        /// Gradient of y.
+        /// The gradient of y.
         dy: DeviceArray,
-        /// The weight.
+        /// The weights.
         weight: DeviceArray,
-        /// Array in the shape of x: dx is 0 where it is 0 or less.
+        /// An array of x's shape: dx is 0 where it is 0 or less.
         mask: Option<DeviceArray>,
         /// The result.
         dx: DeviceArray,
     },
-    /// dw, in f32, from x and dy.
+    /// The weight gradient dw in f32, from x and dy.
     WeightGradient {
         /// Images.
         x: DeviceArray,
@@ -182,13 +185,14 @@ pub enum ConvolutionPass {
         dy: DeviceArray,
         /// The result.
         dweight: Slice<f32>,
-        /// Sums of dy for each filter, if they are asked for.
+        /// The sums of dy for each filter, if requested.
         dbias: Option<Slice<f32>>,
     },
 }
 
 impl Queue {
-    /// Calls `queue` with the stream and at least so much workspace. Work on one stream runs in order, so it may share it.
+    /// Calls `queue` with the stream and a workspace of at least this size. Work on one stream runs in order, so it can
+    /// share a workspace.
     fn with_workspace(
         &self,
         device: &CudaDevice,

@@ -1,4 +1,4 @@
-//! Tests the C interface as a C program would call it: errors on every machine, work if there is a GPU.
+//! Tests the C interface as a C program would use it: errors on every machine, work if there is a GPU.
 #![allow(unsafe_code, reason = "the calls of a C interface")]
 
 use std::ffi::{CStr, c_void};
@@ -10,7 +10,7 @@ use warpbook_op::{
 };
 
 fn error() -> String {
-    // SAFETY: the text is there until the next call on this thread.
+    // SAFETY: the text is valid until the next call on this thread.
     unsafe { CStr::from_ptr(warpbook_error()) }.to_string_lossy().into_owned()
 }
 
@@ -41,11 +41,11 @@ fn what_cannot_be_done_is_said() {
     assert!(error().contains("pointer to a session"), "{}", error());
     let of_another_thread = std::thread::spawn(error).join().unwrap();
     assert_eq!(of_another_thread, "");
-    // SAFETY: null is nothing.
+    // SAFETY: closing null is allowed and does nothing.
     unsafe { warpbook_close(null_mut()) };
 }
 
-/// Returns small whole numbers, whose sums are exact in every type.
+/// Returns small whole numbers, so that sums are exact in every type.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + seed * 3) % 11) as f32 - 5.0).collect()
 }
@@ -58,7 +58,7 @@ struct Opened(*mut Session);
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: opened by the test, whose work has ended.
+        // SAFETY: the test opened the session, and its work has ended.
         unsafe { warpbook_close(self.0) };
     }
 }
@@ -69,7 +69,7 @@ fn opened(device: &CudaDevice) -> Opened {
     Opened(session)
 }
 
-/// The default stream, which waits for all others that are ordered with it.
+/// Waits for the default stream, which waits for all blocking streams.
 fn wait(device: &CudaDevice) {
     // SAFETY: null is the default stream.
     unsafe { device.borrow_stream(null_mut()) }.synchronize().unwrap();
@@ -86,7 +86,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
     let c = device.zeros::<f32>(m * n).unwrap();
     let call = |product: &CProduct| {
         let [a, b, bias] = [0, 1, 2].map(|i| at(&arrays[i]).cast_const());
-        // SAFETY: the arrays are as large as the product says, and are read after the wait.
+        // SAFETY: the arrays are as large as the product says, and are read only after waiting.
         unsafe { warpbook_gemm(session.0, null_mut(), product, a, b, bias.cast(), null(), at(&c)) }
     };
     assert_eq!(call(&PRODUCT), 0, "{}", error());
@@ -99,7 +99,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
         })
         .collect();
     assert_eq!(c.to_vec().unwrap(), want);
-    // Computes the same product by a rung, and by a learner's kernel; a wrong kernel is detected before it is used.
+    // Computes the same product with a rung and with a learner's kernel; a wrong kernel is detected before it is used.
     let folder = tempfile::tempdir().unwrap();
     let row = warpbook_kernels::matmul::rows().into_iter().find(|row| row.rung.id == "03_shared_tile").unwrap();
     let source = row.kernel().unwrap().source.to_string();
@@ -107,7 +107,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
     std::fs::write(folder.path().join("wrong.cu"), source.replace("kk < BK;", "kk < BK - 1;")).unwrap();
     let kernel = |name: &str| {
         let name = std::ffi::CString::new(name).unwrap();
-        // SAFETY: the session is open, and the name ends with a zero.
+        // SAFETY: the session is open, and the name is zero-terminated.
         unsafe { warpbook_kernel(session.0, name.as_ptr(), 0) }
     };
     let named = |file: &str| format!("{}@03_shared_tile", folder.path().join(file).display());
@@ -155,7 +155,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let [batch, side, channels, filters] = [batch, side, channels, filters].map(|n| n as usize);
     let (x, dy) = (numbers(batch * side * side * channels, 1), numbers(batch * side * side * filters, 2));
     let (weight, bias) = (numbers(filters * 9 * channels, 3), numbers(filters, 4));
-    // All triples of a pixel of y, a tap, and the pixel of x that it reads.
+    // Returns all triples of a pixel of y, a tap, and the pixel of x that it reads.
     let taps = || {
         let pixels = (0..batch).flat_map(move |n| (0..side * side).map(move |p| (n, p / side, p % side)));
         pixels.flat_map(move |(n, row, column)| {
@@ -184,7 +184,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let [x_at, dy_at, weight_at, bias_at] = given.each_ref().map(|b| at(b).cast_const());
     let zeros = |len: usize| device.zeros::<f32>(len).unwrap();
     let (y, dx, dw, db) = (zeros(dy.len()), zeros(x.len()), zeros(weight.len()), zeros(filters));
-    // SAFETY: the arrays are as large as the convolution says, and are read after the wait.
+    // SAFETY: the arrays are as large as the convolution says, and are read only after waiting.
     let statuses = unsafe {
         [
             warpbook_conv2d_forward(session.0, null_mut(), &description, x_at, weight_at, bias_at.cast(), 0, at(&y)),
@@ -205,7 +205,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     for (name, got, want) in [("y", &y, &want_y), ("dx", &dx, &want_dx), ("dw", &dw, &want_dw), ("db", &db, &want_db)] {
         assert_eq!(&got.to_vec().unwrap(), want, "{name}");
     }
-    // SAFETY: refused before anything is queued.
+    // SAFETY: the call is refused before anything is queued.
     let status =
         unsafe { warpbook_conv2d_forward(session.0, null_mut(), &description, null(), weight_at, null(), 0, at(&y)) };
     assert_eq!(status, 1);

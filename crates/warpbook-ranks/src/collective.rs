@@ -1,30 +1,30 @@
-//! Collective operations of the ranks.
+//! Collective operations of ranks.
 
 use crate::{Aborter, Result};
 
-/// Operation of a reduction over the ranks' values.
+/// The operation that combines the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduce {
-    /// Sum.
+    /// The sum of the values.
     Sum,
-    /// Sum divided by the number of ranks.
+    /// The sum divided by the number of ranks.
     Mean,
 }
 
-/// Type in which values travel. Sums are in f32 in any case, and rounded before each message.
+/// The type in which values are sent. Sums are always computed in f32, and rounded before each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wire {
-    /// 4 bytes a value.
+    /// 4 bytes for each value.
     #[default]
     F32,
-    /// 2 bytes: 11 bits of precision, up to 65504.
+    /// 2 bytes for each value, with 11 bits of precision and magnitudes up to 65504.
     F16,
-    /// 2 bytes: 8 bits of precision, the range of f32.
+    /// 2 bytes for each value, with 8 bits of precision and the range of f32.
     Bf16,
 }
 
 impl Wire {
-    /// Bytes of a value.
+    /// Returns the number of bytes for each value.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -34,61 +34,61 @@ impl Wire {
     }
 }
 
-/// Operations that every rank must call in the same order, with arrays of the same length.
+/// Operations that every rank must call in the same order, with arrays of equal length.
 ///
-/// The result is the same bits on every rank, and on every run with the same number of ranks: sums are added in an order that follows from the
-/// number of ranks and the length alone.
+/// Results are bit-identical on every rank, and in every run with the same number of ranks: the order of additions
+/// depends only on the number of ranks and the length.
 ///
-/// Every method fails once a rank has failed, died, or not come for longer than the time limit: the error then names that rank.
+/// Every method fails once a rank has failed, died, or not arrived within the time limit; the error names that rank.
 pub trait Collective: Send + std::fmt::Debug {
-    /// This rank, from 0.
+    /// Returns this rank, from 0.
     fn rank(&self) -> usize;
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     fn world(&self) -> usize;
 
     /// Copies the values of rank `root` to all ranks.
     ///
     /// # Errors
-    /// If another rank is lost, or the ranks do not call the same operation.
+    /// If another rank is lost, or the ranks call different operations.
     fn broadcast(&mut self, values: &mut [f32], root: usize) -> Result<()>;
 
     /// Replaces the values by their sum or mean over the ranks, element by element.
     ///
     /// # Errors
-    /// The errors of [`Collective::broadcast`].
+    /// See [`Collective::broadcast`].
     fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()>;
 
-    /// Returns the bytes of all ranks, in their order; the lengths may differ.
+    /// Returns the bytes of all ranks in rank order; lengths may differ.
     ///
     /// # Errors
-    /// The errors of [`Collective::broadcast`].
+    /// See [`Collective::broadcast`].
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
 
-    /// Waits until all ranks are here.
+    /// Waits until all ranks have arrived.
     ///
     /// # Errors
-    /// The errors of [`Collective::broadcast`].
+    /// See [`Collective::broadcast`].
     fn barrier(&mut self) -> Result<()> {
         self.all_gather(&[]).map(drop)
     }
 
-    /// Ends the work of all ranks, whose operations then fail with this reason and this rank's number.
+    /// Ends the work of all ranks; their operations then fail with this reason and this rank's number.
     fn abort(&self, why: &str);
 
-    /// Returns a function that does the same as [`Collective::abort`] from any thread.
+    /// Returns a handle that can abort like [`Collective::abort`] from any thread.
     fn aborter(&self) -> Aborter;
 
-    /// Waits until all ranks have done their work, and ends the group.
+    /// Waits until all ranks have finished their work, and ends the group.
     ///
     /// # Errors
-    /// If a rank failed or died before it was done.
+    /// If a rank failed or died before it finished.
     fn finish(self: Box<Self>) -> Result<()>;
 
-    /// Adds up f64 numbers over the ranks, in the order of the ranks: for metrics.
+    /// Sums f64 numbers over the ranks in rank order, for metrics.
     ///
     /// # Errors
-    /// The errors of [`Collective::broadcast`].
+    /// See [`Collective::broadcast`].
     fn sum_f64(&mut self, values: &[f64]) -> Result<Vec<f64>> {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut sums = vec![0.0; values.len()];
@@ -102,7 +102,7 @@ pub trait Collective: Send + std::fmt::Debug {
     /// Returns rank 0's number on all ranks.
     ///
     /// # Errors
-    /// The errors of [`Collective::broadcast`].
+    /// See [`Collective::broadcast`].
     fn of_first(&mut self, value: u64) -> Result<u64> {
         let all = self.all_gather(&value.to_le_bytes())?;
         Ok(all.first().and_then(|b| b.as_slice().try_into().ok()).map_or(value, u64::from_le_bytes))

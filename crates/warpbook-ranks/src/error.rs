@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Error of starting ranks, of their rendezvous or of their work.
+/// An error of launching ranks, of their rendezvous or of their work.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A variable of the environment is missing or makes no sense.
+    /// An environment variable is missing or invalid.
     #[error("{0}")]
     Setting(String),
-    /// Rank 0 cannot listen at its port, which is in use.
+    /// Rank 0 cannot listen at its port, since the port is in use.
     #[error(
         "Rank 0 cannot listen at {address}: the port is in use, by another training or another program. Choose another MASTER_PORT, or end that program."
     )]
@@ -17,7 +17,7 @@ pub enum Error {
         /// Host and port.
         address: String,
     },
-    /// Rank 0 cannot listen there for another reason.
+    /// Rank 0 cannot listen at its address for another reason.
     #[error(
         "Rank 0 cannot listen at {address}: {why}. MASTER_ADDR has to be an address of the machine that rank 0 runs on."
     )]
@@ -27,7 +27,7 @@ pub enum Error {
         /// The system's error.
         why: String,
     },
-    /// Nobody answered.
+    /// Rank 0 could not be reached.
     #[error(
         "Rank {rank} did not reach rank 0 at {address} within {waited:.0?}: {why}. Check that rank 0 was started, that MASTER_ADDR and MASTER_PORT are the same for all ranks, and that no firewall is in between."
     )]
@@ -38,25 +38,25 @@ pub enum Error {
         address: String,
         /// Time spent trying.
         waited: Duration,
-        /// The last error.
+        /// The error of the last attempt.
         why: String,
     },
-    /// Some ranks did not come in time.
+    /// Some ranks did not arrive in time.
     #[error(
         "{} not come to rank 0 at {address} within {waited:.0?}. Check that all {world} ranks were started, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.",
         missing_words(.missing)
     )]
     Missing {
-        /// The ranks that did not come.
+        /// The missing ranks.
         missing: Vec<usize>,
         /// Number of ranks.
         world: usize,
         /// Host and port.
         address: String,
-        /// Time that rank 0 waited.
+        /// The time that rank 0 waited.
         waited: Duration,
     },
-    /// The ranks do not fit together; the message says how.
+    /// The ranks do not match; the message says why.
     #[error("{0}")]
     Refused(String),
     /// Another rank failed, died or hangs; the message names it.
@@ -67,7 +67,7 @@ pub enum Error {
     Launch(String),
 }
 
-/// Names ranks, as in "rank 1" or "ranks 1, 2"; after the first eight, it says how many more there are.
+/// Names ranks, such as "rank 1" or "ranks 1, 2"; beyond eight, it gives the number of the others.
 pub(crate) fn others(missing: &[usize]) -> String {
     const MOST: usize = 8;
     let named: Vec<String> = missing.iter().take(MOST).map(ToString::to_string).collect();

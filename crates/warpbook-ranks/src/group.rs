@@ -1,4 +1,4 @@
-//! The ranks of a run, from their rendezvous to their end.
+//! The ranks of a run, from the rendezvous to the end.
 
 use crate::rendezvous::{self, Met};
 use crate::ring::Ring;
@@ -13,24 +13,24 @@ use std::time::{Duration, Instant};
 /// Time limits for waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Time for all ranks to come to the rendezvous.
+    /// Time for all ranks to arrive at the rendezvous.
     pub join: Duration,
-    /// Longest silence of a rank: heartbeats come in a quarter of it, or every second.
+    /// Longest allowed silence of a rank. Heartbeats are sent every second, or every quarter of this time.
     pub silence: Duration,
-    /// Time for a living rank to come to the operation that others are at.
+    /// Time for a living rank to arrive at an operation that others have reached.
     pub stall: Duration,
 }
 
 impl Default for Limits {
-    /// Returns limits of two minutes to come, 30 seconds of silence, ten minutes for an operation.
+    /// Returns the default limits: two minutes for the rendezvous, 30 seconds of silence, ten minutes for an operation.
     fn default() -> Self {
         Self { join: Duration::from_secs(120), silence: Duration::from_secs(30), stall: Duration::from_secs(600) }
     }
 }
 
 impl Limits {
-    /// Returns limits with this time for an operation; a silent rank is given up after the same time, and after 30 seconds at most, and one that
-    /// does not come to the rendezvous after two minutes at most.
+    /// Returns limits with this time for an operation. It also limits the silence of a rank, up to 30 seconds, and the
+    /// rendezvous, up to two minutes.
     #[must_use]
     pub fn stall_after(stall: Duration) -> Self {
         let default = Self::default();
@@ -42,17 +42,17 @@ impl Limits {
     }
 }
 
-/// Time that a rank that has ended waits for the others' goodbyes.
+/// Time that a finished rank waits for the goodbyes of the others.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// The connections to rank 0, or rank 0's to the others, and the state that they report.
+/// The connections between rank 0 and the others, and the state reported over them.
 #[derive(Debug)]
 struct Control {
     rank: usize,
     shared: Arc<Shared>,
-    /// Connections by rank: rank 0 has one to each other rank, and they have one to rank 0.
+    /// Connections: rank 0 has one to each other rank, and the others have one to rank 0.
     streams: Vec<Mutex<TcpStream>>,
-    /// State of all ranks; at other ranks only the first entry counts.
+    /// State of all ranks; ranks other than 0 use only the first entry.
     seen: Mutex<Vec<Seen>>,
 }
 
@@ -61,13 +61,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Control {
-    /// The rank at the other end of a connection.
+    /// Returns the rank at the other end of a connection.
     fn peer(&self, at: usize) -> usize {
         if self.rank == 0 { at + 1 } else { 0 }
     }
 
     fn send(&self, at: usize, message: &Message) {
-        // A rank that cannot be written to is noticed by its reader.
+        // If writing fails, the reader notices the lost rank.
         let _ = message.write(&mut *lock(&self.streams[at]));
     }
 
@@ -75,14 +75,14 @@ impl Control {
         (0..self.streams.len()).for_each(|at| self.send(at, message));
     }
 
-    /// Ends the work of all ranks for a reason.
+    /// Ends the work of all ranks, with a reason.
     fn abort(&self, why: &str) {
         if self.shared.abort(why) {
             self.send_all(&Message::Abort(why.to_owned()));
         }
     }
 
-    /// Reads messages of the rank at the other end until it says goodbye.
+    /// Reads messages from the rank at the other end until its goodbye.
     fn listen(&self, at: usize, mut from: TcpStream) {
         let peer = self.peer(at);
         loop {
@@ -112,7 +112,7 @@ impl Control {
         }
     }
 
-    /// Sends heartbeats of this rank, and watches the others, until the work is over.
+    /// Sends this rank's heartbeats and watches the others, until the work is over.
     fn beat(&self, limits: Limits) {
         while !self.shared.has_ended() && !self.shared.is_aborted() {
             let (begun, waiting_ms) = self.shared.progress();
@@ -132,7 +132,7 @@ impl Control {
             if let Some(why) = wrong {
                 return self.abort(&why);
             }
-            // A reason ends the wait.
+            // The wait ends early if there is a reason.
             self.shared.why_within(limits.beat());
         }
     }
@@ -143,9 +143,9 @@ impl Control {
     }
 }
 
-/// A rank of a group that has met: the collectives over TCP, and the watch over all ranks.
+/// A rank of a group after the rendezvous: collectives over TCP, and the watch over all ranks.
 ///
-/// A group that is dropped before [`Group::finish`] ends the work of all.
+/// Dropping a group before [`Group::finish`] ends the work of all ranks.
 #[derive(Debug)]
 pub struct Group {
     placement: Placement,
@@ -155,24 +155,24 @@ pub struct Group {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Ends the work of all ranks of a group, from any thread; see [`Group::aborter`].
+/// A handle that ends the work of all ranks of a group from any thread; see [`Group::aborter`].
 #[derive(Debug, Clone)]
 pub struct Aborter(Arc<Control>);
 
 impl Aborter {
-    /// Ends the work of all ranks, whose operations then fail with this rank's number and this reason.
+    /// Ends the work of all ranks; their operations then fail with this rank's number and this reason.
     pub fn abort(&self, why: &str) {
         self.0.abort(&format!("Rank {}: {why}", self.0.rank));
     }
 
-    /// Waits up to `time` for the reason why the work is over.
+    /// Waits up to `time` for a reason why the work is over.
     #[must_use]
     pub fn why_within(&self, time: Duration) -> Option<String> {
         self.0.shared.why_within(time)
     }
 
-    /// Waits for the other ranks in the caller's own way, such as on a GPU. The wait is counted and watched as an operation, so every rank has to
-    /// reach it.
+    /// Waits for the other ranks in the caller's own way, for example on a GPU. The wait counts as an operation and is
+    /// watched like one, so every rank must reach it.
     pub fn watched<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.0.shared.begin();
         let done = wait();
@@ -180,7 +180,7 @@ impl Aborter {
         done
     }
 
-    /// Returns `true` if the work was finished.
+    /// Returns `true` if the work has finished.
     #[must_use]
     pub fn has_finished(&self) -> bool {
         self.0.shared.has_ended()
@@ -188,20 +188,21 @@ impl Aborter {
 }
 
 impl Group {
-    /// Meets all ranks. Rank 0 listens at the placement's address, or with a listener that it was given there ([`crate::launched_listener`]).
+    /// Meets all ranks. Rank 0 listens at the placement's address, or with a listener that it was given
+    /// ([`crate::launched_listener`]).
     ///
     /// # Errors
-    /// If the port is in use or not on this machine, rank 0 cannot be reached, a rank does not come in time, two ranks have the same number, or ranks
-    /// were started with different numbers of ranks: the message says which.
+    /// If the port is in use or belongs to another machine, rank 0 cannot be reached, a rank does not arrive in time,
+    /// two ranks have the same number, or ranks were started with different numbers of ranks. The message says which.
     pub fn join(placement: &Placement, limits: Limits, listener: Option<TcpListener>) -> Result<Self> {
         Self::join_telling(placement, limits, listener, |_| ())
     }
 
-    /// Like [`Group::join`]. After two seconds, and every ten seconds from then on, it calls `tell` with a sentence that says which ranks it waits
-    /// for, and for how much longer.
+    /// Like [`Group::join`], but reports while waiting: after two seconds, and then every ten seconds, it calls `tell`
+    /// with a sentence that names the missing ranks and the remaining time.
     ///
     /// # Errors
-    /// Like [`Group::join`].
+    /// See [`Group::join`].
     pub fn join_telling(
         placement: &Placement,
         limits: Limits,
@@ -215,7 +216,7 @@ impl Group {
         let mut readers = Vec::new();
         for stream in &control {
             stream.set_read_timeout(None).map_err(failed)?;
-            // A rank that was stopped reads nothing; it must not keep the others.
+            // A stopped rank reads nothing, and must not block the others.
             stream.set_write_timeout(Some(limits.silence)).map_err(failed)?;
             readers.push(stream.try_clone().map_err(failed)?);
         }
@@ -236,13 +237,13 @@ impl Group {
         Ok(Self { placement: placement.clone(), limits, ring, control, threads })
     }
 
-    /// Placement of this rank.
+    /// Returns the placement of this rank.
     #[must_use]
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// Time limits that it was joined with.
+    /// Returns the time limits of the group.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
@@ -254,10 +255,10 @@ impl Group {
         Aborter(self.control.clone())
     }
 
-    /// Waits for all ranks to be done, and says goodbye.
+    /// Waits until all ranks have finished, and says goodbye.
     ///
     /// # Errors
-    /// If a rank failed or died before it was done.
+    /// If a rank failed or died before it finished.
     pub fn finish(mut self) -> Result<()> {
         self.barrier()?;
         self.ring.close();
@@ -321,7 +322,7 @@ impl Collective for Group {
     }
 }
 
-/// A single rank, whose collectives return its own values: for a training with the code of several ranks.
+/// A single rank, whose collectives return its own values, so that code for several ranks also works for one.
 #[derive(Debug)]
 pub struct Alone(Arc<Control>);
 

@@ -1,4 +1,4 @@
-//! Starts the ranks of one machine as processes, passes on their lines, and ends them together.
+//! Starts a machine's ranks as processes, forwards their output lines, and ends them together.
 
 use crate::placement::{LAUNCHED, TOKEN};
 use crate::{Error, Result};
@@ -12,57 +12,57 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Variable that says that rank 0's listener is its standard input.
+/// The environment variable that says that rank 0's listener is its standard input.
 const LISTENER: &str = "WARPBOOK_LISTENER";
-/// Variable with the process that started the ranks, without which they end.
+/// The environment variable with the process that started the ranks; they end when it does.
 const LAUNCHER: &str = "WARPBOOK_LAUNCHER";
-/// Exit code of a rank that was ended because of another one.
+/// The exit code of a rank that ended because of another one.
 pub const ENDED_BY_ANOTHER: i32 = 4;
-/// Time between two checks of the processes.
+/// Interval between two checks of the processes.
 const POLL: Duration = Duration::from_millis(10);
-/// Time to wait for the last lines of processes that have ended.
+/// Time to wait for the last lines of ended processes.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
-/// A line that a rank has written.
+/// A line that a rank printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The rank that wrote it.
+    /// The rank that printed it.
     pub rank: usize,
-    /// True if to stderr.
+    /// True if it was printed to stderr.
     pub is_error: bool,
-    /// The line without its end; invalid UTF-8 is replaced.
+    /// The line without its line break; invalid UTF-8 is replaced.
     pub text: String,
 }
 
-/// Result of a launch: how the ranks ended.
+/// The result of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Exit code: 0, or that of the rank that failed first by itself; 1 if a signal ended it.
+    /// Exit code: 0, or the code of the first rank that failed by itself; 1 if a signal ended it.
     pub code: i32,
-    /// The rank that failed first and how, if one did.
+    /// The first rank that failed and how, if any.
     pub failed: Option<String>,
-    /// Process id of each rank; all have ended.
+    /// Process id of each rank; all of them have ended.
     pub processes: Vec<u32>,
 }
 
 /// A launch of ranks on this machine.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Program to run as every rank.
+    /// The program to run as every rank.
     pub program: PathBuf,
     /// Arguments of the program.
     pub args: Vec<OsString>,
     /// Number of ranks.
     pub ranks: usize,
-    /// Variables added to their environment; a variable that is there already stays.
+    /// Environment variables to add; those that are already set stay.
     pub environment: Vec<(String, String)>,
-    /// Time for the others to end by themselves after one has failed.
+    /// Time for the other ranks to end by themselves after one has failed.
     pub grace: Duration,
-    /// Set from outside to interrupt: 1 passes Ctrl-C on to the ranks, more kills them.
+    /// Interrupt counter, set from outside: 1 forwards Ctrl-C to the ranks, more kills them.
     pub interrupted: Arc<AtomicU32>,
 }
 
-/// Processes that do not outlive this value.
+/// Processes that are killed when this value is dropped.
 struct Processes(Vec<Child>);
 
 impl Processes {
@@ -79,7 +79,7 @@ impl Drop for Processes {
 }
 
 impl Launch {
-    /// Returns a launch of so many ranks of a program, with ten seconds of grace.
+    /// Returns a launch of `ranks` ranks of a program, with ten seconds of grace.
     pub fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>, ranks: usize) -> Self {
         Self {
             program: program.into(),
@@ -91,13 +91,14 @@ impl Launch {
         }
     }
 
-    /// Starts all ranks and waits until none is left; calls `heard` with each line that one writes, on this thread.
+    /// Starts all ranks and waits until all have ended; calls `heard` on this thread with each line that a rank prints.
     ///
-    /// They meet at a free port of 127.0.0.1, where rank 0 is given the listener. Each is in a process group of its own, which is killed where it
-    /// does not end in time, and on Linux the kernel kills each when this process dies ([`end_with_launcher`]).
+    /// The ranks meet at a free port of 127.0.0.1, and rank 0 gets the listener. Each rank has its own process group,
+    /// which is killed if it does not end in time. On Linux, the kernel also kills each rank when this process dies
+    /// ([`end_with_launcher`]).
     ///
     /// # Errors
-    /// If there are no ranks, or a process cannot be started; those that were are ended.
+    /// If there are no ranks, or a process cannot be started; processes that were started are ended.
     pub fn run(&self, heard: &mut dyn FnMut(&Line)) -> Result<Outcome> {
         if self.ranks == 0 {
             return Err(Error::Launch("Cannot launch 0 ranks: start at least one.".into()));
@@ -146,7 +147,7 @@ impl Launch {
     ) -> Result<Outcome> {
         let ids: Vec<u32> = processes.0.iter().map(Child::id).collect();
         let mut ended: Vec<Option<ExitStatus>> = vec![None; ids.len()];
-        // Failures in the order of their detection.
+        // Failures, in the order of their detection.
         let mut failures: Vec<(usize, ExitStatus)> = Vec::new();
         let mut killed = vec![false; ids.len()];
         let (mut deadline, mut passed_on) = (None, 0);
@@ -156,7 +157,7 @@ impl Launch {
                     heard(&line);
                     lines.try_iter().take(1000).for_each(|line| heard(&line));
                 }
-                // All pipes are closed: the processes end now.
+                // All pipes are closed, so the processes are about to end.
                 Err(mpsc::RecvTimeoutError::Disconnected) => std::thread::sleep(POLL),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
@@ -168,7 +169,7 @@ impl Launch {
                     child.try_wait().map_err(|e| Error::Launch(format!("Rank {rank} cannot be waited for: {e}.")))?;
                 let Some(status) = status else { continue };
                 ended[rank] = Some(status);
-                // Processes that a rank has started end with it.
+                // Child processes of a rank end with it.
                 kill_group(child);
                 if !status.success() {
                     failures.push((rank, status));
@@ -188,7 +189,7 @@ impl Launch {
                 }
             }
         }
-        // A process left behind by a rank may hold its pipe open.
+        // A child process left behind by a rank may hold the pipe open.
         let until = Instant::now() + LAST_LINES;
         while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             heard(&line);
@@ -228,13 +229,14 @@ fn by_signal(_: ExitStatus) -> String {
     "was ended".into()
 }
 
-/// Returns a token that no other run has: random numbers of the system, which the standard library's hash tables use, too.
+/// Returns a token that is unique to this run, from the system's random numbers behind the standard library's hash
+/// tables.
 fn token() -> String {
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", word(), word())
 }
 
-/// Sends each line of a pipe.
+/// Sends each line from a pipe.
 fn forward(rank: usize, is_error: bool, pipe: Option<impl Read + Send + 'static>, to: &mpsc::Sender<Line>) {
     let (Some(pipe), to) = (pipe, to.clone()) else { return };
     std::thread::spawn(move || {
@@ -259,7 +261,7 @@ fn own_group(command: &mut Command) {
 #[cfg(not(unix))]
 fn own_group(_: &mut Command) {}
 
-/// Passes the listener to the first rank as its standard input, so that nobody else gets the port in between.
+/// Passes the listener to the first rank as its standard input, so that no other process can take the port in between.
 #[cfg(unix)]
 fn give_listener(command: &mut Command, listener: Option<TcpListener>) {
     if let Some(listener) = listener {
@@ -267,14 +269,14 @@ fn give_listener(command: &mut Command, listener: Option<TcpListener>) {
     }
 }
 
-/// On other systems the port is free again for the first rank to bind.
+/// On other systems the port is released, and the first rank binds it again.
 #[cfg(not(unix))]
 fn give_listener(_: &mut Command, _: Option<TcpListener>) {}
 
-/// Returns the listener that [`Launch`] gave this process, if it did.
+/// Returns the listener that [`Launch`] passed to this process, if it did.
 ///
 /// # Errors
-/// If standard input is not what the environment says.
+/// If standard input is not what the environment variable says.
 pub fn launched_listener() -> Result<Option<TcpListener>> {
     if std::env::var_os(LISTENER).is_none() { Ok(None) } else { standard_input().map(Some) }
 }
@@ -306,7 +308,7 @@ fn group(child: &Child) -> Option<rustix::process::Pid> {
 #[cfg(unix)]
 fn kill_group(child: &mut Child) {
     if let Some(group) = group(child) {
-        // Usually no process is left: that is no error.
+        // Usually no process is left, which is not an error.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
@@ -326,8 +328,8 @@ fn interrupt_group(child: &Child) {
 #[cfg(not(unix))]
 fn interrupt_group(_: &Child) {}
 
-/// Makes this process end when the one that launched it does, however that ends. It does nothing unless [`Launch`] started it, and outside
-/// of Linux, where a rank that is left alone ends with the first operation that fails.
+/// Makes this process end together with the one that launched it, however that ends. It does nothing unless [`Launch`]
+/// started this process, and nothing outside Linux, where an orphaned rank ends at its first failing operation.
 pub fn end_with_launcher() {
     if let Some(launcher) = std::env::var(LAUNCHER).ok().and_then(|text| text.parse::<i32>().ok()) {
         tie(launcher);
@@ -337,7 +339,7 @@ pub fn end_with_launcher() {
 #[cfg(target_os = "linux")]
 fn tie(launcher: i32) {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    // The launcher may have died before.
+    // The launcher may already have died.
     if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(launcher) {
         std::process::exit(ENDED_BY_ANOTHER);
     }

@@ -1,10 +1,12 @@
-//! Several processes, the ranks, that work on one training: how they start, find each other, communicate, and end together.
+//! Ranks, the processes that work on one training: how they start, find each other, communicate, and end together.
 //!
-//! [`Placement`] is a rank's place, as told by its launcher: ours ([`Launch`]), torchrun, srun or mpirun. [`Group::join`] is the rendezvous:
-//! all ranks meet at rank 0, and are then watched by heartbeats. [`Collective`] has their joint operations; [`Group`] runs them in host
-//! memory over TCP. NCCL is in `warpbook-device`; its ranks meet here, too.
+//! [`Placement`] is a rank's place, as given by its launcher: Warpbook's ([`Launch`]), torchrun, srun or mpirun.
+//! [`Group::join`] is the rendezvous: all ranks meet at rank 0, and heartbeats then watch them. [`Collective`] has
+//! their joint operations; [`Group`] runs them in host memory over TCP. NCCL is in `warpbook-device`, and its ranks
+//! also meet here.
 //!
-//! The crate knows no network, no data and no GPU, and is the only one that opens a socket between ranks or starts them as processes.
+//! The crate knows no network, no data and no GPU. It is the only one that opens sockets between ranks or starts them
+//! as processes.
 #![forbid(unsafe_code)]
 
 mod collective;
@@ -26,5 +28,5 @@ pub use launch::{ENDED_BY_ANOTHER, Launch, Line, Outcome, end_with_launcher, lau
 pub use placement::{Launcher, Placement};
 pub use shard::{Shard, shard};
 
-/// Result of joining, launching and collectives.
+/// The result of joining, launching and collectives.
 pub type Result<T> = std::result::Result<T, Error>;

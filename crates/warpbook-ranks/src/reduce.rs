@@ -1,9 +1,9 @@
-//! Conversion of values to and from the type in which they travel.
+//! Converts values to and from the type in which they are sent.
 
 use crate::Wire;
 use half::{bf16, f16};
 
-/// Returns the bytes of values in the type of the wire.
+/// Returns values as bytes of the wire type.
 pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * wire.bytes());
     match wire {
@@ -14,7 +14,7 @@ pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
     bytes
 }
 
-/// Calls `take` with each value's index and the value.
+/// Calls `take` with each index and value.
 fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     let pair = |b: &[u8]| [b[0], b[1]];
     match wire {
@@ -28,17 +28,17 @@ fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     }
 }
 
-/// Replaces values by those of a message, which has equally many.
+/// Replaces values by those of a message of equal length.
 pub(crate) fn put(bytes: &[u8], wire: Wire, to: &mut [f32]) {
     each(bytes, wire, |i, v| to[i] = v);
 }
 
-/// Adds a message's values, which came from the ranks before: they are the left side of each sum.
+/// Adds a message's values, which are sums of earlier ranks and therefore the left operands.
 pub(crate) fn add(bytes: &[u8], wire: Wire, to: &mut [f32]) {
     each(bytes, wire, |i, v| to[i] += v);
 }
 
-/// Rounds values to the type of the wire.
+/// Rounds values to the wire type.
 pub(crate) fn round(values: &mut [f32], wire: Wire) {
     match wire {
         Wire::F32 => {}

@@ -1,4 +1,4 @@
-//! Messages around the ring of ranks: each sends to the next and receives from the one before.
+//! Messages around the ring of ranks: each rank sends to the next and receives from the previous one.
 
 use crate::reduce::{add, packed, put, round};
 use crate::watch::Shared;
@@ -10,11 +10,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval at which a wait checks if the work is over.
+/// Interval at which a waiting rank checks whether the work is over.
 const POLL: Duration = Duration::from_millis(50);
-/// Time to wait for the reason of a neighbour's end.
+/// Time to wait for the reason why a neighbour ended.
 const REASON: Duration = Duration::from_secs(3);
-/// Largest message of a broadcast in bytes, so that the next rank passes on its beginning before the last byte is there.
+/// Largest message of a broadcast in bytes, so that the next rank can forward the first ones before all have arrived.
 const PIECE: usize = 256 << 10;
 
 /// Operation code in a message header.
@@ -37,7 +37,8 @@ impl Kind {
     }
 }
 
-/// A rank's two connections of the ring. Sending has a thread of its own: if all waited for the next to read, nobody would.
+/// A rank's two connections in the ring. Sending has its own thread, since otherwise all ranks could wait for the next
+/// one to read.
 #[derive(Debug)]
 pub(crate) struct Ring {
     rank: usize,
@@ -56,7 +57,7 @@ impl Ring {
         next.set_write_timeout(None)?;
         let mut to = next.try_clone()?;
         let (queue, messages) = mpsc::channel::<Vec<u8>>();
-        // An error shows at the other side, and ends both.
+        // The other side notices an error, and both connections end.
         let writer =
             std::thread::spawn(move || while messages.recv().is_ok_and(|bytes| to.write_all(&bytes).is_ok()) {});
         Ok(Self { rank, world, shared, queue: Some(queue), writer: Some(writer), next, before, operation: 0 })
@@ -66,7 +67,7 @@ impl Ring {
         (self.rank + self.world - 1) % self.world
     }
 
-    /// Runs an operation, which the watch records.
+    /// Runs an operation and records it for the watch.
     fn watched<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         self.check()?;
         self.operation = self.operation.wrapping_add(1);
@@ -80,7 +81,7 @@ impl Ring {
         if self.shared.is_aborted() { Err(self.over()) } else { Ok(()) }
     }
 
-    /// Returns why the work is over.
+    /// Returns the reason why the work is over.
     fn over(&self) -> Error {
         let why = self.shared.why_within(REASON);
         Error::Lost(why.unwrap_or_else(|| crate::watch::died(self.neighbour())))
@@ -96,7 +97,7 @@ impl Ring {
         if sent { Ok(()) } else { Err(self.over()) }
     }
 
-    /// Returns the next message of the rank before; of a known length, if one is given.
+    /// Returns the next message from the previous rank; if a length is given, the message must have it.
     fn receive(&mut self, kind: Kind, len: Option<usize>) -> Result<Vec<u8>> {
         let mut head = [0; 13];
         self.read(&mut head)?;
@@ -147,7 +148,7 @@ impl Ring {
                     put(&bytes, Wire::F32, piece);
                     bytes
                 };
-                // The root has it, also where it is alone.
+                // The rank before the root does not forward the values, since the root has them, even if it is alone.
                 if (ring.rank + 1) % ring.world != root {
                     ring.send(Kind::Broadcast, bytes)?;
                 }
@@ -156,14 +157,15 @@ impl Ring {
         })
     }
 
-    /// Ring all-reduce: every part of the values goes around once and is added up, and once more as the sum. Each rank sends 2 (n - 1) / n of the
-    /// values. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+    /// Ring all-reduce: every part of the values goes around once to be summed, and once more as the sum. Each rank
+    /// sends 2 (n - 1) / n of the values. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
+    /// clusters of workstations", 2009.
     pub fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()> {
         self.watched(|ring| {
             let (rank, world) = (ring.rank, ring.world);
             let len = values.len();
             let part = |at: usize| values_range(len, at % world, world);
-            // The part that begins here comes back as the sum one rank before: all add in the same order.
+            // The part that starts at this rank ends as a sum at the previous one; all ranks add in the same order.
             for step in 0..world - 1 {
                 let (out, into) = (part(rank + world - step), part(rank + 2 * world - step - 1));
                 ring.send(Kind::AllReduce, packed(&values[out], wire))?;
@@ -175,7 +177,7 @@ impl Ring {
                 let count = world as f32;
                 values[whole.clone()].iter_mut().for_each(|v| *v /= count);
             }
-            // The others receive it rounded.
+            // The others receive the sum rounded, so this rank rounds it, too.
             round(&mut values[whole], wire);
             for step in 0..world - 1 {
                 let (out, into) = (part(rank + 1 + world - step), part(rank + world - step));
@@ -201,11 +203,11 @@ impl Ring {
         })
     }
 
-    /// Sends all queued messages, and ends the connections.
+    /// Sends all queued messages and closes the connections.
     pub fn close(&mut self) {
         drop(self.queue.take());
         if self.shared.is_aborted() {
-            // A rank that does not read must not keep this one.
+            // A rank that does not read must not block this one.
             let _ = self.next.shutdown(Shutdown::Both);
         }
         if let Some(writer) = self.writer.take() {
@@ -221,7 +223,7 @@ impl Drop for Ring {
     }
 }
 
-/// Returns part `at` of so many values in `parts`.
+/// Returns the range of part `at` when `len` values are divided into `parts`.
 fn values_range(len: usize, at: usize, parts: usize) -> Range<usize> {
     len * at / parts..len * (at + 1) / parts
 }

@@ -5,29 +5,30 @@ use std::ops::Range;
 /// A rank's part of a global batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shard {
-    /// Index of its first sample in the global batch.
+    /// Index of the shard's first sample in the global batch.
     pub first: usize,
-    /// Number of its samples; 0 if the batch has fewer samples than there are ranks.
+    /// Number of samples in the shard; 0 if the batch has fewer samples than there are ranks.
     pub len: usize,
-    /// Number of samples of the global batch.
+    /// Number of samples in the global batch.
     pub global: usize,
 }
 
 impl Shard {
-    /// Its indices in the global batch.
+    /// Returns the shard's indices in the global batch.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.first..self.first + self.len
     }
 
-    /// Weight of the shard's mean in the mean over the global batch.
+    /// Returns the weight of the shard's mean in the mean over the global batch.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.len as f64 / self.global.max(1) as f64
     }
 }
 
-/// Returns a rank's part of a batch of `global` samples: consecutive samples, in the order of the ranks; the lengths differ by one at most.
+/// Returns a rank's part of a batch of `global` samples. Parts are consecutive, in rank order, and their lengths differ
+/// by at most one.
 #[must_use]
 pub fn shard(global: usize, rank: usize, world: usize) -> Shard {
     let begin = |rank: usize| global * rank / world.max(1);
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn an_epoch_is_covered_once_by_all_ranks() {
-        // 103 samples in batches of 16, the last of which has 7 samples for 8 ranks.
+        // 103 samples in batches of 16 leave 7 samples for 8 ranks in the last batch.
         let (samples, batch, world) = (103usize, 16, 8);
         let mut seen = vec![0; samples];
         for first in (0..samples).step_by(batch) {

@@ -1,14 +1,14 @@
-//! Watches which ranks live and wait, and why the work is over.
+//! Watches which ranks are alive and waiting, and stores why the work is over.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// State of a rank's work that its threads share, including why it ended.
+/// The state of a rank's work, shared by its threads, with the reason for its end.
 #[derive(Debug)]
 pub(crate) struct Shared {
     started: Instant,
-    /// Number of operations begun.
+    /// Number of started operations.
     begun: AtomicU64,
     /// Start of the current operation, in milliseconds since `started`, plus 1; 0 if there is none.
     since: AtomicU64,
@@ -44,7 +44,7 @@ impl Shared {
         self.since.store(0, Ordering::SeqCst);
     }
 
-    /// Number of operations begun, and the time in the current one.
+    /// Returns the number of started operations, and the time in the current one.
     pub fn progress(&self) -> (u64, u64) {
         let (begun, since) = (self.begun.load(Ordering::SeqCst), self.since.load(Ordering::SeqCst));
         (begun, if since == 0 { 0 } else { (self.now_ms() + 1).saturating_sub(since).max(1) })
@@ -54,7 +54,7 @@ impl Shared {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the work; the first reason stays. Returns true if this was the first.
+    /// Ends the work; only the first reason is kept. Returns true if this was the first.
     pub fn abort(&self, why: &str) -> bool {
         let mut held = self.why_lock();
         if held.is_some() || self.has_ended() {
@@ -70,7 +70,7 @@ impl Shared {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Marks the work as done, or as no longer of interest.
+    /// Marks the work as finished, or as no longer needed.
     pub fn set_ended(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.told.notify_all();
@@ -80,7 +80,7 @@ impl Shared {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Waits so long for a reason.
+    /// Waits up to `time` for a reason.
     pub fn why_within(&self, time: Duration) -> Option<String> {
         let held = self.why_lock();
         let (held, _) = self
@@ -91,17 +91,17 @@ impl Shared {
     }
 }
 
-/// State of a rank as rank 0 sees it.
+/// The state of a rank as seen by rank 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub heard: Instant,
     pub begun: u64,
     pub waiting: Duration,
-    /// True if it has said goodbye.
+    /// True if the rank has said goodbye.
     pub left: bool,
 }
 
-/// Returns what is wrong with the ranks, if anything is; `seen` is in their order, with rank 0's own.
+/// Returns what is wrong with the ranks, if anything; `seen` is in rank order and includes rank 0.
 pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option<String> {
     for (rank, s) in seen.iter().enumerate().skip(1).filter(|(_, s)| !s.left) {
         if s.heard.elapsed() > silence {
@@ -133,14 +133,14 @@ pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option
     })
 }
 
-/// Message for a rank that has been silent.
+/// Returns the message for a rank that has been silent.
 pub(crate) fn silent(rank: usize, time: Duration) -> String {
     format!(
         "Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down."
     )
 }
 
-/// Message for a rank whose connection ended.
+/// Returns the message for a rank whose connection ended.
 pub(crate) fn died(rank: usize) -> String {
     format!("Rank {rank} died: its connection has ended, and it did not say why.")
 }

@@ -1,26 +1,27 @@
-//! Messages between ranks: a kind, a length, and bytes.
+//! Messages between ranks, each with a kind, a length, and bytes.
 
 use std::io::{self, Read, Write};
 
-/// First bytes of every greeting, with the protocol's version.
+/// The first bytes of every greeting, with the protocol's version.
 const MAGIC: &[u8; 8] = b"warprnk1";
-/// Longest message of a rendezvous: a stranger may send anything.
+/// Longest message of a rendezvous; the limit protects against strangers, which may send anything.
 const LONGEST: usize = 1 << 20;
 
-/// A message of the connection between a rank and rank 0.
+/// A message between a rank and rank 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A rank's greeting: its number, and the port at which its neighbour reaches it.
+    /// A rank's greeting: its number, and the port where its neighbour can reach it.
     Hello { token: String, rank: u32, world: u32, port: u16 },
-    /// Rank 0's list of addresses: host, empty for its own, and port.
+    /// Rank 0's list of addresses (host and port); the host is empty for rank 0 itself.
     Welcome { places: Vec<(String, u16)> },
     /// Rank 0 refuses a rank, with the reason.
     Refused(String),
-    /// A heartbeat: operations that the rank has begun, and milliseconds that it has waited in the current one.
+    /// A heartbeat: the number of operations that the rank has started, and the milliseconds it has waited in the
+    /// current one.
     Beat { begun: u64, waiting_ms: u64 },
-    /// The work is over: a rank failed, or another one noticed.
+    /// The work is over, because this rank failed or noticed that another one did.
     Abort(String),
-    /// A rank has done all its work.
+    /// The rank has finished its work.
     Bye,
 }
 

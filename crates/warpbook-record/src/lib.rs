@@ -28,7 +28,7 @@ pub use measured::breakdown::{Breakdown, OperationTime};
 pub use measured::check::Check;
 pub use measured::counters::{CounterValue, KernelCounters};
 pub use measured::course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
-pub use measured::emulated::{Emulated, Finding, LineCounts};
+pub use measured::emulated::{AccessKind, Emulated, Finding, LineCounts, Transfers, WarpRequest};
 pub use measured::inputs::{Input, Inputs};
 pub use measured::measurement::{
     KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,

@@ -1,7 +1,7 @@
-//! A web site for this machine only: what `warpbook view --live` and the developer's commands show in a browser.
+//! A local web server, which `warpbook view --live` and the developer's commands show in a browser.
 //!
-//! It answers at 127.0.0.1, to callers that use that name: another site's name that was made to point here is refused. Each of a browser's
-//! connections has its own task, as browsers keep them open for minutes.
+//! It listens at 127.0.0.1 and answers only requests for that name: a foreign name that was made to point here is
+//! refused. Each connection has its own task, since browsers keep connections open for minutes.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -24,10 +24,10 @@ use tokio::task::spawn_blocking;
 
 /// Number of ports to try after the first.
 const PORTS: u16 = 100;
-/// Pause after a connection that could not be accepted, for example because too many files are open.
+/// Pause after a failed accept, for example because too many files are open.
 const RESPITE: Duration = Duration::from_millis(50);
 
-/// A port of 127.0.0.1 with a listener that nobody answers yet.
+/// A port of 127.0.0.1 with a listener that does not answer yet.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -36,7 +36,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes the first free port of `from` and the hundred after it; any free one for 0.
+    /// Takes the first free port among `from` and the hundred after it; any free port for 0.
     ///
     /// # Errors
     /// If none of them is free.
@@ -50,7 +50,7 @@ impl Port {
         Ok(Self { listener, number })
     }
 
-    /// The site's address, with a slash at the end.
+    /// Returns the site's address, with a final slash.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.number)
@@ -60,29 +60,30 @@ impl Port {
 /// The content at an address.
 #[derive(Debug)]
 pub struct Found {
-    /// Bytes of the content.
+    /// The content itself.
     pub body: Vec<u8>,
-    /// MIME type of the bytes.
+    /// MIME type of the content.
     pub mime: &'static str,
-    /// Tag that changes with the body, of letters and digits: a browser that has the current one is not sent the body again.
+    /// A version tag of letters and digits that changes with the body. A browser with the current version is not sent
+    /// the body again.
     pub mark: Option<String>,
 }
 
 /// A site that answers until it is dropped.
 #[derive(Debug)]
 pub struct Site {
-    /// Port on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Site {
-    /// Answers at a port. `find` returns the content at the path of a URL, or the status that says why there is none; the path begins with a
-    /// slash, as it was sent, without its query.
+    /// Starts answering at a port. `find` returns the content for a URL's path, or a status if there is none. The path
+    /// begins with a slash, is not decoded, and has no query.
     ///
     /// # Errors
-    /// If the system has no thread or no poll for it.
+    /// If the system cannot provide a thread or an event queue.
     pub fn start<F>(port: Port, find: F) -> io::Result<Self>
     where
         F: Fn(&str) -> Result<Found, u16> + Send + Sync + 'static,
@@ -93,7 +94,7 @@ impl Site {
         let (stop, stopped) = oneshot::channel();
         let find = Arc::new(find);
         let serve = async move {
-            // Within the runtime, which watches the socket.
+            // The conversion must run inside the runtime, which watches the socket.
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
@@ -104,7 +105,7 @@ impl Site {
                 let service = service_fn(move |asked| answer(Arc::clone(&find), number, asked));
                 let connection =
                     http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-                // A browser that stops reading must not disturb the others.
+                // A browser that stops reading must not block the others.
                 tokio::spawn(async move { drop(connection.await) });
             }
         };
@@ -116,13 +117,13 @@ impl Site {
         Ok(Self { port: number, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Address of the site, with a slash at the end.
+    /// Returns the site's address, with a final slash.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Answers until the program ends.
+    /// Serves until the program ends.
     pub fn wait(mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -149,7 +150,7 @@ where
     }
     let known = text(IF_NONE_MATCH).map(str::to_owned);
     let path = asked.uri().path().to_owned();
-    // It may read files; others are answered meanwhile.
+    // `find` may read files; other connections are answered meanwhile.
     let found = match spawn_blocking(move || find(&path)).await {
         Ok(Ok(found)) => found,
         Ok(Err(status)) => return Ok(empty(status)),
@@ -174,9 +175,9 @@ fn empty(status: u16) -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns an error status if a request is not from a browser on this machine.
+/// Returns an error status for a request that does not come from a browser on this machine.
 fn refuse(port: u16, method: &Method, host: Option<&str>) -> Option<u16> {
-    // Browsers leave http's own port out.
+    // Browsers omit the default port of http.
     let is_port = |end: &str| end == format!(":{port}") || port == 80 && end.is_empty();
     let local = |h: &str| ["127.0.0.1", "localhost"].iter().any(|name| h.strip_prefix(name).is_some_and(is_port));
     if !host.is_some_and(local) {
@@ -188,7 +189,8 @@ fn refuse(port: u16, method: &Method, host: Option<&str>) -> Option<u16> {
     }
 }
 
-/// Returns the text of a URL's path; `None` if a percent sign is not followed by two digits, or it is not UTF-8.
+/// Decodes percent escapes in a URL's path; `None` if a percent sign is not followed by two digits, or if the result is
+/// not UTF-8.
 #[must_use]
 pub fn percent_decode(text: &str) -> Option<String> {
     let is_code = |t: &str| t.as_bytes().get(..2).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit));
@@ -217,7 +219,7 @@ mod tests {
         Site::start(Port::free(0).unwrap(), find).unwrap()
     }
 
-    /// Returns the response to a request with this first line, over a connection that is then closed.
+    /// Returns the response to a request with this first line, on a connection that is then closed.
     fn asked(site: &Site, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
         write!(stream, "{request}Connection: close\r\n\r\n").unwrap();
@@ -283,7 +285,8 @@ mod tests {
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             stream
         };
-        // All at once, as a browser does it; none is closed before the last is answered, and one asks for what takes long.
+        // All requests run at once, as in a browser: no connection closes before the last is answered, and one request
+        // takes long.
         let mut slow = connect();
         write!(slow, "GET /slow HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", site.port).unwrap();
         let mut all: Vec<TcpStream> = (0..40).map(|_| connect()).collect();

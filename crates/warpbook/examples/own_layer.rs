@@ -1,7 +1,7 @@
-//! A layer of your own, checked and trained on the digits: Swish (Ramachandran et al., 2017) with a slope that is learned.
+//! A custom layer, checked and trained on the digits: Swish (Ramachandran et al., 2017) with a learned slope.
 //! `cargo run --release -p warpbook --example own_layer`
 //!
-//! It needs a GPU to train. Without one it is compiled, and errors name their lines.
+//! Training needs a GPU. Without one the layer is compiled, and errors name their lines.
 
 use warpbook::nn::train::{Event, Flow};
 use warpbook::prelude::nn::*;

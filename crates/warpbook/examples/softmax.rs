@@ -1,6 +1,7 @@
-//! An experiment of your own: row softmax on five rungs. `cargo run --release -p warpbook --example softmax -- [ROWS] [OUT.json]`
+//! A custom experiment: row softmax on five rungs. `cargo run --release -p warpbook --example softmax -- [ROWS]
+//! [OUT.json]`
 //!
-//! The lab checks and times each rung, and the page, which has never heard of softmax, shows the record.
+//! The lab checks and times each rung, and the page shows the record without knowing softmax.
 
 use std::cell::RefCell;
 use warpbook::prelude::experiment::*;
@@ -11,7 +12,7 @@ struct Softmax {
     columns: Vec<u64>,
 }
 
-/// Creates a rung whose kernel gives a row to `lanes` threads, each of which keeps `vectors` x 4 elements in registers.
+/// Creates a rung whose kernel assigns `lanes` threads to a row; each keeps `vectors` x 4 elements in registers.
 macro_rules! cuda {
     ($id:literal, $title:literal, $summary:literal, $path:literal, $lanes:literal, $vectors:literal) => {{
         let size = |threads| [("THREADS", threads), ("LANES", $lanes), ("VECTORS", $vectors)];
@@ -22,7 +23,8 @@ macro_rules! cuda {
 }
 
 impl Experiment for Softmax {
-    /// FLOPs: a maximum, a difference, an exponential, a sum and a product an element. Bytes: x is read and y written once.
+    /// FLOPs: a maximum, a difference, an exponential, a sum and a product for each element. Bytes: x is read and y is
+    /// written once.
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let problem = |&columns: &u64| {
             let sizes = vec![count("rows", self.rows, "rows"), count("columns", columns, "columns")];
@@ -73,7 +75,7 @@ impl Experiment for Softmax {
     }
 }
 
-/// Calls `f` with the number and the elements of each row, from this thread alone or from all.
+/// Calls `f` with the index and the elements of each row, on this thread or on all threads.
 fn on_rows<T: Send>(all: bool, columns: usize, data: &mut [T], f: impl Fn(usize, &mut [T]) + Sync) {
     let threads = if all { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let (share, f) = ((data.len() / columns).div_ceil(threads).max(1), &f);
@@ -95,7 +97,8 @@ struct Inputs {
 impl Prepared for Inputs {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (columns, rows) = (self.columns, self.x.len() / self.columns);
-        // The tolerance is relative to each element: the rounding of a sum of `columns` terms, and the error of the exponential.
+        // The tolerance is relative to each element: rounding in a sum of `columns` terms, and the error of the
+        // exponential.
         let tolerance = (8.0 * (columns as f64).sqrt() + 32.0) * f64::from(f32::EPSILON);
         let check = move |y: &[f32]| {
             let pairs = y.iter().map(|v| f64::from(*v)).zip(self.want.iter().copied());

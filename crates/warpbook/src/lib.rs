@@ -1,4 +1,4 @@
-//! The lab: a device, a way of timing, and experiments that write records.
+//! The lab: a device, a bench for timing, and experiments that write records.
 //!
 //! ```no_run
 //! use warpbook::prelude::*;

@@ -1,5 +1,5 @@
-//! Imports of a notebook, by topic: `use warpbook::prelude::*;` for kernels, ladders and charts, and one more line for networks ([`nn`]), for an experiment of
-//! one's own ([`experiment`]) or for profiles ([`profile`]).
+//! The imports of a notebook, by topic: `use warpbook::prelude::*;` for kernels, ladders and charts, and one more line
+//! each for networks ([`nn`]), custom experiments ([`experiment`]) and profiles ([`profile`]).
 
 pub use crate::{
     EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code,
@@ -14,7 +14,7 @@ pub use warpbook_lab::write_and_link as write_record;
 pub use warpbook_lab::{Attempt, Error, Event, Experiment, Lab, LiveKernel, Result, XrayRun, read_record};
 pub use warpbook_record::{Dtype, Problem, Quantity, Run, Rung, Tile};
 
-/// Networks: their layers, data, training and use.
+/// Names for networks: layers, data, training and use.
 pub mod nn {
     pub use crate::{ConfusionMatrix, PredictionGrid};
     pub use warpbook_data as data;
@@ -33,7 +33,7 @@ pub mod nn {
     pub use warpbook_nn::weights::Weights;
 }
 
-/// An experiment of one's own: problems, rungs, candidates and the descriptor of its records.
+/// Names for a custom experiment: problems, rungs, candidates and the descriptor of its records.
 pub mod experiment {
     pub use warpbook_data::philox::gaussian;
     pub use warpbook_device::Inventory;
@@ -44,14 +44,14 @@ pub mod experiment {
     };
 }
 
-/// Profiles and hardware counters.
+/// Names for profiles and hardware counters.
 pub mod profile {
     pub use warpbook_lab::profile::{Cycle, HardwareCounters, Profile, Profiler, Work};
 }
 
 #[cfg(test)]
 mod tests {
-    /// Maximum number of names that the first line imports into a notebook.
+    /// The most names that the first line imports into a notebook.
     const MOST: usize = 45;
 
     #[test]

@@ -1,4 +1,4 @@
-//! A rung is its `.cu` and its row: these tests add one to each experiment, from sources outside the catalogue.
+//! A rung is a `.cu` file and a row: these tests add one to each experiment, from sources outside the catalogue.
 
 use warpbook::device::{Bench, CudaDevice, testing};
 use warpbook::kernels::{matmul, regression};
@@ -13,7 +13,7 @@ const OF_MATMUL: &str = "17_four_columns";
 const OF_REGRESSION: &str = "09_scalar";
 const OF_TRAINING: &str = "10_im2col_graph";
 
-/// Returns the row of a rung that launches like the coalesced rung, with a wider tile.
+/// Returns the row of a rung that launches like the coalesced rung, but with a wider tile.
 fn gemm_row() -> matmul::Row {
     let like = matmul::rows().into_iter().find(|r| r.rung.id == "02_coalesced").unwrap();
     let tile = Tile::new("8x128", &[("THREADS", 256), ("BM", 8), ("BN", 128), ("BK", 1)]);
@@ -28,7 +28,7 @@ fn pass_row() -> regression::RegressionRow {
     regression::RegressionRow { rung: renamed(&like.rung, OF_REGRESSION, "Fused, scalar loads", with), ..like }
 }
 
-/// Returns a way of training, which has no source, only a row of options.
+/// Returns a way of training, which has no source, just a row of options.
 fn way() -> Way {
     let like = ways().into_iter().find(|w| w.id == "09_overlap_bf16").unwrap();
     Way {
@@ -72,7 +72,7 @@ fn quick(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, warmup: 1, ..Bench::default() })
 }
 
-/// Checks what the record says of the rung, on any device.
+/// Checks the record's entries for the rung, on any device.
 fn look(run: &Run, id: &str, file: &str, text: &str) {
     assert!(run.rung(id).is_some_and(|r| r.kernels().iter().all(|k| k.file == file)));
     assert_eq!(run.sources.get(file).map(|s| &**s), Some(text));
@@ -124,7 +124,7 @@ fn it_is_chosen_by_name_like_any_other() {
     assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_REGRESSION));
     let only = lab.run(&training().rungs([OF_TRAINING])).unwrap();
     assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_TRAINING));
-    // Without its row the name is unknown.
+    // Without its row, the name is unknown.
     assert!(lab.run(&Training::quick().batches([8]).steps(2).rungs([OF_TRAINING])).is_err());
     assert!(lab.run(&Matmul::new().rungs([OF_MATMUL])).is_err());
     assert!(lab.run(&Regression::new().rungs([OF_REGRESSION])).is_err());

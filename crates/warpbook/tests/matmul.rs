@@ -1,4 +1,4 @@
-//! Tests of the matrix product as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of the matrix product as an experiment: on the CPU, and on a GPU if there is one.
 
 use warpbook::device::{Bench, testing};
 use warpbook::kernels::matmul::{Row, rows, rungs, shape_of, transposed};
@@ -87,7 +87,7 @@ fn layers_are_products_forward_and_backward() {
     let all = Matmul::layers().problems();
     assert_eq!(all.len(), 7 * 3 * 2);
     let stored = |p: &Problem| (shape_of(p).unwrap(), transposed(p));
-    // The AMP recipe has three: images by outputs, images by inputs, outputs by inputs.
+    // The AMP recipe has three products: images by outputs, images by inputs, outputs by inputs.
     for expect in
         [((512, 4096, 4096), (false, true)), ((512, 4096, 4096), (false, false)), ((4096, 4096, 512), (true, false))]
     {
@@ -147,7 +147,7 @@ fn the_chosen_rung_is_named_on_a_gpu() {
         let row = rows().into_iter().find(|r| choice.starts_with(&*r.rung.id)).unwrap_or_else(|| panic!("{choice}"));
         assert!(row.kernel().is_some_and(|k| k.tile(&tile).is_some()), "{choice}, but the tile is {tile}");
         assert!(choice.contains(&tile) && !m.kernels.is_empty(), "{choice}");
-        // The choice is not listed as the second fastest kernel if its rung was measured too.
+        // The choice is not listed as the second fastest kernel if its rung was also measured.
         let best = run.fastest_kernels(&m.problem).map(|(best, _)| best.rung.as_str());
         let measured = run.measurement("08_double_buffered", &m.problem).and_then(Measurement::median_us);
         let is_faster = row.rung.id != "08_double_buffered" && m.median_us() < measured;
@@ -168,11 +168,11 @@ fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
     let least = tiles.iter().filter_map(|s| s.median_us()).fold(f64::INFINITY, f64::min);
     let chosen =
         tiles.iter().find(|s| run.measurements[0].tile.as_ref() == Some(&s.name)).unwrap().median_us().unwrap();
-    // Close tiles are timed a second time before they are compared.
+    // Tiles with similar times are timed a second time before they are compared.
     assert!(chosen <= 1.2 * least, "{chosen} us was chosen where {least} us was seen");
 }
 
-/// Tiles of one chunk of columns keep to one buffer: the next tile must not be written into it before it was stored.
+/// Tiles with a single chunk of columns use one buffer: the next tile must not be written into it before it was stored.
 #[test]
 fn many_tiles_with_short_sums_are_right_on_a_gpu() {
     if testing::gpu("many_tiles_with_short_sums_are_right_on_a_gpu").is_none() {

@@ -12,10 +12,10 @@ use warpbook::profile::{Cycle, Work};
 use warpbook::record::{Dtype, KernelCounters};
 use warpbook::{Error, Lab, Matmul, Regression, Show};
 
-/// There is one recorder at a time in a process.
+/// A process can have only one recorder at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Opens a lab on a GPU with CUPTI.
+/// Opens a lab on a GPU with CUPTI; otherwise notes the test as skipped.
 fn lab(test: &str) -> Option<Lab> {
     let device = testing::gpu(test)?;
     match Recorder::find(Some(device.driver_cuda())) {
@@ -65,11 +65,11 @@ fn fills_and_copies_belong_to_their_ranges() {
         assert_eq!(all.len(), 2, "{told}");
         assert!(all.iter().all(|r| r.launches == launches && r.device_us > 0.0), "{name}: {told}");
     }
-    // Reading and writing 4 MiB takes between a microsecond and a tenth of a second on any GPU.
+    // On any GPU, reading and writing 4 MiB takes between a microsecond and a tenth of a second.
     assert!(cycle.work.iter().all(|w| (0.5..100e3).contains(&w.duration_us)), "{told}");
     assert_eq!(cycle.work.len(), 2 * 5, "{told}");
     assert!(cycle.busy_us() <= cycle.whole_us, "{told}");
-    // Each piece of work was queued before it began, by a call that was recorded; both have one clock.
+    // Each piece of work was queued before it began, by a recorded call; both use the same clock.
     for work in &cycle.work {
         let call = cycle.calls.iter().find(|c| c.correlation == work.correlation);
         let call = call.unwrap_or_else(|| panic!("no call of {work:?}: {told}"));
@@ -114,13 +114,13 @@ fn the_steps_of_a_training_are_profiled() {
         let kernels = cycle.kernels(3);
         assert!(kernels.rows.len() == 3 && !cycle.chrome_trace().is_empty(), "{kernels:?}");
     }
-    // The training goes on as before, and nothing records any more.
+    // The training continues as before, without any recording.
     trainer.queue_step().unwrap();
     assert!(trainer.step_outcomes(3).unwrap().iter().all(|o| o.loss.is_finite()));
     drop(Recorder::start(lab.device().cuda().unwrap()).unwrap());
 }
 
-/// Tests kernels one by one, one graph, and a graph with two branches; an evaluation falls into one of the recorded steps.
+/// Tests single kernels, a graph, and a graph with two branches; an evaluation falls into one of the recorded steps.
 #[test]
 fn the_operations_of_a_training_have_rates() {
     let _one = ONE.lock();
@@ -128,7 +128,7 @@ fn the_operations_of_a_training_have_rates() {
     let digits = synthetic_digits(64 * 6, 64, 1);
     let recipe = Recipe { batch: 64, epochs: 4, steps: Some(20), ..Recipe::mnist() };
     for rung in ["01_direct", "06_amp_fp16", "08_graph_fp16", "09_overlap_fp16"] {
-        // No gradient overflows with this scale, so that no step is skipped.
+        // No gradient overflows at this scale, so no step is skipped.
         let scaler = GradScaler { init_scale: 1024.0, ..GradScaler::default() };
         let session = lab.train(recipe.clone(), &digits).rung(rung).unwrap();
         let underway = session.change(|options| CudaOptions { scaler, ..options }).start().unwrap();
@@ -139,7 +139,7 @@ fn the_operations_of_a_training_have_rates() {
         assert!(cycle.notes.is_empty(), "{rung}: {:?}", cycle.notes);
         assert_eq!((found.whole_us.len(), run.trainer().step(), run.error().is_none()), (4, 20, true), "{rung}");
         let told = format!("{rung}: {found:#?}");
-        // Each multiplication of a step belongs to an operation, as in a record of steps.
+        // Every multiplication of a step belongs to an operation, as in a record of steps.
         let whole = recipe.network.training_flops() * 64;
         assert_eq!(found.operations.iter().map(|o| o.flops).sum::<u64>(), whole, "{told}");
         for name in ["conv2 forward", "conv2 weight gradient", "fc1 input gradient", "optimiser"] {
@@ -159,7 +159,7 @@ fn the_operations_of_a_training_have_rates() {
     }
 }
 
-/// While another recorder is at work the profiler cannot record, as without CUPTI.
+/// While another recorder is active, the profiler cannot record, as without CUPTI.
 #[test]
 fn events_time_ranges_where_nothing_records() {
     let _one = ONE.lock();
@@ -233,7 +233,7 @@ fn allocations_copies_and_the_cost_of_recording_are_in_the_record() {
     let copies: Vec<_> = run.spans.iter().filter(|s| s.operation == "copy").filter(|s| s.stream != "host").collect();
     assert_eq!(copies.len(), 2, "{:?}", run.spans);
     assert!(copies.iter().all(|s| s.bytes == Some(16 << 20) && s.correlation.is_some()), "{copies:?}");
-    // 16 MiB copied at 10 GB/s to 10 TB/s.
+    // 16 MiB are copied at 10 GB/s to 10 TB/s.
     assert!(copies.iter().all(|s| (1e10..1e13).contains(&s.bytes_per_s().unwrap())), "{copies:?}");
     assert!(cycle.chrome_trace().contains("device memory (bytes)"));
 }
@@ -279,17 +279,17 @@ fn rungs_are_profiled_and_counted() {
             assert!(kernel.value("gpu__time_duration.sum").is_some_and(|ns| ns > 0.0), "{}: {kernel:?}", rung.rung);
         }
     }
-    // The first rung launches its kernels one by one, so that they have names, unless a note says why not.
+    // The first rung launches its kernels one by one, so they have names, unless a note gives a reason.
     let unfused = counted.iter().find(|c| c.rung == "01_unfused").unwrap();
     let named = unfused.counters.iter().all(|k| !k.kernel.starts_with("kernel "));
     assert!(named || notes.iter().any(|n| n.starts_with("01_unfused") && n.contains("numbers")), "{notes:?}");
-    // If each epoch has its own kernels, two of the ten epochs are launched, and the second is counted.
+    // If each epoch has its own kernels, two of the ten epochs are launched, and the second one is counted.
     let part = notes
         .iter()
         .find(|n| n.contains("are those of the second of two epochs"))
         .unwrap_or_else(|| panic!("{notes:?}"));
     assert!(part.contains("01_unfused") && !part.contains("05_persistent"), "{part}");
-    // A graph may only be counted as a whole.
+    // A graph may only be countable as a whole.
     assert!(notes.iter().any(|n| n.contains("04_fused_graph") && n.contains("two epochs")), "{notes:?}");
     assert_eq!(unfused.counters.len(), 5, "four kernels and the update: {:?}", unfused.counters);
     let persistent = counted.iter().find(|c| c.rung == "05_persistent").unwrap();
@@ -304,7 +304,7 @@ fn rungs_are_profiled_and_counted() {
     assert_eq!(again.profiled.len(), run.profiled.len());
 }
 
-/// Returns the reason why counters cannot be read, if the machine forbids it; any other error fails.
+/// Returns true if the error says that the machine forbids reading counters; any other error fails the test.
 fn refused(said: &str) -> bool {
     let known = ["ERR_NVGPUCTRPERM", "another process reads them", "virtual GPU", "CUDA 12.6"];
     known.iter().any(|k| said.contains(k))
@@ -346,7 +346,7 @@ fn a_range_is_counted_within_a_profile() {
     let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
     let told = format!("{cycle:#?}");
     println!("{}", cycle.text());
-    // Recordings from before and after belong to their ranges, and contain none of the runs for the counters.
+    // Recordings from before and after the counting belong to their ranges, without the counted runs.
     for (name, least) in [("before", 1), ("multiply", 1), ("after", 1), ("step", 3)] {
         let all = ranges_named(cycle, name);
         assert_eq!(all.len(), 2, "{told}");
@@ -366,7 +366,8 @@ fn a_range_is_counted_within_a_profile() {
         println!("not counted: {said}");
         return;
     }
-    // The part is counted once, although it ran in two steps: it ran once a step, and then to warm up, for each pass, and for the names.
+    // The part is counted once, although it ran in two steps: once in each step, and then for the warm-up, for each
+    // pass, and for the names.
     let [counted] = &cycle.counters[..] else { panic!("{told}") };
     assert_eq!(counted.range.map(|r| &*cycle.ranges[r].name), Some("multiply"));
     assert!(ran.get() > 3 + 2, "{} runs", ran.get());
@@ -379,11 +380,11 @@ fn a_range_is_counted_within_a_profile() {
     assert!(cycle.text().contains("multiply, kernels as counted"), "{}", cycle.text());
     let profiled = record.profiled_of("program", &record.problems[0]).unwrap();
     assert_eq!(profiled.counters.len(), kernels.len());
-    // The recorder works as before.
+    // The recorder still works.
     drop(Recorder::start(&device).unwrap());
 }
 
-/// Measures whether a chip's counters count a multiply-add of the tensor cores as two operations.
+/// Checks that a chip's counters count a tensor-core multiply-add as two operations.
 #[test]
 fn the_operations_of_the_tensor_cores_are_counted() {
     let _one = ONE.lock();
@@ -411,10 +412,11 @@ fn the_operations_of_the_tensor_cores_are_counted() {
             println!("{dtype:?} {}: {tensor:.4} of the product's FLOP, pipe {active:.1} %, {types:?}", rung.rung);
             found.push((rung.rung.clone(), tensor, active, types));
         }
-        // Kernels without its instructions show up to a hundredth of the pipe on an H100.
+        // On an H100, kernels without tensor-core instructions show up to a hundredth of the pipe.
         let on_tensor_cores: Vec<_> = found.iter().filter(|f| f.2 > 2.0).collect();
         assert!(!on_tensor_cores.is_empty(), "{dtype:?}: {notes:?} {found:?}");
-        // The sides are multiples of every tile, so that no tile computes more than the product; a library may split it otherwise.
+        // The sides are multiples of every tile, so no tile computes more than the product; a library may split it
+        // differently.
         let ours = on_tensor_cores.iter().filter(|f| f.0.as_bytes()[0].is_ascii_digit());
         for (rung, tensor, ..) in ours {
             assert!((0.99..1.3).contains(tensor), "{dtype:?} {rung}: {tensor} of the product's FLOP: {found:?}");

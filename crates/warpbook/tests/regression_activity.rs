@@ -1,4 +1,5 @@
-//! Test of the timeline of an epoch, from CUPTI's activity records. It is alone here, since CUPTI records the whole process.
+//! A test of an epoch's timeline from CUPTI's activity records. It has its own binary, since CUPTI records the whole
+//! process.
 
 use warpbook::charts::draw;
 use warpbook::device::{Bench, Recorder, testing};
@@ -18,12 +19,13 @@ fn an_epoch_of_each_rung_has_its_kernels() {
     assert!(run.notes.iter().all(|n| !n.contains("timeline")), "{:?}", run.notes);
     let problem = run.main_problem().unwrap();
     let kernels = |id: &str| run.spans_of(id, problem).len();
-    // The rungs launch four kernels and the update; a pass and the update; some passes at a time and the update; and the latter as a graph.
+    // The rungs launch four kernels and the update; a pass and the update; several partial passes and the update; and
+    // these as a graph.
     assert_eq!((kernels("01_unfused"), kernels("02_fused"), kernels("04_fused_graph")), (5, 2, 2));
     assert!(kernels("03_fused_streams") > 2);
     assert_eq!(kernels("05_persistent"), 0);
     assert!(draw().timelines(&run, problem, &ids).is_ok());
-    // The page shows the recordings that the record names.
+    // The page shows the recordings that the record contains.
     assert!(
         run.descriptor.charts.contains(&ChartKind::Timeline)
             && draw().chart(&run, problem, ChartKind::Timeline).is_ok()

@@ -1,4 +1,5 @@
-//! Tests of the product over several GPUs as an experiment; without several GPUs they say that they need them.
+//! Tests of the product over several GPUs as an experiment; on other machines they check the message that several GPUs
+//! are needed.
 
 use std::collections::BTreeSet;
 use warpbook::device::{Bench, Inventory, testing};
@@ -86,7 +87,7 @@ fn several_gpus_are_measured_with_their_link() {
     let name = "several_gpus_are_measured_with_their_link";
     let _one = testing::one_at_a_time();
     let Some(_) = testing::two_gpus(name) else { return };
-    // The first shape is timed by itself, the second in turn.
+    // The first shape is timed alone, the second in turn.
     let experiment = TensorParallel::new().shapes([(1000, 520, 700), (4096, 4096, 4096)]).dtypes([Dtype::F16]);
     let run = quick("cuda:0").run(&experiment).unwrap();
     println!("{:#?}", run.notes);

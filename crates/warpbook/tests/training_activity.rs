@@ -9,7 +9,7 @@ fn lab() -> Lab {
     Lab::open("cuda").unwrap().with_bench(Bench { samples: 5, budget_s: 0.3, warmup: 3, ..Bench::default() })
 }
 
-/// Checks the properties that hold for any step.
+/// Checks properties that hold for every step.
 fn check(run: &Run, b: &Breakdown, m: &Measurement) {
     let who = format!("{} at {}: {b:#?}", b.rung, b.problem.label);
     let figures = [b.whole_median_us(), b.idle_median_us(), b.between_median_us()].map(|us| us.unwrap_or(f64::NAN));
@@ -17,22 +17,23 @@ fn check(run: &Run, b: &Breakdown, m: &Measurement) {
     assert!(whole > 0.0 && idle >= 0.0 && idle < whole, "{who}");
     assert!(b.whole_us.iter().zip(&b.busy_us).all(|(whole, busy)| *busy > 0.0 && busy <= whole), "{who}");
     assert_eq!(b.between_us.len() + 1, b.whole_us.len(), "{who}");
-    // Operations that run at once count twice.
+    // Operations that run at the same time count twice.
     assert!(b.sum_us() >= 0.95 * (whole - idle), "{who}");
-    // Kernels take as long as without a recorder; gaps between them may be longer.
+    // Kernels take as long as without a recorder, but gaps between them may be longer.
     let timed = m.median_us().unwrap();
     assert!(whole - idle <= 1.5 * timed, "busy for {} us of {timed} us that were timed: {who}", whole - idle);
     assert!(whole + between >= 0.7 * timed, "{whole} and {between} us, {timed} us were timed: {who}");
-    // Each multiplication of the step belongs to an operation, and every launched kernel to some operation.
+    // Every multiplication of the step belongs to an operation, and so does every launched kernel.
     assert_eq!(b.operations.iter().map(|o| o.flops).sum::<u64>(), b.problem.flops, "{who}");
     let names: Vec<&str> = b.operations.iter().map(|o| o.name.as_str()).collect();
     for part in ["batch", "loss", "optimiser", "fc1 forward", "fc1 weight gradient"] {
         assert!(names.contains(&part), "no {part}: {who}");
     }
-    // The optimiser's last block that ends the step is not an operation; the libraries' rungs are variants of such a rung.
+    // The optimiser's last block, which ends the step, is not an operation; the libraries' rungs are variants of such a
+    // rung.
     let has_last_block = b.rung.starts_with("13_last_block") || b.rung.starts_with("stock");
     assert_eq!(names.contains(&"end of the step"), !has_last_block, "{who}");
-    // Alone, kernels share nothing and wait for nothing.
+    // Kernels that run alone share nothing and wait for nothing.
     let is_serial = ["01", "06", "08"].iter().any(|first| b.rung.starts_with(first));
     assert_eq!(b.has_alone(), !is_serial, "{who}");
     assert!(b.sum_alone_us() > 0.5 * (whole - idle) && b.sum_alone_us() < 2.0 * b.sum_us(), "{who}");
@@ -88,7 +89,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     for b in &run.breakdowns {
         check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());
     }
-    // The record has all rungs at the main problem, and at the other one Warpbook's fastest in each precision.
+    // The record has all rungs at the main problem, and only Warpbook's fastest in each precision at the other.
     let recorded = |i: usize| -> Vec<&str> {
         run.breakdowns.iter().filter(|b| b.problem == run.problems[i]).map(|b| b.rung.as_str()).collect()
     };
@@ -106,7 +107,8 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     let mut expect: Vec<&str> = ["", "fp16", "bf16"].into_iter().filter_map(fastest_of).collect();
     expect.sort_by_key(|id| rungs.iter().position(|rung| rung == id));
     assert_eq!(recorded(1), expect);
-    // Two branches of a graph have more streams than one, as each runs on a stream. The driver names them, and may use more.
+    // Two branches of a graph use more than one stream, since each runs on its own. The driver names the streams, and
+    // may use more.
     let streams = |rung: &str| {
         let mut all: Vec<&str> = run.spans_of(rung, &run.problems[0]).iter().map(|s| s.stream.as_str()).collect();
         all.sort_unstable();

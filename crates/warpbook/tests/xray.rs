@@ -1,4 +1,4 @@
-//! Tests of X-rays on a GPU, for every rung that lessons look into.
+//! Tests of X-rays on a GPU, for every rung that lessons X-ray.
 
 use std::time::{Duration, Instant};
 use warpbook::device::{Bench, CudaDevice, testing};
@@ -6,17 +6,18 @@ use warpbook::record::xray::phase;
 use warpbook::record::{ChartKind, Dtype, Run, Xray};
 use warpbook::{Event, Experiment, Lab, Matmul, Regression, Training};
 
-/// Largest error of an SM's clock, in nanoseconds: a message to L2 and back takes less.
+/// Largest error of an SM's clock in nanoseconds; a message to L2 and back takes less.
 const MOST_ERROR_NS: f64 = 2000.0;
 
 fn lab() -> Lab {
     Lab::open("cuda:0").unwrap().with_bench(Bench { samples: 9, budget_s: 0.3, warmup: 2, ..Bench::default() })
 }
 
-/// Seconds that an X-ray may take, its compilation included. A kernel that hangs is an error long before.
+/// Seconds that an X-ray may take, including compilation. A kernel that hangs fails long before.
 const LIMIT_S: u64 = 180;
 
-/// Returns the result of `work`, given a lab that notes its stages; panics after the limit, naming the current stage.
+/// Returns the result of `work`, which gets a lab that notes its stages; panics after the time limit, naming the
+/// current stage.
 fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R + Send + 'static) -> R {
     use std::sync::{Arc, Mutex, mpsc};
     let begun = Instant::now();
@@ -49,11 +50,11 @@ fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R +
     }
 }
 
-/// Takes an X-ray and checks the properties that hold for any.
+/// Takes an X-ray and checks properties that hold for every X-ray.
 fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: &str) -> Xray {
     let taken = lab.xray(experiment, rung).unwrap_or_else(|e| panic!("{rung}: {e}"));
     let run = &taken.run;
-    // Results are checked with marks on, and during the recording; a wrong one is an error.
+    // Results are checked with marks and during the recording; a wrong result is an error.
     assert!(run.measurements[0].is_valid(), "{rung}: {:?}", run.measurements[0].check);
     let x = run.xrays[0].clone();
     let said = |what: &str| format!("{rung}: {what}: {:?}, notes {:?}", x.kernels, run.notes);
@@ -70,7 +71,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
         assert!(block.start_ns <= block.end_ns && block.end_ns <= x.end_ns(), "{}", said("a block's times"));
         assert!(x.sms.iter().any(|s| s.sm == block.sm), "{}", said("a block's SM"));
         for warp in &block.warps {
-            // Marks are in order, and together they take the warp's whole time.
+            // Marks are in order, and together they cover the warp's whole time.
             let spans: Vec<_> = warp.spans(&x.phases).collect();
             assert_eq!(spans.len(), warp.phases.len(), "{}", said("every phase has a name"));
             assert!(spans.windows(2).all(|w| w[0].to == w[1].from), "{}", said("phases follow each other"));
@@ -82,7 +83,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
     }
     assert!(named > 0, "{}", said("phases"));
     for (k, kernel) in x.kernels.iter().enumerate() {
-        // In a graph, several launches of one kernel may have different grids.
+        // In a graph, launches of the same kernel may have different grids.
         let seen = x.blocks_of(k).count() as u64;
         assert!(seen == kernel.blocks || run.experiment == "training", "{}: {seen}", said("every block is there"));
     }
@@ -94,7 +95,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
     x
 }
 
-/// From the first mark to the last takes about as long as the run.
+/// Checks that the time from the first mark to the last is about that of the run.
 fn covers(x: &Xray, rung: &str) {
     let (end_us, run_us) = (x.end_ns() as f64 / 1e3, warpbook::record::stats::median(&x.marked_us).unwrap());
     assert!(end_us > 0.3 * run_us - 5.0 && end_us < 2.0 * run_us + 10.0, "{rung}: {end_us} us of {run_us} us");
@@ -135,7 +136,7 @@ fn rungs_of_the_product_are_looked_into() {
     }
 }
 
-/// All settings are the defaults: of the ladder's hundred tiles only one is compiled.
+/// All settings are the defaults; only one of the ladder's hundred tiles is compiled.
 #[test]
 fn a_product_has_its_tile_without_a_search() {
     let _one = testing::one_at_a_time();
@@ -156,7 +157,7 @@ fn a_product_has_its_tile_without_a_search() {
     let tile = taken.run.measurements[0].tile.clone();
     assert_eq!(tile.as_deref(), by_costs.as_ref().map(|c| &*c.tile.id));
     assert_eq!(Some(&taken.run.xrays[0].kernels[0].tile), tile.as_ref());
-    // A tile that was asked for, whose blocks come in clusters, behaves alike.
+    // A requested tile whose blocks come in clusters behaves in the same way.
     let asked = within_the_limit("the same in clusters of two", move |lab| {
         lab.xray(&product().tile("128x256s4c2g8"), "14_overlapped_store").unwrap_or_else(|e| panic!("{e}"))
     });
@@ -207,7 +208,7 @@ fn an_x_ray_joins_the_record_of_its_ladder() {
     let [short, whole] = &joined.xrays[..] else { panic!("{} X-rays", joined.xrays.len()) };
     assert!(short.problem != whole.problem && joined.main_problem() == Some(&whole.problem));
     let [before, after] = [&ladder, &joined].map(|run| run.to_json().unwrap().len());
-    // The clocks of the SMs and the samples come on top of the marks.
+    // The SMs' clocks and the samples come in addition to the marks.
     assert!(after - before < 2 * (limit + 40_000), "{} bytes for two X-rays", after - before);
     let again = Run::from_json(joined.to_json().unwrap().as_bytes()).unwrap();
     assert!(warpbook::charts::draw().chart(&again, &short.problem, ChartKind::Xray).is_ok());
@@ -221,19 +222,19 @@ fn a_step_of_training_is_looked_into() {
         return testing::skip("a_step_of_training_is_looked_into", "needs a Hopper GPU", "this is another one");
     }
     let step = Training::quick().batches([64]).steps(2);
-    // In fp16 the step also needs the norm of the gradients.
+    // In fp16, the step also computes the norm of the gradients.
     let x = looked_at(&device, &lab(), &step, "13_last_block_fp16");
     for entry in ["shifted_windows", "shifted_gradient", "few_forward", "few_gradient", "sum_squares_last"] {
         let place = x.kernels.iter().position(|k| k.entry == entry);
         let times = x.phase_times(place.unwrap_or_else(|| panic!("{entry} of {:?}", x.kernels)));
         assert!(times.len() > 1, "{entry}: {times:?}");
     }
-    // The small kernels around these have no marks.
+    // The small kernels around the marked ones have no marks.
     assert!(x.unmarked_kernels.len() > 3, "{:?}", x.unmarked_kernels);
     assert!(x.unmarked_kernels.iter().all(|u| x.kernels.iter().all(|k| k.entry != *u)), "{:?}", x.unmarked_kernels);
 }
 
-/// Kernels that are loaded after an X-ray have no marks, and one that failed leaves nothing behind.
+/// Kernels loaded after an X-ray have no marks, and a failed X-ray leaves nothing behind.
 #[test]
 fn marks_are_off_afterwards() {
     let _one = testing::one_at_a_time();

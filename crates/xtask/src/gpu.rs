@@ -336,7 +336,7 @@ mod tests {
         let edited = Sources::from_git(&w).unwrap();
         assert_eq!(edited.trees, clean.trees);
         assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
-        // The report is searched at the root.
+        // The report must be at the root.
         assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
         write(REPORT, MADE);
         assert!(tested(&w, None).contains("changed since: crates/one, "));

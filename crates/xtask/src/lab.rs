@@ -101,7 +101,7 @@ fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     let status = suite.status().with_context(|| format!("`{}` cannot be started", show(&suite)))?;
     let mut records = files_below(&folder, &[])?;
     records.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    // Their times of writing give the order of the experiments.
+    // The records' times of writing give the order of the experiments.
     records.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
     if records.is_empty() {
         bail!("the quick suite wrote no record ({status})");

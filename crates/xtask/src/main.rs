@@ -1,9 +1,10 @@
-//! The developer's commands: `cargo xtask lab`, `test`, `web`, `notebooks` and `publish`.
+//! The developer's commands: `cargo xtask lab`, `test`, `web`, `notebooks`, `handout` and `publish`.
 #![forbid(unsafe_code)]
 
 mod browser;
 mod drivers;
 mod gpu;
+mod handout;
 mod lab;
 mod lessons;
 mod process;
@@ -18,6 +19,7 @@ mod yardstick;
 use clap::{Args, Parser, Subcommand};
 use lessons::notebooks;
 use site::web;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use workspace::Workspace;
 
@@ -52,6 +54,11 @@ enum Command {
         /// Store the outputs in the notebooks.
         #[arg(long)]
         write: bool,
+    },
+    /// Copy the repository for a class, without the exercises' solutions and wrong answers.
+    Handout {
+        /// New folder outside of this checkout.
+        dir: PathBuf,
     },
     /// Write all files that are generated from data/results: its index, the JSON Schema, the tables of README.md and data/README.md, pictures.
     Publish {
@@ -88,6 +95,7 @@ fn main() -> ExitCode {
         Command::Test { quick, only } => test::run_all(&w, quick, only),
         Command::Web => web::run(&w),
         Command::Notebooks { write } => notebooks::run(&w, write),
+        Command::Handout { dir } => handout::run(&w, &dir),
         Command::Publish { check } => publish::run(&w, check),
     });
     match result {

@@ -11,7 +11,7 @@ pub struct Reading {
     pub problem: String,
     /// The value as shown.
     pub value: String,
-    /// Its spread, such as "± 1.2 µs".
+    /// The value's spread, such as "± 1.2 µs".
     pub spread: String,
     /// The number of samples behind the value, which is their median.
     pub samples: String,

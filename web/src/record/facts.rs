@@ -7,7 +7,7 @@ use warpbook_record::{Access, DeviceKind, MemoryLevel, Run};
 /// A group of facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Its heading.
+    /// The section's heading.
     pub title: &'static str,
     /// The facts as pairs of name and value.
     pub facts: Vec<(String, String)>,

@@ -66,7 +66,7 @@ fn its_table_has_its_own_columns_and_baseline() {
     assert_eq!(labels.join(", "), expect);
     let row = |title: &str| sheet.rows.iter().find(|r| r.cells[0].text == title).unwrap();
     let texts = |title: &str| row(title).cells.iter().skip(1).map(|c| c.text.as_str()).collect::<Vec<_>>();
-    // It moves 537 MB, half of them written, so the bound is the bandwidth of copies, 4250 GB/s.
+    // The kernel moves 537 MB, half of them written, so the bound is the bandwidth of copies, 4250 GB/s.
     assert_eq!(texts("One pass"), ["131 µs", "± 655 ns", "4098 GB/s", "96 %", "DRAM", "32.1×", "Passed", "t256", "3"]);
     assert_eq!(row("One pass").cells[1].detail, "fastest");
     assert_eq!(texts("Naive")[5], "1.00×");

@@ -30,13 +30,13 @@ pub enum Verdict {
     Improved,
     /// Slower than in the first record, beyond noise.
     Worse,
-    /// Neither faster nor slower beyond noise.
+    /// The difference is within noise.
     WithinNoise,
     /// Only this record has a figure.
     New,
     /// Only the first record has a figure.
     Missing,
-    /// Both have a figure, but they measure different things: [`ComparedCell::why`] states the difference.
+    /// The two figures measure different things: [`ComparedCell::why`] states the difference.
     NotComparable,
 }
 
@@ -208,7 +208,7 @@ fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
 fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> {
     let index: Vec<HashMap<(&str, &str), &Measurement>> = runs.iter().map(|run| index(run)).collect();
     let rungs = rungs(runs);
-    // This depends only on the rung, and comparing long sources takes time.
+    // Whether a rung changed does not depend on the problem, and comparing long sources takes time.
     let unchanged: Vec<Vec<bool>> =
         rungs.iter().map(|rung| runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()).collect();
     let mut out = Vec::new();

@@ -154,7 +154,7 @@ pub(crate) fn sample(run: &Run) -> String {
 enum Digits {
     Significant(usize),
     All,
-    /// Words instead of figures.
+    /// The column has words instead of figures.
     Words,
 }
 

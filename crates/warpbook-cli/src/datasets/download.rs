@@ -35,7 +35,7 @@ pub enum Got {
 pub enum Step<'a> {
     /// A mirror is asked; `from` bytes are there from an earlier attempt.
     Asking { url: &'a str, from: u64 },
-    /// This many bytes have arrived.
+    /// A number of bytes has arrived.
     At(u64),
     /// The mirror failed.
     Failed { url: &'a str, why: &'a str },

@@ -119,7 +119,7 @@ impl Files {
         Ok(path.to_owned())
     }
 
-    /// Like [`Files::output`], for an optional option.
+    /// Like [`Files::output`], for an option that may be absent.
     pub fn optional(&mut self, option: &str, path: Option<&Path>, kind: Kind) -> Result<Option<PathBuf>, Failure> {
         path.map(|path| self.output(option, path, kind)).transpose()
     }

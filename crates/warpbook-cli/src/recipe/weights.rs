@@ -89,7 +89,7 @@ impl TrainedWeights {
     pub fn class_names(&self, dir: Option<&Path>) -> Result<Vec<String>, Failure> {
         match (&self.classes, &self.images) {
             (Some(classes), Some(_)) if dir.is_some() => {
-                // This fails if --data names images with other classes.
+                // Opening fails if --data names images with other classes.
                 let named = self.open()?.splits.train.with_classes(classes);
                 named.map(|_| classes.clone()).map_err(|e| Failure::usage(e.to_string()))
             }

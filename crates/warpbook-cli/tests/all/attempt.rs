@@ -247,7 +247,7 @@ fn a_kernel_that_crashes_takes_nothing_with_it() {
     place.attempt(&stray, &words, &[]).expect(1, &["CUDA_ERROR", "in a separate process"]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     let outcome = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
-    // The rungs before it were still measured.
+    // The rungs before the attempt were still measured.
     assert_eq!(outcome("01_naive"), &Outcome::Measured);
     assert!(matches!(outcome("02_coalesced+own"), Outcome::Failed { .. }));
 }

@@ -282,7 +282,7 @@ fn what_cannot_be_done_by_ranks_is_said() {
     check(&["--ranks", "1"], &[], 0, "step 2: loss");
 }
 
-/// Returns the exit code for too many GPUs: a missing driver has another code than too few GPUs.
+/// Returns the exit code of a run on more GPUs than there are; without a driver it is 3.
 fn no_gpus() -> i32 {
     let gpus = warpbook::device::Inventory::take();
     if gpus.cuda.is_ok() { 2 } else { 3 }

@@ -116,12 +116,12 @@ fn each_process_is_a_sample_of_a_record() {
     // A training's result does not depend on the process that times it.
     expect(&place.train("--epochs 1 --seed 4 --seeds 2 --to 5 --out s.json"), 0, &["seed 5: "]);
     assert_eq!(row.test, place.row("s.json").test);
-    // This also holds if an epoch is not finished.
+    // The result is also the same if an epoch is not finished.
     expect(&place.run("speedrun", "--steps 9 --seed 4 --cold 1 --out c9.json"), 0, &["seed 4: "]);
     expect(&place.train("--steps 9 --seed 4 --seeds 1 --out s9.json"), 0, &["seed 4: "]);
     assert_eq!(place.row("c9.json").test, place.row("s9.json").test);
     assert!(place.read("c9.json").command.starts_with("warpbook speedrun small.toml --device cpu"));
-    // Both commands do the same work.
+    // `speedrun` and `train --seeds` do the same work.
     expect(&place.run("speedrun", "--steps 9 --seed 4 --out o9.json"), 0, &["seed 4: "]);
     let [one, other] = ["s9.json", "o9.json"].map(|name| place.row(name));
     assert_eq!((one.problem, one.test), (other.problem, other.test));

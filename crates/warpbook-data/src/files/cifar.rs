@@ -16,9 +16,9 @@ pub(crate) const CLASSES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 pub(crate) const SHAPE: [usize; 3] = [3, 32, 32];
 pub(crate) const PIXELS: usize = 3 * 32 * 32;
-/// Images in a file.
+/// Number of images in a file.
 pub(crate) const MOST: usize = 10_000;
-/// Upper limit on the bytes of a file in either layout: 10,000 records, and what a pickle adds to them.
+/// Upper limit on the bytes of a file in either layout: 10,000 records, plus the overhead of a pickle.
 const LONGEST: usize = MOST * (PIXELS + 1) + (2 << 20);
 /// Upper limit on the bytes that an archive unpacks to.
 const ARCHIVE: u64 = 7 * LONGEST as u64;
@@ -91,7 +91,7 @@ enum Found {
     Files(PathBuf, Layout),
 }
 
-/// Looks for the archive first, since its hash is known.
+/// Finds the archive or the files in a folder. The archive is preferred, because its hash is known.
 fn find(folder: &Path) -> Option<Found> {
     let names = CIFAR_ARCHIVES.iter().flat_map(|(name, _)| [name, name.strip_suffix(".gz").unwrap_or(name)]);
     let archive = names.map(|name| folder.join(name)).find(|p| p.is_file());
@@ -291,7 +291,7 @@ mod tests {
             read.push(cifar10(place.join(layout.folder())).unwrap());
             let tar = folder.path().join("any-name.tar.gz");
             let all = archive(layout, None);
-            // Packed; packed in two pieces, one behind the other; and unpacked by a browser, which keeps the name.
+            // The archive may be packed, packed in two concatenated pieces, or unpacked by a browser that keeps the name.
             for bytes in [packed(&all), [packed(&all[..700]), packed(&all[700..])].concat(), all.clone()] {
                 fs::write(&tar, bytes).unwrap();
                 read.push(cifar10(&tar).unwrap());
@@ -359,7 +359,7 @@ mod tests {
         check(&packed(&good)[..1000], "not an intact .tar.gz");
         check(&packed(&good[..good.len() / 2]), "data_batch_5.bin, byte 0: the archive ends within this file");
         check(&packed(&archive(Layout::Binary, Some(1 << 33))), "at most");
-        // Zeros that unpack to twice the size of any archive of this set.
+        // These zeros unpack to twice the limit for an archive.
         let bomb = {
             let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
             gz.write_all(&good).unwrap();

@@ -1,4 +1,4 @@
-//! Files read up to the length that they should have, and compared with the published hashes.
+//! Reads files up to their expected length and compares them with the published hashes.
 
 use crate::Origin;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Returns the MD5 in lower-case hexadecimal. It detects a damaged file, not one made to deceive.
+/// Returns the MD5 in lower-case hexadecimal. MD5 detects accidental damage, but not a deliberate forgery.
 pub(crate) fn md5(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
@@ -80,7 +80,8 @@ fn is_page(start: &[u8]) -> bool {
     [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|begin| start.starts_with(begin))
 }
 
-/// A file that is being read, and unpacked if it begins as a gzip file does, whatever its name: browsers unpack files and keep their names.
+/// A file that is being read. Any file that begins like a gzip file is unpacked, whatever its name, because browsers unpack files and keep their
+/// names.
 pub(crate) struct Source {
     path: PathBuf,
     stream: Stream,
@@ -95,18 +96,18 @@ enum Stream {
     Gzip(Members),
 }
 
-/// A packed file. It may consist of several packed files, one behind the other, followed by zeros, which tapes and some tools add to fill a block.
+/// A packed file: one or more concatenated gzip members, optionally followed by zeros, which tapes and some tools add to fill a block.
 enum Members {
     /// A packed file that is being unpacked.
     Packed(Box<GzDecoder<Bytes>>),
     /// The end of the file.
     Ended(Bytes),
-    /// An error occurred while changing from one to the other.
+    /// The state after an error in the transition between members.
     Lost,
 }
 
 impl Members {
-    /// Continues after a packed file.
+    /// Continues after the end of a gzip member.
     fn behind(mut bytes: Bytes) -> std::io::Result<Self> {
         let mut is_filled_up = false;
         loop {
@@ -234,7 +235,7 @@ impl Read for Source {
     }
 }
 
-/// The origin of a data set, as its files show it: the first file that differs from the published one decides.
+/// The origin of a data set, derived from its files: the first file that differs from the published one decides.
 pub(crate) struct Verdict(Origin);
 
 impl Verdict {
@@ -242,7 +243,7 @@ impl Verdict {
         Self(Origin::Original)
     }
 
-    /// Records a file: whether its hash is the published one, or `None` if none is published.
+    /// Records a file; `fits` says whether its hash is the published one, or is `None` if no hash is published.
     pub(crate) fn note(&mut self, path: &Path, fits: Option<bool>) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let why = match fits {
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn md5_is_the_standard_s() {
-        // RFC 1321.
+        // This test vector is from RFC 1321.
         assert_eq!(md5(b"abc"), "900150983cd24fb0d6963f7d28e17f72");
     }
 
@@ -304,7 +305,7 @@ mod tests {
         std::fs::write(&path, "abc").unwrap();
         let mut source = Source::open(&path).unwrap();
         assert_eq!(source.take_bytes(3, "letters").unwrap(), b"abc");
-        // FIPS 180-2.
+        // This test vector is from FIPS 180-2.
         assert_eq!(
             source.finish("letters").unwrap(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

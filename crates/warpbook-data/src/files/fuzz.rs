@@ -1,5 +1,5 @@
-//! Fuzz targets. As tests they try some thousand inputs; under `cargo bolero test data::fuzz::pickles` (and so on) they run for as long as you like.
-//! An input may be refused, but it may not panic, nor yield more than a file of its kind holds.
+//! Fuzz targets. As tests they try about a thousand inputs each; `cargo bolero test data::fuzz::pickles` (and so on) runs one for as long as you
+//! like. A reader may refuse an input, but must not panic or return more data than a file of its kind holds.
 
 use crate::files::cifar::{self, MOST, PIXELS};
 use crate::files::{idx, pickle};
@@ -51,8 +51,8 @@ fn in_folder(run: impl FnOnce(&Path)) {
     });
 }
 
-/// Passes inputs to a target. bolero keeps its own inputs next to this file; where the sources are missing, as with packed tests on another machine,
-/// the target gets only the drawn ones.
+/// Passes inputs to a target. bolero keeps its own inputs next to this file; if the sources are missing, as with packed tests on another machine,
+/// the target gets only the drawn inputs.
 macro_rules! try_inputs {
     ($target:expr) => {
         if Path::new(env!("CARGO_MANIFEST_DIR")).join("src/data/fuzz.rs").exists() {

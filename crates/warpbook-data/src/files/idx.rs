@@ -1,4 +1,4 @@
-//! MNIST's IDX files, which Fashion-MNIST also uses.
+//! Reads MNIST's IDX files; Fashion-MNIST uses the same format.
 //!
 //! A file is two zero bytes, the type of its elements (8: u8), the number of its dimensions, each dimension as a big-endian
 //! u32, and the elements (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Set {
     name: &'static str,
     pub(crate) classes: [&'static str; 10],
-    /// Subfolder that torchvision stores the files in.
+    /// The subfolder in which torchvision stores the files.
     torchvision: &'static str,
     /// SHA-256 of the unpacked files, by name.
     unpacked: &'static [(&'static str, &'static str)],
@@ -34,7 +34,7 @@ pub(crate) const FASHION_MNIST: Set = Set {
 };
 
 const SIDE: usize = 28;
-/// Upper limit on images: more than any set of this kind has. A header that asks for more is wrong.
+/// Upper limit on the number of images, larger than any set of this kind. A header with a larger number is wrong.
 const MOST: usize = 1_000_000;
 
 /// Reads MNIST from a folder with its four files, packed (`.gz`) or not.
@@ -233,7 +233,8 @@ pub(crate) mod tests {
         let folder = set();
         let write = |name: &str, bytes: Vec<u8>| fs::write(folder.path().join(name), bytes).unwrap();
         let expect = mnist(folder.path()).unwrap().train.images().to_vec();
-        // Unpacked by a browser, which keeps the name; packed without the name; packed in three pieces, one behind the other.
+        // A file may be unpacked by a browser that keeps the name, packed without `.gz` in its name, or packed in three concatenated
+        // pieces.
         write("train-labels-idx1-ubyte.gz", labels(12));
         write("t10k-images-idx3-ubyte", packed(&images(2)));
         let all = images(12);
@@ -312,7 +313,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_bomb_is_read_no_further_than_its_header_says() {
-        // 64 MiB of zeros behind two images: 64 KiB packed.
+        // Two images followed by 64 MiB of zeros pack into 64 KiB.
         let bomb = packed(&[images(2), vec![0; 64 << 20]].concat());
         let folder = set();
         let path = folder.path().join("t10k-images-idx3-ubyte.gz");

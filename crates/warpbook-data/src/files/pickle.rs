@@ -1,4 +1,4 @@
-//! Reader for the pickles of CIFAR-10's Python archive, and no others.
+//! Reads the pickles in CIFAR-10's Python archive, and no others.
 //!
 //! A pickle is a program for a stack machine that can call anything in Python. This reader knows only the operations that occur in these files
 //! (protocol 2, as Python 2 wrote it) and calls nothing: the only objects are a NumPy array of u8 and its type. Reference: the comments of
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// Limit on values on the stack, elements of a list and entries of the memo: these files have about 10,000.
 const MOST_VALUES: usize = 40_000;
-/// Limit on tuples, and so on how deep they nest; these files have six.
+/// Limit on the number of tuples, and therefore on their nesting depth; these files have six.
 const MOST_TUPLES: usize = 32;
 
 /// Reads the pixels and labels of a batch file.
@@ -182,7 +182,7 @@ impl Machine<'_> {
         let value = match op {
             b'K' => i64::from(self.little(1)?),
             b'M' => i64::from(self.little(2)?),
-            // Python 2's `long`, which NumPy used for sizes on some systems.
+            // Opcode LONG1: Python 2's `long`, which NumPy used for sizes on some systems.
             0x8a => match self.byte()? {
                 n @ 1..=4 => {
                     let unused = 32 - 8 * u32::from(n);
@@ -234,7 +234,7 @@ impl Machine<'_> {
         self.push(Value::Global(global))
     }
 
-    /// Stores the top of the stack in the memo, or pushes a value from it. A value that may still change is stored as nothing.
+    /// Stores the top of the stack in the memo, or pushes a value from it. For a value that may still change the memo holds `None`.
     fn remember(&mut self, op: u8, at: usize) -> Step {
         let i = self.little(if matches!(op, b'q' | b'h') { 1 } else { 4 })? as usize;
         if matches!(op, b'h' | b'j') {
@@ -325,7 +325,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Sets an object's state. That of an array is (version, shape, type, true if column-major, data).
+    /// Sets an object's state. An array's state is (version, shape, type, true if column-major, data).
     fn build(&mut self, at: usize) -> Step {
         let state = self.pop(at)?;
         match (self.stack.last_mut(), state) {
@@ -477,7 +477,7 @@ pub(crate) mod tests {
     #[test]
     fn pickles_that_would_swell_are_refused() {
         let many = |op: &[u8]| [b"\x80\x02(".as_slice(), &op.repeat(1 << 20)].concat();
-        // Nested tuples, tuples of copies of themselves, marks, lists, numbers, copies of a string.
+        // The programs build nested tuples, tuples of copies of themselves, marks, lists, numbers and copies of a string.
         for op in [&b"K\x01\x85"[..], b"K\x00\x85q\x01h\x01h\x01\x86q\x01", b"(", b"]", b"K\x01", b"U\x01aq\x01h\x01"] {
             assert!(read(&many(op)).is_err());
         }

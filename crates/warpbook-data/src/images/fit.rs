@@ -77,7 +77,7 @@ mod tests {
     fn an_image_is_cut_scaled_and_made_grey() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.png");
-        // Columns 0 and 5 are red, those between white.
+        // Columns 0 and 5 are red; the columns between them are white.
         let row: Vec<u8> = (0..6).flat_map(|x| if x % 5 == 0 { [255, 0, 0] } else { [255; 3] }).collect();
         write_png(&path, (4, 6), ColorType::Rgb, &row.repeat(4));
         let fitted = fit_image(&path, [1, 2, 2], Fit::Centre).unwrap();

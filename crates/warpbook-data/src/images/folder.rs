@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 /// Upper limit on the bytes of all images together.
 const MOST_TOTAL: usize = 8 << 30;
 
-/// Reads PNG and JPEG images from a folder with a subfolder for each class, in the order of their names; the label is the subfolder's number.
-/// `channels` is 1 for grey or 3 for colour. `resize` is the (height, width) that images are scaled to, whatever their aspect ratio; without it they
-/// must all have one size. Images are first turned upright, as their EXIF data say. Other entries are skipped, and [`Dataset::note`] counts them.
-/// [`Dataset::split`] divides the result into training and test sets.
+/// Reads PNG and JPEG images from a folder with a subfolder for each class. The subfolders are numbered in the order of their names, and an image's
+/// label is its subfolder's number. `channels` is 1 for grey or 3 for colour. `resize` is the (height, width) to which images are scaled, whatever
+/// their aspect ratio; with `None`, all images must have the same size. Images are first turned upright, as their EXIF data say. Other entries are
+/// skipped, and [`Dataset::note`] counts them. [`Dataset::split`] divides the result into training and test sets.
 ///
 /// # Errors
 /// If there are no subfolders or one is empty, an image cannot be read, or sizes differ.
@@ -87,7 +87,7 @@ fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
             ));
         }
         others.iter().for_each(|p| all.note(p));
-        // Two names that are shown alike would be one class.
+        // A lossy conversion could give two folders the same class name.
         let Some(name) = sub.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::read(
                 &sub,
@@ -121,7 +121,7 @@ impl PassedOver {
     }
 }
 
-/// Writes a list such as "1 .bmp and 9 .webp"; nothing if it is empty.
+/// Writes a list such as "1 .bmp and 9 .webp", or nothing if it is empty.
 impl fmt::Display for PassedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (kind, count)) in self.0.iter().enumerate() {
@@ -257,7 +257,7 @@ mod tests {
         let path = folder.path().join("cat/a.png");
         write(&path, (3, 4), [1, 2, 3]);
         let mut png = fs::read(&path).unwrap();
-        // Width and height of the header; its checksum is updated to match.
+        // Overwrites the width and height in the header and updates the checksum.
         png[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
         let mut crc = flate2::Crc::new();
         crc.update(&png[12..29]);

@@ -1,4 +1,5 @@
-//! Single images, decoded from PNG and JPEG, scaled to a network's input size, written as PNG, and folders of them.
+//! Decodes single images from PNG and JPEG, scales them to a network's input size, writes them as PNG, and reads
+//! folders of them.
 
 pub(crate) mod encode;
 pub(crate) mod fit;

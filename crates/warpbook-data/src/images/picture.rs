@@ -1,4 +1,4 @@
-//! Decoding, turning and scaling of one PNG or JPEG image.
+//! Decodes, turns and scales one PNG or JPEG image.
 
 use crate::error::{Error, Result};
 use png::{ColorType, Transformations};
@@ -27,7 +27,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Reads a file. Its first bytes decide its format, not its name.
+    /// Reads a file. The format is detected from the first bytes, not from the name.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let refuse = |why: String| Error::read(path, why);
         let file = std::fs::File::open(path).map_err(|e| refuse(e.to_string()))?;
@@ -89,7 +89,7 @@ impl Picture {
         Ok(Self::new(size, samples, pixels)?.turned(upright))
     }
 
-    /// Returns the bytes that an image of (height, width) decodes to. Refuses too large an image.
+    /// Returns the number of bytes that an image of (height, width) decodes to. Refuses an image that is too large.
     fn allowed((h, w): (usize, usize), length: Option<usize>) -> Result<usize, String> {
         let sides = 1..=MOST_SIDE;
         match length.filter(|l| sides.contains(&h) && sides.contains(&w) && *l <= MOST_BYTES) {
@@ -129,7 +129,7 @@ impl Picture {
         Self { height, width, was_turned: true, pixels, ..self }
     }
 
-    /// Crops the image to its centre, of at most this size.
+    /// Crops the image to its centre, which is at most this size.
     pub(crate) fn centre(&self, height: usize, width: usize) -> Self {
         let (height, width) = (height.min(self.height), width.min(self.width));
         let (top, left) = ((self.height - height) / 2, (self.width - width) / 2);
@@ -138,7 +138,7 @@ impl Picture {
         Self { height, width, samples: self.samples, was_turned: self.was_turned, pixels }
     }
 
-    /// Fills u8 `[channels][height][width]` with the image, scaled to this size; alpha is left out.
+    /// Fills u8 `[channels][height][width]` with the image scaled to this size. Alpha is dropped.
     pub(crate) fn fill(&self, to: &mut [u8], channels: usize, height: usize, width: usize) {
         for (c, plane) in to.chunks_exact_mut(height * width).enumerate() {
             let from = self.plane(channels, c);
@@ -211,7 +211,7 @@ fn dot<'a>(weights: &[f32], values: impl Iterator<Item = &'a f32>) -> f32 {
     weights.iter().zip(values).map(|(w, v)| w * v).sum()
 }
 
-/// Returns for each of `to` pixels the first of the `from` pixels that it is made of, and their weights, which add up to 1.
+/// Returns, for each of the `to` pixels, the first `from` pixel that contributes to it, and the weights, which add up to 1.
 fn weights(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
     let ratio = from as f32 / to as f32;
     let reach = ratio.max(1.0);
@@ -252,21 +252,21 @@ pub(crate) mod tests {
         Picture { height, width, samples: 1, was_turned: false, pixels }
     }
 
-    /// Makes EXIF data that hold the orientation only, in either byte order.
+    /// Makes EXIF data that hold only the orientation, in either byte order.
     fn exif(orientation: u8, is_little: bool) -> Vec<u8> {
         let number = |n: u32, len: usize| match is_little {
             true => n.to_le_bytes()[..len].to_vec(),
             false => n.to_be_bytes()[4 - len..].to_vec(),
         };
         let mut bytes = if is_little { b"II".to_vec() } else { b"MM".to_vec() };
-        // 42, the directory's offset and its two entries: the width of the image, then the orientation.
+        // The fields are 42, the directory's offset, and two entries: the width of the image, then the orientation.
         let fields = [(42, 2), (8, 4), (2, 2), (0x100, 2), (3, 2), (1, 4), (7, 2), (0, 2)];
         let lies = [(0x112, 2), (3, 2), (1, 4), (u32::from(orientation), 2), (0, 2), (0, 4)];
         fields.iter().chain(&lies).for_each(|(n, len)| bytes.extend(number(*n, *len)));
         bytes
     }
 
-    /// A JPEG with EXIF data, as a phone writes them.
+    /// Writes a JPEG with EXIF data, as a phone does.
     pub(crate) fn write_turned_jpeg(path: &Path, size: (u32, u32), rgb: &[u8], orientation: u8) {
         write_jpeg(path, size, rgb);
         let (jpeg, data) = (fs::read(path).unwrap(), [&b"Exif\0\0"[..], &exif(orientation, false)].concat());
@@ -276,7 +276,7 @@ pub(crate) mod tests {
 
     #[test]
     fn images_are_turned_as_their_exif_data_say() {
-        // Stored so that each of them appears as a b c over d e f (CIPA DC-008, 4.6.4, "Orientation").
+        // Each stored image appears as a b c over d e f when turned upright (CIPA DC-008, 4.6.4, "Orientation").
         let seen = vec![1, 2, 3, 4, 5, 6];
         let stored: [(u16, usize, [u8; 6]); 8] = [
             (1, 2, [1, 2, 3, 4, 5, 6]),
@@ -314,7 +314,7 @@ pub(crate) mod tests {
     fn a_phone_s_jpeg_and_a_png_with_exif_data_are_upright() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("phone.jpg");
-        // The left half is white. After a clockwise quarter turn it is the upper half.
+        // The left half is white; after a clockwise quarter turn the upper half is.
         let rgb: Vec<u8> = (0..16 * 32).flat_map(|i| [if i % 32 < 16 { 255 } else { 0 }; 3]).collect();
         write_turned_jpeg(&path, (16, 32), &rgb, 6);
         let read = Picture::read(&path).unwrap();

@@ -1,8 +1,8 @@
 //! Digits drawn by a program, for use without files. They are the same on every machine.
 //!
-//! A digit is drawn in one of several handwriting styles (`strokes.rs`), with its points moved, turned, sheared, scaled and shifted, by a pen of some
-//! width and brightness, and covered with noise. All of it is IEEE additions, products, divisions and square roots of Philox numbers, which have the
-//! same bits everywhere.
+//! A digit is drawn in one of several handwriting styles (`strokes.rs`). Its points are moved, turned, sheared, scaled and shifted; the pen varies in
+//! width and brightness; and noise covers the image. All arithmetic consists of IEEE additions, products, divisions and square roots of Philox
+//! numbers, so every machine computes the same bits.
 
 mod strokes;
 
@@ -14,10 +14,10 @@ use strokes::{DIGITS, Stroke};
 const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;
 
-/// Philox streams, two for each part: shapes and noise.
+/// Philox streams of the training and test images, with two for each: one for shapes and one for noise.
 const TRAIN: u32 = 0x6469_6700;
 const TEST: u32 = 0x6469_6710;
-/// Random numbers of a stream that an image may use.
+/// Number of a stream's random numbers that are reserved for one image.
 const NUMBERS: u64 = 128;
 
 /// Draws `train` and `test` grey 28 x 28 images of digits from a seed. Image `i` depends on the seed and `i` only. Labels are uniform; training and
@@ -40,8 +40,8 @@ const COLOUR_SIDE: usize = 32;
 /// Stream of the colours and positions of coloured digits.
 const COLOURS: u32 = 0x6469_6720;
 
-/// Draws `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]: each digit has one colour, lies somewhere in the image, and its
-/// background has another colour of another brightness. Image `i` depends on the seed and `i` only.
+/// Draws `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]. Each digit has one colour, lies somewhere in the image, and has a
+/// background of another colour and brightness. Image `i` depends on the seed and `i` only.
 #[must_use]
 pub fn synthetic_colours(train: usize, test: usize, seed: u64) -> Splits {
     let grey = synthetic_digits(train, test, seed);
@@ -140,7 +140,7 @@ struct Placement {
 
 impl Placement {
     fn random(draws: &mut Draws) -> Self {
-        // The tangent of half the angle gives sine and cosine without a library function: up to 20 degrees.
+        // Sine and cosine follow from the tangent of half the angle without a library function. The angle is at most 20 degrees.
         let t = draws.within(-0.18, 0.18);
         let (cos, sin) = ((1.0 - t * t) / (1.0 + t * t), 2.0 * t / (1.0 + t * t));
         let (width, height) = (draws.within(9.0, 16.0), draws.within(14.0, 21.0));
@@ -156,7 +156,7 @@ impl Placement {
     }
 }
 
-/// Returns the points of a stroke; those of a smooth one lie on the Catmull-Rom curve through its own.
+/// Returns the points of a stroke. The points of a smooth stroke lie on the Catmull-Rom curve through its given points.
 fn path(stroke: &Stroke, points: &[Point]) -> Vec<Point> {
     const STEPS: usize = 6;
     if !stroke.smooth {
@@ -187,7 +187,7 @@ struct Pen {
 }
 
 impl Pen {
-    /// Lowers each pixel's distance to its distance from a line, if that is less.
+    /// Lowers each pixel's distance to its distance from a line, if the latter is smaller.
     fn mark(&self, distances: &mut [f32; PIXELS], a: Point, b: Point) {
         let reach = self.radius + self.edge;
         let bounds = |a: f32, b: f32| {
@@ -283,7 +283,7 @@ mod tests {
         let train = synthetic_digits(10_000, 0, 5).train;
         for label in 0..10 {
             let n = train.labels().iter().filter(|l| **l == label).count() as f64;
-            // Five standard deviations of a count with probability 1/10.
+            // The tolerance is five standard deviations of a count with probability 1/10.
             assert!((n - 1000.0).abs() < 5.0 * (10_000.0 * 0.1 * 0.9_f64).sqrt(), "{n} of digit {label}");
         }
     }

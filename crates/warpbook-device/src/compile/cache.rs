@@ -1,17 +1,18 @@
 //! Compiled kernels on disk.
 //!
-//! A file is named by the hash of all its inputs, so that nothing has to be invalidated. It is written to a
-//! temporary name and renamed; one that cannot be read, is cut off or was tampered with is compiled anew.
+//! A file is named by the hash of all its inputs, so that nothing has to be invalidated. It is written
+//! under a temporary name and renamed. A file that cannot be read, is cut off or was tampered with is
+//! compiled again.
 
 use crate::compile::compiled::Compiled;
 use crate::files::write_atomic_with_folder;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
-/// Changes when the file's layout does.
+/// Version of the file's layout.
 const FORMAT: &str = "warpbook-cubin-2";
 
-/// A folder of compiled kernels; `None` if there is no place for one.
+/// A folder of compiled kernels; `None` if there is no folder for them.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache(Option<PathBuf>);
 
@@ -53,7 +54,7 @@ impl Cache {
         Some(Compiled { stats: serde_json::from_slice(stats).ok()?, cubin: cubin.to_vec(), from_cache: true })
     }
 
-    /// Stores a file. If the folder cannot be written to, the next start only takes longer.
+    /// Stores a file. If the folder is not writable, the only effect is that the next start takes longer.
     pub(crate) fn write(&self, key: &str, compiled: &Compiled) {
         let Some(path) = self.path(key) else { return };
         let Ok(stats) = serde_json::to_vec(&compiled.stats) else { return };
@@ -114,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        // A file where the folder should be: nothing can be created below it, whoever runs this.
+        // With a file in place of the folder nothing can be created below it, whoever runs this.
         Cache::at(&file).write("k", &compiled());
         assert!(Cache::at(&file).read("k").is_none());
         Cache(None).write("k", &compiled());

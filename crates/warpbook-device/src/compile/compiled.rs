@@ -10,7 +10,7 @@ pub struct Compiled {
     pub cubin: Vec<u8>,
     /// Each entry's registers, spills and other numbers, from the assembler's log.
     pub stats: Vec<KernelStats>,
-    /// True if it came from the disk.
+    /// True if the file came from the cache on disk.
     pub from_cache: bool,
 }
 
@@ -22,8 +22,8 @@ impl Compiled {
     }
 }
 
-/// Takes registers from the code itself; shared memory and spills from the assembler's log. If the log lacks
-/// an entry, its sections and its stack frame (where spills go) are read instead.
+/// Reads registers from the code itself; shared memory and spills come from the assembler's log. If the log lacks
+/// an entry, the entry's sections and its stack frame (where spills go) are read instead.
 pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
     let logged = parse_log(log);
     let of_entry = |r: cubin::Resources| {
@@ -42,7 +42,7 @@ pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> V
     cubin::resources(code).into_iter().map(of_entry).collect()
 }
 
-/// Returns true if a log speaks of the entries of this cubin, each once and with its registers, and of no others.
+/// Returns true if a log describes every entry of this cubin once, with its registers, and no other entry.
 pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     let (logged, there) = (parse_log(log), cubin::resources(code));
     let is_told = |r: &cubin::Resources| {

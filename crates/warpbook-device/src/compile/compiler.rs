@@ -17,7 +17,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads NVRTC for a driver that supports `driver_cuda`, or any if there is no driver.
+    /// Loads NVRTC for a driver that supports `driver_cuda`, or any NVRTC if there is no driver.
     ///
     /// # Errors
     /// The errors of [`Nvrtc::load`].
@@ -25,7 +25,7 @@ impl Compiler {
         Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::for_user() })
     }
 
-    /// Returns a compiler with other building blocks that keeps nothing.
+    /// Returns a compiler with other building blocks, and without a cache.
     #[cfg(test)]
     pub(crate) fn with_headers(headers: &'static [Source]) -> Result<Self> {
         Ok(Self { headers, cache: Cache::none(), ..Self::new(None)? })
@@ -45,8 +45,8 @@ impl Compiler {
         self.compile_with(Some(&self.cache), spec, tile, architecture)
     }
 
-    /// Compiles like [`Compiler::compile`], but neither reads from the disk nor keeps the result there: this is the cost of a kernel's first
-    /// call before anybody has compiled it.
+    /// Compiles like [`Compiler::compile`], but neither reads from the disk nor keeps the result there: this is the cost of a kernel's first call
+    /// when nothing is cached.
     ///
     /// # Errors
     /// The errors of [`Compiler::compile`].
@@ -83,7 +83,7 @@ impl Compiler {
         let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
         // The key covers only what the file can include, so a new building block elsewhere does not recompile everything.
         let headers = Headers::find(&spec.source, &spec.headers, self.headers, &is_elsewhere);
-        // The compiler may read other files, which can change without Warpbook noticing.
+        // The compiler may read other files, whose changes Warpbook does not notice.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {
             options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -93,7 +93,7 @@ impl Compiler {
         if let Some(found) = cache.and_then(|cache| cache.read(&key)) {
             return Ok(found);
         }
-        // The kernel's path is its name for the compiler, so that an error points at the real line.
+        // The kernel's path is its name in the compiler, so that an error points to the real line.
         let path = spec.path();
         let mut named: Vec<(&str, &str)> = headers.found.iter().map(|(name, text)| (&**name, &**text)).collect();
         if headers.is_incomplete {
@@ -128,15 +128,15 @@ impl Compiler {
     }
 }
 
-/// Returns PTX whose files have the names that the compiler was given: it puts the working directory before them.
+/// Returns PTX with the file names that the compiler was given; it adds the working directory in front of them.
 fn named_as_given(ptx: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(ptx);
     let folder = std::env::current_dir().map(|folder| format!("\"{}/", folder.display()));
     folder.map_or_else(|_| ptx.to_vec(), |folder| text.replace(&folder, "\"").into_bytes())
 }
 
-/// Returns the lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
-/// write.
+/// Returns the lines of a source that the compiler counts: those after a `#line 1`, in front of which there may be declarations that the author
+/// did not write.
 fn numbered(text: &str) -> &str {
     text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)
 }
@@ -183,7 +183,7 @@ mod tests {
         let header = folder.path().join("mine.cuh");
         let path = header.display();
         let by_path = format!("#include \"{path}\"\n");
-        // Only the compiler knows which file this is.
+        // Only the compiler finds out which file this is.
         let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
         for (include, is_kept) in [(by_path, true), (by_macro, false)] {
             let spec = KernelSpec {

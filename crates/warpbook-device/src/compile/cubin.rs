@@ -1,14 +1,15 @@
-//! Reads each kernel's numbers from a cubin. It is an ELF file; its section `.nv.info` holds attributes of each entry.
+//! Reads each kernel's resources from a cubin. It is an ELF file; its section `.nv.info` holds attributes of each
+//! entry.
 //!
-//! The assembler's log says the same and more, but not every NVRTC puts it into its own log.
+//! The assembler's log has the same numbers and more, but not every NVRTC puts it into its own log.
 
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 
-/// Registers of a thread.
+/// Attribute for the registers of a thread.
 const REGISTER_COUNT: u8 = 0x2f;
-/// Bytes of a thread's stack frame, where spilled registers are kept.
+/// Attribute for the bytes of a thread's stack frame, where spilled registers are kept.
 const FRAME_SIZE: u8 = 0x11;
 /// The form of an attribute whose value follows it.
 const SIZED: u8 = 0x04;
@@ -22,7 +23,7 @@ pub(crate) struct Resources {
     pub(crate) frame_bytes: u32,
 }
 
-/// Returns the resources of each entry; empty if the bytes are no cubin.
+/// Returns the resources of each entry; empty if the bytes are not a cubin.
 pub(crate) fn resources(cubin: &[u8]) -> Vec<Resources> {
     read(cubin).unwrap_or_default()
 }

@@ -1,15 +1,15 @@
-//! Finds a kernel's headers: from its author, our building blocks, a path, the C library or CUDA's folders.
+//! Finds a kernel's headers: from its author, this project's building blocks, a path, the C library or CUDA's folders.
 
 use crate::libraries::places::{site_packages, toolkits};
 use std::path::{Path, PathBuf};
 use warpbook_kernels::{Include, includes};
 use warpbook_record::{Header, Source};
 
-/// A longer header is left to the compiler.
+/// Longest header that is read here; longer ones are left to the compiler.
 const LONGEST: u64 = 16 << 20;
 
-/// C headers as far as a kernel needs them: whatever NVRTC knows without a header is left out. The types of stdint.h are those that CUDA's own
-/// `cuda/std/cstdint` gives them.
+/// The parts of C headers that a kernel needs and that NVRTC does not know without a header. The types of stdint.h are those of CUDA's own
+/// `cuda/std/cstdint`.
 const OF_C: [(&[&str], &str); 4] = [
     (
         &[
@@ -55,9 +55,9 @@ const OF_C: [(&[&str], &str); 4] = [
          #define LLONG_MAX 9223372036854775807LL\n#define LLONG_MIN (-LLONG_MAX - 1)\n#define ULLONG_MAX 18446744073709551615ULL\n",
     ),
 ];
-/// CUDA headers without anything that NVRTC does not already know, so they may be missing.
+/// CUDA headers that contain only what NVRTC already knows, so they may be missing.
 const UNNEEDED: [&str; 4] = ["cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "device_launch_parameters.h"];
-/// Some headers of the host's C++ library that people try.
+/// Headers of the host's C++ library that people often try.
 const OF_HOST: [&str; 12] = [
     "algorithm",
     "fstream",
@@ -72,7 +72,7 @@ const OF_HOST: [&str; 12] = [
     "thread",
     "vector",
 ];
-/// Headers of the standard library that CUDA has for kernels, as in <cuda/std/array>.
+/// Headers of the standard library that CUDA also has for kernels, such as <cuda/std/array>.
 const OF_BOTH: [&str; 11] = [
     "array",
     "atomic",
@@ -92,7 +92,7 @@ const OF_BOTH: [&str; 11] = [
 pub(crate) struct Headers {
     /// Names and texts of the headers that were found, sorted by name.
     pub found: Vec<(String, String)>,
-    /// True if some were not found; the compiler then has to find them itself.
+    /// True if some were not found, so that the compiler has to find them.
     pub is_incomplete: bool,
 }
 
@@ -104,7 +104,7 @@ impl Headers {
         // Each text, with its folder if that is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
         while let Some((text, folder)) = texts.pop() {
-            // The compiler asks for files that no visible line includes.
+            // The compiler looks for files that no visible line includes.
             all.is_incomplete |= text.contains("__has_include");
             for include in includes(&text) {
                 let Some(name) = include.name() else {
@@ -144,7 +144,7 @@ impl Headers {
     }
 }
 
-/// C headers that CUDA's own headers, which the compiler finds by itself, may include; without those that were found already.
+/// C headers that CUDA's own headers, which the compiler finds by itself, may include; without those in `found`.
 pub(crate) fn for_cuda(found: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     let all = OF_C.iter().flat_map(|(names, text)| names.iter().map(move |name| (*name, *text)));
     all.filter(|(name, _)| found.iter().all(|(known, _)| known != name))
@@ -156,7 +156,7 @@ fn read(path: &Path) -> Option<String> {
     if about.is_file() && about.len() <= LONGEST { std::fs::read_to_string(path).ok() } else { None }
 }
 
-/// Returns CUDA's folders of headers, from pip or a toolkit, for the major version of an NVRTC: those next to it come first.
+/// Returns CUDA's folders of headers, from pip or a toolkit, for the major version of an NVRTC; folders next to that NVRTC come first.
 pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     let below: &[&str] = match major {
         ..=12 => &["cuda_runtime/include", "cuda_nvcc/include", "cuda_cccl/include"],
@@ -178,7 +178,7 @@ pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     there
 }
 
-/// Suggests what to do about a header that the compiler cannot open, from the compiler's message.
+/// Suggests a remedy for a header that the compiler cannot open, given its message.
 pub(crate) fn hint(message: &str, major: u32, folders: &[PathBuf]) -> Option<String> {
     // The message says "could not open" or "cannot open", depending on whether folders are searched.
     let (_, rest) = message.split_once(" open source file \"")?;

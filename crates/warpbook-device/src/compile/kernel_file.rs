@@ -1,4 +1,4 @@
-//! A kernel's file: its text, and the headers that lie next to it.
+//! A kernel's file: its text, and the headers in its folder.
 
 use crate::files::read_file;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use warpbook_record::Header;
 /// Largest size of a source in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// Reads a kernel's source, CUDA C++ in UTF-8, and the headers that it includes and that lie next to it.
+/// Reads a kernel's source, CUDA C++ in UTF-8, and the headers in its folder that it includes.
 ///
 /// # Errors
 /// If a file cannot be read, or is not UTF-8: the sentence names the file and the line.
@@ -18,7 +18,7 @@ pub fn read_kernel(path: &Path) -> Result<(String, Vec<Header>), String> {
     Ok((text, headers))
 }
 
-/// Reads a file's text without a byte order mark, which some editors put before it.
+/// Reads a file's text without the byte order mark that some editors add.
 fn text_of(path: &Path) -> Result<String, String> {
     let failed = |why: String| format!("{} cannot be read: {why}", path.display());
     let unreadable = |e: std::io::Error| failed(format!("{e}."));
@@ -38,7 +38,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Returns the headers next to a file that its text includes in quotes, and those that they include.
+/// Returns the headers in a file's folder that its text includes in quotes, and those that they include.
 fn headers(file: &Path, text: &str) -> Result<Vec<Header>, String> {
     let mut found: Vec<Header> = Vec::new();
     let mut texts: Vec<(PathBuf, String)> = vec![(file.to_owned(), text.to_owned())];

@@ -1,4 +1,4 @@
-//! Kernels from source to machine code: NVRTC, the headers that it is given, and a cache on disk.
+//! Compiles kernels from source to machine code: NVRTC, its headers, and a cache on disk.
 
 pub(crate) mod cache;
 pub(crate) mod compiled;

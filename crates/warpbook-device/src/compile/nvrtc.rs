@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 type Program = *mut c_void;
 
 library! {
-    /// The functions of nvrtc.h that are used; all are in NVRTC 11.1 and later.
+    /// The used functions of nvrtc.h; all are in NVRTC 11.1 and later.
     struct NvrtcCalls {
         fn version(*mut c_int, *mut c_int) -> Status = "nvrtcVersion";
         fn error_string(Status) -> *const c_char = "nvrtcGetErrorString";
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Loaded once a process: compilers keep their own state, and a second search would be wasted.
+/// Loaded once per process: compilers keep their own state, and a second search would be wasted.
 static LOADED: Loaded<OpenedNvrtc> = Loaded::new();
 
 impl Loadable for OpenedNvrtc {
@@ -61,7 +61,7 @@ impl Loadable for OpenedNvrtc {
         let file = SharedLibrary::open(path)?;
         let calls = NvrtcCalls::load(&file.library)?;
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: both pointers are to live integers.
+        // SAFETY: both pointers point to live integers.
         let status = unsafe { (calls.version)(&raw mut major, &raw mut minor) };
         if status != 0 {
             return Err(format!("nvrtcVersion returned {status}"));
@@ -80,11 +80,10 @@ impl Loadable for OpenedNvrtc {
 }
 
 impl Nvrtc {
-    /// Finds and loads NVRTC: `WARPBOOK_NVRTC`, a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`,
-    /// the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
+    /// Finds and loads NVRTC: `WARPBOOK_NVRTC`, a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search,
+    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
     ///
-    /// `driver_cuda` is the newest CUDA that the driver supports: an NVRTC of a later major version makes code that
-    /// the driver does not load, so it is passed over.
+    /// `driver_cuda` is the newest CUDA that the driver supports. An NVRTC of a later major version is skipped, since the driver cannot load its code.
     ///
     /// # Errors
     /// [`Error::Library`](crate::Error::Library) if there is none, or if `WARPBOOK_NVRTC` names one that does not load.
@@ -105,7 +104,7 @@ impl Nvrtc {
     }
 
     /// Compiles to a cubin; returns the log in either case. `Err` holds the log of a failed compilation. Threads compile at the same time, unless one of
-    /// them asks to be `alone`.
+    /// them requests to be `alone`.
     pub(crate) fn compile(
         &self,
         source: &str,
@@ -130,7 +129,7 @@ impl Nvrtc {
         let count = |n: usize| c_int::try_from(n).map_err(|_| "too many headers or options".to_owned());
 
         let mut program: Program = std::ptr::null_mut();
-        // SAFETY: every pointer is to a zero-terminated string or an array of them that lives past the call.
+        // SAFETY: every pointer points to a zero-terminated string, or to an array of them, that lives past the call.
         let status = unsafe {
             (self.0.calls.create)(
                 &raw mut program,
@@ -171,7 +170,7 @@ impl Nvrtc {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: NVRTC returns a static string, or nothing for a code that it does not know.
+        // SAFETY: NVRTC returns a static string, or null for a code that it does not know.
         let text = unsafe { text((self.0.calls.error_string)(status)) };
         Err(text.unwrap_or_else(|| format!("NVRTC returned the error {status}")))
     }
@@ -182,7 +181,7 @@ pub(crate) struct Compilation {
     /// A cubin, or PTX with a zero byte at its end.
     pub code: Vec<u8>,
     pub log: String,
-    /// True if no other thread compiled meanwhile.
+    /// True if no other thread compiled at the same time.
     pub was_alone: bool,
 }
 
@@ -199,10 +198,10 @@ impl OwnedProgram<'_> {
         get: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     ) -> Result<Vec<u8>, String> {
         let mut bytes = 0usize;
-        // SAFETY: the program is live, the pointer is to a live integer.
+        // SAFETY: the program is live, and the pointer points to a live integer.
         self.nvrtc.check(unsafe { size(self.program, &raw mut bytes) })?;
         let mut out = vec![0u8; bytes];
-        // SAFETY: `out` has the size that NVRTC just asked for.
+        // SAFETY: `out` has the size that NVRTC has just returned.
         self.nvrtc.check(unsafe { get(self.program, out.as_mut_ptr().cast()) })?;
         Ok(out)
     }
@@ -215,14 +214,14 @@ impl Drop for OwnedProgram<'_> {
     }
 }
 
-/// Loads NVRTC's builtins, which it opens by their bare name; outside the loader's path that only works if they are loaded already.
+/// Loads NVRTC's builtins. NVRTC opens them by their bare name, which outside the loader's path only works if they are already loaded.
 fn preload_builtins(path: &Path) {
     let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if (name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64")) && !name.contains("alt") {
-            // The handle is kept for the life of the process.
+            // Keeps the handle for the life of the process.
             let _ = SharedLibrary::open(entry.path()).map(std::mem::forget);
         }
     }

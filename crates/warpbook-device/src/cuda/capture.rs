@@ -1,8 +1,8 @@
-//! Keeps a list of everything that running captures have queued, so that their graphs can own it.
+//! Lists everything that running captures have queued, so that their graphs can own it.
 //!
-//! A stream's state at the moment of queueing decides if an operation runs or becomes part of a graph. So that
-//! the answer is certain, an operation holds [`CAPTURES`] for reading while it asks and queues, and whatever changes the
-//! state of a stream (a capture that begins or ends, a wait that joins a stream to one) holds it for writing.
+//! A stream's state at the moment of queueing decides if an operation runs or becomes part of a graph. To make the answer certain, an operation holds
+//! [`CAPTURES`] for reading while it asks and queues; whatever changes the state of a stream (a capture that begins or ends, a wait that joins a stream to
+//! one) holds it for writing.
 
 use crate::cuda::context::relaxed;
 use crate::cuda::stream::Keep;
@@ -23,19 +23,19 @@ pub(crate) type PinnedUse = (Arc<PinnedMemory>, Access);
 type Captures = BTreeMap<u64, Mutex<Captured>>;
 
 thread_local! {
-    /// Number of captures that this thread has begun.
+    /// Number of captures that this thread has open.
     static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
     /// Number of measurements running on this thread, during which nothing else may be timed.
     static BUSY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns true if this thread captures a graph or measures something, so that nothing else may be timed, nor run for long.
+/// Returns true if this thread captures a graph or measures something, so that nothing else may be timed, or run for long.
 #[must_use]
 pub fn is_busy() -> bool {
     OF_THIS_THREAD.get() + BUSY.get() > 0
 }
 
-/// While it lives, its thread is busy: see [`is_busy`].
+/// A guard during whose life the thread is busy: see [`is_busy`].
 pub(crate) struct Busy(());
 
 impl Busy {
@@ -51,14 +51,14 @@ impl Drop for Busy {
     }
 }
 
-/// The captures under way in this process, by the driver's number, which is not used twice.
+/// The captures in progress in this process, by the driver's number, which is never reused.
 static CAPTURES: RwLock<Captures> = RwLock::new(Captures::new());
 
 /// Everything that a capture has queued so far.
 #[derive(Default)]
 pub(crate) struct Captured {
     kept: Vec<Keep>,
-    /// Addresses of the objects in `kept`, so that each is there once.
+    /// Addresses of the objects in `kept`, so that each is kept only once.
     seen: HashSet<usize>,
     pub(crate) pinned: Vec<PinnedUse>,
     /// Names of the kernels, each once, in the order of their first launches.
@@ -73,28 +73,27 @@ impl Captured {
         }
     }
 
-    /// Remembers a kernel's name.
+    /// Records a kernel's name.
     pub(crate) fn name(&mut self, kernel: &Arc<str>) {
         if !self.kernels.contains(kernel) {
             self.kernels.push(kernel.clone());
         }
     }
 
-    /// Returns the objects that the graph keeps alive, its page-locked arrays (each once, in an order that is the same for all graphs) and the names of its
-    /// kernels.
+    /// Returns the objects that the graph keeps alive, its page-locked arrays (each once, in the same order for all graphs) and the names of its kernels.
     pub(crate) fn into_parts(self) -> (Vec<Keep>, Vec<PinnedUse>, Vec<Arc<str>>) {
         let mut pinned = self.pinned;
-        // A use that writes comes first, so it is the one kept for an array.
+        // Writes sort first, so that an array that is also written is kept as such.
         pinned.sort_by_key(|(memory, access)| (Arc::as_ptr(memory) as usize, *access == Access::Read));
         pinned.dedup_by(|later, first| Arc::ptr_eq(&later.0, &first.0));
         (self.kept, pinned, self.kernels)
     }
 }
 
-/// Shape of a library's launch, which is not known.
+/// Shape of a library's launch, which is unknown.
 pub(crate) const UNKNOWN_SHAPE: Launch = Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 };
 
-/// Held while something is queued on a stream.
+/// A guard that is held while something is queued on a stream.
 pub(crate) struct Queueing<'s> {
     stream: &'s Stream,
     captures: RwLockReadGuard<'static, Captures>,
@@ -114,14 +113,14 @@ impl Queueing<'_> {
         self.captured().is_some()
     }
 
-    /// Records the launch of a kernel that only a library knows, so its shape is unknown; a capture keeps the memory.
+    /// Records the launch of a library's kernel, whose shape is unknown; a capture keeps the memory.
     pub(crate) fn launched_by_library(self, name: &Arc<str>, memory: &[&Arc<Allocation>]) {
         self.launched(name, UNKNOWN_SHAPE, |captured| {
             memory.iter().for_each(|m| captured.keep(Arc::clone(m) as _));
         });
     }
 
-    /// Records a launch: a capture keeps its name and what `keep` adds; otherwise the stream keeps its name and shape.
+    /// Records a launch: a capture keeps the kernel's name and what `keep` adds; otherwise the stream keeps its name and shape.
     pub(crate) fn launched(self, kernel: &Arc<str>, shape: Launch, keep: impl FnOnce(&mut Captured)) {
         match self.captured() {
             Some(mut captured) => {
@@ -134,8 +133,8 @@ impl Queueing<'_> {
 }
 
 impl Stream {
-    /// Begins to queue work: the stream's capture state does not change until the result is dropped. The context
-    /// is current. Do not call it again before that, as the lock is not re-entrant.
+    /// Begins to queue work: the stream's capture state does not change until the result is dropped. The context must be current. Do not call this again
+    /// before that, since the lock is not re-entrant.
     pub(crate) fn queueing(&self) -> Result<Queueing<'_>> {
         let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
         self.count();
@@ -149,7 +148,7 @@ impl Stream {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut id = 0;
         let none = std::ptr::null_mut();
-        // SAFETY: the stream is live, the two pointers are to live values, and the rest may be null.
+        // SAFETY: the stream is live, the two pointers point to live values, and the rest may be null.
         unsafe {
             sys::cuStreamGetCaptureInfo_v2(self.raw, &raw mut status, &raw mut id, none, none.cast(), none.cast())
         }
@@ -160,11 +159,11 @@ impl Stream {
     }
 }
 
-/// Held while a stream may be joined to a capture.
+/// A guard that is held while a stream may join a capture.
 enum Joining {
     /// No capture is running, and none can begin.
     Nothing { _captures: RwLockReadGuard<'static, Captures> },
-    /// Nothing else can be queued meanwhile.
+    /// A capture is running, and nothing else can be queued meanwhile.
     Capture { _captures: RwLockWriteGuard<'static, Captures> },
 }
 
@@ -202,12 +201,12 @@ impl CudaDevice {
             return Ok(());
         }
         self.0.bind()?;
-        // It would break another thread's capture.
+        // Waits between captures, since waiting would break another thread's capture.
         between_captures(result::ctx::synchronize).map_err(|e| self.0.error("Waiting for the device", e))
     }
 }
 
-/// A capture under way; it ends when this is dropped, also where the work that is captured panics.
+/// A capture in progress. Dropping this ends it, even if the captured work panics.
 pub(crate) struct Capturing<'s> {
     stream: &'s Stream,
     id: Option<u64>,
@@ -217,14 +216,14 @@ impl<'s> Capturing<'s> {
     /// Begins to capture what is queued on a stream of the current context.
     pub(crate) fn begin(stream: &'s Stream) -> Result<Self> {
         let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the stream is live; that the capture ends is this type's task.
+        // SAFETY: the stream is live; this type makes sure that the capture ends.
         unsafe { result::stream::begin_capture(stream.raw, Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) }
             .map_err(|e| stream.device.error("Beginning a capture", e))?;
         let mut capturing = Self { stream, id: None };
         match stream.capture_id() {
             Ok(id) => capturing.id = id,
             Err(error) => {
-                // Its drop takes the lock.
+                // Dropping the capture takes the lock.
                 drop(captures);
                 return Err(error);
             }
@@ -234,7 +233,7 @@ impl<'s> Capturing<'s> {
         Ok(capturing)
     }
 
-    /// Ends the capture; returns the driver's graph, or why there is none, and everything queued.
+    /// Ends the capture; returns the driver's graph, or the reason why there is none, and everything that was queued.
     pub(crate) fn end(self) -> (Result<sys::CUgraph, DriverError>, Captured) {
         let ended = self.finish();
         std::mem::forget(self);
@@ -266,7 +265,7 @@ pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) ->
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     let is_captured = |stream| {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the stream is live, as whoever asks has it; the pointer is to a live value.
+        // SAFETY: the caller of the closure has a live stream; the pointer points to a live value.
         let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) }.result();
         asked.is_err() || status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
     };
@@ -275,8 +274,8 @@ pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) ->
     call(&|stream| !none && is_captured(stream))
 }
 
-/// Makes a call that waits for the whole device, such as making or ending a library's handle, when no other thread captures: the wait
-/// would break that capture. After five seconds it is made anyway.
+/// Makes a call that waits for the whole device, such as creating or destroying a library's handle, while no other thread captures, since the wait would
+/// break that capture. After five seconds the call is made anyway.
 pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
     const PATIENCE: Duration = Duration::from_secs(5);
     if OF_THIS_THREAD.get() > 0 {

@@ -21,7 +21,7 @@ pub(crate) fn describe(e: DriverError) -> String {
     driver::describe(e.0 as i32)
 }
 
-/// Returns true if the context is of no use after this error.
+/// Returns true if the context is unusable after this error.
 pub(crate) fn is_sticky(e: DriverError) -> bool {
     const STICKY: [Code; 11] = [
         Code::CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -36,13 +36,13 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
         Code::CUDA_ERROR_ECC_UNCORRECTABLE,
         Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
     ];
-    // A later driver has errors that the type does not know, so they are described by number.
+    // A newer driver has errors that the type does not know, so they are compared by number.
     STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
-/// Runs a device's work.
+/// The backend that runs a device's work.
 pub(crate) enum Backend {
-    /// The driver, in this context.
+    /// The driver, with this context.
     Driver(Arc<CudaContext>),
     Emulator(Box<Emulator>),
 }
@@ -57,15 +57,15 @@ pub(crate) struct Inner {
     pub(crate) memory: MemoryCounters,
     pub(crate) streams: Streams,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// Stream for copies: waiting for it waits for nothing else, and disturbs no capture on another thread.
+    /// Stream for copies: waiting for it waits for nothing else, and does not disturb a capture on another thread.
     pub(crate) transfers: sys::CUstream,
-    /// The error that ended the context; every launch checks it.
+    /// The error that ended the context, which every launch checks.
     lost: OnceLock<String>,
-    /// True if a kernel never ends: freeing anything would wait for it.
+    /// True if a kernel never ends, in which case freeing anything would wait for it.
     abandoned: AtomicBool,
 }
 
-// SAFETY: the stream's handle may be used from any thread whose current context is its own; `bind` sees to that.
+// SAFETY: the stream's handle may be used from any thread whose current context is its own, which `bind` ensures.
 unsafe impl Send for Inner {}
 // SAFETY: the driver serialises calls on one stream.
 unsafe impl Sync for Inner {}
@@ -80,7 +80,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// The emulator, if that is what runs the device's work.
+    /// The emulator, if it runs the device's work.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         match &self.backend {
             Backend::Driver(_) => None,
@@ -91,7 +91,7 @@ impl Inner {
     /// The driver's context.
     ///
     /// # Errors
-    /// [`Error::NotEmulated`] of an emulated device.
+    /// [`Error::NotEmulated`] if the device is emulated.
     pub(crate) fn context(&self) -> Result<&Arc<CudaContext>> {
         match &self.backend {
             Backend::Driver(context) => Ok(context),
@@ -99,18 +99,18 @@ impl Inner {
         }
     }
 
-    /// Makes the context current, like [`Inner::bind`], for a feature that an emulated device refuses by this name, a plural.
+    /// Makes the context current, like [`Inner::bind`]. `feature` is the plural noun by which an emulated device refuses the feature.
     pub(crate) fn bind_for(&self, feature: &'static str) -> Result<()> {
         self.emulator().map_or(Ok(()), |_| Err(Error::NotEmulated(feature)))?;
         self.bind()
     }
 
-    /// See [`CudaDevice::has_programmatic_launch`].
+    /// The result of [`CudaDevice::has_programmatic_launch`].
     pub(crate) fn has_programmatic_launch(&self) -> bool {
         self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
     }
 
-    /// Returns the state that another module keeps with the device, one of each type, made on first use.
+    /// Returns the state that another module keeps with the device: one value of each type, created on first use.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut extensions = self.extensions.lock().unwrap_or_else(PoisonError::into_inner);
         let extension = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
@@ -124,7 +124,7 @@ impl Inner {
         unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
     }
 
-    /// Makes the context current on this thread; every driver call comes after this, so an emulated device makes none.
+    /// Makes the context current on this thread. Every driver call comes after this, so an emulated device makes none.
     pub(crate) fn bind(&self) -> Result<()> {
         if let Some(why) = self.lost.get() {
             return Err(Error::ContextLost(why.clone()));
@@ -132,7 +132,7 @@ impl Inner {
         self.context()?.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
     }
 
-    /// Returns true if something of this device can be given back: its context, made current here, is still good for that.
+    /// Returns true if resources of this device can be freed: its context, made current here, still works.
     pub(crate) fn may_free(&self) -> bool {
         !self.abandoned.load(Ordering::Relaxed) && self.context().is_ok_and(|context| context.bind_to_thread().is_ok())
     }
@@ -140,23 +140,23 @@ impl Inner {
     /// Gives up the device because a kernel on it does not end.
     pub(crate) fn abandon(&self, why: &str) {
         if !self.abandoned.swap(true, Ordering::Relaxed) {
-            // Releasing the context would wait, too.
+            // Releasing the context would wait for the kernel, too.
             std::mem::forget(self.context().cloned());
         }
         self.lost.get_or_init(|| why.to_owned());
     }
 
-    /// Converts a driver error, and remembers it if nothing can follow it.
+    /// Converts a driver error, and remembers it if the context is unusable afterwards.
     pub(crate) fn error(&self, what: impl Into<String>, e: DriverError) -> Error {
         Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
     }
 
-    /// Converts the error of a library's call: a refused call is told apart from one that failed.
+    /// Converts the error of a library's call; a refused call is distinguished from a failed one.
     pub(crate) fn library_error(&self, library: &str, what: &str, why: String, is_refused: bool) -> Error {
         if is_refused {
             return Error::Unsupported { what: library.into(), why: format!("refuses {what}: {why}") };
         }
-        // It may be the error of an earlier kernel; the library does not say if that ended the context.
+        // It may be the error of an earlier kernel, and the library does not say if that ended the context.
         let sticky = result::mem_get_info().is_err_and(|e| self.note(e));
         Error::Cuda { what: format!("{library}, asked for {what},"), why, sticky }
     }
@@ -171,15 +171,15 @@ impl Inner {
     }
 }
 
-/// Makes a call that the driver does not let a thread make while it captures, such as freeing memory, and that has nothing
-/// to do with what is captured.
+/// Makes a call that the driver does not allow a thread to make while it captures, such as freeing memory, and that has nothing to do with what is
+/// captured.
 pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    // SAFETY: the pointer is to a live value, which becomes the thread's mode until now.
+    // SAFETY: the pointer points to a live value, which receives the thread's previous mode.
     let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result();
     let done = call();
     if exchanged.is_ok() {
-        // SAFETY: as above; this restores the mode.
+        // SAFETY: as above; this call restores the mode.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     }
     done
@@ -191,7 +191,7 @@ pub fn exit_at_once(code: u8) -> ! {
         fn _exit(code: std::ffi::c_int) -> !;
     }
     let _ = std::io::stdout().flush();
-    // SAFETY: C's own; nothing of this process is used afterwards.
+    // SAFETY: this is C's own function, and nothing of this process is used afterwards.
     unsafe { _exit(code.into()) }
 }
 
@@ -228,7 +228,7 @@ impl CudaDevice {
         Ok(Self::new(backend, info, transfers, driver_cuda, uuid))
     }
 
-    /// The emulated GPU. Kernels are compiled to PTX and have ended when their launch returns, and there are no times. Arrays, copies and launches work
+    /// The emulated GPU. Kernels are compiled to PTX and have ended when their launch returns, and nothing is timed. Arrays, copies and launches work
     /// as on a GPU; events, graphs, pools and libraries are refused with [`Error::NotEmulated`].
     #[must_use]
     pub fn emulated() -> Self {
@@ -257,7 +257,7 @@ impl CudaDevice {
         }))
     }
 
-    /// Returns true if it is the emulated GPU, which has no times.
+    /// Returns true if this is the emulated GPU, which has no times.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.0.emulator().is_some()
@@ -269,20 +269,20 @@ impl CudaDevice {
         &self.0.info
     }
 
-    /// Newest CUDA version that the driver supports; (0, 0) of an emulated device.
+    /// Newest CUDA version that the driver supports; (0, 0) for an emulated device.
     #[must_use]
     pub fn driver_cuda(&self) -> (u32, u32) {
         self.0.driver_cuda
     }
 
-    /// Returns true if it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
-    /// kernel: it uses [`exit_at_once`].
+    /// Returns true if the device was given up because a kernel on it does not end. A process that ends in the ordinary way would wait for that kernel,
+    /// so it must use [`exit_at_once`].
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the two share one opened device: what was made for the one can be used with the other.
+    /// Returns true if both share one opened device, so that objects created for one can be used with the other.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -294,8 +294,7 @@ impl CudaDevice {
         self.0.uuid.as_deref()
     }
 
-    /// Returns true if a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
-    /// since CUDA 12.3.
+    /// Returns true if a kernel may be launched before its predecessor has ended: from compute capability 9.0 on, and in graphs from CUDA 12.3 on.
     #[must_use]
     pub fn has_programmatic_launch(&self) -> bool {
         self.0.has_programmatic_launch()
@@ -310,11 +309,11 @@ impl CudaDevice {
         self.0.compiler.get_or_init(|| Compiler::new(driver_cuda)).as_ref().map_err(Clone::clone)
     }
 
-    /// The architecture that a kernel is compiled for here: its own, as in "sm_90", or the one that the kernel needs exactly.
+    /// The architecture for which a kernel is compiled here: the device's own, such as "sm_90", or the exact one that the kernel needs.
     #[must_use]
     pub fn architecture_of(&self, spec: &KernelSpec) -> String {
         match &spec.requires {
-            // Code for sm_90a is not what sm_90 compiles to.
+            // sm_90a and sm_90 compile to different code.
             Some(Requires::Exactly(name)) => name.to_string(),
             _ => self.0.info.architecture().unwrap_or_default(),
         }
@@ -334,7 +333,7 @@ impl CudaDevice {
         Ok((free as u64, total as u64))
     }
 
-    /// Returns an error unless so many bytes are free, with a reserve for the driver.
+    /// Returns an error unless this many bytes are free, with a reserve for the driver.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], with the free bytes.
@@ -347,7 +346,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// Shape of a kernel's launch over so many items on this device.
+    /// Shape of a kernel's launch over this many items on this device.
     #[must_use]
     pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
         over_items(spec, tile, items, self.0.info.multiprocessors)

@@ -1,4 +1,4 @@
-//! The driver's first calls, made without cudarc, which panics where a symbol is missing and takes every status for one that it knows.
+//! The driver's first calls, made without cudarc, which panics if a symbol is missing and assumes that it knows every status.
 
 use crate::libraries::loader::{Status, function, library};
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
+/// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same version (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
 
 /// All driver functions that are called through cudarc. Every driver since CUDA 12.0 has them.
@@ -29,7 +29,7 @@ pub const THROUGH_CUDARC: [&str; 63] = [
 type TextOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 
 library! {
-    /// The functions of cuda.h that come before all others.
+    /// The functions of cuda.h that are called before all others.
     struct DriverCalls {
         fn init(c_uint) -> Status = "cuInit";
         fn count(*mut c_int) -> Status = "cuDeviceGetCount";
@@ -67,14 +67,14 @@ fn probe() -> Result<Driver> {
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);
     }
-    // SAFETY: it is there, so this loads it.
+    // SAFETY: the library exists, so this loads it.
     let library = unsafe { sys::culib() };
     let failed = |why: String| Error::DriverFailed(why);
-    // SAFETY: the type that is asked for is the function's in cuda.h.
+    // SAFETY: the requested type is the function's type in cuda.h.
     let version = unsafe { function::<unsafe extern "C" fn(*mut c_int) -> Status>(library, "cuDriverGetVersion") };
     let version = version.map_err(|lacks| failed(format!("its library {lacks}")))?;
     let mut number = 0;
-    // SAFETY: the pointer is to a live integer.
+    // SAFETY: the pointer points to a live integer.
     let status = unsafe { version(&raw mut number) };
     if status != 0 {
         return Err(failed(format!("cuDriverGetVersion returned the error {status}")));
@@ -85,7 +85,7 @@ fn probe() -> Result<Driver> {
         let text = |(major, minor)| format!("{major}.{minor}");
         return Err(Error::DriverTooOld { found: text(cuda), needed: text(MINIMUM) });
     }
-    // SAFETY: that there is such a symbol is all that is asked.
+    // SAFETY: this only checks that the symbol exists.
     let lacks = |name: &&&str| unsafe { library.get::<*const c_void>(**name) }.is_err();
     let missing: Vec<&str> = THROUGH_CUDARC.iter().filter(lacks).copied().collect();
     if let [first, others @ ..] = &missing[..] {
@@ -93,7 +93,7 @@ fn probe() -> Result<Driver> {
         return Err(failed(format!("its library lacks {first}{more}, so it is not NVIDIA's or not whole")));
     }
     let calls = DriverCalls::load(library).map_err(failed)?;
-    // SAFETY: it takes no flags, and may be called at any time.
+    // SAFETY: the function takes no flags, and may be called at any time.
     let status = unsafe { (calls.init)(0) };
     calls.check(status)?;
     Ok(Driver { cuda, calls })
@@ -108,9 +108,9 @@ impl DriverCalls {
     fn describe(&self, status: Status) -> String {
         let text = |get: TextOf| {
             let mut text = std::ptr::null();
-            // SAFETY: the pointer is to a live one, which is set to a static string or left alone.
+            // SAFETY: the pointer points to a live pointer, which is set to a static string or left unchanged.
             let given = unsafe { get(status, &raw mut text) } == 0 && !text.is_null();
-            // SAFETY: as above, and it was set.
+            // SAFETY: as above, and the pointer was set.
             given.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         };
         match (text(self.error_name), text(self.error_text)) {
@@ -129,7 +129,7 @@ pub(crate) fn describe(status: i32) -> String {
 pub(crate) fn count() -> Result<u32> {
     let calls = &found()?.calls;
     let mut count = 0;
-    // SAFETY: the pointer is to a live integer.
+    // SAFETY: the pointer points to a live integer.
     calls.check(unsafe { (calls.count)(&raw mut count) })?;
     Ok(count.unsigned_abs())
 }
@@ -137,21 +137,21 @@ pub(crate) fn count() -> Result<u32> {
 /// The driver's handle of a device.
 fn device(calls: &DriverCalls, index: u32) -> Result<c_int> {
     let mut device = 0;
-    // SAFETY: the pointer is to a live integer.
+    // SAFETY: the pointer points to a live integer.
     calls.check(unsafe { (calls.device)(&raw mut device, c_int::try_from(index).unwrap_or(c_int::MAX)) })?;
     Ok(device)
 }
 
-/// Returns an error unless a context can be made on a device.
+/// Returns an error unless a context can be created on a device.
 pub(crate) fn ensure_it_opens(index: u32) -> Result<()> {
     let calls = &found()?.calls;
     let device = device(calls, index)?;
     let mut context = std::ptr::null_mut();
-    // SAFETY: the device comes from the driver, and the pointer is to a live one.
+    // SAFETY: the device comes from the driver, and the pointer points to a live one.
     calls.check(unsafe { (calls.retain)(&raw mut context, device) })
 }
 
-/// Releases what [`ensure_it_opens`] acquired, once somebody else holds the context.
+/// Releases the context that [`ensure_it_opens`] retained, once it is held elsewhere.
 pub(crate) fn let_go(index: u32) {
     let Ok(Driver { calls, .. }) = found() else { return };
     if let Ok(device) = device(calls, index) {
@@ -167,7 +167,7 @@ pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
     let device = device(calls, index)?;
     let attribute = |attribute: Attribute| -> Result<u32> {
         let mut value = 0;
-        // SAFETY: the device comes from the driver, and the pointer is to a live integer.
+        // SAFETY: the device comes from the driver, and the pointer points to a live integer.
         calls.check(unsafe { (calls.attribute)(&raw mut value, attribute as c_int, device) })?;
         Ok(value.unsigned_abs())
     };
@@ -175,7 +175,7 @@ pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
     let (mut memory, mut name) = (0, [0 as c_char; NAME_BYTES]);
     // SAFETY: as above.
     calls.check(unsafe { (calls.memory)(&raw mut memory, device) })?;
-    // SAFETY: the driver writes no more than the length that it is given, with a zero at the end.
+    // SAFETY: the driver writes at most the given length, with a zero at the end.
     calls.check(unsafe { (calls.name)(name.as_mut_ptr(), NAME_BYTES as c_int - 1, device) })?;
     // SAFETY: the last byte is zero.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();

@@ -30,9 +30,9 @@ pub struct Event {
     pub(crate) raw: sys::CUevent,
 }
 
-// SAFETY: as of `Stream`.
+// SAFETY: as for `Stream`.
 unsafe impl Send for Event {}
-// SAFETY: as of `Stream`.
+// SAFETY: as for `Stream`.
 unsafe impl Sync for Event {}
 
 impl std::fmt::Debug for Event {
@@ -73,7 +73,7 @@ impl Event {
             .map_err(|e| self.device.error("Waiting for an event", e))
     }
 
-    /// Returns true if what was queued before the event has ended, as for one that was never recorded.
+    /// Returns true if all work queued before the event has ended, and for an event that was never recorded.
     ///
     /// # Errors
     /// The errors of [`Event::synchronize`].

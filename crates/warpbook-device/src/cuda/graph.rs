@@ -1,4 +1,4 @@
-//! Graphs: captured launches, replayed as one.
+//! Graphs: captured launches that are replayed together.
 
 use crate::cuda::capture::{Capturing, PinnedUse};
 use crate::cuda::context::{Inner, describe};
@@ -8,10 +8,10 @@ use cudarc::driver::result;
 use cudarc::driver::sys;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Launches captured once, to be replayed as one.
+/// Launches that were captured once, to be replayed together.
 ///
-/// The graph owns what it replays as far as it is known: the kernels, slices and buffers that were passed to them, the memory of fills
-/// and copies, and what was given to [`Stream::capture_owning`].
+/// The graph owns what it replays as far as that is known: the kernels, the slices and buffers passed to them, the memory of fills and copies, and the
+/// resources given to [`Stream::capture_owning`].
 pub struct Graph {
     device: Arc<Inner>,
     /// The driver requires that calls on one graph come one at a time.
@@ -21,7 +21,7 @@ pub struct Graph {
     replayed: Replayed,
 }
 
-// SAFETY: the handle may be used from any thread, one at a time, which its lock sees to.
+// SAFETY: the handle may be used from any thread, by one at a time, which its lock ensures.
 unsafe impl Send for Graph {}
 // SAFETY: as above.
 unsafe impl Sync for Graph {}
@@ -44,7 +44,7 @@ impl Stream {
     /// Nothing runs yet.
     ///
     /// # Errors
-    /// The errors of `work`, and the driver's where something cannot be captured.
+    /// The errors of `work`, and the driver's errors if something cannot be captured.
     ///
     /// # Safety
     /// All memory that the captured launches touch must live as long as the graph.
@@ -52,14 +52,14 @@ impl Stream {
         self.capture_owning("unnamed", (), |()| work())
     }
 
-    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph of that name, which
-    /// owns the resources: arrays, kernels and workspaces that `work` uses. Nothing runs yet.
+    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph with this name. The graph owns the resources:
+    /// arrays, kernels and workspaces that `work` uses. Nothing runs yet.
     ///
-    /// This is safe: the graph owns the memory of fills and copies, and whoever launches kernels promises in an unsafe
-    /// block that everything their arguments point to lives as long as the graph. The resources and clones of their slices do.
+    /// This is safe: the graph owns the memory of fills and copies, and code that launches kernels promises in an unsafe block that everything their
+    /// arguments point to lives as long as the graph. The resources and clones of their slices do.
     ///
     /// # Errors
-    /// The errors of `work`, and the driver's where something cannot be captured.
+    /// The errors of `work`, and the driver's errors if something cannot be captured.
     pub fn capture_owning<R: Send + Sync + 'static>(
         &self,
         name: impl Into<String>,
@@ -68,7 +68,7 @@ impl Stream {
     ) -> Result<Graph> {
         let device = &self.device;
         device.bind_for("Graphs")?;
-        // In an `Arc` from now on: captured launches may hold addresses inside it.
+        // The `Arc` keeps their address fixed, since captured launches may hold addresses inside.
         let resources = Arc::new(resources);
         let capturing = Capturing::begin(self)?;
         let worked = work(&resources);
@@ -88,13 +88,13 @@ impl Stream {
             }
         };
         let mut nodes = 0usize;
-        // SAFETY: the graph is live; with a null array only the number is asked for.
+        // SAFETY: the graph is live; with a null array the call only returns the number.
         let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
-        // An urgent stream's work is urgent in the graph, too.
+        // Work of an urgent stream is also urgent in the graph.
         let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         // SAFETY: the graph is live.
         let executable = unsafe { result::graph::instantiate(graph, flags) };
-        // SAFETY: an executable graph does not need the one it came from.
+        // SAFETY: an executable graph does not need the graph from which it was created.
         let _ = unsafe { result::graph::destroy(graph) };
         let executable = executable.map_err(|e| device.error("Instantiating a graph", e))?;
         let (kept, pinned, kernels) = captured.into_parts();
@@ -143,7 +143,7 @@ impl Graph {
         self.replayed.resources.downcast_ref()
     }
 
-    /// Queues a run of the graph. Launches of one graph run one after the other, also on different streams.
+    /// Queues a run of the graph. Launches of one graph run one after another, even on different streams.
     ///
     /// # Errors
     /// [`Error::Graph`] if the driver refuses it, and on a stream that is being captured; [`Error::PinnedInUse`] while the host accesses page-locked memory
@@ -153,7 +153,7 @@ impl Graph {
         self.device.bind()?;
         let queueing = stream.queueing()?;
         if queueing.is_captured() {
-            // Refused here, because the driver's refusal would end the capture, too.
+            // This is refused here, because the driver's refusal would also end the capture.
             let why = "a graph cannot be launched into a capture; queue what it was captured from there instead";
             return Err(self.label.error(why.into(), false));
         }
@@ -161,8 +161,8 @@ impl Graph {
         let claims = claims.collect::<Result<Vec<_>>>()?;
         {
             let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: both handles are live, and so is what the graph touches: it owns that, or it is the promise made to
-            // `capture` or to a launch.
+            // SAFETY: both handles are live, and so is the memory that the graph touches: it owns that memory, or the caller of `capture` or of a launch
+            // has promised it.
             unsafe { result::graph::launch(*executable, stream.raw) }
                 .map_err(|e| self.label.error(describe(e), self.device.note(e)))?;
         }

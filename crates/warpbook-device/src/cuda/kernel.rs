@@ -22,13 +22,13 @@ pub unsafe trait KernelArg {
     /// The address of the value.
     fn as_arg(&self) -> *mut c_void;
 
-    /// The size of the value in bytes, which the emulator asks for.
+    /// The size of the value in bytes, which the emulator needs.
     fn arg_bytes(&self) -> usize {
         size_of_val(self)
     }
 
-    /// An owner of the memory that the argument points to, which a graph that captures the launch keeps. `None` for a plain value, and for
-    /// a pointer that owns nothing.
+    /// An owner of the memory to which the argument points; a graph that captures the launch keeps it. `None` for a plain value, and for a pointer that owns
+    /// nothing.
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
@@ -37,7 +37,7 @@ pub unsafe trait KernelArg {
 macro_rules! scalar_args {
     ($($t:ty),*) => {
         $(
-            // SAFETY: the bytes of a number are what the kernel reads.
+            // SAFETY: the kernel reads the bytes of the number.
             unsafe impl KernelArg for $t {
                 fn as_arg(&self) -> *mut c_void {
                     std::ptr::from_ref(self).cast_mut().cast()
@@ -63,7 +63,7 @@ unsafe impl<T> KernelArg for Slice<T> {
     }
 }
 
-// SAFETY: as of the slice that it is.
+// SAFETY: as for the slice that it contains.
 unsafe impl<T> KernelArg for Buffer<T> {
     fn as_arg(&self) -> *mut c_void {
         (**self).as_arg()
@@ -81,17 +81,17 @@ unsafe impl<T> KernelArg for Buffer<T> {
 /// Options of a launch in addition to its shape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaunchOptions {
-    /// The kernel may begin before its predecessor on the stream has ended, and must wait for it by itself.
+    /// True if the kernel may begin before its predecessor on the stream has ended; it must then wait for it by itself.
     pub programmatic: bool,
     /// True if all blocks must be resident at once.
     pub cooperative: bool,
-    /// Number of blocks of a cluster in x.
+    /// Number of blocks in a cluster, along x.
     pub cluster: Option<u32>,
 }
 
-/// Observes launches of kernels; a graph that captures one keeps it.
+/// An observer of kernel launches; a graph that captures a launch keeps it.
 pub(crate) trait LaunchWatch: Any + Send + Sync {
-    /// Called when a kernel of that row was launched, or captured into a graph.
+    /// Called when a kernel of this row was launched, or captured into a graph.
     fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool);
 }
 
@@ -116,7 +116,7 @@ pub struct Kernel {
     watch: Option<Arc<dyn LaunchWatch>>,
 }
 
-// SAFETY: as of `Module`, which it keeps alive.
+// SAFETY: as for `Module`, which it keeps alive.
 unsafe impl Send for Kernel {}
 // SAFETY: it is only read.
 unsafe impl Sync for Kernel {}
@@ -137,11 +137,11 @@ impl Kernel {
             .map_err(|e| inner.error(format!("Finding {} in {}", spec.entry, spec.path()), e))?;
         let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
         let attribute = |a| {
-            // SAFETY: the function is the live module's.
+            // SAFETY: the function belongs to the live module.
             let value = unsafe { result::function::get_function_attribute(function, a) };
             value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
         };
-        // On recent chips the system keeps a kilobyte of each block, which the driver does not count but the cubin does.
+        // On recent chips the system uses a kilobyte of each block, which the driver does not count but the cubin does.
         stats.static_shared_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
@@ -162,7 +162,7 @@ impl Kernel {
         Ok(Self { device, code, name, stats, spec, tile, max_threads, watch: None })
     }
 
-    /// Compiles a kernel for the emulator. Its registers and shared memory are counted in machine code for the emulated GPU's architecture.
+    /// Compiles a kernel for the emulator. Registers and shared memory are counted in machine code for the architecture of the emulated GPU.
     pub(crate) fn emulate(device: &CudaDevice, emulator: &Emulator, spec: &KernelSpec, tile: &Tile) -> Result<Self> {
         let compiler = device.compiler()?;
         let ptx = compiler.compile_to_ptx(spec, tile, emulator::VIRTUAL)?;
@@ -193,10 +193,10 @@ impl Kernel {
         Self { watch: Some(watch), ..self }
     }
 
-    /// Returns its module.
+    /// Returns the kernel's module.
     ///
     /// # Errors
-    /// If it is emulated.
+    /// If the kernel is emulated.
     pub(crate) fn module(&self) -> Result<&Arc<Module>> {
         match &self.code {
             Code::Driver { module, .. } => Ok(module),
@@ -216,13 +216,13 @@ impl Kernel {
         &self.spec
     }
 
-    /// The tile that it was compiled with.
+    /// The tile with which the kernel was compiled.
     #[must_use]
     pub fn tile(&self) -> &Tile {
         &self.tile
     }
 
-    /// Shape of a launch over so many items.
+    /// Shape of a launch over this many items.
     #[must_use]
     pub fn shape(&self, items: u64) -> Launch {
         over_items(&self.spec, &self.tile, items, self.device.info.multiprocessors)
@@ -234,10 +234,10 @@ impl Kernel {
         over_tiles(&self.spec, &self.tile, m, n, self.device.info.multiprocessors)
     }
 
-    /// Allows launches this much dynamic shared memory a block, beyond the tile's, and counts again how many blocks fit.
+    /// Allows launches with this much dynamic shared memory per block, if that is more than the tile's, and counts again how many blocks fit.
     ///
     /// # Errors
-    /// If it is more than the device has for a block.
+    /// If that is more than the device has for a block.
     pub fn reserve_shared(&mut self, bytes: u32) -> Result<()> {
         let device = &self.device;
         let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
@@ -256,8 +256,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Number of clusters of `blocks` blocks that can be resident at once in a launch of that shape; 0 if the device has no clusters that
-    /// large. Clusters of more than eight blocks are allowed from then on: not every chip has them, so ask first.
+    /// Number of clusters of `blocks` blocks that can be resident at once in a launch of this shape; 0 if the device has no clusters of that size. Clusters of
+    /// more than eight blocks are allowed from then on; not every chip has them, so check the result first.
     ///
     /// # Errors
     /// The driver's errors.
@@ -269,7 +269,7 @@ impl Kernel {
             return Ok(0);
         }
         if blocks > 8 {
-            // SAFETY: the function is the live module's.
+            // SAFETY: the function belongs to the live module.
             let allowed = unsafe {
                 result::function::set_function_attribute(
                     *function,
@@ -284,7 +284,7 @@ impl Kernel {
         let mut attributes = attributes(LaunchOptions { cluster: Some(blocks), ..LaunchOptions::default() });
         let config = config(Launch { grid: [blocks, 1, 1], ..shape }, std::ptr::null_mut(), &mut attributes);
         let mut clusters = 0;
-        // SAFETY: the pointers are to live values, the function is the live module's.
+        // SAFETY: the pointers point to live values, and the function belongs to the live module.
         let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, *function, &raw const config) };
         match status.result() {
             Ok(()) => Ok(clusters.unsigned_abs()),
@@ -294,18 +294,18 @@ impl Kernel {
         }
     }
 
-    /// Queues a launch; on a stream of dependent launches ([`Stream::make_dependent`]) a kernel that waits for its predecessor may begin
-    /// before that one has ended.
+    /// Queues a launch. On a stream of dependent launches ([`Stream::make_dependent`]) a kernel that waits for its predecessor may begin before the predecessor
+    /// has ended.
     ///
     /// # Errors
     /// If the launch is refused. A failure of the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// The arguments must be those that the kernel declares, in order, and their arrays must live, and be as large as it
-    /// assumes, until the launch has ended. A captured launch lasts as long as its graph; the graph itself keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
+    /// The arguments must be those that the kernel declares, in order. Their arrays must live, and be as large as the kernel assumes, until the launch has
+    /// ended. A captured launch lasts as long as its graph, which keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         let programmatic = self.spec.waits && stream.is_dependent() && self.device.has_programmatic_launch();
-        // SAFETY: the caller's; a kernel that waits needs nothing of its predecessor before that.
+        // SAFETY: the caller promises the arguments; a kernel that waits needs nothing of its predecessor before that.
         unsafe { self.launch_with(stream, shape, LaunchOptions { programmatic, ..LaunchOptions::default() }, args) }
     }
 
@@ -335,7 +335,7 @@ impl Kernel {
         let (module, function) = match &self.code {
             Code::Driver { module, function } => (module, *function),
             Code::Emulated(kernel) => {
-                // SAFETY: an argument is a value of so many bytes without padding, by the contract of its trait.
+                // SAFETY: by the contract of its trait an argument is a value of this many bytes without padding.
                 let bytes =
                     |a: &&dyn KernelArg| unsafe { std::slice::from_raw_parts(a.as_arg().cast::<u8>(), a.arg_bytes()) };
                 let arguments: Vec<_> = args.iter().map(|a| emulator::argument(bytes(a))).collect();
@@ -359,7 +359,7 @@ impl Kernel {
         let mut attributes = attributes(options);
         let config = config(shape, stream.raw, &mut attributes);
         let queueing = stream.queueing()?;
-        // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
+        // SAFETY: the handles are live, the pointers outlive the call, and the caller promises what they point to.
         let status = with_pointers(args, |pointers| unsafe {
             sys::cuLaunchKernelEx(&raw const config, function, pointers, std::ptr::null_mut())
         });
@@ -379,8 +379,8 @@ impl Kernel {
 /// Usual maximum of a launch's arguments.
 const FEW: usize = 24;
 
-/// Calls `f` with the addresses of a launch's arguments. Few are on the stack: a launch takes the host a few microseconds, and an allocation
-/// would be some percent of that.
+/// Calls `call` with the addresses of a launch's arguments. A few are kept on the stack: a launch takes the host a few microseconds, and an allocation would
+/// cost some per cent of that.
 fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void) -> R) -> R {
     if args.len() > FEW {
         let mut many: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
@@ -391,7 +391,7 @@ fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void)
     call(few.as_mut_ptr())
 }
 
-/// The driver's form of a launch; it points to the attributes.
+/// The driver's form of a launch, which points to the attributes.
 fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchAttribute]) -> sys::CUlaunchConfig {
     sys::CUlaunchConfig {
         gridDimX: shape.grid[0],
@@ -407,9 +407,9 @@ fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchA
     }
 }
 
-/// Returns how many blocks of `threads` threads fit onto a multiprocessor, and the share of its warps that they occupy.
+/// Returns the number of blocks with `threads` threads that fit onto a multiprocessor, and the share of its warps that they occupy.
 fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
-    // SAFETY: the caller's function is a live module's.
+    // SAFETY: the caller's function belongs to a live module.
     let blocks = unsafe {
         result::occupancy::max_active_block_per_multiprocessor(
             function,
@@ -460,7 +460,7 @@ mod tests {
         for count in [0, 1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
             let values: Vec<u32> = (0..count as u32).collect();
             let args: Vec<&dyn KernelArg> = values.iter().map(|v| v as &dyn KernelArg).collect();
-            // SAFETY: there are as many pointers as arguments, which live.
+            // SAFETY: there are as many pointers as arguments, and they are live.
             let read = |pointers: *mut *mut c_void, i| unsafe { (*pointers.add(i)).cast::<u32>().read() };
             let seen: Vec<u32> = with_pointers(&args, |pointers| (0..count).map(|i| read(pointers, i)).collect());
             assert_eq!(seen, values);
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn plain_arguments_are_their_bytes_and_own_nothing() {
         fn check<T: KernelArg + Copy + PartialEq + std::fmt::Debug>(value: T) {
-            // SAFETY: an argument's address is that of a value of the type that the kernel declares, which is T.
+            // SAFETY: an argument's address points to a value of the type that the kernel declares, which is T.
             let read = unsafe { value.as_arg().cast::<T>().read() };
             assert_eq!(read, value);
             assert!(value.owner().is_none());

@@ -1,4 +1,4 @@
-//! Compiled code on a device: loaded once, however many kernels are made of it.
+//! Compiled code on a device, loaded only once for any number of kernels.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::{CudaDevice, Result};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A device's modules by the hash of their code. They are unloaded with their last owner, until [`Modules::keep`].
+/// A device's modules by the hash of their code. Each is unloaded with its last owner, until [`Modules::keep`] is called.
 #[derive(Default)]
 pub(crate) struct Modules(Mutex<LoadedModules>);
 
@@ -28,15 +28,16 @@ impl Modules {
         self.lock().by_code.values().filter(|m| m.strong_count() > 0).count()
     }
 
-    /// Stops unloading modules, now and later: CUPTI names kernels by their function's address, which another module could get.
+    /// Stops unloading modules from now on: CUPTI names kernels by their function's address, which another module could get.
     pub(crate) fn keep(&self) {
         self.lock().stay = true;
     }
 }
 
 impl CudaDevice {
-    /// Modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one, which
-    /// is unloaded with the last of them and of the graphs that launch them; with the context once a [`crate::Recorder`] was there.
+    /// Number of modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one
+    /// module. It is unloaded with the last of them and of the graphs that launch them or, once a [`crate::Recorder`] was used,
+    /// with the context.
     #[must_use]
     pub fn loaded_modules(&self) -> usize {
         self.0.extension::<Modules>().loaded()
@@ -47,7 +48,7 @@ impl CudaDevice {
 pub(crate) struct Module {
     pub(crate) device: Arc<Inner>,
     raw: sys::CUmodule,
-    /// Largest dynamic shared memory in bytes of a function's launches, if it was raised.
+    /// Largest dynamic shared memory of each function's launches in bytes, if it was raised.
     shared_limits: Mutex<HashMap<usize, u32>>,
 }
 
@@ -57,10 +58,10 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Returns the module of this code, and loads it if necessary; `path` names it in an error.
+    /// Returns the module with this code, and loads it if necessary; errors name it by `path`.
     pub(crate) fn load(device: &Arc<Inner>, cubin: &[u8], path: &str) -> Result<Arc<Self>> {
         let key: [u8; 32] = Sha256::digest(cubin).into();
-        // Locked while loading, so that two threads do not load the same code twice.
+        // Locked during loading, so that two threads do not load the same code twice.
         let modules = device.extension::<Modules>();
         let mut modules = modules.lock();
         if let Some(module) = modules.by_code.get(&key).and_then(Weak::upgrade) {
@@ -81,20 +82,20 @@ impl Module {
         self.raw
     }
 
-    /// The function of an entry.
+    /// Returns the function of an entry.
     pub(crate) fn function(&self, entry: &str) -> Result<sys::CUfunction, DriverError> {
-        // SAFETY: the module is live, and the context current: whoever holds a module has bound it.
+        // SAFETY: the module is live, and the context current, since every holder of a module has bound it.
         unsafe { result::module::get_function(self.raw, CString::new(entry).unwrap_or_default()) }
     }
 
-    /// Allows launches of one of its functions this much dynamic shared memory. The limit is never lowered: another kernel
-    /// of this module may need it.
+    /// Allows launches of one of the module's functions with this much dynamic shared memory. The limit is never lowered, since
+    /// another kernel of this module may need it.
     pub(crate) fn allow_shared(&self, function: sys::CUfunction, bytes: u32) -> Result<(), DriverError> {
         let mut limits = self.shared_limits.lock().unwrap_or_else(PoisonError::into_inner);
         if limits.get(&(function as usize)).is_some_and(|limit| *limit >= bytes) {
             return Ok(());
         }
-        // SAFETY: the function is this live module's.
+        // SAFETY: the function belongs to this live module.
         unsafe {
             result::function::set_function_attribute(
                 function,

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
-/// An owner of something that has to live as long as work that uses it.
+/// An owner of memory or another object that must live as long as the work that uses it.
 pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
 impl CudaDevice {
-    /// Creates a stream, not ordered with any other. In the emulator work has ended when it was queued, on any stream.
+    /// Creates a stream that is not ordered with any other. In the emulator work has ended when it is queued, on any stream.
     ///
     /// # Errors
     /// The driver's errors.
@@ -23,7 +23,7 @@ impl CudaDevice {
         Stream::new(self)
     }
 
-    /// Creates a stream whose work gets free SMs before other streams': for short work that others wait for.
+    /// Creates a stream whose work gets free SMs before all other streams; for short work for which others wait.
     ///
     /// # Errors
     /// The driver's errors.
@@ -31,7 +31,7 @@ impl CudaDevice {
         Stream::before_others(self, true)
     }
 
-    /// Creates a stream whose work gets free SMs before ordinary streams', and after urgent ones'.
+    /// Creates a stream whose work gets free SMs before ordinary streams, and after urgent ones.
     ///
     /// # Errors
     /// The driver's errors.
@@ -44,11 +44,11 @@ impl CudaDevice {
 pub struct Stream {
     pub(crate) device: Arc<Inner>,
     pub(crate) raw: sys::CUstream,
-    /// Not used twice in a process, unlike the driver's handle.
+    /// A number that is never reused in a process, unlike the driver's handle.
     pub(crate) id: u64,
-    /// True if the handle is destroyed with it.
+    /// True if the handle is destroyed with this object.
     owned: bool,
-    /// The last launch, which errors that show later mention.
+    /// The last launch, which later errors mention.
     last: Mutex<Option<Last>>,
     /// True if kernels that wait for their predecessor are launched before it has ended.
     dependent: AtomicBool,
@@ -86,17 +86,16 @@ impl std::fmt::Display for GraphLabel {
     }
 }
 
-/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the
-/// work of its own device only, so the other's part of a copy
-/// has to be kept until the copy has ended.
+/// Memory that a copy between devices, or a kernel that accesses another device's memory, uses on a stream. Freeing memory waits only for
+/// work of its own device, so the other device's part of a copy has to be kept until the copy has ended.
 pub(crate) struct Lent {
-    /// Event after the last use of the two.
+    /// Event after the last use of both.
     event: Event,
     memory: [Keep; 2],
 }
 
 impl Lent {
-    /// Returns true if its last use may still be under way; an error is left to those who wait for the stream.
+    /// Returns true if the last use may not have ended; an error is left to code that waits for the stream.
     fn is_under_way(&self) -> bool {
         !self.event.has_happened().unwrap_or(true)
     }
@@ -125,15 +124,15 @@ impl Stream {
         Ok(Self::of_handle(device, raw, true))
     }
 
-    /// Creates a stream whose work gets free SMs before others': of the highest priority, or of the lowest but one.
+    /// Creates a stream whose work gets free SMs before others': with the highest priority, or with the lowest but one.
     pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
         device.0.bind_for("Streams with a priority")?;
         let failed = |e| device.0.error("Creating a stream", e);
         let (mut least, mut greatest, mut raw) = (0, 0, std::ptr::null_mut());
-        // SAFETY: the context is current, and the pointers are to live values.
+        // SAFETY: the context is current, and the pointers point to live values.
         unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result().map_err(failed)?;
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // Lower numbers come first.
+        // Lower numbers mean higher priority.
         let priority = if highest { greatest } else { (least - 1).max(greatest) };
         // SAFETY: as above.
         unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, priority) }.result().map_err(failed)?;
@@ -149,13 +148,13 @@ impl Stream {
         Self { device: device.0.clone(), raw, id, owned, last, dependent, queued, lent }
     }
 
-    /// Notes that something is queued.
+    /// Counts an operation that is queued.
     pub(crate) fn count(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes the stream launch kernels whose row says that they wait for their predecessor before it has ended, if the
-    /// device can: this hides the cost of a launch. Other kernels, and copies, wait as before.
+    /// Makes the stream launch kernels before their predecessor has ended, if their row says that they wait for it and the device supports
+    /// that: this hides the cost of a launch. Other kernels, and copies, wait as before.
     pub fn make_dependent(&self) {
         self.dependent.store(true, Ordering::Relaxed);
     }
@@ -167,7 +166,7 @@ impl Stream {
     /// Waits for all work queued on the stream.
     ///
     /// # Errors
-    /// The error of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
+    /// The error of a kernel that failed, with the name of the last launched kernel, or of the last graph and its kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.wait_for_all()?;
         self.give_back();
@@ -197,11 +196,11 @@ impl Stream {
         })
     }
 
-    /// Waits for all queued work, but no longer than so many seconds.
+    /// Waits for all queued work, but at most this many seconds.
     ///
     /// # Errors
-    /// The errors of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
-    /// process: nothing on it is freed any more, since that would wait for the kernel, too.
+    /// The errors of [`Stream::synchronize`]; [`Error::StillRunning`] after that time. From then on this process cannot use the device:
+    /// nothing on it is freed any more, since that would also wait for the kernel.
     pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
         if self.device.emulator().is_some() {
             return Ok(());
@@ -225,14 +224,14 @@ impl Stream {
                     self.device.abandon(&error.to_string());
                     return Err(error);
                 }
-                // It is done or has failed: this tells which.
+                // The work has ended or failed, and this call tells which.
                 _ => return self.synchronize(),
             }
         }
     }
 
-    /// Waits for all queued work until `gives_up`, asked every tenth of a second, returns true. Returns true if all work has ended: if not,
-    /// the caller has to end what hangs.
+    /// Waits for all queued work until `gives_up`, called every tenth of a second, returns true. Returns true if all work has ended;
+    /// otherwise the caller has to end the work that hangs.
     ///
     /// # Errors
     /// The errors of [`Stream::synchronize`].
@@ -257,7 +256,7 @@ impl Stream {
         }
     }
 
-    /// Records what was launched; a clone of a pointer.
+    /// Records the kernel that was launched, by cloning a pointer.
     pub(crate) fn launched(&self, kernel: &Arc<str>, shape: Launch) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Kernel(kernel.clone(), shape));
     }
@@ -269,14 +268,14 @@ impl Stream {
 }
 
 impl Stream {
-    /// Keeps both sides of a copy that was queued until it has ended.
+    /// Keeps both sides of a queued copy until the copy has ended.
     pub(crate) fn lend(&self, memory: [Keep; 2]) -> Result<()> {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let same =
             |l: &&Lent| l.memory.iter().zip(&memory).all(|(a, b)| std::ptr::addr_eq(&raw const **a, &raw const **b));
         if let Some(there) = lent.iter().find(same) {
             if let Err(error) = there.event.record(self) {
-                // Without an event, the copy has to end now.
+                // Without an event, waits for the copy now.
                 self.wait_for_all()?;
                 return Err(error);
             }
@@ -296,10 +295,10 @@ impl Stream {
         }
     }
 
-    /// Releases memory that copies between devices used, once the stream was waited for.
+    /// Releases memory used by copies between devices, once the stream was waited for.
     fn give_back(&self) {
         let all = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
-        // Dropped outside the lock, because the last owner frees it. Others may have queued more meanwhile.
+        // Dropped outside the lock, because the last owner frees the memory. Other threads may have queued more meanwhile.
         let (still, _ended): (Vec<Lent>, Vec<Lent>) = all.into_iter().partition(Lent::is_under_way);
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).extend(still);
     }
@@ -309,7 +308,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.device.streams.remove(self.id);
         if !self.lent.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty() && self.device.may_free() {
-            // Lent memory is freed with this.
+            // Lent memory is freed together with the stream.
             let _ = self.wait_for_all();
         }
         if self.owned && self.device.may_free() {
@@ -320,7 +319,7 @@ impl Drop for Stream {
 }
 
 impl Event {
-    /// Creates an event at the stream's current position.
+    /// Records the event at the stream's current position.
     ///
     /// # Errors
     /// The driver's errors.

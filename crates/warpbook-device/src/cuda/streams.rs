@@ -4,10 +4,10 @@ use cudarc::driver::sys::CUstream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of the stream for copies that the host waits for.
+/// Id of the stream for copies for which the host waits.
 pub(crate) const TRANSFERS: u64 = u64::MAX;
 
-/// A stream that exists.
+/// A stream that exists, with a counter of its work.
 pub(crate) struct KnownStream {
     pub id: u64,
     pub raw: CUstream,
@@ -17,7 +17,7 @@ pub(crate) struct KnownStream {
 // SAFETY: a stream's handle may be used from any thread whose current context is its own; `EventTimes::mark` binds it first.
 unsafe impl Send for KnownStream {}
 
-/// The streams of a device, each as long as it exists.
+/// The existing streams of a device.
 pub(crate) struct Streams {
     known: Mutex<Vec<KnownStream>>,
     transfers: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ impl Streams {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a stream; returns the counter of its work.
+    /// Registers a stream, and returns the counter of its work.
     pub fn add(&self, id: u64, raw: CUstream) -> Arc<AtomicU64> {
         let queued = Arc::new(AtomicU64::new(0));
         self.known().push(KnownStream { id, raw, queued: queued.clone() });

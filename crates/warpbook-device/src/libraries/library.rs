@@ -1,9 +1,9 @@
-//! NVIDIA's libraries: their purpose, places and packages.
+//! NVIDIA's libraries: their purpose, locations and packages.
 
 use crate::libraries::places::{newest_in, site_packages, toolkits};
 use std::path::{Path, PathBuf};
 
-/// One of NVIDIA's libraries, loaded when it is first asked for.
+/// One of NVIDIA's libraries, loaded on first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// NVRTC, which compiles kernels.
@@ -18,23 +18,23 @@ pub enum Library {
     Cupti,
 }
 
-/// Description of a library, known before it is loaded.
+/// Description of a library that is known before it is loaded.
 pub(crate) struct About {
     pub name: &'static str,
-    /// Beginning of the error if the library is missing.
+    /// Beginning of the error message if the library is missing.
     missing: &'static str,
     /// pip's packages for a driver of CUDA 13 or later and for one of CUDA 12.
     pub packages: [&'static str; 2],
     is_in_toolkit: bool,
-    /// Description of what the environment variable names.
+    /// Description of the path in the environment variable.
     place: &'static str,
-    /// Environment variable with the library's place; if it is set, no other place is tried.
+    /// Environment variable with the library's location; if it is set, no other location is tried.
     pub variable: &'static str,
-    /// Description of the library's file, as far as its name is the same for all versions.
+    /// Description of the library's file, as far as the name is the same for all versions.
     pub file: &'static str,
     /// Folders below pip's `nvidia`.
     pip: &'static [&'static str],
-    /// Names to ask the system's loader for.
+    /// Names to request from the system's loader.
     names: &'static [&'static str],
     /// Folders of a toolkit.
     toolkit: &'static [&'static str],
@@ -63,7 +63,7 @@ const NVRTC: About = About {
     },
 };
 
-/// cuBLASLt lies next to it.
+/// cuBLASLt lies in the same folder.
 const CUBLAS: About = About {
     name: "cuBLAS",
     missing: "cuBLAS, NVIDIA's library of matrix products, was not found",
@@ -97,7 +97,7 @@ const CUDNN: About = About {
     is_named: |name| name == CUDNN_FILE,
 };
 
-/// There is none for Windows.
+/// NCCL does not exist for Windows.
 const NCCL_FILE: &str = "libnccl.so.2";
 const NCCL: About = About {
     name: "NCCL",
@@ -138,7 +138,8 @@ impl Library {
         }
     }
 
-    /// Returns why it cannot be used, with the remedy: `fault` is the file or folder that was tried and what is wrong with it.
+    /// Returns the reason why the library cannot be used, with the remedy. `fault` is the file or folder that was tried, and
+    /// the problem with it.
     pub(crate) fn sentence(self, driver_cuda: Option<(u32, u32)>, fault: Option<&(PathBuf, String)>) -> String {
         let About { name, missing, packages: [package, of_12], is_in_toolkit, place, variable, .. } = self.about();
         if let Some((path, why)) = fault {

@@ -1,7 +1,7 @@
 //! Finds and loads shared libraries, and declares their functions.
 //!
-//! cudarc's own loaders know the libraries' names only up to the CUDA version that they are pinned to, do not know pip's folders, and panic if a library or
-//! one of its functions is missing. Here both are errors that say what to do.
+//! cudarc's own loaders know the libraries' names only up to the CUDA version to which they are pinned, do not know pip's folders, and panic if a library
+//! or one of its functions is missing. Here both are errors with a remedy.
 
 use crate::libraries::library::Library;
 use crate::libraries::places::variable;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) type Status = c_int;
 /// An object that only the library reads.
 pub(crate) type Handle = *mut c_void;
-/// `cublasGetProperty`, and the same function of other libraries.
+/// The type of `cublasGetProperty`, and of the same function in other libraries.
 pub(crate) type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
 
 /// Declares a struct with the used functions of a library, each with its type in the library's header and its name there. `load` looks for
@@ -58,11 +58,11 @@ pub(crate) use library;
 /// # Safety
 /// `F` must be the type of the function.
 pub(crate) unsafe fn function<F: Copy>(library: &libloading::Library, name: &str) -> Result<F, String> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller promises the type.
     unsafe { library.get::<F>(name) }.map(|function| *function).map_err(|_| format!("lacks {name}"))
 }
 
-/// A library that stays loaded as long as this lives; its functions may be called as long.
+/// A library that stays loaded as long as this lives. Its functions may be called only as long.
 #[derive(Debug)]
 pub(crate) struct SharedLibrary {
     pub library: libloading::Library,
@@ -74,25 +74,25 @@ impl SharedLibrary {
         let path = path.as_ref().to_owned();
         // SAFETY: loading NVIDIA's libraries, or one that the user names, runs its initialisers, which have no preconditions.
         let library = unsafe { libloading::Library::new(&path) };
-        // Its own message only says that this failed.
+        // The error's own message only says that this failed.
         let library = library.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))?;
         Ok(Self { library, path })
     }
 }
 
-/// One of NVIDIA's libraries, for [`Loaded`] to look for.
+/// A library of NVIDIA's that [`Loaded`] can look for.
 pub(crate) trait Loadable: Sized {
     const WHICH: Library;
 
     /// Loads a file.
     fn open(path: &Path) -> Result<Self, String>;
 
-    /// Major version of the CUDA that it was built for; the library is skipped if the driver's is older.
+    /// Major version of the CUDA for which the library was built; the library is skipped if the driver's is older.
     fn cuda_major(&self) -> Option<u32> {
         None
     }
 
-    /// Returns the library's file in the place that its variable names.
+    /// Returns the library's file in the location that its variable names.
     fn file_in(folder: &Path) -> Result<PathBuf, String> {
         let about = Self::WHICH.about();
         about.files_in(folder).into_iter().next().ok_or_else(|| format!("{} is not in this folder", about.file))
@@ -107,7 +107,7 @@ impl<T: Loadable> Loaded<T> {
         Self(Mutex::new(None))
     }
 
-    /// Returns the library: from the place that its variable names, else from pip's folders, the system's loader or a toolkit.
+    /// Returns the library: from the location that its variable names, else from pip's folders, the system's loader or a toolkit.
     pub fn load(&self, driver_cuda: Option<(u32, u32)>) -> Result<Arc<T>> {
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(library) = &*loaded {
@@ -123,13 +123,13 @@ impl<T: Loadable> Loaded<T> {
     }
 }
 
-/// Loads the library from a place that was named, and tries no other.
+/// Loads the library from a named location, and tries no other.
 fn named<T: Loadable>(place: &Path) -> Result<T> {
     T::file_in(place).and_then(|file| T::open(&file)).map_err(|why| failed::<T>(place, why))
 }
 
-/// Loads the first file that works and was not built for a later CUDA than the driver's. If there is none, the error describes the first that
-/// exists and does not work.
+/// Loads the first file that works and was not built for a later CUDA than the driver's. If there is none, the error describes the first file that exists
+/// and does not work.
 fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<T> {
     let fits =
         |library: &T| driver_cuda.zip(library.cuda_major()).is_none_or(|((major, _), made_for)| made_for <= major);
@@ -137,7 +137,7 @@ fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) ->
     for path in candidates {
         match T::open(path) {
             Ok(library) if fits(&library) => return Ok(library),
-            // For a bare name the loader only reports that it cannot be opened, even if it exists.
+            // For a bare name the loader only reports that it cannot be opened, even if the file exists.
             Err(why) if fault.is_none() && (path.exists() || SharedLibrary::open(path).is_ok()) => {
                 fault = Some((path.clone(), why));
             }
@@ -155,17 +155,17 @@ pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
 /// Reads a string of one of NVIDIA's libraries, which return null for values they do not know.
 ///
 /// # Safety
-/// The pointer must be null or point to a string that ends with a zero.
+/// The pointer must be null or point to a zero-terminated string.
 pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller promises the string.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 
-/// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
+/// Reads `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
 pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
     let part = |which| {
         let mut value = 0;
-        // SAFETY: the pointer is to a live integer.
+        // SAFETY: the pointer points to a live integer.
         (unsafe { get(which, &raw mut value) } == 0).then(|| value.unsigned_abs())
     };
     Some((part(0)?, part(1)?, part(2)?))
@@ -175,7 +175,7 @@ pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the machine's library, or `None` if there is none, which is noted.
+    /// Returns the machine's library; `None` if there is none, which is reported.
     pub fn installed<T: Loadable>(loaded: &Loaded<T>, test: &str) -> Option<Arc<T>> {
         match loaded.load(None) {
             Ok(library) => Some(library),
@@ -189,7 +189,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Builds a library from C source, by the compiler that Rust links with.
+    /// Builds a library from C source, with the compiler that Rust uses for linking.
     fn compile(folder: &Path, text: &str, file: &str) {
         std::fs::write(folder.join("library.c"), text).unwrap();
         let mut command = std::process::Command::new("cc");
@@ -197,8 +197,8 @@ pub(crate) mod tests {
         assert!(made.is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
     }
 
-    /// Checks the errors of a library that is missing, that is not a library, and that lacks its functions; `files` are the library's and those that
-    /// have to lie next to it.
+    /// Checks the errors of a library that is missing, is not a library, or lacks its functions; `files` are the library's file and those that must lie
+    /// next to it.
     pub fn errors_say_what_to_do<T: Loadable>(files: &[&str]) {
         let about = T::WHICH.about();
         let folder = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A library with one function, whose number is its CUDA version.
+    /// A library with one function, which returns its CUDA version.
     struct Answer(u32);
 
     impl Loadable for Answer {
@@ -244,7 +244,7 @@ pub(crate) mod tests {
             let file = SharedLibrary::open(path)?;
             let calls = AnswerCalls::load(&file.library)?;
             assert!(calls.nothing.is_none());
-            // SAFETY: it has no preconditions, and the library is loaded.
+            // SAFETY: the function has no preconditions, and the library is loaded.
             Ok(Self(unsafe { (calls.answer)() }.unsigned_abs()))
         }
 

@@ -1,4 +1,4 @@
-//! NVIDIA's libraries, each loaded when it is first asked for.
+//! NVIDIA's libraries, each loaded on first use.
 
 pub(crate) mod cublas;
 pub(crate) mod cudnn;

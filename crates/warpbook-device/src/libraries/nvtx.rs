@@ -1,8 +1,8 @@
 //! Ranges for NVIDIA's Nsight Systems, by the protocol of NVTX 3.
 //!
-//! NVTX is headers only: a tool names its library in `NVTX_INJECTION64_PATH`, the program loads it and calls its `InitializeInjectionNvtx2` with a function
-//! that returns tables, and the tool writes its functions into the slots of these tables. The layouts are from nvtx3/nvtxDetail/nvtxTypes.h. Without a tool
-//! nothing is loaded, and a range costs one comparison.
+//! NVTX consists of headers only: a tool names its library in `NVTX_INJECTION64_PATH`; the program loads it and calls its `InitializeInjectionNvtx2` with a
+//! function that returns tables, and the tool writes its functions into the slots of these tables. The layouts are from nvtx3/nvtxDetail/nvtxTypes.h. Without a
+//! tool nothing is loaded, and a range costs one comparison.
 
 use crate::libraries::loader::{SharedLibrary, function};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Environment variable that a tool sets.
 const VARIABLE: &str = "NVTX_INJECTION64_PATH";
-/// `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
+/// The table ids `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
 const CALLBACKS: u32 = 1;
 const VERSION_INFO: u32 = 3;
-/// Numbers of functions in the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1; the first slot of each
+/// Numbers of functions in the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1. The first slot of each
 /// is unused. Only two functions of `CORE` are called, but a tool may expect the others to exist.
 const SIZES: [usize; 6] = [16, 9, 15, 7, 16, 7];
 const CORE: usize = 0;
-/// `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
+/// The slots `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
 const PUSH: usize = 9;
 const POP: usize = 11;
 /// Largest number of functions in a module.
 const MOST: usize = 16;
-/// `NVTX_VERSION`.
+/// The version `NVTX_VERSION`.
 const VERSION: u32 = 3;
 
 type Slot = AtomicPtr<c_void>;
@@ -37,10 +37,10 @@ type Pop = unsafe extern "C" fn() -> c_int;
 static SLOTS: [[Slot; MOST]; SIZES.len()] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; SIZES.len()];
 
-/// `NvtxFunctionTable` of each module: pointers to its slots, and a null at the end.
+/// The `NvtxFunctionTable` of each module: pointers to its slots, and a null at the end.
 #[repr(transparent)]
 struct Tables([[*const Slot; MOST + 1]; SIZES.len()]);
-// SAFETY: it points to statics only, which are atomic.
+// SAFETY: the tables point only to statics, which are atomic.
 unsafe impl Sync for Tables {}
 
 static TABLES: Tables = {
@@ -57,14 +57,14 @@ static TABLES: Tables = {
     Tables(tables)
 };
 
-/// `NvtxExportTableCallbacks`.
+/// The struct `NvtxExportTableCallbacks`.
 #[repr(C)]
 struct Callbacks {
     size: usize,
     table: unsafe extern "C" fn(c_int, *mut *const *const Slot, *mut c_uint) -> c_int,
 }
 
-/// `NvtxExportTableVersionInfo`.
+/// The struct `NvtxExportTableVersionInfo`.
 #[repr(C)]
 struct VersionInfo {
     size: usize,
@@ -83,11 +83,11 @@ unsafe extern "C" fn table(module: c_int, out: *mut *const *const Slot, size: *m
         return 0;
     };
     if !size.is_null() {
-        // SAFETY: the tool gives a live integer, or null.
+        // SAFETY: the tool passes a live integer, or null.
         unsafe { size.write(SIZES[module] as c_uint) };
     }
     if !out.is_null() {
-        // SAFETY: the tool gives a live pointer, or null.
+        // SAFETY: the tool passes a live pointer, or null.
         unsafe { out.write(TABLES.0[module].as_ptr()) };
     }
     1
@@ -107,25 +107,25 @@ unsafe extern "C" fn export_table(id: u32) -> *const c_void {
 #[derive(Debug)]
 pub struct Nvtx {
     path: PathBuf,
-    /// `None` if a test provides the functions.
+    /// The loaded file; `None` if a test provides the functions.
     _file: Option<SharedLibrary>,
 }
 
 impl Nvtx {
-    /// Returns the tool that this process runs under, attached once; `None` if there is none.
+    /// Returns the tool under which this process runs, attached once; `None` if there is none.
     #[must_use]
     pub fn tool() -> Option<&'static Self> {
         static TOOL: OnceLock<Result<Nvtx, String>> = OnceLock::new();
         TOOL.get_or_init(|| Self::attach(std::env::var_os(VARIABLE).map(PathBuf::from).as_deref())).as_ref().ok()
     }
 
-    /// Loads the library that the tool named.
+    /// Path of the library that the tool named.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a range on this thread until the result is dropped. The tool is not called if the name contains a zero.
+    /// Opens a range on this thread until the result is dropped. A name that contains a zero is not passed to the tool.
     pub fn range(&self, name: &str) -> NvtxRange {
         let push = SLOTS[CORE][PUSH].load(Ordering::Acquire);
         let Some(name) = CString::new(name).ok().filter(|_| !push.is_null()) else { return NvtxRange { open: false } };
@@ -137,7 +137,7 @@ impl Nvtx {
     fn attach(path: Option<&Path>) -> Result<Self, String> {
         let path = path.filter(|p| !p.as_os_str().is_empty()).ok_or("no tool")?;
         let file = SharedLibrary::open(path)?;
-        // SAFETY: the type is that of `NvtxInitializeInjectionNvtxFunc_t`.
+        // SAFETY: the type is `NvtxInitializeInjectionNvtxFunc_t`.
         let initialize: Initialize = unsafe { function(&file.library, "InitializeInjectionNvtx2") }?;
         // SAFETY: the function is the tool's own entry.
         if !unsafe { Self::by(initialize) } {
@@ -151,7 +151,7 @@ impl Nvtx {
     /// # Safety
     /// The function must follow the protocol.
     unsafe fn by(initialize: Initialize) -> bool {
-        // SAFETY: as the caller says; the tables that it is given are static.
+        // SAFETY: the caller promises the function; the tables that it gets are static.
         unsafe { initialize(export_table) != 0 }
     }
 }
@@ -167,7 +167,7 @@ impl Drop for NvtxRange {
     fn drop(&mut self) {
         let pop = SLOTS[CORE][POP].load(Ordering::Acquire);
         if self.open && !pop.is_null() {
-            // SAFETY: as of the push.
+            // SAFETY: as for the push.
             unsafe { std::mem::transmute::<*mut c_void, Pop>(pop)() };
         }
     }
@@ -182,7 +182,7 @@ mod tests {
     static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     unsafe extern "C" fn push(name: *const c_char) -> c_int {
-        // SAFETY: a zero-terminated string.
+        // SAFETY: the name is a zero-terminated string.
         HEARD.lock().unwrap().push(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
         0
     }
@@ -192,9 +192,9 @@ mod tests {
         0
     }
 
-    /// Acts as a tool: asks for the tables and fills in its functions.
+    /// Acts as a tool: requests the tables and fills in its functions.
     unsafe extern "C" fn initialize(tables: GetExportTable) -> c_int {
-        // SAFETY: the protocol's own calls; the layouts are those above, which another test holds against the headers'.
+        // SAFETY: these are the protocol's own calls; the layouts are those above, which another test compares with the headers'.
         unsafe {
             let version = tables(VERSION_INFO).cast::<VersionInfo>().read();
             assert_eq!((version.size, version.version), (24, 3));
@@ -214,9 +214,9 @@ mod tests {
                 assert!(places[0].is_null() && places[functions].is_null(), "{module}");
                 assert!(places[1..functions].iter().all(|p| !p.is_null()), "{module}");
             }
-            // `CORE` is asked for last.
+            // `CORE` is requested last.
             let places = std::slice::from_raw_parts(table, SIZES[CORE]);
-            // The tool's view: pointers to function pointers.
+            // The tool sees pointers to function pointers.
             (places[PUSH] as *mut *const c_void).write(push as *const c_void);
             (places[POP] as *mut *const c_void).write(pop as *const c_void);
         }
@@ -229,7 +229,7 @@ mod tests {
         assert!(Nvtx::attach(Some(Path::new("/nowhere/libtool.so"))).is_err());
         let tool = Nvtx { path: "fake".into(), _file: None };
         drop(tool.range("before"));
-        // SAFETY: the function above keeps to the protocol.
+        // SAFETY: the function above follows the protocol.
         assert!(unsafe { Nvtx::by(initialize) });
         {
             let _outer = tool.range("step");

@@ -17,7 +17,8 @@ pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
-/// Returns the folders that pip installs into, of a `.venv` above the working directory and of the active environments.
+/// Returns the folders into which pip installs: of a `.venv` above the working directory, and of the active
+/// environments.
 pub(crate) fn site_packages() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> = Vec::new();
     if let Ok(here) = std::env::current_dir() {

@@ -6,7 +6,7 @@ use cudarc::driver::result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Alignment of every allocation, as CUDA guarantees it, and of every slice of an arena; in bytes.
+/// Alignment in bytes of every allocation, which CUDA guarantees, and of every slice of an arena.
 pub(crate) const ALIGNMENT: usize = 256;
 
 impl CudaDevice {
@@ -27,8 +27,8 @@ impl CudaDevice {
         self.0.memory.reset_peak();
     }
 
-    /// Records every allocation and every release of this device's arrays, and those within pools, until the watch is dropped. Its first point is the
-    /// current state.
+    /// Records every allocation and every release of this device's arrays, including those within pools, until the watch is dropped. Its first point
+    /// is the current state.
     #[must_use]
     pub fn watch_memory(&self) -> MemoryWatch {
         self.0.memory.watch()
@@ -45,11 +45,11 @@ pub(crate) struct Allocation {
 
 /// Owner of an allocation's memory.
 enum Owner {
-    /// Another library frees it, in its own time. It is not counted.
+    /// Another library, which frees the memory in its own time. The memory is not counted.
     Other,
     /// The driver, or the emulator.
     Driver,
-    /// A library's function frees it, by its address.
+    /// A library, whose memory this function frees by its address.
     Library(Box<dyn Fn(u64) + Send + Sync>),
 }
 
@@ -59,7 +59,7 @@ impl Allocation {
         Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Other })
     }
 
-    /// Wraps memory of zeros that a library has allocated and frees by this function.
+    /// Wraps zeroed memory that a library has allocated and that this function frees.
     pub(crate) fn zeros_of_library(
         device: &CudaDevice,
         address: u64,
@@ -72,7 +72,7 @@ impl Allocation {
         Ok(memory)
     }
 
-    /// Allocates memory of zeros; an error names `what` if it does not fit.
+    /// Allocates zeroed memory; if it does not fit, the error names `what`.
     pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         let memory = Self::uninitialised(device, bytes, what)?;
         memory.fill(memory.address, bytes, 0)?;
@@ -88,7 +88,7 @@ impl Allocation {
             inner.memory.add(bytes as u64);
             return Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }));
         }
-        // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
+        // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so at least one is requested.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
         Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
@@ -99,7 +99,7 @@ impl Allocation {
         self.bytes
     }
 
-    /// Sets every byte of a range, and waits for it.
+    /// Sets every byte of a range, and waits until that is done.
     pub(crate) fn fill(&self, address: u64, bytes: usize, byte: u8) -> Result<()> {
         assert!(address >= self.address && address + bytes as u64 <= self.address + self.bytes as u64);
         if let Some(emulator) = self.device.emulator() {
@@ -128,7 +128,7 @@ impl Drop for Allocation {
         relaxed(|| match &self.owner {
             Owner::Other => {}
             Owner::Driver => {
-                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
+                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all running work.
                 let _ = unsafe { result::free_sync(self.address) };
             }
             Owner::Library(free) => free(self.address),

@@ -8,8 +8,8 @@ use cudarc::driver::sys;
 use std::ffi::c_void;
 
 impl CudaDevice {
-    /// Wraps a stream that another library has created, to queue work on: a `CUstream`, which is also the runtime's `cudaStream_t`; null is the
-    /// default stream. It is not destroyed with the returned value.
+    /// Wraps a stream that another library has created, so that work can be queued on it: a `CUstream`, which is also the runtime's `cudaStream_t`;
+    /// null is the default stream. It is not destroyed with the returned value.
     ///
     /// # Safety
     /// The handle must belong to the device's primary context, which CUDA's runtime uses, and live as long as the returned stream and its clones
@@ -23,11 +23,11 @@ impl CudaDevice {
     /// counted by [`CudaDevice::allocated`].
     ///
     /// # Errors
-    /// If the address is null, though there are elements, or is not aligned for them.
+    /// If the address is null although there are elements, or is not aligned for them.
     ///
     /// # Safety
-    /// The elements must stay allocated on this device as long as the array, its slices and the graphs that use it exist, and all other
-    /// accesses must be ordered with this use by streams and events.
+    /// The elements must stay allocated on this device as long as the array, its slices and the graphs that use it exist, and streams and events
+    /// must order all other accesses with this use.
     pub unsafe fn borrow_array<T: Element>(&self, address: u64, len: usize) -> Result<Slice<T>> {
         let refused = |why: String| Err(Error::Unsupported { what: format!("An array at address {address:#x}"), why });
         if address == 0 && len > 0 {
@@ -44,7 +44,7 @@ impl CudaDevice {
     }
 }
 
-/// Makes calls that the driver refuses while another library captures a stream, such as allocating memory and loading kernels: their effects are not
+/// Makes calls that the driver refuses while another library captures a stream, such as allocating memory and loading kernels. Their effects are not
 /// part of the captured graph. Nothing is timed meanwhile.
 pub fn outside_of_a_capture<R>(call: impl FnOnce() -> R) -> R {
     let _busy = Busy::begin();

@@ -1,4 +1,4 @@
-//! Arrays in device memory with an allocation of their own.
+//! Arrays in device memory that have their own allocation.
 
 use crate::memory::allocation::Allocation;
 use crate::{CudaDevice, Element, Result, Slice};
@@ -9,7 +9,7 @@ impl CudaDevice {
     /// Returns an array of zeros.
     ///
     /// # Errors
-    /// If it does not fit; this is checked before anything is allocated.
+    /// If it does not fit, which is checked before anything is allocated.
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::zeros(self, len)
     }
@@ -25,8 +25,8 @@ impl CudaDevice {
     }
 }
 
-/// An array in device memory with an allocation of its own: it is a [`Slice`] of all of its allocation, which lives as long as the
-/// buffer and its slices.
+/// An array in device memory with its own allocation: a [`Slice`] of the whole allocation, which lives as long as the buffer and
+/// its slices.
 pub struct Buffer<T> {
     whole: Slice<T>,
 }
@@ -44,7 +44,7 @@ impl<T: Element> Buffer<T> {
         Ok(Self::whole(memory, len))
     }
 
-    /// Returns the buffer that is all of an allocation.
+    /// Returns the buffer that covers a whole allocation.
     pub(crate) fn whole(memory: Arc<Allocation>, len: usize) -> Self {
         Self { whole: Slice::new(memory, 0, len) }
     }

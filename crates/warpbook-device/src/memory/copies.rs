@@ -1,7 +1,7 @@
-//! Fills and copies that are queued on a stream, as launches are, and captured into graphs with them.
+//! Fills and copies that are queued on a stream, as launches are, and are captured into graphs with them.
 //!
-//! All functions return as soon as the work is queued. What runs needs no owner: memory is freed only after the work under way. What is
-//! captured is owned by the graph.
+//! All functions return as soon as the work is queued. Running work needs no owner of its memory, since freeing waits for it. Captured work is owned by
+//! the graph.
 
 use crate::memory::allocation::Allocation;
 use crate::memory::pinned::Access;
@@ -26,7 +26,7 @@ impl Stream {
         })
     }
 
-    /// Queues setting every element of a slice. Elements have 1, 2 or 4 bytes; others do not compile.
+    /// Queues setting every element of a slice. Elements must have 1, 2 or 4 bytes; others do not compile.
     ///
     /// # Errors
     /// The errors of [`Stream::fill`].
@@ -36,8 +36,8 @@ impl Stream {
             return to.write(&vec![value; to.len()]);
         }
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
-            // SAFETY: in each arm that runs, T has the size of the number, and no padding. The range is the slice's, whose memory
-            // lives until the fill has ended.
+            // SAFETY: in the arm that runs, T has the size of the number, and no padding. The range is the slice's, whose memory lives until the fill
+            // has ended.
             unsafe {
                 match size_of::<T>() {
                     1 => result::memset_d8_async(to.address, std::mem::transmute_copy(&value), to.len(), self.raw),
@@ -88,10 +88,10 @@ impl Stream {
     }
 
     /// Measures how long the host waits in the driver's call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all,
-    /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended after.
+    /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended afterwards.
     ///
     /// # Errors
-    /// If the stream is being captured, and the errors of [`Stream::fill`].
+    /// If the stream is being captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -100,7 +100,7 @@ impl Stream {
         self.synchronize()?;
         let begun = Instant::now();
         self.on_device("A copy to the device", to.bytes(), &[to.memory()], || {
-            // SAFETY: the range is the slice's; `from` is borrowed until the stream was waited for below.
+            // SAFETY: the range is the slice's; `from` is borrowed until the wait for the stream below.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.as_ptr().cast(), to.bytes(), self.raw) }.result()
         })?;
         let returned = begun.elapsed();
@@ -118,12 +118,12 @@ impl Stream {
     pub fn copy_to_host<T: Element>(&self, from: &Slice<T>, to: &Pinned<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         self.with_host("A copy to the host", Access::Write, to, from, || {
-            // SAFETY: as of `copy_to_device`; any bytes are values of T, and the claim keeps the host from looking meanwhile.
+            // SAFETY: as for `copy_to_device`; any bytes are values of T, and the claim keeps the host from reading meanwhile.
             unsafe { sys::cuMemcpyDtoHAsync_v2(to.pointer().cast(), from.address, from.bytes(), self.raw) }
         })
     }
 
-    /// Queues an operation on device memory alone.
+    /// Queues an operation on device memory only.
     fn on_device(
         &self,
         what: &'static str,

@@ -4,19 +4,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// Most points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
+/// Largest number of points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
 const MOST_POINTS: usize = 1 << 20;
 
-/// Memory of a device's arrays right after a change.
+/// State of a device's memory right after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPoint {
     /// Time of the change.
     pub at: Instant,
     /// Bytes allocated, or freed if negative.
     pub change: i64,
-    /// True if it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
+    /// True if the array belongs to a [`crate::Pool`], which does not ask the driver; otherwise it is an allocation by
+    /// the driver.
     pub of_pool: bool,
-    /// Value of [`crate::CudaDevice::allocated`] afterwards; the segments of pools are part of it.
+    /// Value of [`crate::CudaDevice::allocated`] afterwards, which includes the segments of pools.
     pub allocated: u64,
     /// Bytes of all pools' arrays in use.
     pub pool_allocated: u64,
@@ -26,7 +27,7 @@ pub struct MemoryPoint {
 
 type Log = Mutex<Vec<MemoryPoint>>;
 
-/// Keeps every change of a device's memory until it is dropped; see [`crate::CudaDevice::watch_memory`].
+/// Records every change of a device's memory until it is dropped; see [`crate::CudaDevice::watch_memory`].
 #[derive(Debug)]
 pub struct MemoryWatch(Arc<Log>);
 
@@ -45,7 +46,7 @@ pub(crate) struct MemoryCounters {
     pub(crate) peak: AtomicU64,
     pool_allocated: AtomicU64,
     pool_reserved: AtomicU64,
-    /// True if there may be a watch: without one an allocation takes no lock.
+    /// True if there may be a watch; without one an allocation takes no lock.
     watched: AtomicBool,
     watches: Mutex<Vec<Weak<Log>>>,
 }
@@ -75,7 +76,7 @@ impl MemoryCounters {
         }
     }
 
-    /// Returns the current amounts, for a change of `change` bytes.
+    /// Returns the current state, after a change of `change` bytes.
     fn point(&self, change: i64, of_pool: bool) -> MemoryPoint {
         let [allocated, pool_allocated, pool_reserved] =
             [&self.now, &self.pool_allocated, &self.pool_reserved].map(|c| c.load(Ordering::Relaxed));
@@ -107,7 +108,7 @@ impl MemoryCounters {
 
     pub(crate) fn reset_peak(&self) {
         self.peak.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
-        // An allocation on another thread between the two lines above would be lost otherwise.
+        // Without this, an allocation on another thread between the two lines above would be lost.
         self.peak.fetch_max(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }

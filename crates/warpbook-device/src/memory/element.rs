@@ -11,26 +11,26 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {}
 macro_rules! elements {
     ($($t:ty),*) => {
         $(
-            // SAFETY: a plain number without padding, of which every bit pattern is a value.
+            // SAFETY: a plain number has no padding, and every bit pattern is a value.
             unsafe impl Element for $t {}
         )*
     };
 }
 elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16);
 
-/// The bytes of values.
+/// Returns the bytes of values.
 pub(crate) fn bytes_of<T: Element>(values: &[T]) -> &[u8] {
     // SAFETY: an element has no padding, and the slice is as long as its values.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// The bytes of values, to be written.
+/// Returns the bytes of values for writing.
 pub(crate) fn bytes_of_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
-    // SAFETY: as of `bytes_of`; any bytes are values of an element.
+    // SAFETY: as for `bytes_of`; any bytes are values of an element.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
-/// An address on the device, as a kernel takes it; it does not keep anything alive. The default is [`DevicePtr::NULL`].
+/// An address on the device, in the form that kernels take; it keeps nothing alive. The default is [`DevicePtr::NULL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct DevicePtr(pub(crate) u64);
@@ -39,7 +39,7 @@ impl DevicePtr {
     /// The null pointer.
     pub const NULL: Self = Self(0);
 
-    /// Returns the address so many bytes further on.
+    /// Returns the address this many bytes further on.
     #[must_use]
     pub const fn offset(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(bytes))
@@ -51,14 +51,15 @@ impl DevicePtr {
         self.0
     }
 
-    /// Returns true if it is a multiple of so many bytes.
+    /// Returns true if the address is a multiple of this many bytes.
     #[must_use]
     pub const fn is_aligned(self, bytes: u64) -> bool {
         self.0.is_multiple_of(bytes)
     }
 }
 
-/// Functions that arrays on the device and page-locked ones share; each type has a field `len` and a function `part`.
+/// Functions that are common to arrays on the device and page-locked ones; each type has a field `len` and a function
+/// `part`.
 macro_rules! parts_of_arrays {
     ($array:ident) => {
         impl<T> $array<T> {
@@ -68,7 +69,7 @@ macro_rules! parts_of_arrays {
                 self.len
             }
 
-            /// Returns true if it has none.
+            /// Returns true if there are no elements.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0
@@ -77,7 +78,7 @@ macro_rules! parts_of_arrays {
             /// Returns a part, `range(a..b)`, or all of it, `range(..)`; the part shares the memory and keeps it alive.
             ///
             /// # Panics
-            /// If the range ends before it begins, or past the end.
+            /// If the range ends before it begins, or behind the end.
             #[must_use]
             pub fn range(&self, range: impl std::ops::RangeBounds<usize>) -> Self {
                 let (start, end) = $crate::memory::element::bounds(range, self.len);
@@ -88,10 +89,10 @@ macro_rules! parts_of_arrays {
 }
 pub(crate) use parts_of_arrays;
 
-/// Returns the indices of a range's first element and of the one after its last.
+/// Returns the index of a range's first element, and the index behind its last.
 ///
 /// # Panics
-/// If the range ends before it begins, or past `len`.
+/// If the range ends before it begins, or behind `len`.
 pub(crate) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
     let after = |index: usize| index.checked_add(1).expect("an index below the largest number");
     let start = match range.start_bound() {

@@ -14,7 +14,7 @@ pub enum Route {
     Within,
     /// Directly from device to device.
     Peer,
-    /// Through host memory, since the devices cannot access each other's.
+    /// Through host memory, since the devices cannot access each other's memory.
     Host,
 }
 
@@ -29,13 +29,13 @@ impl fmt::Display for Route {
 }
 
 impl CudaDevice {
-    /// Returns true if it can read and write the memory of another device.
+    /// Returns true if the device can read and write the memory of another device.
     ///
     /// # Errors
     /// The driver's errors.
     pub fn can_access(&self, other: &Self) -> Result<bool> {
         let mut can = 0;
-        // SAFETY: both devices come from the driver; the pointer is to a live integer.
+        // SAFETY: both devices come from the driver; the pointer points to a live integer.
         unsafe {
             sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context()?.cu_device(), other.0.context()?.cu_device())
                 .result()
@@ -44,10 +44,10 @@ impl CudaDevice {
         Ok(can != 0)
     }
 
-    /// Lets the two devices access each other's memory if both can, for the rest of the process, and returns the route of copies between them.
+    /// Lets two devices access each other's memory, if both can, for the rest of the process, and returns the route of copies between them.
     ///
     /// # Errors
-    /// The driver's errors, for example if a device has its maximum of peers.
+    /// The driver's errors, for example if a device has its maximum number of peers.
     pub fn connect(&self, other: &Self) -> Result<Route> {
         if self.info().index == other.info().index {
             return Ok(Route::Within);
@@ -57,7 +57,7 @@ impl CudaDevice {
         }
         for (from, to) in [(self, other), (other, self)] {
             from.0.bind()?;
-            // SAFETY: the current context is `from`'s, and the other is live as long as its device.
+            // SAFETY: the current context is `from`'s, and the other one lives as long as its device.
             match unsafe { sys::cuCtxEnablePeerAccess(to.0.context()?.cu_ctx(), 0) } {
                 Code::CUDA_SUCCESS | Code::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
                 Code::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => return Ok(Route::Host),
@@ -102,7 +102,7 @@ impl Stream {
             return Err(Error::Unsupported { what: WHAT.into(), why: why.into() });
         }
         let contexts = [target.context()?.cu_ctx(), source.context()?.cu_ctx()];
-        // SAFETY: the ranges are the slices', of devices whose contexts these are; the memory lives until the copy has ended, as it is lent below.
+        // SAFETY: the ranges are the slices', on the devices of these contexts; the memory lives until the copy has ended, since it is lent below.
         unsafe {
             sys::cuMemcpyPeerAsync(to.address, contexts[0], from.address, contexts[1], from.bytes(), self.raw).result()
         }
@@ -111,8 +111,8 @@ impl Stream {
         self.lend([from.memory().clone(), to.memory().clone()])
     }
 
-    /// Keeps memory of another device, which kernels queued on this stream read or write, until they have ended. Call it after they are
-    /// queued: freeing memory waits for the work of its own device only.
+    /// Keeps memory of another device, which kernels queued on this stream read or write, until they have ended. Call it after queueing them:
+    /// freeing memory waits only for the work of its own device.
     ///
     /// # Errors
     /// The driver's errors.
@@ -145,7 +145,7 @@ mod tests {
         assert!(stream.lent.lock().unwrap().is_empty());
     }
 
-    /// Copies go through host memory until something in this process has connected the devices, then from device to device.
+    /// Copies go through host memory until code in this process has connected the devices, and then from device to device.
     #[test]
     fn copies_reach_the_other_gpu() {
         let name = "copies_reach_the_other_gpu";
@@ -164,7 +164,7 @@ mod tests {
             {
                 let from = second.buffer_from(&numbers(n)).unwrap();
                 stream.copy_across(&from.range(..), &to.range(..)).unwrap();
-                // A second copy between the same two adds no entry; the source is dropped while the copy may be under way.
+                // A second copy between the same two arrays adds no entry; the source is dropped while the copy may still run.
                 stream.copy_across(&from.range(1..), &to.range(1..)).unwrap();
                 assert_eq!(stream.lent.lock().unwrap().len(), 1);
             }
@@ -177,7 +177,7 @@ mod tests {
             receiving.copy_across(&from.range(..), &to.range(..)).unwrap();
             receiving.synchronize().unwrap();
             assert!(to.to_vec().unwrap() == numbers(n));
-            // The array is dropped with its copy under way.
+            // The array is dropped while its copy runs.
             let from = second.buffer_from(&numbers(n)).unwrap();
             stream.copy_across(&from.range(..), &to.range(..)).unwrap();
             drop((from, stream));
@@ -203,7 +203,7 @@ mod tests {
             there.copy_across(&b.range(..), &a.range(..)).unwrap();
             copied.record(&there).unwrap();
             here.wait(&copied).unwrap();
-            // The values are read on the first device, in its order, by a copy within its own memory.
+            // A copy within the first device's own memory reads the values there, in its order.
             let seen = first.zeros::<u8>(n).unwrap();
             here.copy(&a.range(..), &seen.range(..)).unwrap();
             here.synchronize().unwrap();

@@ -1,4 +1,4 @@
-//! Page-locked host memory, which the device copies from and to while the CPU goes on.
+//! Page-locked host memory, from and to which the device copies while the CPU continues.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::memory::element::parts_of_arrays;
@@ -10,13 +10,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An array in page-locked host memory: the only host memory that copies queued on a [`Stream`] access, as
-/// [`Stream::copy_to_device`] and [`Stream::copy_to_host`] do. It is freed with its last clone, part and graph, once the copies
-/// queued have ended.
+/// An array in page-locked host memory, the only host memory that copies queued on a [`Stream`] access: see
+/// [`Stream::copy_to_device`] and [`Stream::copy_to_host`]. It is freed with its last clone, part and graph, once the queued copies
+/// have ended.
 ///
-/// The host accesses it through [`Pinned::read`] and [`Pinned::write`], which wait for conflicting copies. While
-/// their results are held, conflicting copies, and launches of graphs with them, are refused. This applies to the whole
-/// array: for two halves that the host and the device use at the same time, create two arrays.
+/// The host accesses it through [`Pinned::read`] and [`Pinned::write`], which wait for conflicting copies. While their results are
+/// held, conflicting copies, and launches of graphs with such copies, are refused. This applies to the whole array: to use two
+/// halves on the host and the device at the same time, create two arrays.
 pub struct Pinned<T> {
     memory: Arc<PinnedMemory>,
     start: usize,
@@ -40,7 +40,7 @@ impl CudaDevice {
     /// Returns a page-locked host array of zeros.
     ///
     /// # Errors
-    /// The driver's errors, if so much memory cannot be locked.
+    /// The driver's errors, if this much memory cannot be locked.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>> {
         let memory = Arc::new(PinnedMemory::zeros(&self.0, len.saturating_mul(size_of::<T>()))?);
         Ok(Pinned { memory, start: 0, len, element: PhantomData })
@@ -67,7 +67,7 @@ impl<T> Pinned<T> {
         &self.memory
     }
 
-    /// Address of its first element.
+    /// Address of the first element.
     pub(crate) fn pointer(&self) -> *mut T {
         // The part lies in the allocation, which begins at a page and is thus aligned for any element.
         self.memory.address.as_ptr().cast::<T>().wrapping_add(self.start)
@@ -80,7 +80,7 @@ impl<T: Element> Pinned<T> {
     /// Waits for copies into the array, and lends its values to the host.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host writes it; the driver's errors, if a copy has failed.
+    /// [`Error::PinnedInUse`] while the host writes the array; the driver's errors, if a copy has failed.
     pub fn read(&self) -> Result<PinnedRead<'_, T>> {
         self.memory.lend(Access::Read)?;
         Ok(PinnedRead(self))
@@ -89,7 +89,7 @@ impl<T: Element> Pinned<T> {
     /// Waits for copies into and out of the array, and lends it to the host for writing.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host reads or writes it elsewhere; the driver's errors, if a copy has failed.
+    /// [`Error::PinnedInUse`] while the host reads or writes the array elsewhere; the driver's errors, if a copy has failed.
     pub fn write(&self) -> Result<PinnedWrite<'_, T>> {
         self.memory.lend(Access::Write)?;
         Ok(PinnedWrite(self))
@@ -124,14 +124,14 @@ impl<T: Element> Deref for PinnedWrite<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: as of `PinnedRead`.
+        // SAFETY: as for `PinnedRead`.
         unsafe { std::slice::from_raw_parts(self.0.pointer(), self.0.len) }
     }
 }
 
 impl<T: Element> DerefMut for PinnedWrite<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as of `PinnedRead`, and there is one loan to write and no other.
+        // SAFETY: as for `PinnedRead`; the only loan is the one for writing.
         unsafe { std::slice::from_raw_parts_mut(self.0.pointer(), self.0.len) }
     }
 }
@@ -142,14 +142,14 @@ impl<T> Drop for PinnedWrite<'_, T> {
     }
 }
 
-/// Access of the host or the device to an array.
+/// An access to an array, by the host or the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Parts that the host has borrowed.
+/// Loans of the array's parts to the host.
 #[derive(Debug, Default)]
 struct Loans {
     readers: usize,
@@ -204,7 +204,7 @@ pub(crate) struct PinnedMemory {
     state: Mutex<PinnedState>,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; who may touch it is kept in `state`.
+// SAFETY: the memory belongs to the process, not to a thread; `state` records who may access it.
 unsafe impl Send for PinnedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for PinnedMemory {}
@@ -213,7 +213,7 @@ impl PinnedMemory {
     fn zeros(device: &Arc<Inner>, bytes: usize) -> Result<Self> {
         device.bind_for("Page-locked arrays")?;
         let what = || format!("Allocating {bytes} bytes of page-locked host memory");
-        // SAFETY: the context is current; CUDA refuses zero bytes, so one is asked for at least.
+        // SAFETY: the context is current; CUDA refuses zero bytes, so at least one is requested.
         let address =
             relaxed(|| unsafe { result::malloc_host(bytes.max(1), 0) }).map_err(|e| device.error(what(), e))?;
         let address = NonNull::new(address).ok_or_else(|| Error::Cuda {
@@ -221,7 +221,7 @@ impl PinnedMemory {
             why: "the driver returned no address".into(),
             sticky: false,
         })?;
-        // SAFETY: the allocation is `bytes` long and nobody else's yet. Zeros are values of every element.
+        // SAFETY: the allocation has `bytes` bytes, and nothing else uses it yet. Zeros are values of every element.
         unsafe { address.cast::<u8>().as_ptr().write_bytes(0, bytes) };
         Ok(Self { device: device.clone(), address, state: Mutex::default() })
     }
@@ -230,17 +230,17 @@ impl PinnedMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device that it was allocated for.
+    /// The device for which it was allocated.
     pub(crate) fn device(&self) -> &Arc<Inner> {
         &self.device
     }
 
-    /// Lends it to the host, once conflicting copies have ended.
+    /// Lends the memory to the host, once conflicting copies have ended.
     fn lend(&self, access: Access) -> Result<()> {
         let mut state = self.state();
         let what = if access == Access::Read { "`Pinned::read`" } else { "`Pinned::write`" };
         state.loans.check(access, what)?;
-        // Locked meanwhile, so that no further copy is queued that would also have to be waited for.
+        // Keeps the lock meanwhile, so that no further copy is queued, for which it would also have to wait.
         let conflicts = |p: &Pending| p.writes || access == Access::Write;
         state.pending.iter().filter(|p| conflicts(p)).try_for_each(|p| p.event.synchronize())?;
         state.pending.retain(|p| !conflicts(p));
@@ -248,7 +248,7 @@ impl PinnedMemory {
         Ok(())
     }
 
-    /// Begins to queue a device copy, which reads from it or writes to it, on a stream.
+    /// Begins to queue a device copy, which reads from the memory or writes to it, on a stream.
     pub(crate) fn claim(&self, access: Access, stream: &Stream, what: &'static str) -> Result<Claim<'_>> {
         let mut state = self.state();
         state.loans.check(access, what)?;
@@ -257,7 +257,7 @@ impl PinnedMemory {
         if let Some(pending) = state.pending.iter_mut().find(|p| p.stream == stream.id) {
             pending.writes |= writes;
         } else {
-            // Copies that have ended are not waited for again. An error is left to those who wait.
+            // Copies that have ended need no second wait. An error is left to code that waits.
             state.pending.retain(|p| !p.event.has_happened().unwrap_or(false));
             let event = Event::untimed(&self.device)?;
             state.pending.push(Pending { stream: stream.id, event, writes });
@@ -270,7 +270,7 @@ impl Drop for PinnedMemory {
     fn drop(&mut self) {
         if self.device.may_free() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // A failed copy no longer touches the memory.
+            // A failed copy no longer accesses the memory.
             state.pending.iter().for_each(|p| drop(p.event.synchronize()));
             // SAFETY: the address came from `malloc_host`, and neither the host nor the device uses it any more.
             let _ = relaxed(|| unsafe { result::free_host(self.address.as_ptr()) });
@@ -278,21 +278,21 @@ impl Drop for PinnedMemory {
     }
 }
 
-/// Locked while a copy is queued: neither can the host borrow the array, nor another copy be queued.
+/// A guard that is held while a copy is queued: the host cannot borrow the array, and no other copy can be queued.
 pub(crate) struct Claim<'a> {
     state: MutexGuard<'a, PinnedState>,
     stream: u64,
 }
 
 impl Claim<'_> {
-    /// Records the event to wait for, after the copy was queued; if the driver refused the copy, the event of
-    /// an earlier one is still right.
+    /// Records the event to wait for, after the copy was queued. If the driver refused the copy, the event of an earlier copy is
+    /// still right.
     pub(crate) fn queued(self, stream: &Stream) -> Result<()> {
         let pending = self.state.pending.iter().find(|p| p.stream == self.stream);
         match pending.map_or(Ok(()), |p| p.event.record(stream)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Without an event, the copy has to end now.
+                // Without an event, waits for the copy now.
                 stream.synchronize()?;
                 Err(error)
             }

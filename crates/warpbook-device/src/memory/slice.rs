@@ -7,11 +7,10 @@ use cudarc::driver::result;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a
-/// part of either. It owns a share of the allocation, which is freed with its last slice; a clone is the same range.
+/// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a part of
+/// either. It shares the allocation, which is freed with its last slice; a clone is the same range.
 ///
-/// Kernels take it as a pointer to its first element. Slices may overlap: accesses to them are not ordered here, but by streams and
-/// events.
+/// Kernels get it as a pointer to its first element. Slices may overlap: streams and events order accesses to them, not this type.
 pub struct Slice<T> {
     memory: Arc<Allocation>,
     pub(crate) address: u64,
@@ -32,7 +31,7 @@ impl<T> std::fmt::Debug for Slice<T> {
 }
 
 impl<T> Slice<T> {
-    /// Returns `len` elements from a byte of an allocation on.
+    /// Returns `len` elements, from a byte offset in an allocation on.
     ///
     /// # Panics
     /// If they do not lie in the allocation, or not at a multiple of T's alignment.
@@ -53,7 +52,7 @@ impl<T> Slice<T> {
         &self.memory
     }
 
-    /// Number of its device, as in cuda:0.
+    /// Index of the slice's device, such as 0 for cuda:0.
     #[must_use]
     pub fn device_index(&self) -> u32 {
         self.memory.device.info.index
@@ -68,7 +67,7 @@ impl<T> Slice<T> {
     /// Returns the address of element `index`, for a kernel.
     ///
     /// # Panics
-    /// If `index` is past the end.
+    /// If `index` is behind the end.
     #[must_use]
     pub fn at(&self, index: usize) -> DevicePtr {
         assert!(index <= self.len, "element {index} of {}", self.len);
@@ -100,7 +99,7 @@ impl<T: Element> Slice<T> {
         Slice::new(self.memory.clone(), (self.address - self.memory.address) as usize, bytes / size)
     }
 
-    /// Sets every byte, and waits for it.
+    /// Sets every byte, and waits until that is done.
     ///
     /// # Errors
     /// The driver's errors.
@@ -108,7 +107,7 @@ impl<T: Element> Slice<T> {
         self.memory.fill(self.address, self.bytes(), byte)
     }
 
-    /// Copies values in, and waits for it.
+    /// Copies values to the slice, and waits for the copy.
     ///
     /// # Errors
     /// The driver's errors.
@@ -125,7 +124,7 @@ impl<T: Element> Slice<T> {
             return emulator.write(self.address, bytes_of(values));
         }
         device.bind()?;
-        // SAFETY: both ranges are `bytes()` long, and the values live past the wait.
+        // SAFETY: both ranges have `bytes()` bytes, and the values live past the wait.
         unsafe { result::memcpy_htod_async(self.address, values, device.transfers) }
             .map_err(|e| device.error("Copying to the device", e))?;
         device.wait_for_transfers("Copying to the device")
@@ -137,7 +136,7 @@ impl<T: Element> Slice<T> {
     /// The driver's errors.
     ///
     /// # Panics
-    /// If there is not room for as many values as elements.
+    /// If `values` and the slice have different lengths.
     pub fn read(&self, values: &mut [T]) -> Result<()> {
         assert_eq!(values.len(), self.len, "as many values as elements");
         if self.len == 0 {
@@ -148,20 +147,20 @@ impl<T: Element> Slice<T> {
             return emulator.read(self.address, bytes_of_mut(values));
         }
         device.bind()?;
-        // SAFETY: both ranges are `bytes()` long, any bytes are values of T, and the values live past the wait.
+        // SAFETY: both ranges have `bytes()` bytes, any bytes are values of T, and the values live past the wait.
         unsafe { result::memcpy_dtoh_async(values, self.address, device.transfers) }
             .map_err(|e| device.error("Copying from the device", e))?;
         device.wait_for_transfers("Copying from the device")
     }
 
-    /// Copies the values out. It waits for no stream: call [`Stream::synchronize`](crate::Stream::synchronize) first
-    /// if a kernel is still writing them.
+    /// Copies the values to the host. It waits for no stream: call [`Stream::synchronize`](crate::Stream::synchronize) first if a
+    /// kernel is still writing them.
     ///
     /// # Errors
     /// The driver's errors.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         if let Some(emulator) = self.memory.device.emulator() {
-            // SAFETY: any bytes are values of T, zeros too.
+            // SAFETY: any bytes are values of T, including zeros.
             let mut values = vec![unsafe { std::mem::zeroed::<T>() }; self.len];
             emulator.read(self.address, bytes_of_mut(&mut values))?;
             return Ok(values);
@@ -170,10 +169,10 @@ impl<T: Element> Slice<T> {
         let mut values = Vec::with_capacity(self.len);
         if self.len > 0 {
             let spare = values.spare_capacity_mut();
-            // SAFETY: MaybeUninit<T> has the layout of T; the slice has room for `len` of them.
+            // SAFETY: MaybeUninit<T> has the layout of T; the slice has room for `len` values.
             let target = unsafe { std::slice::from_raw_parts_mut(spare.as_mut_ptr().cast::<T>(), self.len) };
             self.read(target)?;
-            // SAFETY: the copy has written all of them.
+            // SAFETY: the copy has written all values.
             unsafe { values.set_len(self.len) };
         }
         Ok(values)

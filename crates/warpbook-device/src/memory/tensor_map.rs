@@ -7,10 +7,10 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use warpbook_record::Dtype;
 
-/// A matrix, or an array of more dimensions, in device memory as TMA takes it: boxes of it are copied to shared memory and back, with their
-/// rows swizzled there; elements outside are read as zeros and not written.
+/// A matrix, or an array of more dimensions, in device memory, described for TMA: boxes of it are copied to shared memory, with swizzled
+/// rows, and back. Elements outside are read as zeros and not written.
 ///
-/// CUDA driver API, "Tensor Map Object Management". Passed to a kernel by value, as `const __grid_constant__`.
+/// See the CUDA driver API, "Tensor Map Object Management". It is passed to a kernel by value, as `const __grid_constant__`.
 #[derive(Clone, Copy)]
 pub struct TensorMap(sys::CUtensorMap);
 
@@ -44,16 +44,16 @@ pub struct MatrixShape {
     pub box_columns: u32,
 }
 
-/// Shape and box of an array for [`TensorMap::of_boxes`]; the dimension whose elements are adjacent comes first.
+/// Shape and box of an array for [`TensorMap::of_boxes`]. The dimension with adjacent elements comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoxShape<'a> {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Elements in each dimension.
     pub sizes: &'a [u64],
-    /// Bytes from an element to the next in each dimension but the first.
+    /// Bytes from one element to the next in each dimension except the first.
     pub strides: &'a [u64],
-    /// Elements of a box in each dimension: at most 256, in the first at most the swizzle.
+    /// Elements of a box in each dimension: at most 256; in the first dimension at most the swizzle.
     pub boxes: &'a [u32],
     /// Bytes of a row that are swizzled: 64 or 128.
     pub swizzle_bytes: u32,
@@ -64,7 +64,7 @@ fn malformed(shape: BoxShape<'_>, needs: &str) -> Error {
 }
 
 impl MatrixShape {
-    /// Returns true if TMA takes a matrix of these rows at this address: both have to be multiples of 16 bytes.
+    /// Returns true if TMA supports a matrix with such rows at this address: both must be multiples of 16 bytes.
     #[must_use]
     pub fn suits(dtype: Dtype, ld: u64, address: DevicePtr) -> bool {
         address.0.is_multiple_of(16) && (ld * dtype.bytes()).is_multiple_of(16)
@@ -109,7 +109,7 @@ impl TensorMap {
         };
         let steps = [1u32; 5];
         let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
-        // SAFETY: the arrays have at least an element a dimension (strides one fewer), as the driver reads them, and `map` is written to.
+        // SAFETY: the arrays have at least one element per dimension (strides one fewer), which the driver reads, and `map` is written to.
         let status = unsafe {
             sys::cuTensorMapEncodeTiled(
                 map.as_mut_ptr(),
@@ -122,13 +122,13 @@ impl TensorMap {
                 steps.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 swizzle,
-                // Rows that straddle lines request half as much again with the next size, and none gains by it.
+                // With the next size, rows that straddle lines would request half as much again, and no row gains by it.
                 sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                 sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
         };
         status.result().map_err(|e| inner.error(format!("Describing an array for TMA ({shape:?})"), e))?;
-        // SAFETY: all bytes were zeroed, and the driver has filled them in.
+        // SAFETY: all bytes were zeroed, and the driver has written them.
         Ok(Self(unsafe { map.assume_init() }))
     }
 }

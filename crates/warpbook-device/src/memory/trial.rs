@@ -1,24 +1,24 @@
-//! Memory for one run of a library's kernel before it is needed.
+//! Memory for one run of a library's kernel in advance.
 //!
-//! A library loads a kernel when it first launches it, and some suggested kernels are refused only then. So a plan is run once while it is
-//! made, on temporary arrays, and a graph may capture it afterwards.
+//! A library loads a kernel when it first launches it, and refuses some suggested kernels only then. So a plan is run once when it is created,
+//! on temporary arrays, and a graph may capture it afterwards.
 
 use crate::cuda::context::{Inner, relaxed};
 use cudarc::driver::result;
 use std::sync::Arc;
 
-/// Arrays that are freed when this is dropped. They are gone before the plan is used, so no counter has them.
+/// Arrays that are freed when this is dropped. They are gone before the plan is used, so no counter includes them.
 pub(crate) struct Trial {
     device: Arc<Inner>,
     arrays: Vec<u64>,
 }
 
 impl Trial {
-    /// Allocates arrays of so many bytes with undefined contents; `None` if they do not fit into the free memory. The context must be current.
+    /// Allocates arrays of these sizes with undefined contents; `None` if they do not fit into the free memory. The context must be current.
     pub fn new<const N: usize>(device: &Arc<Inner>, bytes: [usize; N]) -> Option<(Self, [u64; N])> {
         let mut trial = Self { device: device.clone(), arrays: Vec::new() };
         for bytes in bytes {
-            // SAFETY: the context is current; CUDA refuses zero bytes, so one is asked for at least.
+            // SAFETY: the context is current; CUDA refuses zero bytes, so at least one is requested.
             let address = relaxed(|| unsafe { result::malloc_sync(bytes.max(1)) }).ok()?;
             trial.arrays.push(address);
         }
@@ -31,7 +31,7 @@ impl Drop for Trial {
     fn drop(&mut self) {
         if self.device.may_free() {
             for address in &self.arrays {
-                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
+                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all running work.
                 let _ = relaxed(|| unsafe { result::free_sync(*address) });
             }
         }

@@ -5,18 +5,18 @@ use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{Inputs, L2State, Policy, TimedBy, stats};
 
-/// The only way to take times: warm-up, then samples until there are enough or the budget is spent.
+/// The only way to measure times: warm-up, then samples until there are enough or the budget is spent.
 #[derive(Debug, Clone)]
 pub struct Bench {
     /// Untimed repetitions before the first sample.
     pub warmup: u32,
-    /// Number of samples wanted.
+    /// Largest number of samples.
     pub samples: u32,
-    /// No further sample is begun once the samples so far add up to this many seconds; one is always taken.
+    /// No further sample begins once the samples so far add up to this many seconds; one is always taken.
     pub budget_s: f64,
-    /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
+    /// Regions shorter than this many microseconds are repeated between two events until they are longer, and the time is divided.
     pub batch_below_us: f64,
-    /// Checked between samples.
+    /// Request to stop, which is checked between samples.
     pub cancel: Cancel,
 }
 
@@ -30,9 +30,9 @@ impl Default for Bench {
 /// Times of a region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
-    /// Times in microseconds by CUDA events, or by the CPU's clock for work on the CPU.
+    /// Times in microseconds, by CUDA events, or by the CPU's clock for work on the CPU.
     pub us: Vec<f64>,
-    /// Times in microseconds by the CPU's clock, launch and final synchronisation included.
+    /// Times in microseconds by the CPU's clock, including launch and final synchronisation.
     pub wall_us: Vec<f64>,
     /// Repetitions of the region within one sample.
     pub batch: u32,
@@ -53,7 +53,7 @@ impl Bench {
         Self { warmup: 1, samples: 7, budget_s: 0.5, ..Self::default() }
     }
 
-    /// Returns the policy as a record states it.
+    /// Returns the policy that a record states.
     #[must_use]
     pub fn policy(&self, on_gpu: bool, inputs: Inputs) -> Policy {
         Policy {
@@ -108,10 +108,10 @@ impl Bench {
         self.collect(batch, watch, once)
     }
 
-    /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than
-    /// the batching threshold are captured and replayed as a graph of several, so that launching is not timed.
+    /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than the batching threshold are
+    /// captured and replayed as a graph of several repetitions, so that launching is not timed.
     ///
-    /// `budget_s` is for each region.
+    /// `budget_s` applies to each region.
     ///
     /// # Errors
     /// The first error of a region, the driver's errors, and [`Error::Cancelled`](crate::Error::Cancelled).
@@ -133,7 +133,7 @@ impl Bench {
             stream.synchronize()?;
             Ok((start.elapsed_us(&end)?, clock.elapsed().as_secs_f64() * 1e6))
         };
-        // For each region, the number of repetitions in a sample, and their graph if there are several.
+        // The number of repetitions in a sample for each region, and a graph of them if there are several.
         let mut prepared = Vec::new();
         for region in regions {
             let mut last_us = 0.0;
@@ -142,14 +142,14 @@ impl Bench {
                 (last_us, _) = time(region)?;
             }
             let batch = batch_for(last_us, self.batch_below_us);
-            // SAFETY: a region's launches are as good later as now, as long as it is borrowed; the graph ends before.
+            // SAFETY: a region's launches stay valid as long as it is borrowed, and the graph is dropped before that.
             let graph = (batch > 1).then(|| unsafe { stream.capture(|| (0..batch).try_for_each(|_| region())) });
             prepared.push((batch, graph.transpose()?.map(|g| g.named("repetitions of a timed region"))));
         }
         let mut all: Vec<Samples> =
             prepared.iter().map(|(batch, _)| Samples { batch: *batch, ..Samples::default() }).collect();
         let begun = Instant::now();
-        // The first round of a graph is not counted: it may still be on its way to the device.
+        // A graph's first round is not counted, since it may still be on its way to the device.
         for round in 0..=self.samples.max(1) {
             for ((region, (batch, graph)), samples) in regions.iter().zip(&prepared).zip(&mut all) {
                 self.cancel.check()?;
@@ -182,7 +182,7 @@ impl Bench {
     }
 
     /// Like [`Bench::cpu`], but runs `setup` untimed before each repetition, as in [`Bench::cuda`], and lets `go_on` judge the result of the first repetition,
-    /// untimed; if it returns false, that repetition is the only sample.
+    /// untimed. If it returns false, that repetition is the only sample.
     ///
     /// # Errors
     /// The errors of [`Bench::cpu`].
@@ -207,7 +207,7 @@ impl Bench {
         };
         self.cancel.check()?;
         let first = once(1)?;
-        // A region that takes the whole budget by itself has warmed up by running once, and that run counts.
+        // A region that takes the whole budget has warmed up by running once, and that run counts.
         if !go_on() || first.0 * 1e-6 >= self.budget_s {
             return Ok(Samples { us: vec![first.0], wall_us: vec![first.1], batch: 1 });
         }
@@ -239,7 +239,7 @@ impl Bench {
     }
 }
 
-/// Returns the repetitions that bring a region of `us` over the threshold, with a margin of two.
+/// Returns the number of repetitions that brings a region of `us` above the threshold, with a margin of two.
 fn batch_for(us: f64, below_us: f64) -> u32 {
     if us >= below_us { 1 } else { (2.0 * below_us / us.max(0.1)).ceil().clamp(1.0, 1000.0) as u32 }
 }
@@ -284,7 +284,7 @@ mod tests {
             Ok(())
         };
         let samples = bench.cpu_checked(Some(&mut setup), region, || true).unwrap();
-        // One repetition warms up; a region this short would be repeated within a sample otherwise.
+        // One repetition warms up; without a setup, such a short region would be repeated within a sample.
         assert_eq!((setups, runs, samples.batch, samples.us.len()), (4, 4, 1, 3));
         assert!(samples.us.iter().all(|us| *us < 20e3), "{:?}", samples.us);
     }

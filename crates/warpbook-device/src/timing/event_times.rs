@@ -1,7 +1,7 @@
-//! Times of parts of a program by CUDA events, if nothing records the device's activity.
+//! Times parts of a program by CUDA events, for when nothing records the device's activity.
 //!
-//! At both ends of a part an event is recorded on every stream of the device. On a stream that the part has queued work on, the time between its two
-//! events is the part's: the first event happens when earlier work has ended, or at once on an idle stream.
+//! At both ends of a part an event is recorded on every stream of the device. On a stream with work of the part, the time between the two events is
+//! the part's: the first event happens when earlier work has ended, or at once on an idle stream.
 
 use crate::cuda::capture::while_captures_rest;
 use crate::cuda::streams::TRANSFERS;
@@ -13,18 +13,18 @@ use std::sync::atomic::Ordering;
 /// A moment of a program, on every stream that exists and is not being captured.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// By stream: the number of operations queued until then, and the event.
+    /// For each stream, the number of operations queued until then, and the event.
     of_stream: BTreeMap<u64, (u64, Event)>,
 }
 
 /// Time that a part of a program took on a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamTime {
-    /// Number of the stream, counted in this process from 0; the stream of copies that the host waits for is `u64::MAX`.
+    /// Id of the stream, counted in this process from 0; `u64::MAX` for the stream of copies for which the host waits.
     pub stream: u64,
     /// Start in microseconds from the clock's start.
     pub start_us: f64,
-    /// End of the last queued work in microseconds.
+    /// Duration in microseconds, until the end of the last queued work.
     pub duration_us: f64,
     /// Number of kernels, copies, fills and graphs queued.
     pub queued: u64,
@@ -52,7 +52,7 @@ impl EventTimes {
         Ok(Self { device: device.clone(), zero })
     }
 
-    /// Marks this moment: an event on each stream. Streams that are being captured have none, since it would become a part of the graph.
+    /// Marks this moment with an event on each stream. Streams that are being captured get none, since it would become a part of the graph.
     ///
     /// # Errors
     /// The driver's errors.
@@ -61,7 +61,7 @@ impl EventTimes {
         inner.bind()?;
         while_captures_rest(|is_captured| {
             let mut mark = Mark::default();
-            // Locked while events are recorded: a stream in the list is not destroyed.
+            // Locked while events are recorded, so that no stream in the list is destroyed.
             for known in inner.streams.known().iter().filter(|k| !is_captured(k.raw)) {
                 let event = Event::timed(&self.device)?;
                 // SAFETY: both handles are live.
@@ -73,8 +73,8 @@ impl EventTimes {
         })
     }
 
-    /// Returns the work between two moments that have passed on the device, for each stream that something was queued on. A stream made in between
-    /// counts from the first moment; one dropped in between is missing.
+    /// Returns the work between two moments that the device has passed, for each stream on which work was queued. A stream created in between counts
+    /// from the first moment; one dropped in between is missing.
     ///
     /// # Errors
     /// The driver's errors, for example if the device has not reached the moments.
@@ -83,7 +83,7 @@ impl EventTimes {
         for (stream, (after, last)) in &end.of_stream {
             let first = begin.of_stream.get(stream);
             let queued = after - first.map_or(0, |(before, _)| *before);
-            // An idle stream's event tells when the part began.
+            // An idle stream's event shows when the part began.
             let Some((_, first)) = first.or_else(|| begin.of_stream.get(&TRANSFERS)).filter(|_| queued > 0) else {
                 continue;
             };

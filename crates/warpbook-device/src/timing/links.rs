@@ -1,16 +1,16 @@
-//! Measures the bandwidth of the link between GPUs over the size of a transfer.
+//! Measures the bandwidth of the link between GPUs for different sizes of a transfer.
 
 use crate::timing::peaks;
 use crate::{Bench, Buffer, Communicator, CudaDevice, Error, Event, NcclReduce, Result, Slice, Stream};
 use warpbook_record::{Access, BandwidthPeak, Dtype, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks};
 
-/// Measured sizes, each four times the one before.
+/// Smallest measured size; each further size is four times the one before.
 const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 256 << 20;
 /// Bytes of a GPU's memory that stay free.
 const RESERVE: u64 = 1 << 30;
 
-/// Returns the sizes in bytes that fit into so much free memory, `arrays` of them at once.
+/// Returns the sizes in bytes for which `arrays` arrays fit into the free memory at once.
 fn sizes(free: u64, arrays: u64) -> Vec<u64> {
     let most = free.saturating_sub(RESERVE) / arrays.max(1);
     std::iter::successors(Some(LEAST_BYTES), |b| Some(b * 4)).take_while(|b| *b <= MOST_BYTES.min(most)).collect()
@@ -36,7 +36,7 @@ impl Side {
     }
 }
 
-/// Queues work on all sides between two points of the first side's stream, so that events there time it.
+/// Queues work on all sides between two points of the first side's stream, so that events on it time the work.
 fn between(sides: &[Side], begin: &Event, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let Some((first, others)) = sides.split_first() else { return Ok(()) };
     begin.record(&first.stream)?;
@@ -53,8 +53,8 @@ fn free(devices: &[CudaDevice]) -> Result<u64> {
     devices.iter().try_fold(u64::MAX, |least, d| Ok(least.min(d.memory()?.0)))
 }
 
-/// Measures copies from the second GPU to the first, and such copies with others the opposite way at the same time. The devices are connected as far as
-/// [`CudaDevice::connect`] can.
+/// Measures copies from the second GPU to the first, and such copies with others in the opposite direction at the same time. [`CudaDevice::connect`]
+/// connects the devices if it can.
 ///
 /// # Errors
 /// [`Error::Argument`] if the two are the same; the devices' errors.
@@ -75,7 +75,7 @@ pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<
         let part = |array: &Slice<f32>| array.range(..(bytes / 4) as usize);
         let samples = bench.cuda(to, &sides[0].stream, None, None, || {
             between(&sides, &begin, || {
-                // Each copy is queued by its source, whose copy engine writes into the other's memory.
+                // Each copy is queued by its source, whose copy engine writes into the other device's memory.
                 sides[1].stream.copy_across(&part(&from_out), &part(&to_in))?;
                 if both { sides[0].stream.copy_across(&part(&to_out), &part(&from_in)) } else { Ok(()) }
             })
@@ -91,7 +91,7 @@ pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<
     Ok([one, both])
 }
 
-/// Measures all-reduces of fp32 over the GPUs of some communicators, which must be of this process.
+/// Measures all-reduces of fp32 over the GPUs of some communicators, which must belong to this process.
 ///
 /// # Errors
 /// NCCL's and the devices' errors.
@@ -113,7 +113,7 @@ pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], 
         let samples = bench.cuda(first, &sides[0].stream, None, None, || {
             between(&sides, &begin, || {
                 first_rank.group(|| {
-                    // The mean, so that values stay finite however often it is repeated.
+                    // Uses the mean, so that values stay finite after any number of repetitions.
                     let mut each = communicators.iter().zip(&sides).zip(&parts);
                     each.try_for_each(|((c, side), part)| {
                         c.all_reduce(&side.stream, part, Dtype::F32, NcclReduce::Mean)
@@ -129,7 +129,7 @@ pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], 
     Ok(LinkCurve { transfer: LinkTransfer::AllReduce, gpus, method, points })
 }
 
-/// Returns the ceiling of the level [`MemoryLevel::Link`]: the size at which copies one way were fastest. `None` if there are none.
+/// Returns the ceiling of the level [`MemoryLevel::Link`]: the size at which copies in one direction were fastest. `None` if there are none.
 #[must_use]
 pub fn link_peak(peaks: &Peaks) -> Option<BandwidthPeak> {
     let curve = peaks.link(LinkTransfer::OneWay)?;

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use warpbook_kernels as kernels;
 use warpbook_record::{Access, BandwidthPeak, ComputePeak, Dim, Dtype, KernelSpec, MemoryLevel, Peaks};
 
-/// Rounds over an array that fits into L2: the first one fetches it, the rest are read from there.
+/// Number of rounds over an array that fits into L2: the first one fetches it, and the others read it from L2.
 const CACHE_ROUNDS: u32 = 64;
 
 /// Measures the read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
@@ -31,7 +31,7 @@ fn read_peak(level: MemoryLevel, method: &str, bytes: u64, samples_us: Vec<f64>)
     BandwidthPeak { level, access: Access::Read, method, bytes, samples_us, datasheet_bytes_per_s: None }
 }
 
-/// Measures the read bandwidth of DRAM and of L2, and that of a copy in DRAM.
+/// Measures the read bandwidth of DRAM and of L2, and the bandwidth of a copy in DRAM.
 fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Vec<BandwidthPeak>> {
     let spec = kernels::read_sum();
     let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
@@ -39,7 +39,7 @@ fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<V
     let l2 = info.l2_bytes.unwrap_or(4 << 20);
     let (free, _) = device.memory()?;
     let large = (4u64 << 30).min(free / 4).max(1 << 20) / 64 * 64;
-    // The array takes half of L2: of more, parts are evicted before they are read again.
+    // The array takes half of L2; parts of a larger one would be evicted before they are read again.
     let small = (l2 / 2).max(1 << 18).min(large) / 64 * 64;
     let data = device.zeros::<f32>((large / 4) as usize)?;
     fill(device, &data)?;
@@ -48,7 +48,7 @@ fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<V
     let measure = |bytes: u64, rounds: u32| {
         fastest_samples(bench, &kernels, |kernel, bench| {
             let shape = kernel.shape(u64::MAX >> 16);
-            // SAFETY: read_sum(data, out, n, rounds); `data` has at least `bytes`, `out` an element a block.
+            // SAFETY: read_sum(data, out, n, rounds); `data` has at least `bytes` bytes, `out` one element per block.
             let launch = || unsafe { kernel.launch(stream, shape, &[&data, &out, &(bytes / 4), &rounds]) };
             bench.cuda(device, stream, None, None, launch)
         })
@@ -79,7 +79,7 @@ fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Ba
     let out = device.zeros::<f32>(threads as usize)?;
     let rounds = 1u32 << 10;
     let samples = bench.cuda(device, stream, None, None, || {
-        // SAFETY: shared_sum(out, rounds); `out` has an element a thread.
+        // SAFETY: shared_sum(out, rounds); `out` has one element per thread.
         unsafe { kernel.launch(stream, shape, &[&out, &rounds]) }
     })?;
     let reads = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
@@ -87,7 +87,7 @@ fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Ba
     Ok(read_peak(MemoryLevel::Shared, "sum of tiles in shared memory, 16 bytes a lane and read", bytes, samples.us))
 }
 
-/// Measures the rate of fp32 fused multiply-adds, and the bandwidth of the registers that their operands come from.
+/// Measures the rate of fp32 fused multiply-adds, and the bandwidth of the registers that hold their operands.
 fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<(BandwidthPeak, ComputePeak)> {
     let spec = kernels::fma_chains();
     let fma = device.kernel(&spec, &spec.tiles[0])?;
@@ -96,7 +96,7 @@ fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Re
     let out = device.zeros::<f32>(threads as usize)?;
     let rounds = 256u32;
     let samples = bench.cuda(device, stream, None, None, || {
-        // SAFETY: fma_chains(out, a, c, rounds); `out` has an element a thread.
+        // SAFETY: fma_chains(out, a, c, rounds); `out` has one element per thread.
         unsafe { fma.launch(stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
     })?;
     let chains = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
@@ -145,7 +145,7 @@ fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buff
     Ok((8 * n, samples))
 }
 
-/// Measures the rate of tensor-core multiplications of a type; `None` if a device has none of them.
+/// Measures the rate of tensor-core multiplications of a type; `None` if the device has none.
 fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let info = device.info();
     let (wgmma, mma) = (kernels::wgmma_rounds(dtype), kernels::mma_rounds(dtype));
@@ -157,8 +157,8 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
     }
 }
 
-/// Measures the rate of `mma.sync`, the tensor-core instruction of a warp, even if a device has the faster one of warpgroups, which the ceiling
-/// is then measured with. `None` for a type, or on a device, without it.
+/// Measures the rate of `mma.sync`, the tensor-core instruction of a warp, even if a device has the faster instruction of warpgroups, which then
+/// determines the ceiling. `None` for a type or on a device without it.
 ///
 /// # Errors
 /// The device's errors.
@@ -191,7 +191,7 @@ impl Rounds {
         let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
         let (words, rounds, a_block) = if by_warpgroups {
             let (rows, columns, stages) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Stages));
-            // 128 bytes of k in a stage.
+            // A stage has 128 bytes of k.
             (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
         } else {
             let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
@@ -220,7 +220,7 @@ impl Rounds {
     }
 
     fn launch(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: both kernels take (values, out, rounds); `values` has what a block reads, `out` an element a thread.
+        // SAFETY: both kernels take (values, out, rounds); `values` has the elements that a block reads, `out` one element per thread.
         unsafe { self.kernel.launch(stream, self.shape, &[&self.values, &self.out, &self.rounds]) }
     }
 }
@@ -248,12 +248,12 @@ fn tensor_core_rate(
     })
 }
 
-/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, as for hardware counters: tiles that are already in shared memory
-/// are multiplied over and over, and nothing is loaded meanwhile.
+/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, for example for hardware counters. Tiles that are already in
+/// shared memory are multiplied over and over, and nothing is loaded meanwhile.
 pub struct WgmmaRounds(Rounds);
 
 impl WgmmaRounds {
-    /// Loads the kernel; `None` for a type, or on a device, without `wgmma`.
+    /// Loads the kernel; `None` for a type or on a device without `wgmma`.
     ///
     /// # Errors
     /// The compiler's and the device's errors.
@@ -277,7 +277,7 @@ impl WgmmaRounds {
     }
 }
 
-/// Fills an array with random numbers, not zeros: memory of one value costs less power, and so raises the clocks.
+/// Fills an array with random numbers instead of zeros: equal values take less power, which raises the clocks.
 pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
@@ -288,7 +288,7 @@ pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     stream.synchronize()
 }
 
-/// Figures from NVIDIA's datasheets, for the GPUs whose figure is unambiguous from the name.
+/// Figures from NVIDIA's datasheets, for GPUs whose name determines the figure.
 struct Datasheet {
     bytes_per_s: f64,
     fp32_flops_per_s: f64,
@@ -344,7 +344,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
         ),
     ] {
         let data: Vec<f32> = (0..bytes / 4).into_par_iter().map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
-        // One thread can be faster than all of them, for example if they share a cache with others' work.
+        // One thread can be faster than all threads, for example if they share a cache with other programs.
         let time = |sum: fn(&[f32]) -> f32| {
             bench.cpu(|| {
                 for _ in 0..rounds {

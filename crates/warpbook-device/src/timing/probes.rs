@@ -1,26 +1,26 @@
-//! Small measurements for lessons, apart from the ceilings: how shared memory serves a warp's addresses, how long an exchange between
-//! blocks takes, and the bandwidth of L2 for blocks that read the same lines.
+//! Small measurements for lessons, besides the ceilings: how shared memory serves a warp's addresses, how long an exchange between blocks takes, and the
+//! bandwidth of L2 for blocks that read the same lines.
 
 use crate::{Bench, CudaDevice, Error, LaunchOptions, Result, Samples};
 use warpbook_kernels as kernels;
 use warpbook_record::Dim;
 
-/// Rounds of reads in a launch, and of exchanges: enough to make the start and the end negligible.
+/// Number of rounds in a launch, of reads and of exchanges; enough to make the start and the end negligible.
 const READ_ROUNDS: u32 = 2000;
 const EXCHANGE_ROUNDS: u32 = 1000;
 /// Time after which a block stops waiting for another.
 const LIMIT_NS: u64 = 2_000_000_000;
-/// Rounds over an array that fits into L2.
+/// Number of rounds over an array that fits into L2.
 const CACHE_ROUNDS: u32 = 64;
-/// 64-bit words of a block's slot in `PairExchange`, of which two rounds take turns.
+/// 64-bit words of a block's slot in `PairExchange`, where two rounds alternate.
 const SLOT_WORDS: usize = 8;
 const TURNS: usize = 2;
 
-/// Measures the cycles that shared memory of one SM takes for a read of a warp, if many are in flight: lane l reads `bytes` (4, 8 or 16) at
-/// `offsets[l]`. Returns the least of several launches.
+/// Measures the cycles that an SM's shared memory takes for a read of a warp, if many are in flight: lane l reads `bytes` (4, 8 or 16) at `offsets[l]`.
+/// Returns the least of several launches.
 ///
 /// # Errors
-/// If the width is another, or an offset is not a multiple of it or beyond [`kernels::READ_SPAN`]; the device's errors.
+/// If the width is a different one, or an offset is not a multiple of it or beyond [`kernels::READ_SPAN`]; the device's errors.
 pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) -> Result<f64> {
     let last = kernels::READ_SPAN.saturating_sub(bytes);
     let fits = |o: &u32| o.is_multiple_of(bytes) && *o <= last;
@@ -38,7 +38,7 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     let clocks = device.zeros::<u64>(1)?;
     let mut least = u64::MAX;
     for _ in 0..5 {
-        // SAFETY: reads(offsets, out, clocks, rounds) in one block; the offsets were checked, `out` has an element a thread.
+        // SAFETY: reads(offsets, out, clocks, rounds) in one block; the offsets were checked, and `out` has one element per thread.
         unsafe { kernel.launch(&stream, shape, &[&places, &out, &clocks, &READ_ROUNDS]) }?;
         stream.synchronize()?;
         least = least.min(clocks.to_vec()?.first().copied().unwrap_or(u64::MAX));
@@ -47,13 +47,13 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     Ok(least as f64 / reads as f64)
 }
 
-/// Measures the latency of a multiply-add whose inputs are in registers, in cycles and in nanoseconds, by a chain of them in one warp. Returns the least of
+/// Measures the latency of a multiply-add whose inputs are in registers, in cycles and in nanoseconds, with a chain in one warp. Returns the least of
 /// several launches.
 ///
 /// # Errors
 /// The device's errors.
 pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
-    /// This takes about ten milliseconds.
+    /// Number of rounds, which takes about ten milliseconds.
     const ROUNDS: u32 = 1 << 16;
     let spec = kernels::registers();
     let tile = &spec.tiles[0];
@@ -63,7 +63,7 @@ pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
     let (out, clocks) = (device.zeros::<f32>(shape.block[0] as usize)?, device.zeros::<u64>(2)?);
     let mut least = [u64::MAX; 2];
     for _ in 0..3 {
-        // SAFETY: registers(out, clocks, rounds) in one block; `out` has an element a thread.
+        // SAFETY: registers(out, clocks, rounds) in one block; `out` has one element per thread.
         unsafe { kernel.launch(&stream, shape, &[&out, &clocks, &ROUNDS]) }?;
         stream.synchronize()?;
         for (least, now) in least.iter_mut().zip(clocks.to_vec()?) {
@@ -74,8 +74,7 @@ pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
     Ok((least[0] as f64 / made, least[1] as f64 / made))
 }
 
-/// Measures the time of one exchange of sums among so many blocks, as in the persistent rungs of the regression, with nothing else to do;
-/// in microseconds.
+/// Measures the time in microseconds of one exchange of sums among this many blocks, as in the persistent rungs of the regression, with no other work.
 ///
 /// # Errors
 /// If there are more blocks than can be resident at once; the device's errors.
@@ -93,8 +92,8 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
     let control = device.zeros::<u32>(2)?;
     let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
     let mut samples = bench.cuda(device, &stream, None, None, || {
-        // SAFETY: exchanges(out, words, control, blocks, rounds, limit_ns); `out` has an element a block, `words` two slots, and all blocks
-        // are resident at once.
+        // SAFETY: exchanges(out, words, control, blocks, rounds, limit_ns); `out` has one element per block, `words` has two slots per block, and all
+        // blocks are resident at once.
         unsafe {
             kernel.launch_with(&stream, shape, options, &[&out, &words, &control, &blocks, &EXCHANGE_ROUNDS, &LIMIT_NS])
         }
@@ -112,8 +111,8 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
     Ok(samples)
 }
 
-/// Measures the bandwidth of L2 in bytes a second if `group` blocks in a row ask for the same lines at nearly the same time; with a
-/// group of 1 all ask for different ones.
+/// Measures the bandwidth of L2 in bytes a second if `group` consecutive blocks request the same lines at nearly the same time; with a group of 1 all
+/// request different lines.
 ///
 /// # Errors
 /// If a group is empty, or has more blocks than can be resident; the device's errors.
@@ -126,13 +125,13 @@ pub fn read_together(device: &CudaDevice, bench: &Bench, group: u32) -> Result<f
         return Err(Error::Argument(format!("A group of {group} blocks: choose from 1 to {}.", shape.grid[0])));
     }
     shape.grid = [readers * group, 1, 1];
-    // The array takes half of L2: of more, parts are evicted before they are read again.
+    // The array takes half of L2; parts of a larger one would be evicted before they are read again.
     let bytes = (device.info().l2_bytes.unwrap_or(4 << 20) / 2).max(1 << 18) / 64 * 64;
     let data = device.zeros::<f32>((bytes / 4) as usize)?;
     crate::timing::peaks::fill(device, &data)?;
     let out = device.zeros::<f32>(shape.grid[0] as usize)?;
     let samples = bench.cuda(device, &stream, None, None, || {
-        // SAFETY: read_together(data, out, n, rounds, group); `out` has an element a block, and the grid is a multiple of the group.
+        // SAFETY: read_together(data, out, n, rounds, group); `out` has one element per block, and the grid is a multiple of the group.
         unsafe { kernel.launch(&stream, shape, &[&data, &out, &(bytes / 4), &CACHE_ROUNDS, &group]) }
     })?;
     Ok((bytes * u64::from(group) * u64::from(CACHE_ROUNDS)) as f64 / samples.median_us() * 1e6)
@@ -159,7 +158,7 @@ mod tests {
         check(4, spread(8), 2.0);
         check(4, spread(16), 4.0);
         check(4, spread(64), 16.0);
-        // 512 bytes.
+        // These reads cover 512 bytes.
         check(16, spread(16), 4.0);
     }
 

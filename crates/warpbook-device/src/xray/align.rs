@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A probe of another SM: the reference SM's clock when it asked and when it had the answer, and the other's clock in between.
+/// A probe of another SM: the reference SM's clock when it asked and when it received the answer, and the other SM's clock in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) asked: i64,
@@ -17,11 +17,11 @@ pub(super) struct Probes {
     pub(super) reference: u32,
     /// The probes of each other SM.
     pub(super) probes: BTreeMap<u32, Vec<Probe>>,
-    /// The reference's clock, and the time in nanoseconds: at the beginning and at the end.
+    /// The reference's clock, and the time in nanoseconds, at the beginning and at the end.
     pub(super) stamps: [(i64, u64); 2],
 }
 
-/// How far a clock is ahead of the reference SM's.
+/// The amount by which a clock is ahead of the reference SM's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
     clocks: f64,
@@ -31,7 +31,7 @@ struct Offset {
 
 impl Offset {
     /// Bounds the offset by the probes. Each answer came after the question and before it was received, so each probe bounds the offset on both
-    /// sides, and all bounds hold at once as long as the clocks run at one rate. If they do not, the error covers every bound.
+    /// sides, and all bounds hold together as long as the clocks run at one rate. If they do not, the error covers every bound.
     fn fit(probes: &[Probe]) -> Option<Self> {
         let bounds = probes.iter().map(|p| (p.answered - p.received, p.answered - p.asked));
         let least = bounds.clone().map(|(low, _)| low).max()?;
@@ -61,7 +61,7 @@ impl Clocks {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
         for (sm, probes) in &before.probes {
-            // Offsets to another reference are of no use here.
+            // Offsets to another reference SM cannot be used here.
             let same = before.reference == after.reference;
             let later = after.probes.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
             if let Some(offset) = Offset::fit(&[probes, later].concat()) {
@@ -74,19 +74,19 @@ impl Clocks {
         (clocks_per_ns.is_finite() && clocks_per_ns > 0.0).then_some(Self { offsets, clocks_per_ns })
     }
 
-    /// Returns the clocks of SMs whose offsets and errors in clocks are known.
+    /// Returns the clocks of SMs with known offsets and errors, in clocks.
     pub(crate) fn known(sms: &[(u32, f64, f64)], clocks_per_ns: f64) -> Self {
         let offsets = sms.iter().map(|(sm, clocks, error)| (*sm, Offset { clocks: *clocks, error: *error })).collect();
         Self { offsets, clocks_per_ns }
     }
 
-    /// Returns the time in nanoseconds at which an SM's clock had this value, on a scale of all SMs; `None` for an SM that was not asked.
+    /// Returns the time in nanoseconds at which an SM's clock had this value, on a scale for all SMs; `None` for an SM that was not probed.
     #[must_use]
     pub fn ns(&self, sm: u32, clock: u64) -> Option<f64> {
         Some((clock as f64 - self.offsets.get(&sm)?.clocks) / self.clocks_per_ns)
     }
 
-    /// Error of such a time relative to the reference SM, in nanoseconds either way.
+    /// Error of such a time relative to the reference SM, in nanoseconds in either direction.
     #[must_use]
     pub fn error_ns(&self, sm: u32) -> Option<f64> {
         Some(self.offsets.get(&sm)?.error / self.clocks_per_ns)
@@ -98,7 +98,7 @@ impl Clocks {
         self.offsets.values().map(|o| o.error / self.clocks_per_ns).fold(0.0, f64::max)
     }
 
-    /// Numbers of the SMs that were asked, and of the one that asked, in their order.
+    /// Ids of the SMs that were probed, and of the reference SM, in order.
     pub fn sms(&self) -> impl Iterator<Item = u32> {
         self.offsets.keys().copied()
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Simulates clocks that run at one rate, each from its own beginning, and messages that take from 200 to 2000 clocks.
+    /// Simulates clocks that run at one rate, each with its own zero, and messages that take from 200 to 2000 clocks.
     fn asked(offsets: &[i64], delays: &[(i64, i64)], begin: i64, rate: f64) -> Probes {
         let mut now = begin;
         let start = (begin, (begin as f64 / rate) as u64);
@@ -148,9 +148,9 @@ mod tests {
             for (sm, offset) in (1u32..).zip(&offsets) {
                 let found = clocks.offsets[&sm];
                 prop_assert!((found.clocks - *offset as f64).abs() <= found.error, "{found:?} of {offset}");
-                // The error is as narrow as the fastest probe allows.
+                // The error is as small as the fastest probe allows.
                 prop_assert!(found.error <= fastest as f64 / 2.0 + 1.0, "{found:?}, {fastest}");
-                // The two values are one moment on two SMs.
+                // The two values are the same moment on two SMs.
                 let at = begin + 12_345;
                 let (here, there) = (clocks.ns(0, at as u64).unwrap(), clocks.ns(sm, (at + offset) as u64).unwrap());
                 prop_assert!((here - there).abs() <= clocks.error_ns(sm).unwrap() + 1.0, "{here} {there}");
@@ -177,7 +177,7 @@ mod tests {
     fn another_reference_is_set_against_the_first() {
         let before = asked(&[40_000, -70_000], &[(500, 500); 4], 1_000_000, 2.0);
         let mut after = asked(&[40_000, -70_000], &[(500, 500); 4], 9_000_000, 2.0);
-        // SM 1 has asked: its clock is 40 000 ahead.
+        // SM 1 is the reference here; its clock is 40 000 ahead.
         after.reference = 1;
         after.probes = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
         after.stamps.iter_mut().for_each(|s| s.0 += 40_000);

@@ -1,22 +1,23 @@
-//! Decodes records of marks as the device leaves them.
+//! Decodes records of marks as the device wrote them.
 
 use warpbook_kernels::xray::Marks;
 
 /// Marks of a warp: phases by their indices, each with the SM's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpMarks {
-    /// Number of the SM that it ran on.
+    /// Id of the SM on which the warp ran.
     pub sm: u32,
     /// Phase of each mark, and the clock of that SM.
     pub marks: Vec<(u8, u64)>,
-    /// Indices in `marks` before which marks are missing, as the ring had no room for them.
+    /// Indices in `marks` before which marks are missing, for which the ring had no room.
     pub gaps: Vec<usize>,
 }
 
-/// Half the range of a clock's lower half: a mark that seems farther ahead is taken to lie behind.
+/// Half the range of a clock's lower half: a mark that seems to be farther ahead is assumed to lie behind.
 const BEHIND: u32 = 1 << 31;
 
-/// Decodes the marks of one warp's last launch: `ring` as in `kernels/xray.cuh`, zeros where nothing was written. `None` if there are none.
+/// Decodes the marks of one warp's last launch. `ring` has the layout of `kernels/xray.cuh`, with zeros where nothing was written. `None`
+/// if there are no marks.
 ///
 /// Successive marks are at most 2^31 clocks apart, which is a second.
 pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
@@ -26,7 +27,7 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     if first[1] >> 8 != 1 {
         return None;
     }
-    // The header is written before the first mark: in between the lower half may have wrapped around.
+    // The header is written before the first mark, and the lower half may have wrapped around in between.
     let carried = header[1] & BEHIND != 0 && first[0] & BEHIND == 0;
     let high = u64::from(header[0]) + u64::from(carried);
     let number = |r: &[u32; 2]| r[1] >> 8;
@@ -39,11 +40,11 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     }
     let mut marks = WarpMarks { sm, marks: Vec::new(), gaps: Vec::new() };
     let (mut clock, mut last) = (high << 32 | u64::from(first[0]), first);
-    // Records after the last mark are from an earlier launch, which made more marks, perhaps on another SM with another clock.
+    // Records after the last mark come from an earlier launch, which made more marks, perhaps on another SM with another clock.
     for record in records {
         let ahead = record[0].wrapping_sub(last[0]);
         if ahead >= BEHIND {
-            // This also happens to a warp that returned early and has no last mark.
+            // This also happens for a warp that returned early and has no last mark.
             break;
         }
         clock += u64::from(ahead);
@@ -77,7 +78,7 @@ mod tests {
     }
 
     fn marks() -> impl Strategy<Value = Vec<(u8, u64)>> {
-        // Starts close to where the lower half wraps around are as likely as others.
+        // Starts close to a wrap-around of the lower half are as likely as others.
         let begin = prop_oneof![0..1u64 << 50, (1..1u64 << 18).prop_map(|n| (n << 32) - 5), Just(10)];
         (begin, proptest::collection::vec((2..=u8::MAX, 0..1u64 << 30), 0..80)).prop_map(|(begin, steps)| {
             let mut at = begin.max(7);
@@ -102,11 +103,11 @@ mod tests {
                 prop_assert_eq!(got.marks, marks);
                 prop_assert!(got.gaps.is_empty());
             } else {
-                // The first half, and the last as many as the second half holds.
+                // The first half is kept, and as many of the last marks as the second half holds.
                 let kept = half - 1 + half;
                 let gap = marks.len() - kept;
                 let want: Vec<_> = marks[..half - 1].iter().chain(&marks[half - 1 + gap..]).copied().collect();
-                // Over a gap the upper half of the clock may have gone on unseen.
+                // Over a gap the upper half of the clock may have advanced unseen.
                 let lower = |all: &[(u8, u64)]| all.iter().map(|(p, c)| (*p, *c as u32)).collect::<Vec<_>>();
                 let hidden = want[half - 1].1 - want[half - 2].1 >= u64::from(BEHIND);
                 if hidden {
@@ -134,7 +135,7 @@ mod tests {
 
         #[test]
         fn nothing_is_read_beyond_the_end(earlier in marks(), mut later in marks()) {
-            // The earlier launch had the block on an SM whose clock is anywhere.
+            // In the earlier launch the block ran on an SM with an arbitrary clock.
             later.push((Marks::END as u8, later.last().unwrap().1 + 5));
             let mut ring = vec![[0; 2]; 256];
             write(&mut ring, 7, &earlier);

@@ -1,7 +1,7 @@
-//! Records the marks of kernels: which warp was in which phase, when, and on which SM.
+//! Records the marks of kernels, which show in which phase each warp was, when, and on which SM.
 //!
-//! A kernel with marks (`kernels/xray.cuh`) is compiled with them while an [`Xray`] lives. Each of its warps then writes to a ring of its own, whose
-//! address the host puts into a variable of the kernel's module, so that whoever launches it need not know. The clocks of the SMs are compared
+//! A kernel with marks (`kernels/xray.cuh`) is compiled with them while an [`Xray`] lives. Each of its warps then writes to its own ring. The host puts the
+//! ring's address into a variable of the kernel's module, so that code that launches the kernel need not know about it. The clocks of the SMs are compared
 //! before a run and after it.
 
 mod align;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use warpbook_kernels::Launch;
 use warpbook_kernels::xray::{CLOCK_ROUNDS, sm_clocks};
 
-/// While this lives, newly loaded kernels are compiled with their marks. There can be one at a time.
+/// Compiles newly loaded kernels with their marks as long as it lives. There can be one at a time.
 pub struct Xray {
     device: CudaDevice,
     marking: Arc<Marking>,
@@ -48,9 +48,9 @@ pub struct KernelMarks {
     pub entry: String,
     /// Path of its source below `kernels/`.
     pub file: String,
-    /// Id of its tile.
+    /// Id of the kernel's tile.
     pub tile: String,
-    /// Names of its phases; see [`warpbook_kernels::xray::Marks`].
+    /// Names of the kernel's phases; see [`warpbook_kernels::xray::Marks`].
     pub phases: Vec<String>,
     /// Number of blocks of the launch.
     pub blocks: u64,
@@ -60,13 +60,13 @@ pub struct KernelMarks {
     pub marks: Vec<(u64, u64, WarpMarks)>,
 }
 
-/// Words that the clocks' kernel writes for a block: two lines.
+/// Words that the kernel for the clocks writes for each block: two lines.
 const CLOCK_WORDS: usize = 32;
-/// Time after which it stops waiting for an answer.
+/// Time after which that kernel stops waiting for an answer.
 const CLOCK_LIMIT_NS: u64 = 2_000_000_000;
 
 impl Xray {
-    /// Makes kernels of this device (and its clones) that are loaded from now on have marks.
+    /// Makes kernels of this device (and its clones) that are loaded from now on include their marks.
     ///
     /// # Errors
     /// If another one exists; the compiler's errors.
@@ -87,7 +87,7 @@ impl Xray {
         Ok(Self { device: device.clone(), marking, clocks })
     }
 
-    /// Stops adding marks to kernels that are loaded from now on; those that have them go on recording.
+    /// Stops adding marks to kernels that are loaded from now on; kernels that have them continue to record.
     pub fn pause(&self) {
         self.marking.pause();
     }
@@ -98,10 +98,11 @@ impl Xray {
         self.marking.marked().len()
     }
 
-    /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and returns how many have one. Launches before this record nothing.
+    /// Gives a ring to every warp of the launches so far, with at most this many bytes in all, and returns the number of rings. Launches before this record
+    /// nothing.
     ///
     /// # Errors
-    /// If they do not fit.
+    /// If the rings do not fit.
     pub fn allocate(&self, most_bytes: u64) -> Result<u64> {
         self.device.synchronize()?;
         let all = self.marking.marked();
@@ -123,7 +124,7 @@ impl Xray {
         let all = self.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;
         let (before, after) = (self.ask(stream)?, self.ask(stream)?);
-        // Queued one right after the other, so that clocks do not change in between.
+        // Both are queued one right after the other, so that clocks do not change in between.
         before.launch(self, stream)?;
         self.marking.set_recording(true);
         let ran = run();
@@ -197,8 +198,8 @@ impl Question {
         let shape =
             Launch { grid: [self.sms.len() as u32, 1, 1], dynamic_shared_bytes: shared, ..xray.clocks.shape(1) };
         let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
-        // SAFETY: sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns); the arrays are as long as `ask` has made them, for as many
-        // blocks, and live until the stream has been waited for.
+        // SAFETY: sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns); `ask` has created the arrays with the lengths for this many blocks, and
+        // they live until the stream was waited for.
         unsafe {
             xray.clocks.launch_with(
                 stream,

@@ -10,14 +10,14 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{KernelSpec, Tile};
 
-/// The symbol of `kernels/xray.cuh`.
+/// The symbol for the rings in `kernels/xray.cuh`.
 const SYMBOL: &str = "xray_rings";
 /// Smallest and largest number of records of a ring.
 const CAPACITY: std::ops::RangeInclusive<u64> = 8..=8192;
 /// Bytes of a record.
 const RECORD: u64 = 8;
 
-/// State of marking: if kernels are compiled with their marks, and the modules that were.
+/// State of marking: whether kernels are compiled with their marks, and the modules that were.
 #[derive(Default)]
 pub(crate) struct Marking(Mutex<MarkingState>);
 
@@ -45,7 +45,7 @@ impl Marking {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Turns marks on; returns false if they are in use already.
+    /// Turns marks on; returns false if they are already in use.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.lock();
         let begun = state.begun;
@@ -58,7 +58,7 @@ impl Marking {
         self.lock().on = false;
     }
 
-    /// Turns marks off and forgets the kernels, which keep their rings.
+    /// Turns marks off and removes the kernels, which keep their rings.
     pub(super) fn end(&self) {
         let state = std::mem::take(&mut *self.lock());
         // Modules are unloaded outside the lock.
@@ -74,12 +74,12 @@ impl Marking {
         self.lock().unmarked.clone()
     }
 
-    /// Returns true if a run is being recorded.
+    /// Sets whether a run is being recorded.
     pub(super) fn set_recording(&self, recording: bool) {
         self.lock().recording = recording;
     }
 
-    /// Notes a launch of a kernel without marks, if it belongs to the recorded run, or is captured into a graph for it.
+    /// Records a launch of a kernel without marks, if it belongs to the recorded run, or is captured into a graph for it.
     fn launched_without(&self, spec: &KernelSpec, captured: bool) {
         let mut state = self.lock();
         let is_new = !state.unmarked.iter().any(|k| k.entry == spec.entry && k.file == spec.file);
@@ -93,7 +93,7 @@ impl Marking {
         self.lock().on
     }
 
-    /// Returns the kernel with its marks, if they are on and it has any.
+    /// Returns the kernel with its marks, if marks are on and it has any.
     pub(crate) fn load(
         self: &Arc<Self>,
         device: &CudaDevice,
@@ -152,13 +152,13 @@ pub(crate) struct Marked {
     pub(super) marks: Marks,
     /// Number of warps of a block.
     pub(super) warps: u64,
-    /// Blocks of each entry's last launch, and of its largest.
+    /// Number of blocks in each entry's last launch, and in its largest.
     launched: Mutex<Vec<[u64; 2]>>,
     rings: Mutex<Option<Rings>>,
     marking: Arc<Marking>,
 }
 
-/// `XrayRings` of `kernels/xray.cuh`, and its memory.
+/// The struct `XrayRings` of `kernels/xray.cuh`, and its memory.
 struct Rings {
     records: Buffer<u32>,
     warps: u64,
@@ -167,7 +167,7 @@ struct Rings {
 
 impl LaunchWatch for Marked {
     fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool) {
-        // Another kernel of the file may have no marks.
+        // Another kernel of the same file may have no marks.
         let Some(place) = self.marks.entries.iter().position(|e| *e == spec.entry) else {
             return self.marking.launched_without(spec, captured);
         };
@@ -189,7 +189,7 @@ impl Marked {
         launched.iter().map(|[_, most]| most * self.warps).max().unwrap_or(0) * self.marks.entries.len() as u64
     }
 
-    /// Allocates rings of at most so many bytes in all, returns how many there are, and writes their addresses to the module.
+    /// Allocates rings of at most this many bytes in all, writes their addresses to the module, and returns the number of rings.
     pub(super) fn allocate(&self, device: &CudaDevice, most_bytes: u64) -> Result<u64> {
         let entries = self.marks.entries.len() as u64;
         let Some((warps, capacity)) = size(self.rings_needed() / entries, entries, most_bytes) else { return Ok(0) };
@@ -207,7 +207,7 @@ impl Marked {
         rings.as_ref().map_or(Ok(()), |r| r.records.fill_bytes(0))
     }
 
-    /// Calls `each` with the rings of an entry, a slice a warp, and the warp's number in the grid.
+    /// Calls `each` with the rings of an entry, one slice per warp, and the warp's number in the grid.
     pub(super) fn read(&self, mut each: impl FnMut(usize, u64, &[[u32; 2]])) -> Result<()> {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(rings) = &*rings else { return Ok(()) };
@@ -237,7 +237,7 @@ impl Marked {
     }
 }
 
-/// The ring's symbol as the device declares it.
+/// The symbol of the rings, with the device's layout.
 #[repr(C)]
 struct Symbol {
     records: u64,
@@ -246,11 +246,11 @@ struct Symbol {
 }
 
 impl Module {
-    /// Returns the address of a variable in the device's memory, which must have so many bytes.
+    /// Returns the address of a variable in the device's memory, which must have this many bytes.
     pub(crate) fn global(&self, name: &str, bytes: usize) -> Result<sys::CUdeviceptr> {
         let c_name = std::ffi::CString::new(name).unwrap_or_default();
         let (mut address, mut found) = (0, 0);
-        // SAFETY: the module is live, the context current, and the pointers are to live values.
+        // SAFETY: the module is live, the context current, and the pointers point to live values.
         let status =
             unsafe { sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut found, self.raw(), c_name.as_ptr()) };
         status.result().map_err(|e| self.device.error(format!("Finding the variable {name}"), e))?;
@@ -262,7 +262,8 @@ impl Module {
     }
 }
 
-/// Returns the rings of an entry and the records of each, within so many bytes for all entries; `None` if there is nothing to record.
+/// Returns the number of rings of an entry and the number of records in each, within this many bytes for all entries; `None` if there
+/// is nothing to record.
 fn size(warps: u64, entries: u64, most_bytes: u64) -> Option<(u64, u64)> {
     if warps == 0 || entries == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! Products by cuBLAS and cuBLASLt on a real GPU, against a loop in f64.
+//! Products by cuBLAS and cuBLASLt on a real GPU are compared with a loop in f64.
 
 use half::{bf16, f16};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 const WORKSPACE: usize = 32 << 20;
 
-/// Returns a GPU and the library that `open` opens on it; `None` if either is missing, which is printed.
+/// Returns a GPU and the library that `open` opens on it; `None` if either is missing, which is reported.
 fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> Option<(CudaDevice, T)> {
     let device = testing::gpu(test)?;
     match open(&device) {
@@ -52,13 +52,13 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(dtype.bytes() as usize).map(wide).collect()
 }
 
-/// A product with its arrays on the device, `skip` elements behind the start of their buffers.
+/// A product with its arrays on the device, which begin `skip` elements behind the start of their buffers.
 struct Case {
     call: LibraryGemm,
     host: [Vec<f32>; 3],
     device: [Buffer<u8>; 3],
     skip: usize,
-    /// Returns for each element of C in f64 the expected value, and the sum of the magnitudes of its terms.
+    /// For each element of C the expected value in f64, and the sum of the magnitudes of its terms.
     want: Vec<(f64, f64)>,
 }
 
@@ -71,7 +71,7 @@ impl Case {
             (0..skip + (rows * ld) as usize).map(|i| draw(which as u64, i)).collect::<Vec<f32>>()
         });
         if call.beta == 0.0 {
-            // At beta 0, C is not read.
+            // If beta is 0, C is not read.
             host[2].fill(f32::NAN);
         }
         let device = [0, 1, 2].map(|i| device.buffer_from(&encode(call.dtype, &host[i])).unwrap());
@@ -83,13 +83,13 @@ impl Case {
         self.device.each_ref().map(|b| b.at(self.skip * self.call.dtype.bytes() as usize))
     }
 
-    /// Returns C as it was before.
+    /// Writes the original values to C.
     fn reset(&self) {
         self.device[2].write(&encode(self.call.dtype, &self.host[2])).unwrap();
     }
 
-    /// Compares C on the device with f64: `bound` is the error allowed relative to the sum of the magnitudes, in addition to the one
-    /// rounding to C's type. Memory around C must be unchanged.
+    /// Compares C on the device with f64. `bound` is the permitted error relative to the sum of the magnitudes, in addition to one rounding
+    /// to C's type. Memory around C must be unchanged.
     fn check(&self, bound: f64, what: &str) {
         let (call, dtype) = (&self.call, self.call.dtype);
         let (n, ldc) = (call.n as usize, call.ldc as usize);
@@ -164,14 +164,14 @@ fn cublas_multiplies_every_type_and_transposition() {
     assert!(cublas.version().0 >= 12);
     let stream = device.stream().unwrap();
     for call in calls() {
-        // The arrays are at the start of their buffers, and one element further on.
+        // The arrays begin at the start of their buffers, and one element further on.
         for skip in [0, 1] {
             let case = Case::new(&device, call, skip, coarse);
             let [a, b, c] = case.at();
             // SAFETY: the arrays are as large as the call says and live past the wait.
             unsafe { cublas.gemm(&stream, &call, a, b, c) }.unwrap();
             stream.synchronize().unwrap();
-            // The sums are exact in f32 whatever their order.
+            // The sums are exact in f32 in any order.
             case.check(0.0, "cuBLAS");
         }
     }
@@ -193,7 +193,7 @@ fn all_algorithms_of_cublaslt_agree() {
             for plan in &plans {
                 assert!(plan.workspace_bytes() <= WORKSPACE);
                 case.reset();
-                // SAFETY: the arrays are as large as the call says and live past the wait; the workspace is nobody else's.
+                // SAFETY: the arrays are as large as the call says and live past the wait; nothing else uses the workspace.
                 match unsafe { plan.launch(&stream, a, b, c, &workspace) } {
                     Ok(()) => {
                         stream.synchronize().unwrap();
@@ -214,10 +214,10 @@ fn fp32_is_not_tf32() {
     let Some((device, cublas)) = on_gpu("fp32_is_not_tf32", Cublas::open) else { return };
     let Some((_, lt)) = on_gpu("fp32_is_not_tf32", CublasLt::open) else { return };
     let (stream, workspace) = (device.stream().unwrap(), device.zeros::<u8>(WORKSPACE).unwrap());
-    // There are few terms, so that the errors of TF32 do not cancel.
+    // With so few terms the errors of TF32 do not cancel.
     let (m, n, k) = (256, 192, 32);
     for (dtype, bound) in
-        // Bounds for a sum of k terms in f32, and for operands cut to 11 bits, twice over.
+        // Bounds for a sum of k terms in f32, and for operands cut to 11 bits, with a factor of two.
         [(Dtype::F32, f64::from(k + 4) * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let call = LibraryGemm {
@@ -242,7 +242,7 @@ fn fp32_is_not_tf32() {
         case.check(bound, "cuBLAS");
         for plan in lt.plans(&call, 32, WORKSPACE as u64).unwrap() {
             case.reset();
-            // SAFETY: as above; the workspace is nobody else's.
+            // SAFETY: as above; nothing else uses the workspace.
             if unsafe { plan.launch(&stream, a, b, c, &workspace) }.is_ok() {
                 stream.synchronize().unwrap();
                 case.check(bound, "cuBLASLt");
@@ -278,8 +278,8 @@ fn products_are_captured() {
     }
 }
 
-/// Creating and destroying a handle waits for the whole device, which CUDA does not allow while a stream of it is captured: without care the
-/// capture on the other thread would be invalid. Tests run on threads of one process, so their handles come and go at any time.
+/// Creating and destroying a handle waits for the whole device, which CUDA does not allow while one of its streams is captured: without care
+/// the capture on the other thread would become invalid. Tests run on threads of one process, so their handles come and go at any time.
 #[test]
 fn handles_are_made_and_ended_while_another_thread_captures() {
     let name = "handles_are_made_and_ended_while_another_thread_captures";
@@ -309,7 +309,7 @@ fn handles_are_made_and_ended_while_another_thread_captures() {
             let graph = unsafe {
                 stream.capture(|| {
                     product()?;
-                    // This gives the other thread time to disturb it.
+                    // Gives the other thread time to disturb the capture.
                     pause();
                     product()
                 })
@@ -346,7 +346,7 @@ fn what_cannot_run_is_refused_in_words() {
         assert!(matches!(error, Error::Unsupported { .. }) && error.to_string().contains(expect), "{error}");
     };
     let flat = LibraryGemm { lda: 63, ..call };
-    // SAFETY: it is refused before anything is launched, here and below.
+    // SAFETY: here and below, the call is refused before anything is launched.
     refused(unsafe { cublas.gemm(&stream, &flat, a, b, c) }, "leading dimension of at least 64 for A");
     refused(lt.plans(&flat, 32, WORKSPACE as u64).map(|_| ()), "leading dimension of at least 64 for A");
     let plan = lt.plans(&call, 1, WORKSPACE as u64).unwrap().remove(0);

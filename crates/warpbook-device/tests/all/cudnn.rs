@@ -1,4 +1,4 @@
-//! Convolutions by cuDNN on a real GPU, against a loop in f64.
+//! Convolutions by cuDNN on a real GPU are compared with a loop in f64.
 
 use warpbook_device::{
     Buffer, ConvolutionPass, CudaDevice, Cudnn, CudnnPlan, Error, Library, LibraryConvolution, Slice, testing,
@@ -95,7 +95,8 @@ fn fp32_is_not_tf32_and_a_graph_replays_it() {
     println!("{cudnn:?}");
     let stream = device.stream().unwrap();
     for (dtype, bound) in
-        // Bounds for a sum of 72 terms in f32, and for operands cut to 11 bits, twice over.
+        // Bounds for a sum of 72 terms in f32, and for operands cut to 11 bits, with a factor of
+        // two.
         [(Dtype::F32, 80.0 * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let s = shape(dtype, false);
@@ -127,7 +128,7 @@ fn what_cannot_run_is_refused_in_words() {
     let plan = |s| cudnn.plan(&s, ConvolutionPass::Forward, WORKSPACE);
     refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not F64");
     refused(plan(LibraryConvolution { channels: 0, ..s }).unwrap_err(), "sides from 1");
-    // The output does not belong to the window.
+    // The output's size does not match the window.
     refused(plan(LibraryConvolution { y: [9, 9], ..s }).unwrap_err(), "a convolution of 2 images of 8 x [9, 7]");
     let plan = plan(s).unwrap();
     let arrays = Arrays::new(&device, &s, &plan);
@@ -141,7 +142,7 @@ fn what_cannot_run_is_refused_in_words() {
     stream.synchronize().unwrap();
 }
 
-/// Engines that are about as fast take turns in being the fastest.
+/// Engines of about the same speed take turns in being fastest.
 #[test]
 fn a_convolution_that_is_prepared_again_has_the_same_engine() {
     let Some((device, cudnn)) = on_gpu("a_convolution_that_is_prepared_again_has_the_same_engine") else { return };

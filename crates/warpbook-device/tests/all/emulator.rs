@@ -1,4 +1,4 @@
-//! The emulated GPU: a learner's host lines run on it as on a GPU, and what it lacks is refused by name.
+//! The emulated GPU runs a learner's host lines like a GPU, and refuses by name what it lacks.
 
 use warpbook_device::{
     Bench, Choice, Counters, Cublas, CublasLt, CudaDevice, Cudnn, Device, Error, Pool, Recorder, Result, Xray,
@@ -10,7 +10,7 @@ fn emulator() -> CudaDevice {
     device
 }
 
-/// A kernel of a learner's, with 64 threads a block.
+/// Returns a learner's kernel with 64 threads per block.
 fn spec(text: &'static str) -> (KernelSpec, Tile) {
     let tile = Tile::new("t64", &[("THREADS", 64)]);
     (KernelSpec::new(Source { path: "live/mine.cu", text }, "mine", std::slice::from_ref(&tile), Grid::Cover), tile)
@@ -23,7 +23,7 @@ extern \"C\" __global__ void mine(const float* x, float* y, unsigned n, float fa
 }
 ";
 
-/// Multiplies 1000 numbers by 3 on any device, in the lines of a notebook.
+/// Multiplies 1000 numbers by 3 on any device, with the lines of a notebook.
 fn scaled(device: &CudaDevice, text: &'static str) -> Result<Vec<f32>> {
     let x: Vec<f32> = (0..1000u16).map(f32::from).collect();
     let stream = device.stream()?;

@@ -1,4 +1,4 @@
-//! Tests that can share a process. Those that cannot have executables of their own next to this folder.
+//! Tests that can share a process. Those that cannot have their own executables next to this folder.
 
 #[path = "../common/mod.rs"]
 mod common;

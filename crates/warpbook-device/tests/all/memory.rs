@@ -5,19 +5,20 @@ use half::{bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use warpbook_device::{Arena, ArenaPlan, Compiler, CudaDevice, Error, Slice, Stream, testing};
 
-/// Cycles of a kernel that delays a copy queued behind it: some ten milliseconds.
+/// Cycles of a kernel that delays the copy queued behind it by some ten milliseconds.
 const LATE: i64 = 20_000_000;
 
 /// Queues a kernel that sets the first element after [`LATE`] cycles.
 fn late(device: &CudaDevice, stream: &Stream, y: &Slice<f32>, value: f32) {
     let kernel = kernel(device, "late", 32);
-    // SAFETY: late(y, value, cycles); y has an element and lives past the launch, since freeing waits.
+    // SAFETY: late(y, value, cycles); y has one element and lives past the launch, since freeing
+    // waits.
     unsafe { kernel.launch(stream, kernel.shape(1), &[y, &value, &LATE]) }.unwrap();
 }
 
 #[test]
 fn the_kernels_of_these_tests_compile() {
-    // This test needs NVRTC and no GPU.
+    // This part needs NVRTC and no GPU.
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let spec = spec("axpy", 128);
     let compiled = compiler.compile(&spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{e}"));
@@ -184,7 +185,7 @@ fn values_go_through_page_locked_memory_and_come_back() {
             axpy(&kernel, &stream, &y, &x, 2.0).unwrap();
         }
         stream.copy_to_host(&y, &to).unwrap();
-        // There is no synchronisation except in `read`.
+        // Only `read` synchronises.
         assert_eq!(*to.read().unwrap(), values.iter().map(|v| 2.0 * v).collect::<Vec<_>>()[..]);
         assert_eq!(*from.read().unwrap(), values[..]);
     }
@@ -197,13 +198,13 @@ fn the_host_waits_for_the_copies_that_it_conflicts_with() {
     let (y, host) = (device.zeros::<f32>(4).unwrap(), device.pinned::<f32>(4).unwrap());
     late(&device, &stream, &y, 5.0);
     stream.copy_to_host(&y, &host).unwrap();
-    // A copy on another stream that ends sooner does not count as the first.
+    // A copy on another stream that ends sooner must not end the wait for the first.
     let early = device.zeros::<f32>(2).unwrap();
     other.copy_to_device(&host.range(2..), &early).unwrap();
     other.synchronize().unwrap();
     assert_eq!(*host.read().unwrap(), [5.0, 0.0, 0.0, 0.0]);
 
-    // An array is not overwritten while the device still has to read it.
+    // An array is not overwritten before the device has read it.
     late(&device, &stream, &y, 6.0);
     stream.copy_to_device(&host.range(..2), &y.range(2..)).unwrap();
     host.write().unwrap().fill(9.0);
@@ -316,7 +317,7 @@ fn kernels_of_the_same_code_share_a_module() {
     assert_eq!(y.to_vec().unwrap(), [6.0]);
     drop(second);
     assert_eq!(device.loaded_modules(), 0);
-    // Loaded anew, it works as before.
+    // Loaded again, the kernel works as before.
     axpy(&kernel(&device, "axpy", 128), &stream, &y, &x, 1.0).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(y.to_vec().unwrap(), [8.0]);
@@ -343,7 +344,7 @@ fn a_kernel_does_not_lower_the_shared_memory_of_another() {
     let (stream, out, words) = (device.stream().unwrap(), device.zeros::<f32>(1).unwrap(), most / 4);
     let mut shape = large.shape(1);
     shape.dynamic_shared_bytes = most;
-    // SAFETY: shared(out, words) with an element a block, and as many words as the block has.
+    // SAFETY: shared(out, words) with one element per block, and as many words as the block has.
     unsafe { large.launch(&stream, shape, &[&out, &words]) }.unwrap();
     stream.synchronize().unwrap();
     assert_eq!(out.to_vec().unwrap(), [words as f32]);

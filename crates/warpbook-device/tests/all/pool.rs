@@ -29,7 +29,8 @@ fn what_is_given_back_is_used_again() {
     assert_eq!((pool.used().reserved, device.allocated()), (0, before));
 }
 
-/// Three quarters of the memory twice: the second time the pool has to release the first segment.
+/// Allocates three quarters of the memory twice; the second time the pool has to release the first
+/// segment.
 #[test]
 fn unused_segments_make_room() {
     let Some(device) = testing::gpu("unused_segments_make_room") else { return };

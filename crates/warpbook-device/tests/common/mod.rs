@@ -1,4 +1,4 @@
-//! Kernels that the tests of memory and graphs launch.
+//! Kernels for the tests of memory and graphs.
 
 use warpbook_device::{CudaDevice, Kernel, Slice, Stream};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};

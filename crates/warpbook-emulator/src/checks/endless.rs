@@ -1,9 +1,8 @@
 //! Loops that do not end: their line, and what they wait for.
 
 use super::words::{element, line};
-use crate::compute::Lanes;
-use crate::machine::{Moment, Names, Use};
-use crate::program::{Access, Action, Kernel, Strength};
+use crate::machine::{AccessKind, Moment, Names, Request};
+use crate::program::{Action, Kernel, Strength};
 use crate::{Cause, Fault};
 
 /// The reason for which a loop without a load waits in vain.
@@ -34,8 +33,9 @@ impl EndlessCheck {
         Err(Fault { thread, ..Fault::new(Cause::Endless, message) }.at(moment.step()))
     }
 
-    pub(super) fn access(&mut self, moment: &Moment, access: &Access, kind: Use, addresses: &Lanes, names: &Names) {
-        let is_polling = access.strength != Strength::Weak && kind != Use::Store;
+    pub(super) fn access(&mut self, request: &Request, names: &Names) {
+        let Request { moment, access, kind, addresses, .. } = *request;
+        let is_polling = access.strength != Strength::Weak && kind != AccessKind::Store;
         let address = addresses[moment.active.trailing_zeros() as usize % 32];
         if is_polling && self.known != (moment.at, address) {
             self.known = (moment.at, address);

@@ -21,8 +21,8 @@ mod unwritten;
 mod words;
 
 use crate::compute::Lanes;
-use crate::machine::{Argument, Identity, Memory, Moment, Names, Observer, Use};
-use crate::program::{Access, Collective, Kernel};
+use crate::machine::{Argument, Identity, Memory, Moment, Names, Observer, Request};
+use crate::program::{Collective, Kernel};
 use crate::{Cause, Fault, Place};
 use barriers::BarrierCheck;
 use endless::EndlessCheck;
@@ -119,17 +119,10 @@ impl Observer for Checks<'_> {
         Ok(())
     }
 
-    fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        kind: Use,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
-        self.endless.access(moment, access, kind, addresses, &self.names);
-        self.races.access(moment, access, kind, elements, addresses)?;
-        let result = self.unwritten.access(moment, access, elements, addresses);
+    fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        self.endless.access(request, &self.names);
+        self.races.access(request)?;
+        let result = self.unwritten.access(request);
         self.postpone(result);
         Ok(())
     }

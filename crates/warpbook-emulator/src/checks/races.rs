@@ -7,8 +7,8 @@ use super::clocks::Clock;
 use super::order::{Order, Strong};
 use super::words::{element, line};
 use crate::compute::Lanes;
-use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, SHARED_WINDOW, Use, lanes};
-use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
+use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, lanes};
+use crate::program::{Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
 use crate::ptx::Space;
 use crate::{Cause, Fault, Thread};
 use std::collections::BTreeMap;
@@ -220,20 +220,14 @@ impl RaceCheck {
         }
     }
 
-    pub(super) fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        kind: Use,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    pub(super) fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        let Request { moment, access, kind, addresses, .. } = *request;
         if access.space == Space::Const {
             return Ok(());
         }
-        let bytes = u64::from(access.bytes) * elements as u64;
+        let bytes = request.bytes();
         let is_strong = access.strength != Strength::Weak;
-        let is_swap = kind == Use::Atomic && moment.step().opcode.contains(".cas.");
+        let is_swap = kind == AccessKind::Atomic && moment.step().opcode.contains(".cas.");
         for lane in lanes(moment.active) {
             let address = addresses[lane];
             if address & LOCAL_WINDOW != 0 {
@@ -257,7 +251,7 @@ impl RaceCheck {
                 is_strong,
                 is_for_block: access.is_for_block,
                 is_swap,
-                is_read: kind == Use::Load,
+                is_read: kind == AccessKind::Load,
             };
             // Fields are named one by one, so that the clock and the cells are borrowed side by side.
             let clock = self.order.clock(moment.resident, thread);
@@ -274,7 +268,7 @@ impl RaceCheck {
                     races.map(|(other, thread)| Found { other: *other, thread, is_other_write }).next()
                 };
                 found[0] = found[0].take().or_else(|| race(&cell.writes, true));
-                if kind == Use::Load {
+                if kind == AccessKind::Load {
                     accessor.note(&mut cell.reads);
                     continue;
                 }
@@ -288,7 +282,7 @@ impl RaceCheck {
                 self.tell(moment, kind, (lane, addresses), bytes, &found)?;
             }
             if is_strong {
-                let (reads, writes) = (kind != Use::Store, kind != Use::Load);
+                let (reads, writes) = (kind != AccessKind::Store, kind != AccessKind::Load);
                 let strong = Strong { strength: access.strength, is_for_block: access.is_for_block, reads, writes };
                 self.order.strong(moment.resident, thread, (is_shared, address), strong);
             }
@@ -312,7 +306,7 @@ impl RaceCheck {
     fn tell(
         &mut self,
         moment: &Moment,
-        kind: Use,
+        kind: AccessKind,
         (lane, addresses): (usize, &Lanes),
         bytes: u64,
         found: &Found,
@@ -321,7 +315,7 @@ impl RaceCheck {
         let address = addresses[lane];
         let place = element(address, bytes, moment, &self.names);
         let other_line = line(moment.kernel, other.at, moment.at);
-        if *is_other_write && kind == Use::Store && stores_the_same(moment, lane, addresses, bytes, other) {
+        if *is_other_write && kind == AccessKind::Store && stores_the_same(moment, lane, addresses, bytes, other) {
             self.notes.entry(moment.at).or_insert_with(|| {
                 format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")
             });

@@ -3,7 +3,7 @@
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
 use crate::compute::{LANES, Lanes};
-use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, SHARED_WINDOW, Unwritten, lanes};
+use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, Unwritten, lanes};
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
@@ -155,13 +155,8 @@ impl UnwrittenCheck {
         Ok(())
     }
 
-    pub(super) fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    pub(super) fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        let Request { moment, access, addresses, elements, .. } = *request;
         let bytes = usize::from(access.bytes) * elements;
         match &moment.step().action {
             Action::Load(_, into) => self.load(moment, access, into, bytes, addresses),

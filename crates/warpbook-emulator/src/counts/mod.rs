@@ -1,14 +1,37 @@
 //! Counts of what a kernel does to memory and how its lanes part, by source line. They are counts of PTX, and never times.
 
 mod memory;
+mod requests;
 mod table;
 
-use crate::compute::{LANES, Lanes};
-use crate::machine::{LOCAL_WINDOW, Moment, Observer, SHARED_WINDOW, Use, lanes};
-use crate::program::{Access, Action, Kernel};
-use crate::{Fault, Place};
+pub use requests::WarpRequest;
+
+use crate::compute::LANES;
+use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Moment, Names, Observer, Request, SHARED_WINDOW, lanes};
+use crate::program::{Action, Collective, CollectiveKind, Kernel};
+use crate::{Argument, Fault, Place};
+use requests::FirstRequests;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// What requests of one kind move between warps and global memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Requests of warps.
+    pub requests: u64,
+    /// Sectors of 32 bytes that these requests touch.
+    pub sectors: u64,
+    /// Bytes that active lanes ask for.
+    pub bytes: u64,
+}
+
+impl Transfers {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.sectors += other.sectors;
+        self.bytes += other.bytes;
+    }
+}
 
 /// Counts of one line of the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,12 +44,16 @@ pub struct LineCounts {
     pub instructions: u64,
     /// Sum of active lanes over all instructions.
     pub lanes: u64,
-    /// Requests of warps to global memory.
+    /// Requests of warps to global memory: loads, stores and atomics.
     pub global_requests: u64,
     /// Sectors of 32 bytes that these requests touch.
     pub global_sectors: u64,
     /// Fewest sectors that their active lanes could do with.
     pub global_ideal: u64,
+    /// Loads among the requests to global memory.
+    pub global_loads: Transfers,
+    /// Stores among the requests to global memory.
+    pub global_stores: Transfers,
     /// Requests of warps to shared memory.
     pub shared_requests: u64,
     /// Wavefronts that serve them.
@@ -47,6 +74,14 @@ pub struct LineCounts {
     pub shared_bytes: u64,
     /// Bytes that they read or write in local memory.
     pub local_bytes: u64,
+    /// Words of 4 bytes that active lanes load from shared memory; a load of fewer bytes counts as one word.
+    pub shared_words_loaded: u64,
+    /// Floating-point multiply-adds (`fma` and `mad`) of active lanes; an instruction on two packed numbers counts twice.
+    pub multiply_adds: u64,
+    /// Shuffles of warps.
+    pub shuffles: u64,
+    /// Arrivals of warps at barriers of their block.
+    pub barrier_arrivals: u64,
 }
 
 impl LineCounts {
@@ -75,6 +110,12 @@ impl LineCounts {
         self.global_bytes += other.global_bytes;
         self.shared_bytes += other.shared_bytes;
         self.local_bytes += other.local_bytes;
+        self.global_loads.add(&other.global_loads);
+        self.global_stores.add(&other.global_stores);
+        self.shared_words_loaded += other.shared_words_loaded;
+        self.multiply_adds += other.multiply_adds;
+        self.shuffles += other.shuffles;
+        self.barrier_arrivals += other.barrier_arrivals;
     }
 }
 
@@ -83,6 +124,12 @@ impl LineCounts {
 pub struct Counts {
     /// Lines with instructions that ran, by file and line.
     pub lines: Vec<LineCounts>,
+    /// The first request of each instruction that accesses global or shared memory, for up to four instructions a line.
+    pub requests: Vec<WarpRequest>,
+    /// The most shuffles that one warp executes.
+    pub shuffles_of_a_warp: u64,
+    /// The most barriers that one block passes.
+    pub barriers_of_a_block: u64,
 }
 
 impl Counts {
@@ -107,10 +154,27 @@ pub(crate) struct Counter {
     lines: Vec<LineCounts>,
     /// By instruction: its index in `lines`.
     line_of: Vec<u32>,
+    /// By instruction: multiply-adds of a lane.
+    multiply_adds: Vec<u8>,
+    /// By resident block: shuffles of each warp, and barriers.
+    running: Vec<(Vec<u64>, u64)>,
+    shuffles_of_a_warp: u64,
+    barriers_of_a_block: u64,
+    requests: FirstRequests,
+}
+
+/// Floating-point multiply-adds of a lane that executes an instruction.
+fn multiply_adds(opcode: &str) -> u8 {
+    let mut parts = opcode.split('.');
+    match (parts.next(), parts.next_back()) {
+        (Some("fma" | "mad"), Some("f16" | "bf16" | "f32" | "f64")) => 1,
+        (Some("fma"), Some("f16x2" | "bf16x2")) => 2,
+        _ => 0,
+    }
 }
 
 impl Counter {
-    pub(crate) fn new(kernel: &Kernel) -> Self {
+    pub(crate) fn new(kernel: &Kernel, arguments: &[Argument]) -> Self {
         let mut lines: Vec<LineCounts> = Vec::new();
         let mut known = HashMap::new();
         let mut line_of = Vec::with_capacity(kernel.steps.len());
@@ -122,22 +186,50 @@ impl Counter {
                 u32::try_from(lines.len() - 1).unwrap_or(0)
             }));
         }
-        Self { lines, line_of }
+        Self {
+            lines,
+            line_of,
+            multiply_adds: kernel.steps.iter().map(|step| multiply_adds(&step.opcode)).collect(),
+            running: Vec::new(),
+            shuffles_of_a_warp: 0,
+            barriers_of_a_block: 0,
+            requests: FirstRequests::new(kernel.steps.len(), Names::new(kernel, arguments)),
+        }
     }
 
     /// The counts, without lines in which nothing ran.
     pub(crate) fn finish(self) -> Counts {
         let mut lines: Vec<LineCounts> = self.lines.into_iter().filter(|line| line.instructions > 0).collect();
         lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        Counts { lines }
+        Counts {
+            lines,
+            requests: self.requests.finish(),
+            shuffles_of_a_warp: self.shuffles_of_a_warp,
+            barriers_of_a_block: self.barriers_of_a_block,
+        }
     }
 }
 
 impl Observer for Counter {
+    fn block_starts(&mut self, _: &Kernel, resident: usize, identity: &Identity) {
+        if self.running.len() <= resident {
+            self.running.resize_with(resident + 1, Default::default);
+        }
+        self.running[resident] = (vec![0; identity.threads_of_block().div_ceil(32) as usize], 0);
+    }
+
+    fn barrier(&mut self, resident: usize, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
+        let (_, barriers) = &mut self.running[resident];
+        *barriers += 1;
+        self.barriers_of_a_block = self.barriers_of_a_block.max(*barriers);
+        Ok(())
+    }
+
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
         let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
         line.instructions += 1;
         line.lanes += u64::from(moment.active.count_ones());
+        line.multiply_adds += u64::from(moment.active.count_ones()) * u64::from(self.multiply_adds[moment.at as usize]);
         match &moment.step().action {
             // Lanes whose guard is false go on with the next instruction.
             Action::Branch(_) => {
@@ -151,24 +243,26 @@ impl Observer for Counter {
                 let first = all.next();
                 line.divergent_branches += u64::from(all.any(|other| Some(other) != first));
             }
+            Action::Barrier(_) => line.barrier_arrivals += u64::from(moment.active != 0),
+            Action::Collective(Collective { kind: CollectiveKind::Shuffle(_), .. }) if moment.active != 0 => {
+                line.shuffles += 1;
+                let shuffles = &mut self.running[moment.resident].0[moment.warp as usize];
+                *shuffles += 1;
+                self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(*shuffles);
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        kind: Use,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        let Request { moment, kind, addresses, .. } = *request;
         if moment.active == 0 {
             return Ok(());
         }
+        self.requests.note(request);
         let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
-        let bytes = u64::from(access.bytes) * elements as u64;
+        let bytes = request.bytes();
         let among = |window: u64| {
             let is_there = |lane: &usize| addresses[*lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window;
             lanes(moment.active).filter(is_there).fold(0, |mask, lane| mask | 1u32 << lane)
@@ -184,13 +278,22 @@ impl Observer for Counter {
             line.global_requests += 1;
             line.global_sectors += sectors;
             line.global_ideal += moved(global).div_ceil(memory::SECTOR).min(sectors);
+            let request = Transfers { requests: 1, sectors, bytes: moved(global) };
+            match kind {
+                AccessKind::Load => line.global_loads.add(&request),
+                AccessKind::Store => line.global_stores.add(&request),
+                AccessKind::Atomic => {}
+            }
         }
         if shared != 0 {
             line.shared_requests += 1;
             line.shared_wavefronts += memory::wavefronts(addresses, shared, bytes);
             line.shared_ideal += memory::ideal_wavefronts(shared, bytes);
+            if kind == AccessKind::Load {
+                line.shared_words_loaded += u64::from(shared.count_ones()) * bytes.div_ceil(4);
+            }
         }
-        if kind == Use::Atomic {
+        if kind == AccessKind::Atomic {
             line.atomics += 1;
             line.lanes_on_one_address += memory::most_on_one_address(addresses, moment.active);
         }

@@ -74,7 +74,7 @@ mod tests {
             global_ideal: 4,
             ..LineCounts::default()
         };
-        let table = Counts { lines: vec![line] }.table("k.cu", "void k() {\n    y = x;\n}\n");
+        let table = Counts { lines: vec![line], ..Counts::default() }.table("k.cu", "void k() {\n    y = x;\n}\n");
         let want = "line  lanes  requests  sectors/ideal\n   1                                  | void k() {\n   2   16.5         1           32/4  |     y = x;\n   3                                  | }\n";
         assert_eq!(table, want);
     }

@@ -1,7 +1,7 @@
 //! Loads, stores and atomics.
 
 use super::block::Context;
-use super::observer::{Observer, Use};
+use super::observer::{AccessKind, Observer, Request};
 use super::warp::{Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::Lanes;
@@ -19,7 +19,7 @@ impl Warp {
         observer: &mut O,
     ) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
-        self.each_lane(access, (Use::Load, into.len()), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Load, into.len()), active, context, observer, |rows, lane, found| {
             for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
                 // A value that is dropped has no row.
                 if let Some(row) = rows.get_mut(*row as usize) {
@@ -38,7 +38,7 @@ impl Warp {
         observer: &mut O,
     ) -> Result<(), Fault> {
         let bytes = usize::from(access.bytes);
-        self.each_lane(access, (Use::Store, from.len()), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Store, from.len()), active, context, observer, |rows, lane, found| {
             for (row, element) in from.iter().zip(found.chunks_exact_mut(bytes)) {
                 write(element, rows[*row as usize][lane]);
             }
@@ -54,7 +54,7 @@ impl Warp {
         context: &mut Context,
         observer: &mut O,
     ) -> Result<(), Fault> {
-        self.each_lane(access, (Use::Atomic, 1), active, context, observer, |rows, lane, found| {
+        self.each_lane(access, (AccessKind::Atomic, 1), active, context, observer, |rows, lane, found| {
             let (old, [b, c]) = (read(found), operands.map(|row| rows[row as usize][lane]));
             write(found, update(old, b, c));
             if into != NONE {
@@ -67,7 +67,7 @@ impl Warp {
     fn each_lane<O: Observer>(
         &mut self,
         access: &Access,
-        (kind, elements): (Use, usize),
+        (kind, elements): (AccessKind, usize),
         active: u32,
         context: &mut Context,
         observer: &mut O,
@@ -96,7 +96,8 @@ impl Warp {
                 _ => 0,
             };
             let generic = addresses.map(|address| address | window);
-            observer.access(&self.moment(active, context), access, kind, elements, &generic)?;
+            let moment = &self.moment(active, context);
+            observer.access(&Request { moment, access, kind, elements, addresses: &generic })?;
         }
         self.each_place(access.space, &addresses, bytes, active, context, &mut work)
             .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))
@@ -138,7 +139,7 @@ impl Warp {
     fn out_of_bounds(
         &self,
         space: Space,
-        (kind, bytes): (Use, usize),
+        (kind, bytes): (AccessKind, usize),
         lane: usize,
         address: u64,
         context: &Context,
@@ -160,11 +161,11 @@ impl Warp {
     }
 }
 
-fn verb(kind: Use) -> &'static str {
+fn verb(kind: AccessKind) -> &'static str {
     match kind {
-        Use::Load => "reads",
-        Use::Store => "writes",
-        Use::Atomic => "updates",
+        AccessKind::Load => "reads",
+        AccessKind::Store => "writes",
+        AccessKind::Atomic => "updates",
     }
 }
 

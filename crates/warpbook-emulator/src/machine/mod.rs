@@ -21,7 +21,8 @@ pub(crate) use collective::sources;
 pub(crate) use launch::{Identity, index};
 pub(crate) use memory::{Memory, Unwritten};
 pub(crate) use names::Names;
-pub(crate) use observer::{Moment, Observer, Use};
+pub use observer::AccessKind;
+pub(crate) use observer::{Moment, Observer, Request};
 pub(crate) use warp::lanes;
 
 /// Generic addresses of shared memory have this bit.

@@ -41,10 +41,31 @@ impl<'a> Moment<'a> {
 
 /// What an access does to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum AccessKind {
+    /// It reads.
     Load,
+    /// It writes.
     Store,
+    /// It reads and writes in one step.
     Atomic,
+}
+
+/// An access of a warp to memory: its active lanes are about to access it at valid addresses.
+pub(crate) struct Request<'a> {
+    pub(crate) moment: &'a Moment<'a>,
+    pub(crate) access: &'a Access,
+    pub(crate) kind: AccessKind,
+    /// Elements of `access.bytes` bytes that each lane accesses.
+    pub(crate) elements: usize,
+    /// A generic address for each lane; those of shared and local memory have their windows' bits.
+    pub(crate) addresses: &'a Lanes,
+}
+
+impl Request<'_> {
+    /// Bytes that each lane accesses.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.access.bytes) * self.elements as u64
+    }
 }
 
 /// Watches a launch. An error ends it.
@@ -65,16 +86,8 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// The active lanes are about to access memory at these generic addresses (windows tell their space), which are valid. An access has
-    /// so many elements of `access.bytes` bytes.
-    fn access(
-        &mut self,
-        _moment: &Moment,
-        _access: &Access,
-        _use: Use,
-        _elements: usize,
-        _addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    /// The active lanes of a warp are about to access memory.
+    fn access(&mut self, _request: &Request) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -117,16 +130,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.step(moment)
     }
 
-    fn access(
-        &mut self,
-        moment: &Moment,
-        access: &Access,
-        r#use: Use,
-        elements: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
-        self.0.access(moment, access, r#use, elements, addresses)?;
-        self.1.access(moment, access, r#use, elements, addresses)
+    fn access(&mut self, request: &Request) -> Result<(), Fault> {
+        self.0.access(request)?;
+        self.1.access(request)
     }
 
     fn collective(

@@ -1,6 +1,6 @@
-//! Numbers drawn from a seed, for tests that make programs of them.
+//! Random numbers drawn from a seed, for tests that generate programs.
 
-/// Steele, Lea and Flood's SplitMix64.
+/// The generator SplitMix64 by Steele, Lea and Flood.
 #[derive(Debug, Clone)]
 pub struct Random(pub u64);
 

@@ -1,6 +1,7 @@
-//! Hostile PTX: programs whose tokens were deleted, repeated, exchanged or replaced end with a result or a message, within stated memory and steps.
+//! Tests hostile PTX: programs with deleted, repeated, exchanged or replaced tokens must end with a result or a message, within fixed limits of
+//! memory and steps.
 //!
-//! Texts that once went wrong are kept in `corpus/` and tried first. `WARPBOOK_HOSTILE_SECONDS` sets the time, 20 s by default.
+//! Texts that failed once are kept in `corpus/` and tried first. `WARPBOOK_HOSTILE_SECONDS` sets the time, 20 s by default.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,9 +12,9 @@ use random::Random;
 use std::time::{Duration, Instant};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 
-/// Instructions of warps that a mutated kernel may run.
+/// Number of warp instructions that a mutated kernel may run.
 const STEPS: u64 = 20_000;
-/// The longest time of one attempt: a budget of steps bounds it, and this says that it does.
+/// Time limit of one attempt. The budget of steps should keep every attempt far below it.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Programs that are mutated.
@@ -24,7 +25,7 @@ const PROGRAMS: [&str; 4] = [
     include_str!("programs/conversions.ptx"),
 ];
 
-/// Words, numbers, single signs and spaces, which together are the text.
+/// Splits a text into words, numbers, single signs and spaces. Together they are the whole text.
 fn tokens(text: &str) -> Vec<&str> {
     let kind = |c: char| {
         if c.is_alphanumeric() || "_.%$".contains(c) {
@@ -49,7 +50,7 @@ fn tokens(text: &str) -> Vec<&str> {
     all
 }
 
-/// The text with one to four tokens changed.
+/// Returns the text with one to four tokens changed.
 fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
     let mut all: Vec<String> = tokens(program).into_iter().map(str::to_owned).collect();
     for _ in 0..1 + random.below(4) {
@@ -84,7 +85,7 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
                 all[at] = random.pick(&numbers).to_owned();
             }
             5 => {
-                // One letter of a word.
+                // Changes one letter of a word.
                 let letters = ['a', '0', '9', '.', '%', '{', '}', '[', ';', '"', '\\', '\u{0}', 'é'];
                 let mut word: Vec<char> = all[at].chars().collect();
                 let place = random.below(word.len());
@@ -103,7 +104,7 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
     all.concat()
 }
 
-/// Parses, decodes and runs a text; what is wrong is told with a line.
+/// Parses, decodes and runs a text, and returns how far it got. Every error must name a line and have a message.
 fn run(text: &str) -> &'static str {
     let lines = u32::try_from(text.lines().count()).unwrap() + 1;
     let told = |line: u32, message: &str| {
@@ -131,7 +132,7 @@ fn run(text: &str) -> &'static str {
     let arguments: Vec<Argument> =
         buffers.iter().map(|buffer| Argument::U64(*buffer)).chain([Argument::U32(64)]).collect();
     let launch = Launch { budget: STEPS, ..Launch::new(2, 64) };
-    // Checks must bear everything, too.
+    // The checks must withstand hostile programs too.
     if let Err(fault) = gpu.launch_checked(&kernel, &launch, &arguments) {
         told(fault.ptx_line, &fault.to_string());
     }
@@ -183,7 +184,7 @@ fn mutated_programs_end_with_a_result_or_a_message() {
         *outcomes.entry(outcome.unwrap()).or_insert(0u64) += 1;
     }
     println!("{outcomes:?}");
-    // Mutations reach every stage.
+    // Every stage must have been reached by some mutations.
     for stage in ["refused by the parser", "refused when decoded", "ran", "stopped"] {
         assert!(outcomes.get(stage).is_some_and(|count| *count > 20), "{stage}: {outcomes:?}");
     }

@@ -1,19 +1,19 @@
-//! What a verdict returns, and correct kernels that no check may accuse.
+//! Tests the results of verdicts, and correct kernels in which no check may find a fault.
 
 use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
 use crate::{products, regression};
-use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Verdict};
+use warpbook_emulator::{AccessKind, Argument, Fault, Launch, LineCounts, Transfers, Verdict};
 use warpbook_kernels::guide;
 use warpbook_record::{Dim, KernelSpec};
 
-/// The verdict on a text whose entry is `k`.
+/// Returns the verdict on a text whose entry is `k`.
 fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
     let kernel = kernel(machine, text);
     machine.gpu.verdict(&kernel, launch, arguments)
 }
 
-/// The verdict on `k(unsigned* x, unsigned* y)`, both with 256 numbers, of which y's are zero.
+/// Returns the verdict on `k(unsigned* x, unsigned* y)`. Each array has 256 numbers, and `y` is zero.
 fn verdict_on(body: &str, blocks: u32, threads: u32) -> Result<Verdict, Fault> {
     let mut machine = Machine::default();
     let x = machine.put(&(0..256u32).map(|i| i * 7 % 61).collect::<Vec<_>>());
@@ -203,7 +203,7 @@ fn a_kernel_after_another_sees_what_that_one_wrote() {
     assert_eq!(fault.thread.map(|thread| thread.thread), Some([32, 0, 0]), "{fault}");
 }
 
-/// The counts of a body's line, which is the third of the text.
+/// Returns the counts of a body's line, which is the third line of the text.
 fn counts(body: &str, threads: u32) -> LineCounts {
     let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
     let found = verdict.counts.lines.iter().find(|line| line.line == 3);
@@ -221,12 +221,69 @@ fn counts_are_those_of_the_accesses() {
     assert_eq!((wide.global_requests, wide.global_sectors, wide.global_ideal), (2, 32, 32));
     let shared = counts("__shared__ unsigned s[1024]; s[t * 32] = t; __syncwarp(); y[t] = s[t * 32];", 32);
     assert_eq!((shared.shared_requests, shared.shared_wavefronts, shared.shared_ideal), (2, 64, 2));
+    let both = counts("y[t] = x[2 * t] + x[2 * t + 96];", 64);
+    let loads = Transfers { requests: 4, sectors: 4 * 8, bytes: 2 * 64 * 4 };
+    assert_eq!((both.global_loads, both.global_stores), (loads, Transfers { requests: 2, sectors: 8, bytes: 64 * 4 }));
+    let words = counts("__shared__ uint4 s[32]; s[t] = {t, t, t, t}; __syncwarp(); y[t] = s[31 - t].x + s[0].w;", 32);
+    assert_eq!((words.shared_words_loaded, words.global_loads.requests), (2 * 32, 0));
     let parted = counts("if (t % 32 < 8) atomicAdd(y + t % 4, x[t]);", 64);
     assert_eq!((parted.divergent_branches, parted.atomics, parted.lanes_on_one_address), (2, 2, 4));
     assert!(parted.mean_lanes() > 8.0 && parted.mean_lanes() < 32.0, "{}", parted.mean_lanes());
     let own =
         "unsigned own[8];\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) own[i] = x[i] + t;\ny[t] = own[x[t] % 8];";
     assert_eq!(verdict_on(own, 1, 32).unwrap().counts.total().local_bytes, 9 * 32 * 4);
+}
+
+#[test]
+fn arithmetic_shuffles_and_barriers_are_counted() {
+    let mut machine = Machine::default();
+    let (x, y) = (machine.put(&real(96, 1)), machine.room::<f32>(2));
+    let text = "extern \"C\" __global__ void k(const float* x, float* y) {\n\
+        __shared__ float sums[3];\nunsigned t = threadIdx.x;\nfloat sum = x[t] * x[95 - t] + 1.0f;\n\
+        #pragma unroll 1\nfor (int lanes = 16; lanes > 0; lanes /= 2)\nsum += __shfl_down_sync(~0u, sum, lanes);\n\
+        if (t % 32 == 0) sums[t / 32] = sum;\n__syncthreads();\n\
+        if (t < 32) sum = __shfl_sync(~0u, sum, 0) * 2.0f + x[0];\n__syncthreads();\n\
+        if (t == 0) y[blockIdx.x] = sums[0] + sums[1] + sums[2] + sum;\n}\n";
+    let counts = verdict(&mut machine, text, &Launch::new(2, 96), &[x, y]).unwrap().counts;
+    let total = counts.total();
+    assert_eq!(
+        (total.multiply_adds, total.shuffles, total.barrier_arrivals),
+        (2 * (96 + 32), 2 * (3 * 5 + 1), 2 * 2 * 3)
+    );
+    assert_eq!((counts.shuffles_of_a_warp, counts.barriers_of_a_block), (6, 2));
+    let line = |at| counts.lines.iter().find(|line| line.line == at).unwrap();
+    assert_eq!((line(7).shuffles, line(4).multiply_adds, line(9).barrier_arrivals), (2 * 3 * 5, 2 * 96, 2 * 3));
+}
+
+#[test]
+fn the_first_request_of_each_access_is_kept_lane_by_lane() {
+    let verdict =
+        verdict_on("__shared__ unsigned s[64]; s[t] = x[t + 3]; __syncthreads(); if (t % 2) y[t] = s[63 - t];", 1, 64);
+    let requests = verdict.unwrap().counts.requests;
+    let told: Vec<_> = requests.iter().map(|r| (r.kind, r.is_shared, r.place.as_str(), r.line, r.bytes)).collect();
+    let (one, two) = ("argument 1", "argument 2");
+    assert_eq!(
+        told,
+        [
+            (AccessKind::Load, false, one, 3, 4),
+            (AccessKind::Store, true, "shared memory", 3, 4),
+            (AccessKind::Load, true, "shared memory", 3, 4),
+            (AccessKind::Store, false, two, 3, 4),
+        ]
+    );
+    assert!((0..32).all(|lane| requests[0].offsets[lane] == Some(4 * (lane as u64 + 3))), "{requests:?}");
+    assert_eq!((requests[3].offsets[0], requests[3].offsets[31], requests[2].offsets[1]), (None, Some(124), Some(248)));
+    assert_eq!(requests[3].thread.thread, [1, 0, 0]);
+}
+
+#[test]
+fn packed_multiply_adds_count_twice() {
+    let mut machine = Machine::default();
+    let (x, y) = (machine.put(&[0x3c00_3c00u32; 32]), machine.room::<u32>(32));
+    let text = "extern \"C\" __global__ void k(const unsigned* x, unsigned* y) {\nunsigned two;\n\
+        asm(\"fma.rn.f16x2 %0, %1, %1, %1;\" : \"=r\"(two) : \"r\"(x[threadIdx.x]));\ny[threadIdx.x] = two;\n}\n";
+    let counts = verdict(&mut machine, text, &Launch::new(1, 32), &[x, y.clone()]).unwrap().counts;
+    assert_eq!((counts.total().multiply_adds, machine.get::<u32>(&y, 1)), (64, vec![0x4000_4000]));
 }
 
 #[test]
@@ -255,7 +312,8 @@ fn groups_of_lanes_work_by_themselves() {
     assert_eq!(machine.get::<u32>(&y, 32), want);
 }
 
-/// What happens to a kernel that loses one barrier after the other: a fault's message, or that nothing is found.
+/// Runs a kernel repeatedly, each time without one of its barriers. Returns the fault's message for each
+/// barrier, or that nothing is found.
 fn without_barriers(run: impl Fn() + std::panic::UnwindSafe + Copy) -> Vec<String> {
     let outcome = |number: usize| {
         LOST_BARRIER.set(Some(number));
@@ -288,7 +346,7 @@ fn no_barrier_of_our_kernels_can_go() {
     }
 }
 
-/// The counts of a transpose of 64 x 64 numbers.
+/// Returns the counts of a transpose of 64 x 64 numbers.
 fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
     let (edge, mut machine) = (64u32, Machine::default());
     let tile = spec.tiles.last().unwrap();
@@ -303,7 +361,7 @@ fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
 #[test]
 fn counts_of_transposes_are_those_that_the_guide_tells() {
     let direct = transpose(&guide::transpose_direct(), 1);
-    // One side is coalesced, of the other every lane has a sector of its own.
+    // One side is coalesced; on the other side each lane accesses a different sector.
     assert_eq!((direct.global_requests, direct.global_sectors, direct.global_ideal), (256, 128 * 36, 1024));
     let shared = transpose(&guide::transpose_shared(), 4);
     assert_eq!((shared.global_sectors, shared.global_ideal), (1024, 1024));

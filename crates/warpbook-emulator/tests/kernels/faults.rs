@@ -1,8 +1,8 @@
-//! Kernels with one planted fault each, and their mended twins: `tests/faults/*.cu`.
+//! Tests kernels with one planted fault each, and their corrected versions: `tests/faults/*.cu`.
 //!
-//! The first lines of a file say which fault is found in which line, what its message says, and how the kernel is launched: blocks x threads (+ bytes of dynamic
-//! shared memory), with arguments by name. A buffer is `f32[64]` with small numbers in it, `zero u32[4]`, or `new f32[64]`, which nobody has written; anything else
-//! is a number of 32 bits.
+//! The first lines of a file say which fault is found in which line, what its message contains, and how the kernel is launched: blocks x threads (+ bytes of
+//! dynamic shared memory), with arguments by name. A buffer is `f32[64]` with small numbers, `zero u32[4]`, or `new f32[64]`, which is not written; any other
+//! argument is a 32-bit number.
 
 use crate::machine::{COMPILER, Machine};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ struct Planted {
     lines: Vec<u32>,
     says: String,
     launch: Launch,
-    /// Names with what they are.
+    /// Names and descriptions of the arguments.
     arguments: Vec<(String, String)>,
 }
 
@@ -66,7 +66,7 @@ impl Planted {
     }
 }
 
-/// An argument from its description.
+/// Makes an argument from its description.
 fn argument(machine: &mut Machine, kind: &str) -> Argument {
     let Some((ty, length)) = kind.strip_suffix(']').and_then(|kind| kind.split_once('[')) else {
         return Argument::U32(kind.parse().unwrap());

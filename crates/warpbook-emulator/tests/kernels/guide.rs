@@ -1,14 +1,14 @@
-//! The guide's pairs: all take two arrays, a number of elements, and a size.
+//! Tests the guide's pairs. Each kernel takes two arrays, a number of elements, and a size.
 
 use crate::machine::{Element, Machine, assert_close, real, whole};
 use warpbook_emulator::{Argument, LIMITS};
 use warpbook_kernels::{Launch, guide};
 use warpbook_record::{Dim, Grid, KernelSpec};
 
-/// Runs a kernel whose grid has so many threads; returns the first elements of y.
+/// Runs a kernel with at least this many threads; returns the first elements of y.
 fn run<T: Element>(spec: &KernelSpec, x: &[T], y: &[f32], [n, size]: [usize; 2], threads: usize) -> Vec<f32> {
     let mut machine = Machine::default();
-    // The tile with most threads on an SM.
+    // The last tile has the most threads on an SM.
     let tile = spec.tiles.last().unwrap();
     let (on_x, on_y) = (machine.put(x), machine.put(y));
     let a_block = tile.size(Dim::Threads) as usize;
@@ -24,7 +24,7 @@ fn run<T: Element>(spec: &KernelSpec, x: &[T], y: &[f32], [n, size]: [usize; 2],
     machine.get(&on_y, y.len())
 }
 
-/// A kernel with a thread for every `group` elements, compared to the bit.
+/// Runs a kernel with a thread for every `group` elements, and compares the bits of its results.
 fn each(spec: &KernelSpec, n: usize, size: usize, group: usize, want: impl Fn(&[f32], usize) -> f32) {
     let x = real(n, 11);
     let got = run(spec, &x, &vec![f32::NAN; n], [n, size], n / group);
@@ -62,7 +62,7 @@ fn lanes_that_part_meet_again() {
     for (n, kinds) in [(1024, 5), (2048, 32)] {
         let steps = |x: &[f32], i: usize| {
             let kind = (i % kinds) as f32;
-            // The compiler fuses both.
+            // The compiler fuses the product and the sum, here and in the loop.
             let (a, b) = ((-0.001f32).mul_add(kind, 0.99), 0.01 * kind);
             (0..64).fold(x[i], |v, _| a.mul_add(v, b))
         };
@@ -86,7 +86,7 @@ fn chains_of_operations_have_the_same_bits() {
         for at_a_time in [1, 8] {
             each(&guide::chains(at_a_time), n, 1, 1, |x, i| {
                 let ends = (0..8).map(|j| (0..64).fold(x[i] + j as f32, |v, _| 0.99f32.mul_add(v, 0.01)));
-                // Each group of chains is added by itself.
+                // The kernel adds the results of the chains in this order.
                 ends.fold(0.0, |sum, v| sum + v)
             });
         }
@@ -136,7 +136,8 @@ fn words_from_random_places_are_added() {
     }
 }
 
-/// Lines of 32 words, each of which names another: a single cycle.
+/// Returns lines of 32 words. The first word of each line names the next line, and the lines form a
+/// single cycle.
 fn cycle(lines: usize) -> Vec<u32> {
     let mut x = vec![0; 32 * lines];
     (0..lines).for_each(|line| x[32 * line] = ((line * 5 + 3) % lines) as u32);

@@ -1,4 +1,5 @@
-//! What learners write: functions of mathematics, bits, warps, blocks, atomics, `printf`, and the faults of wrong kernels.
+//! Tests code as learners write it: mathematical functions, bits, warps, blocks, atomics, `printf`, and the faults of
+//! wrong kernels.
 
 use crate::machine::{COMPILER, Machine, real};
 use warpbook_emulator::{Argument, Cause, Fault, Kernel, Launch, Module, Order, Report};
@@ -19,7 +20,7 @@ fn launch(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argum
     machine.gpu.launch_checked(&kernel, launch, arguments).map(|verdict| verdict.report)
 }
 
-/// The results of a body of `k(const float* x, float* y, unsigned n)` with a thread for each element of x.
+/// Returns the results of a body of `k(const float* x, float* y, unsigned n)` with a thread for each element of x.
 fn map(x: &[f32], body: &str) -> Vec<f32> {
     let mut machine = Machine::default();
     let (on_x, on_y) = (machine.put(x), machine.room::<f32>(x.len()));
@@ -76,7 +77,7 @@ fn bits_are_counted_and_moved() {
         let got = map(&x, &format!("unsigned b = __float_as_uint(v); y[i] = __uint_as_float({text});"));
         for (v, got) in x.iter().zip(got) {
             let want = function(v.to_bits());
-            // A NaN's bits are kept by moves.
+            // Moves preserve the bits of a NaN.
             assert_eq!(got.to_bits(), want, "{text} of {:#x}", v.to_bits());
         }
     }
@@ -207,7 +208,7 @@ fn what_a_kernel_prints_is_in_the_report() {
     assert_eq!(report.printed, line(0) + &line(1));
 }
 
-/// The fault of a kernel `k(float* x, unsigned n)` on 100 elements.
+/// Returns the fault of a kernel `k(float* x, unsigned n)` on 100 elements.
 fn fault(body: &str, blocks: u32) -> Fault {
     let mut machine = Machine::default();
     let x = machine.put(&real(100, 1));

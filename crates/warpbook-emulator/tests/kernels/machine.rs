@@ -1,4 +1,4 @@
-//! A GPU with the buffers of a test.
+//! An emulated GPU with the buffers of a test.
 
 use std::cell::Cell;
 use std::sync::LazyLock;
@@ -7,10 +7,10 @@ use warpbook_emulator::{Argument, Gpu, Kernel, LIMITS, Launch, Module, Report};
 use warpbook_kernels::Launch as Shape;
 use warpbook_record::{KernelSpec, Tile};
 
-/// NVRTC, which every test here needs.
+/// The compiler NVRTC, which every test here needs.
 pub static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwrap_or_else(|e| panic!("{e}")));
 
-/// The PTX of a kernel's file with a tile.
+/// Returns the PTX of a kernel's file for a tile.
 pub fn ptx(spec: &KernelSpec, tile: &Tile) -> String {
     ptx_for(spec, tile, "compute_80")
 }
@@ -39,33 +39,33 @@ macro_rules! elements {
 }
 elements!(u8, u32, u64, f32, f64);
 
-/// How a machine runs kernels.
+/// The mode in which a machine runs kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// In three orders with all checks on, which every kernel here has to pass.
+    /// Runs three times in different orders with all checks. Every kernel here must pass.
     Verdict,
-    /// Once with all checks and counts on.
+    /// Runs once with all checks and counts.
     Checked,
-    /// Once without checks.
+    /// Runs once without checks.
     Plain,
 }
 
 thread_local! {
     pub static MODE: Cell<Mode> = const { Cell::new(Mode::Verdict) };
-    /// The barrier that kernels lose, by its number in the PTX.
+    /// The barrier that is removed from kernels, by its number in the PTX.
     pub static LOST_BARRIER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 #[derive(Default)]
 pub struct Machine {
     pub gpu: Gpu,
-    /// Threads' instructions so far, and the time that they took.
+    /// Number of thread instructions run so far; `seconds` is the time that they took.
     pub thread_steps: u64,
     pub seconds: f64,
 }
 
 impl Machine {
-    /// Puts elements into a new buffer, and returns its address.
+    /// Copies elements into a new buffer, and returns its address.
     pub fn put<T: Element>(&mut self, values: &[T]) -> Argument {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.bytes()).collect();
         let address = self.gpu.allocate(bytes.len() as u64).unwrap();
@@ -73,7 +73,7 @@ impl Machine {
         Argument::U64(address)
     }
 
-    /// Allocates elements that are poisoned.
+    /// Allocates elements without writing them, so that the emulator reports reads of them.
     pub fn room<T>(&mut self, length: usize) -> Argument {
         Argument::U64(self.gpu.allocate((length * size_of::<T>()) as u64).unwrap())
     }
@@ -95,7 +95,7 @@ impl Machine {
         self.gpu.load(&module).unwrap().kernel(&spec.entry).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
     }
 
-    /// Compiles a kernel with a tile and runs it with a shape.
+    /// Compiles a kernel for a tile and runs it with a shape.
     pub fn run(&mut self, spec: &KernelSpec, tile: &Tile, shape: Shape, arguments: &[Argument]) -> Report {
         let kernel = self.kernel(spec, tile);
         self.launch(&kernel, shape, false, arguments)
@@ -118,17 +118,17 @@ impl Machine {
     }
 }
 
-/// The launch of a kernel over items.
+/// Returns the launch shape of a kernel over items.
 pub fn over_items(spec: &KernelSpec, tile: &Tile, items: usize) -> Shape {
     warpbook_kernels::over_items(spec, tile, items as u64, LIMITS.multiprocessors)
 }
 
-/// Small whole numbers, of which sums are exact.
+/// Returns small whole numbers, whose sums are exact.
 pub fn whole(length: usize, seed: usize) -> Vec<f32> {
     (0..length).map(|i| ((i * 7919 + seed * 104_729) % 17) as f32 - 8.0).collect()
 }
 
-/// Numbers between -1 and 1.
+/// Returns numbers between -1 and 1.
 pub fn real(length: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -138,7 +138,7 @@ pub fn real(length: usize, seed: u64) -> Vec<f32> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Fails if an element is farther from the reference than a share of the largest reference.
+/// Fails if the error of an element exceeds a share of the largest reference.
 pub fn assert_close(name: &str, got: &[f32], want: &[f64], share: f64) {
     let largest = want.iter().fold(0f64, |a, b| a.max(b.abs())).max(1e-30);
     assert_eq!(got.len(), want.len());

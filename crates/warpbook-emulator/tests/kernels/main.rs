@@ -1,4 +1,5 @@
-//! Warpbook's own kernels, compiled by NVRTC to PTX, run by the emulator and compared with loops on the CPU.
+//! Tests Warpbook's own kernels: NVRTC compiles them to PTX, the emulator runs them, and the results are
+//! compared with loops on the CPU.
 
 mod checks;
 mod faults;

@@ -1,4 +1,4 @@
-//! The operations of networks on CUDA cores, and a learner's own layer.
+//! Tests the network operations on CUDA cores, and a learner's own layer.
 
 use crate::machine::{Machine, assert_close, real};
 use warpbook_data::philox::uniform;
@@ -17,12 +17,12 @@ fn number(v: usize) -> Argument {
     Argument::U32(v as u32)
 }
 
-/// A structure of numbers.
+/// Makes a structure argument of 32-bit numbers.
 fn structure(words: &[usize]) -> Argument {
     Argument::Bytes(words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect())
 }
 
-/// Runs a kernel of so many blocks.
+/// Runs a kernel with this many blocks.
 fn run(machine: &mut Machine, spec: &KernelSpec, blocks: usize, arguments: &[&Argument]) {
     let tile = &spec.tiles[0];
     let shape = Launch {
@@ -38,7 +38,7 @@ fn f64s(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// The normal distribution's density and distribution function, by a sum of the series of erf.
+/// Returns the normal distribution's density and distribution function at x, computed with the series of erf.
 fn normal(x: f64) -> (f64, f64) {
     let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     let mut term = x;
@@ -164,7 +164,7 @@ fn a_batch_is_normalised_forwards_and_backwards() {
     }
 }
 
-/// A convolution or pool: batch, channels of x and y, sides of x and of windows, strides and padding.
+/// Sizes of a convolution or pool: batch, channels of x and y, sides of x and of windows, strides and padding.
 #[derive(Clone, Copy)]
 struct Windows {
     batch: usize,
@@ -189,7 +189,8 @@ impl Windows {
             .unwrap()
     }
 
-    /// Calls back for each element of each window of an image: output row and column, tap, row and column of x.
+    /// Calls `work` for each element of each window of an image, with its output row and column, its tap, and
+    /// its row and column of x.
     fn each(&self, mut work: impl FnMut([usize; 2], usize, [usize; 2])) {
         let [oh, ow] = self.out();
         for (oy, ox) in (0..oh).flat_map(|oy| (0..ow).map(move |ox| (oy, ox))) {
@@ -292,7 +293,7 @@ fn convolutions_are_those_of_the_formula() {
         assert_close("dw", &machine.get(&dweight, o * taps), &want_dw, 1e-5);
         run(&mut machine, &biases, o, &[&shape, &on_dy, &dbias]);
         assert_close("db", &machine.get(&dbias, o), &want_db, 1e-5);
-        // The patches as a matrix, which the implicit product gathers too.
+        // Gathers the patches as a matrix, as the implicit product does.
         let divisor = |value: usize| {
             let shift = value.next_power_of_two().trailing_zeros().saturating_sub(1);
             let multiplier = ((1u64 << (32 + shift)) / value as u64 + 1) as usize;
@@ -372,7 +373,7 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
             w - 0.1 * (m / (v.sqrt() / 0.3 + 1e-3))
         });
         assert_eq!(machine.get::<f32>(&on_weights, n), want.collect::<Vec<f32>>());
-        // The sum of squares, by blocks.
+        // The kernel sums the squares of each block.
         let spec = &nn::norm(Dtype::F32)[0];
         let parts = nn::parts(&spec.tiles[0], n as u64) as usize;
         let partial = machine.room::<f64>(parts);
@@ -396,7 +397,8 @@ fn a_learner_s_layer_runs_in_each_type() {
         let [forward, backward] = nn::own_layer("swish", SWISH, 1, form);
         let mut machine = Machine::default();
         let (x, dy) = (real(n, 1), real(n, 2));
-        // Numbers of 16 bits: the upper half of single precision, and the nearest halves.
+        // For bf16, a number is the upper half of its single-precision bits; for f16, it is truncated to a
+        // half.
         let coded = |v: f32| match dtype {
             Dtype::F32 => v.to_le_bytes().to_vec(),
             Dtype::Bf16 => v.to_le_bytes()[2..].to_vec(),
@@ -435,7 +437,7 @@ fn a_learner_s_layer_runs_in_each_type() {
     }
 }
 
-/// A number between -1 and 1 as a half, cut off.
+/// Truncates a number between -1 and 1 to a half.
 fn half(v: f32) -> u16 {
     let scaled = (f64::from(v.abs()) * 2f64.powi(24)) as u32;
     if scaled == 0 {

@@ -1,9 +1,9 @@
-//! How many instructions of threads a second: `cargo test -p warpbook-emulator --test kernels speed -- --ignored --nocapture`.
+//! Measures thread instructions per second: `cargo test -p warpbook-emulator --test kernels speed -- --ignored --nocapture`.
 
 use crate::machine::{MODE, Machine, Mode};
 use crate::{products, regression, softmax};
 
-/// Million instructions of threads a second, the best of several runs.
+/// Returns millions of thread instructions per second, the best of several runs.
 fn rate(run: impl Fn() -> Machine) -> f64 {
     let runs = (0..20).map(|_| run()).map(|machine| machine.thread_steps as f64 / machine.seconds / 1e6);
     runs.fold(0.0, f64::max)
@@ -15,12 +15,12 @@ fn thread_instructions_a_second() {
         MODE.set(mode);
         let mean = measure();
         println!("{mode:?}: geometric mean {mean:.0} M instructions of threads a second");
-        // A busy core has a third of this.
+        // The bound is low, because a busy core runs at a third of the speed.
         assert!(mean > 10.0, "{mode:?}: {mean}");
     }
 }
 
-/// The geometric mean over a few kernels, in millions.
+/// Returns the geometric mean over a few kernels, in millions of thread instructions per second.
 fn measure() -> f64 {
     let square = [128, 128, 64];
     let rates = [

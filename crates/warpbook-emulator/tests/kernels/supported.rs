@@ -1,9 +1,9 @@
-//! Which of Warpbook's kernels the emulator takes, and what it says of the others.
+//! Checks which of Warpbook's kernels the emulator accepts, and how it refuses the others.
 
 use crate::machine::ptx;
 use warpbook_emulator::{Gpu, Module};
 
-/// What tensor cores and asynchronous copies begin with.
+/// Beginnings of the messages about tensor cores and asynchronous copies.
 const REFUSED: [&str; 4] = ["`cp.async.", "`ldmatrix.", "`mma.", "`wmma."];
 
 #[test]

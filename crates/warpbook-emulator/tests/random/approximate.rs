@@ -1,4 +1,5 @@
-//! Approximations: the emulator's are the nearest numbers to the true values, and a GPU's are within the bounds of the PTX ISA.
+//! Tests approximate instructions: the emulator returns the number nearest to the true value, and a GPU's result must be within
+//! the PTX ISA's bounds of it.
 
 use crate::forms::{self, Form, Kind};
 use crate::generate::HEAD;
@@ -8,10 +9,10 @@ use warpbook_device::cudarc::nvrtc::Ptx;
 use warpbook_device::testing;
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 
-/// Numbers that a form is tried with.
+/// Number of operands that a form is tried with.
 const COUNT: usize = 1 << 16;
 
-/// Function, interval of its operands, largest error, and the least magnitude that it is relative to.
+/// A function's name, the interval of its operands, its largest error, and the least magnitude to which the error is relative.
 struct Bound {
     name: &'static str,
     operands: (f64, f64),
@@ -19,7 +20,7 @@ struct Bound {
     least: f64,
 }
 
-/// Bounds of the PTX ISA 9.0 by function, rounded up to a power of two.
+/// Error bounds from the PTX ISA 9.0 by function, rounded up to a power of two.
 const BOUNDS: [Bound; 10] = [
     Bound { name: "ex2", operands: (-100.0, 100.0), error: 2.4e-7, least: 0.0 },
     Bound { name: "lg2", operands: (1e-30, 1e30), error: 2.4e-7, least: 1.0 },
@@ -30,7 +31,7 @@ const BOUNDS: [Bound; 10] = [
     Bound { name: "cos", operands: (-3.0, 3.0), error: 9.6e-7, least: 1.0 },
     Bound { name: "tanh", operands: (-10.0, 10.0), error: 9.8e-4, least: 0.0 },
     Bound { name: "div", operands: (-1e15, 1e15), error: 2.4e-7, least: 0.0 },
-    // The upper half of the bits.
+    // Approximations in f64 compute only the upper half of the bits.
     Bound { name: "f64", operands: (1e-30, 1e30), error: 2e-6, least: 0.0 },
 ];
 
@@ -40,7 +41,7 @@ impl Bound {
         BOUNDS.iter().find(|bound| bound.name == name).unwrap_or_else(|| panic!("{} has no bound", form.opcode))
     }
 
-    /// A number of the interval; one that has several magnitudes is spread over them.
+    /// Draws a number from the interval. In an interval of many magnitudes, the logarithm is uniform.
     fn draw(&self, random: &mut Random) -> f64 {
         let share = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
         let (low, high) = self.operands;
@@ -52,7 +53,7 @@ impl Bound {
     }
 }
 
-/// A kernel that computes a form for each thread: operands and results take 8 bytes each.
+/// Returns a kernel that computes a form in each thread. Every operand and result takes 8 bytes.
 fn kernel(form: &Form) -> String {
     let (ty, letter) = if form.into == Kind::Double { ("b64", 'd') } else { ("b32", 'w') };
     let operands: Vec<String> = (0..form.from.len()).map(|i| format!("%{letter}{i}")).collect();
@@ -105,11 +106,11 @@ fn approximations_are_near_a_gpu_s() {
         let mut worst = (0.0, 0);
         for i in 0..COUNT {
             let (a, b) = (value(&form, ours[i]), value(&form, theirs[i]));
-            // What is as large as denormals may become zero under `.ftz`.
+            // Results as small as denormals may become zero under `.ftz`.
             let is_tiny = a.abs().max(b.abs()) < 2f64.powi(-125);
             let error =
                 if a.to_bits() == b.to_bits() || is_tiny { 0.0 } else { (a - b).abs() / b.abs().max(bound.least) };
-            // NaN is the worst.
+            // A NaN counts as the largest error.
             if error.is_nan() || error > worst.0 {
                 worst = (error, i);
             }
@@ -143,7 +144,7 @@ fn emulated(text: &str, operands: &[u64], blocks: u32) -> Vec<u64> {
     results.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
 }
 
-/// Every approximate form has a bound and runs.
+/// Checks that every approximate form has a bound and runs in the emulator.
 #[test]
 fn approximations_have_bounds() {
     let forms: Vec<Form> = forms::all().into_iter().filter(Form::is_approximate).collect();

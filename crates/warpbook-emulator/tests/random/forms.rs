@@ -1,4 +1,4 @@
-//! The forms of instructions that random kernels use, with the registers of their operands.
+//! Lists the instruction forms that random kernels use, with the registers of their operands.
 
 use warpbook_emulator::{Gpu, Module};
 
@@ -12,7 +12,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a type's registers; `None` for pairs of rounding words and the like.
+    /// Returns the kind of register for a type, or `None` for other parts of an opcode.
     fn parse(ty: &str) -> Option<Self> {
         Some(match ty {
             "pred" => Self::Predicate,
@@ -24,30 +24,30 @@ impl Kind {
     }
 }
 
-/// A form of an instruction: its opcode with all modifiers, the result's register and the operands' registers.
+/// A form of an instruction: its opcode with all modifiers, and the kinds of register of its result and operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
     pub opcode: String,
     pub into: Kind,
     pub from: Vec<Kind>,
-    /// Number of results: `setp` has two.
+    /// Number of results; `setp` has two.
     pub results: usize,
-    /// True for the last operand of `lop3`, which has to be a constant below 256.
+    /// True if a constant below 256 is the last operand, as in `lop3`.
     pub has_table: bool,
 }
 
 impl Form {
-    /// True if the manual allows the result to be off by some units in the last place, or lets denormals count as zero.
+    /// Returns true if the manual allows an error of some units in the last place, or lets denormals count as zero.
     pub fn is_approximate(&self) -> bool {
         self.opcode.split('.').any(|part| matches!(part, "approx" | "ftz" | "full"))
     }
 
-    /// True if a result that is NaN may have any payload.
+    /// Returns true if the result is a floating-point number; a NaN may then have any payload.
     pub fn is_float(&self) -> bool {
         self.float_type().is_some()
     }
 
-    /// The type of a result that is a floating-point number.
+    /// Returns the type of the result if it is a floating-point number.
     pub fn float_type(&self) -> Option<&str> {
         let mut parts = self.opcode.split('.');
         let is_conversion = parts.next() == Some("cvt");
@@ -58,10 +58,10 @@ impl Form {
     }
 }
 
-/// All forms of arithmetic, logic, comparison and conversion that the emulator supports.
+/// Returns all forms of arithmetic, logic, comparison and conversion that the emulator supports.
 pub fn all() -> Vec<Form> {
     let mut opcodes: Vec<String> = warpbook_emulator::supported().iter().map(|name| (*name).to_owned()).collect();
-    // Other families have operands of their own.
+    // Families with special operands are left out; the forms of `setp` and `cvt` are added below.
     opcodes.retain(|opcode| !OF_FAMILIES.contains(&opcode.split('.').next().unwrap_or_default()));
     opcodes.extend(comparisons());
     opcodes.extend(conversions());
@@ -70,7 +70,7 @@ pub fn all() -> Vec<Form> {
     opcodes.iter().filter_map(|opcode| form(opcode)).filter(is_taken).collect()
 }
 
-/// The operands of an opcode, from the PTX ISA's sections.
+/// Returns the form of an opcode, with operands as in the PTX ISA's sections.
 fn form(opcode: &str) -> Option<Form> {
     let (name, types) = (opcode.split('.').next()?, opcode.split('.').filter_map(Kind::parse).collect::<Vec<_>>());
     let (last, first) = (*types.last()?, *types.first()?);
@@ -123,7 +123,8 @@ fn comparisons() -> Vec<String> {
     all
 }
 
-/// Conversions: floating-point numbers are rounded where they become narrower, and integers saturate where the other type does not hold them all.
+/// Returns the conversions. Floating-point numbers are rounded when they become narrower; integers saturate if the new type does not hold all of
+/// their values.
 fn conversions() -> Vec<String> {
     let mut all = Vec::new();
     let integers = [
@@ -171,7 +172,7 @@ fn conversions() -> Vec<String> {
     all
 }
 
-/// True if the emulator takes the form, and compute capability 8.0 has it.
+/// Returns true if the emulator accepts the form and compute capability 8.0 supports it.
 fn is_taken(form: &Form) -> bool {
     let needs_more = NEEDS_MORE.iter().any(|opcode| form.opcode.starts_with(opcode));
     let text = super::generate::one_instruction(form);
@@ -183,7 +184,8 @@ fn is_taken(form: &Form) -> bool {
     !needs_more && decoded.is_ok()
 }
 
-/// Families of instructions that [`super::generate`] writes itself, or that compute nothing, and those whose forms are listed here.
+/// Instruction families that are not taken from the emulator's table: [`super::generate`] writes them itself, they compute nothing, or their
+/// forms are listed here.
 const OF_FAMILIES: [&str; 29] = [
     "activemask",
     "applypriority",
@@ -216,5 +218,5 @@ const OF_FAMILIES: [&str; 29] = [
     "vote",
 ];
 
-/// Beginnings of opcodes that need a compute capability above 8.0, by the PTX ISA.
+/// Beginnings of opcodes that need a compute capability above 8.0, according to the PTX ISA.
 const NEEDS_MORE: [&str; 6] = ["add.bf16", "add.rn.bf16", "sub.bf16", "sub.rn.bf16", "mul.bf16", "mul.rn.bf16"];

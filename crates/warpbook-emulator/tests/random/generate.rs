@@ -1,25 +1,26 @@
-//! Random kernels: straight arithmetic, divergent branches, loops, shuffles and votes, shared and local memory, and atomics whose order does not matter.
+//! Generates random kernels with straight arithmetic, divergent branches, loops, shuffles and votes, shared and local memory, and atomics whose order does not
+//! matter.
 
 use super::forms::{Form, Kind};
 use super::random::Random;
 use std::fmt::Write;
 
-/// Blocks of a launch.
+/// Number of blocks in a launch.
 pub const BLOCKS: u32 = 2;
-/// Threads of a block.
+/// Number of threads in a block.
 pub const THREADS: u32 = 64;
-/// Registers of each kind that a kernel computes with.
+/// Number of registers of each kind that a kernel computes with.
 const REGISTERS: usize = 10;
-/// Bytes of a thread's inputs: its words and doublewords; halves and predicates are made of the words.
+/// Size of a thread's inputs in bytes: words and doublewords. Halves and predicates are derived from the words.
 pub const IN_BYTES: usize = REGISTERS * (4 + 8);
-/// Bytes of a thread's results: doublewords, words, halves, and predicates as bits of a word.
+/// Size of a thread's results in bytes: doublewords, words, halves, and predicates as bits of a word.
 pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 8;
-/// Bytes that all threads add to.
+/// Size in bytes of the sums to which all threads add.
 pub const SUM_BYTES: usize = 256;
-/// Place of bytes among these that stay zero.
+/// Offset of the bytes in the sums that stay zero.
 const ZEROS: usize = SUM_BYTES - 8;
 
-/// Words in which arithmetic has its edges: NaN, infinities, denormals, -0, the largest and smallest integers, shifts of 32 and more, pairs of such halves.
+/// Words at the edges of arithmetic: NaN, infinities, denormals, -0, the largest and smallest integers, shifts of 32 and more, and pairs of such halves.
 const WORDS: [u32; 30] = [
     0,
     1,
@@ -74,7 +75,7 @@ const DOUBLES: [u64; 18] = [
     0xffff_ffff,
 ];
 
-/// The inputs of all threads, half of them from the edges.
+/// Returns the inputs of all threads; half of them are edge cases.
 pub fn inputs(seed: u64) -> Vec<u8> {
     let mut random = Random(seed ^ 0x5eed);
     let mut bytes = Vec::new();
@@ -92,16 +93,16 @@ pub fn inputs(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A kernel's text, and the forms in it.
+/// The text of a kernel, and the forms that it contains.
 pub struct Generated {
     pub text: String,
     pub forms: Vec<String>,
 }
 
-/// A module's first lines.
+/// The first lines of a module.
 pub const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-/// A module with one instruction, by which a form is tried.
+/// Returns a module with one instruction, which shows whether the emulator accepts a form.
 pub fn one_instruction(form: &Form) -> String {
     let mut writer = Writer::new(0, &[]);
     writer.instruction(form);
@@ -109,7 +110,7 @@ pub fn one_instruction(form: &Form) -> String {
     format!("{HEAD}.entry k() {{\n{}{body}ret;\n}}\n", registers())
 }
 
-/// The kernel of a seed.
+/// Returns the kernel of a seed.
 pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
     let mut writer = Writer::new(seed, forms);
     for _ in 0..24 {
@@ -118,7 +119,7 @@ pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
     finished(name, writer)
 }
 
-/// A kernel of one form only, whose operands are inputs.
+/// Returns a kernel with one form only, whose operands are inputs.
 pub fn kernel_of_form(name: &str, form: &Form) -> Generated {
     let mut writer = Writer::new(1, &[]);
     for _ in 0..8 {
@@ -148,7 +149,8 @@ fn registers() -> String {
     )
 }
 
-/// Reads a thread's inputs. `%a0` to `%a4` are addresses: results, sums, the thread's place in shared memory and in local memory, a neighbour's in shared memory.
+/// Reads a thread's inputs. `%a0` to `%a4` are the addresses of its results, the sums, its place in shared memory, its place in local memory, and a neighbour's
+/// place in shared memory.
 fn prologue(name: &str) -> String {
     let mut text = format!(
         "mov.u32 %t0, %tid.x;\nmov.u32 %t1, %ctaid.x;\nmad.lo.u32 %t2, %t1, {THREADS}, %t0;\n\
@@ -177,7 +179,7 @@ fn prologue(name: &str) -> String {
     text
 }
 
-/// Writes a thread's registers.
+/// Writes a thread's registers to its results.
 fn epilogue() -> String {
     let mut text = "mov.u32 %t3, 0;\n".to_owned();
     for i in 0..REGISTERS {
@@ -213,7 +215,7 @@ impl<'a> Writer<'a> {
         self.body += "\n";
     }
 
-    /// Writes an instruction of a family that [`super::forms`] does not list, and notes its form.
+    /// Writes an instruction of a family that [`super::forms`] does not list, and records its form.
     fn family(&mut self, form: &str, operands: &str) {
         self.used.push(form.to_owned());
         self.line(&format!("{form} {operands};"));
@@ -234,7 +236,7 @@ impl<'a> Writer<'a> {
         format!("NAME_L{}", self.labels)
     }
 
-    /// Something that all threads of the block do together.
+    /// Writes a statement that all threads of the block execute together.
     fn statement(&mut self) {
         match self.random.below(16) {
             0 => self.branch(),
@@ -255,12 +257,12 @@ impl<'a> Writer<'a> {
         self.instruction(form);
     }
 
-    /// Writes an instruction. A result that is NaN becomes one NaN, as its payload may be any. Then a zero that the assembler does not know is added by an
-    /// exclusive or: two instructions that it makes into one may differ from both for NaN and for the least integer.
+    /// Writes an instruction. A NaN result is replaced by a fixed NaN, because its payload may differ. An exclusive or with a zero that the assembler does not
+    /// know follows: otherwise the assembler could fuse two instructions into one with a different result for NaN or for the least integer.
     pub fn instruction(&mut self, form: &Form) {
         self.used.push(form.opcode.clone());
         let mut operands: Vec<String> = form.from.iter().map(|kind| self.register(*kind)).collect();
-        // PTX leaves a division by zero open.
+        // PTX does not define the result of a division by zero.
         if form.opcode.starts_with("div.") && !form.is_float() || form.opcode.starts_with("rem.") {
             let (suffix, temporary) = match form.into {
                 Kind::Half => ("b16", "%s3"),
@@ -270,7 +272,7 @@ impl<'a> Writer<'a> {
             self.line(&format!("or.{suffix} {temporary}, {}, 1;", operands[1]));
             operands[1] = temporary.to_owned();
         }
-        // PTX leaves positions and lengths above 255 open.
+        // PTX does not define the result for positions and lengths above 255.
         if form.opcode.starts_with("bfe.") || form.opcode.starts_with("bfi.") {
             let last = operands.len() - 2;
             for (operand, temporary) in operands[last..].iter_mut().zip(["%t5", "%t7"]) {
@@ -298,7 +300,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Replaces any NaN by one.
+    /// Replaces every NaN by the same NaN.
     fn one_nan(&mut self, ty: &str, register: &str) {
         let half = |writer: &mut Self, infinity: u32, nan: u32, register: &str| {
             writer.line(&format!("and.b16 %s1, {register}, 32767;\nsetp.gt.u16 %q0, %s1, {infinity};\nselp.b16 {register}, {nan}, {register}, %q0;"));
@@ -322,7 +324,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Lanes go two ways and meet again; or several by a table.
+    /// Writes a branch in which the lanes diverge and reconverge. They take two paths, or several paths by a table.
     fn branch(&mut self) {
         if self.random.below(4) == 0 {
             return self.table();
@@ -330,7 +332,7 @@ impl<'a> Writer<'a> {
         let (other, end) = (self.label(), self.label());
         let (predicate, not) = (self.register(Kind::Predicate), self.random.pick(&["", "!"]));
         self.used.push("bra".to_owned());
-        // The branch's predicate may change behind it.
+        // Instructions after the branch may change its predicate.
         self.line(&format!("@{not}{predicate} bra {other};"));
         (0..1 + self.random.below(4)).for_each(|_| self.arithmetic());
         self.line(&format!("bra {end};\n{other}:"));
@@ -355,7 +357,7 @@ impl<'a> Writer<'a> {
         self.line(&format!("{end}:"));
     }
 
-    /// A loop whose rounds differ by lane.
+    /// Writes a loop whose number of rounds differs between lanes.
     fn repeat(&mut self) {
         let (begin, counter) = (self.label(), self.register(Kind::Word));
         self.line(&format!("and.b32 %n0, {counter}, 3;\n{begin}:"));
@@ -399,7 +401,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Each thread writes its place, and reads a neighbour's after a barrier.
+    /// Writes code in which each thread stores to its place in shared memory and, after a barrier, loads a neighbour's.
     fn shared(&mut self) {
         let ty = self
             .random
@@ -438,7 +440,7 @@ impl<'a> Writer<'a> {
         self.family("ld.local.b32", &format!("{into}, [%a3]"));
     }
 
-    /// Atomics whose order does not matter on places that all share, and any on a thread's own.
+    /// Writes an atomic. On places that all threads share, only operations whose order does not matter are used; on a thread's own place, any.
     fn atomic(&mut self) {
         let common = [
             "add.u32", "add.u64", "min.u32", "max.u32", "min.s32", "max.s32", "min.u64", "max.u64", "min.s64",
@@ -467,14 +469,14 @@ impl<'a> Writer<'a> {
         let ty = if form == "add.f32" { Some("f32") } else { (form == "add.f64").then_some("f64") };
         if let Some(ty) = ty {
             self.one_nan(ty, &into);
-            // The place in memory may be NaN, too.
+            // The value in memory may be NaN too, so it is overwritten.
             self.line(&format!("st.{space}.b64 [{address}], 0;"));
         }
         self.meet();
         self.line("bar.sync 0;");
     }
 
-    /// Lanes of a warp meet: barriers of a block are for whole warps.
+    /// Synchronises the lanes of a warp, because a block's barriers need complete warps.
     fn meet(&mut self) {
         self.family("bar.warp.sync", "0xffffffff");
     }
@@ -493,8 +495,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Stores a predicate that all lanes agreed on, and loads it again. Without this, `ptxas` 13.0 repeats the vote or the barrier's reduction in a later
-    /// branch that needs the predicate, where some of the lanes are missing.
+    /// Stores a predicate that all lanes agreed on, and loads it again. Otherwise `ptxas` 13.0 repeats the vote or the barrier's reduction in a later branch
+    /// that needs the predicate, where some of the lanes are missing.
     fn pass_through_memory(&mut self, predicate: &str) {
         self.line(&format!(
             "selp.b32 %t5, 1, 0, {predicate};\nst.volatile.global.b32 [%a0], %t5;\nld.volatile.global.b32 %t5, [%a0];\n\

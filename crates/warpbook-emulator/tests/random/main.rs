@@ -1,6 +1,7 @@
-//! Random kernels: the emulator computes the same bits as a GPU.
+//! Compares the emulator's results of random kernels with a GPU's, bit by bit.
 //!
-//! A kernel is made of its seed, so that only hashes of a GPU's results are stored, in `outputs.txt`: a line for each warp of 200 kernels, from an H200.
+//! A kernel follows from its seed, so only hashes of a GPU's results are stored: `outputs.txt` has a line for each warp of 200 kernels, computed on an
+//! H200.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -21,30 +22,30 @@ use warpbook_device::cudarc::nvrtc::Ptx;
 use warpbook_device::testing;
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
 
-/// Kernels of a module.
+/// Number of kernels in a module.
 const OF_A_MODULE: u64 = 50;
-/// Kernels whose results are stored.
+/// Number of kernels whose results are stored.
 const STORED: u64 = 200;
-/// Kernels that are compared on a GPU.
+/// Number of kernels that are compared on a GPU.
 const ALL: u64 = 3000;
-/// How often each form occurs in these, at least.
+/// Minimum number of occurrences of each form in all kernels.
 const LEAST: usize = 20;
 
 fn exact_forms() -> Vec<Form> {
     forms::all().into_iter().filter(|form| !form.is_approximate()).collect()
 }
 
-/// Numbers of kernels from here on are of one form each.
+/// Kernels with this number or a higher one contain only one form each.
 const SINGLE: u64 = 1 << 32;
 
-/// A module of a kernel `k<number>` for each form, by its number.
+/// Returns a module with a kernel `k<number>` for each of these forms.
 fn module_of_forms(numbers: std::ops::Range<u64>, forms: &[Form]) -> String {
     let kernel =
         |n: u64| generate::kernel_of_form(&format!("k{}", SINGLE + n), &forms[usize::try_from(n).unwrap()]).text;
     HEAD.to_owned() + &numbers.map(kernel).collect::<String>()
 }
 
-/// A module of kernels `k<seed>`, and how often each form occurs in it.
+/// Returns a module of kernels `k<seed>`, and the number of occurrences of each form in it.
 fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<String, usize>) {
     let (mut text, mut counts) = (HEAD.to_owned(), BTreeMap::new());
     for seed in seeds {
@@ -55,7 +56,7 @@ fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<Stri
     (text, counts)
 }
 
-/// Results of a kernel: of all threads, then the sums.
+/// Returns the emulator's results of a kernel: those of all threads, then the sums.
 fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     let mut gpu = Gpu::new();
     let kernel = gpu.load(module).unwrap().kernel(&format!("k{seed}")).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
@@ -76,7 +77,7 @@ fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     results
 }
 
-/// A line for each warp, and one for the sums: seed, number, Fowler, Noll and Vo's FNV-1a hash.
+/// Returns a line for each warp and one for the sums: seed, number, and Fowler, Noll and Vo's FNV-1a hash.
 fn hashes(seed: u64, results: &[u8]) -> String {
     let mut text = String::new();
     let fnv = |bytes: &[u8]| {
@@ -101,7 +102,7 @@ fn stored_results_of_a_gpu_are_the_emulator_s() {
     assert_eq!(ours.lines().count(), stored.lines().count());
 }
 
-/// With `WARPBOOK_RANDOM_PTX` the kernels are written into this folder.
+/// If `WARPBOOK_RANDOM_PTX` names a folder, the kernels are written into it.
 #[test]
 fn every_form_occurs_often_enough() {
     if let Some(folder) = std::env::var_os("WARPBOOK_RANDOM_PTX") {
@@ -115,7 +116,8 @@ fn every_form_occurs_often_enough() {
     assert!(counts.values().all(|count| *count >= LEAST), "{:?}", counts.iter().min_by_key(|(_, count)| **count));
 }
 
-/// Runs 3,000 kernels, and one for each form, on a GPU and here. With `WARPBOOK_RANDOM_OUT` the stored results are written to this file.
+/// Runs 3,000 kernels, and one for each form, on a GPU and in the emulator. If `WARPBOOK_RANDOM_OUT` names a file, the GPU's results are written to it
+/// for `outputs.txt`.
 #[test]
 fn random_kernels_compute_the_same_on_a_gpu() {
     let Some(device) = testing::gpu("random_kernels_compute_the_same_on_a_gpu") else { return };
@@ -123,7 +125,7 @@ fn random_kernels_compute_the_same_on_a_gpu() {
     let next = AtomicU64::new(0);
     let found = Mutex::new((BTreeMap::new(), Vec::new()));
     std::thread::scope(|scope| {
-        // The driver's compiler takes most of the time.
+        // Every CPU core runs a thread, because the driver's compiler takes most of the time.
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 let context = CudaContext::new(0).unwrap();
@@ -196,7 +198,7 @@ fn on_gpu(stream: &Arc<CudaStream>, function: &CudaFunction, seed: u64) -> Vec<u
     results
 }
 
-/// The register of a thread at a byte of the results.
+/// Describes the register that contains a byte of the results, with the values of both sides.
 fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     let (thread, offset) = (at / OUT_BYTES, at % OUT_BYTES);
     let name = match offset {
@@ -212,7 +214,7 @@ fn describe(seed: u64, at: usize, ours: &[u8], theirs: &[u8]) -> String {
     format!("seed {seed}, thread {thread}, {name}: {:016x}, on the GPU {:016x}", value(ours), value(theirs))
 }
 
-/// Writes every form, and the modules of the comparison, as PTX, for an assembler.
+/// Writes every form and the modules of the comparison as PTX, for use with an assembler.
 fn write_modules(folder: &std::path::Path) {
     for (number, form) in forms::all().iter().enumerate() {
         std::fs::write(folder.join(format!("form{number}.ptx")), generate::one_instruction(form)).unwrap();

@@ -1,1 +1,12 @@
 //! Exercises of lesson 00, the first kernels.
+
+mod elements;
+mod races;
+mod threads;
+
+pub(crate) use elements::{GRID_STRIDE, SAXPY};
+pub(crate) use races::{BARRIER, HISTOGRAM};
+pub(crate) use threads::{FIRST_KERNEL, GUARD, MANY_BLOCKS, TWO_DIMENSIONS};
+
+/// The lesson.
+const LESSON: &str = "00_hello_gpu";

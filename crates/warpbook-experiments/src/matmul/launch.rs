@@ -13,9 +13,9 @@ pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
         // SAFETY: the arrays have the product's shapes and live as long as `on`, whose stream is waited for before it
         // is dropped; the workspace is as large as any plan needs.
         Way::Ours(plan) => unsafe { plan.launch(&on.stream, &arrays) },
-        // SAFETY: as above.
+        // SAFETY: the same holds here.
         Way::Cublas(cublas) => unsafe { cublas.gemm(&on.stream, &on.product.library_call(), a, b, c) },
-        // SAFETY: as above; the workspace is as large as the plan was told.
+        // SAFETY: the same holds here; the workspace is as large as the plan was told.
         Way::CublasLt(plan) => unsafe { plan.launch(&on.stream, a, b, c, &on.workspace) },
     }
 }

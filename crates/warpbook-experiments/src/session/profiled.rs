@@ -26,8 +26,9 @@ impl Underway<'_> {
         self.finish_profiled(steps, false, listener)
     }
 
-    /// Also reads the hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)). For
-    /// that, the step is repeated at the end and then undone. If the counters cannot be read, the cycle says why
+    /// Ends the training like [`Underway::finish_with_profile`], and reads the hardware counters of each kernel of a
+    /// step ([`Lab::counters`](warpbook_lab::Lab::counters)). For that, the step is repeated at the end and then
+    /// undone. If the counters cannot be read, the cycle says why
     /// ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
     ///
     /// # Errors

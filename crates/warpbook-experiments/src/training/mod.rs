@@ -46,7 +46,7 @@ enum Batches {
     Own,
     /// Batch sizes of the published figures.
     Published,
-    /// These batch sizes.
+    /// A list of batch sizes.
     Of(Vec<u64>),
 }
 

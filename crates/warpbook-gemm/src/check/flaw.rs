@@ -1,11 +1,11 @@
-//! Finds the likely cause of a wrong product, from where and how it differs.
+//! Finds the likely cause of a wrong product from the positions and values of its errors.
 
 use rayon::prelude::*;
 use std::fmt;
 use warpbook_kernels::Tolerance;
 use warpbook_record::Dtype;
 
-/// The result of a kernel and its inputs, on the host, row-major and without gaps.
+/// The result of a kernel and its inputs, on the host, row-major and without gaps between rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// m, n and k.
@@ -35,7 +35,7 @@ pub struct Flaw {
     pub sizes: [usize; 3],
     /// Row and column of the first wrong element.
     pub first: (usize, usize),
-    /// Value of that element; `None` if nothing was written.
+    /// Value of the first wrong element; `None` if it was not written.
     pub got: Option<f32>,
     /// The correct value.
     pub want: f64,
@@ -208,15 +208,15 @@ impl Evidence<'_> {
         None
     }
 
-    /// Returns a sentence if a few elements are wrong, spread over all.
+    /// Returns a few of the wrong elements, spread over all of them.
     fn sample<'w>(&self, wrong: &'w [usize]) -> impl Iterator<Item = usize> + use<'w> {
         wrong.iter().copied().step_by((wrong.len() / 16).max(1)).take(16)
     }
 
-    /// Checks if A or B was read transposed, or both were swapped; returns a sentence if so.
+    /// Checks if A or B was read transposed, or if both were swapped; returns a sentence if so.
     fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, k] = self.sizes;
-        // For other shapes these would read outside the arrays.
+        // For other shapes this would read outside the arrays.
         if m != n || n != k {
             return None;
         }

@@ -8,7 +8,7 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{compare, reference};
 use warpbook_record::Dtype;
 
-/// A product in f64 on a device, and the sums of the magnitudes of its terms, to check results against.
+/// A product in f64 on a device, with the sums of the magnitudes of its terms. Results are checked against it.
 #[derive(Debug)]
 pub struct Judge {
     product: Product,
@@ -26,11 +26,11 @@ pub struct Verdict {
     pub max_abs_error: f64,
     /// Largest error beyond the rounding to C's type, relative to the sum of the magnitudes of the terms.
     pub max_error: f64,
-    /// Bound of `error`, see [`Tolerance::product`].
+    /// Bound of `max_error`: see [`Tolerance::product`].
     pub tolerance: f64,
-    /// Number of elements whose error is larger.
+    /// Number of elements whose error exceeds the tolerance.
     pub wrong: u64,
-    /// Row and column of the first of them.
+    /// Row and column of the first of these elements.
     pub first_wrong: Option<(u32, u32)>,
 }
 
@@ -43,14 +43,14 @@ impl Verdict {
 }
 
 impl Judge {
-    /// Bytes of device memory for the reference of a product.
+    /// Bytes of device memory that a product's reference takes.
     #[must_use]
     pub fn bytes(product: &Product) -> u64 {
         u64::from(product.m) * u64::from(product.n) * 16
     }
 
-    /// Computes op(A) op(B) in f64, and waits for it. alpha is applied when a result is checked; products with a beta or an epilogue
-    /// cannot be checked.
+    /// Computes op(A) op(B) in f64, and waits for it. alpha is applied when a result is checked; products with a beta or an epilogue cannot be
+    /// checked.
     ///
     /// # Errors
     /// [`warpbook_device::Error::Unsupported`] if A or B is too short or of another type than the product's; the device's errors.
@@ -71,7 +71,7 @@ impl Judge {
         Self::with_reference(device, product, [want.range(..), sizes.range(..)], 0.0)
     }
 
-    /// Returns a judge with results that were computed in f64 in another way, and the sums of the magnitudes of their terms, both `[m][n]`; k is
+    /// Returns a judge for results that were computed in f64 by other means, with the sums of the magnitudes of their terms, both `[m][n]`; k is
     /// the number of terms of a sum. The tolerance is a product's plus `more`.
     ///
     /// # Errors
@@ -92,14 +92,14 @@ impl Judge {
     /// Compares C with the reference, after waiting for earlier work on `stream`.
     ///
     /// # Errors
-    /// [`warpbook_device::Error::Unsupported`] if C is too short or of another type than the product's; the device's errors, those of
-    /// earlier work on the stream included.
+    /// [`warpbook_device::Error::Unsupported`] if C is too short or of another type than the product's; the device's errors, including those of
+    /// earlier work on the stream.
     pub fn judge(&self, stream: &Stream, c: impl Into<DeviceArray>) -> Result<Verdict> {
         let p = &self.product;
         let bounds = Bounds {
             tolerance: self.tolerance,
             half_epsilon: 0.5 * p.form.out.epsilon(),
-            // Below the smallest normal number of C's type, its numbers are further apart.
+            // Below the smallest normal number of C's type, its values are further apart.
             tiny: if p.form.out == Dtype::F16 { 1e-7 } else { 1e-37 },
         };
         let reference = (&self.want, &self.sizes);

@@ -1,4 +1,4 @@
-//! The launches of the reference of a product, and of the comparison with it.
+//! The launches that compute the reference of a product and compare results with it.
 #![allow(unsafe_code)]
 
 use crate::handle::refused;
@@ -6,7 +6,7 @@ use crate::product::ArraySpec;
 use crate::{DeviceArray, Product};
 use warpbook_device::{Buffer, Kernel, KernelArg, Result, Slice, Stream};
 
-/// Computes op(A) op(B) and the sums of the magnitudes of its terms, both f64 `[m][n]`, and waits for it.
+/// Computes op(A) op(B) and the sums of the magnitudes of its terms, both f64 `[m][n]`, and waits for the results.
 pub(crate) fn reference(
     kernel: &Kernel,
     stream: &Stream,
@@ -20,7 +20,8 @@ pub(crate) fn reference(
     assert_elements(p, want, sizes);
     let (a, b) = (a.address(), b.address());
     let shape = kernel.tiles_shape(p.m.into(), p.n.into());
-    // SAFETY: reference(a, b, want, sizes, m, n, k, lda, ldb), as large as it reads and writes and borrowed until the wait is over.
+    // SAFETY: reference(a, b, want, sizes, m, n, k, lda, ldb); the arrays have the sizes that it accesses and are borrowed until the
+    // wait ends.
     unsafe { kernel.launch(stream, shape, &[&a, &b, want, sizes, &p.m, &p.n, &p.k, &p.lda, &p.ldb]) }?;
     stream.synchronize()
 }
@@ -32,7 +33,7 @@ pub(crate) struct Bounds {
     pub tiny: f64,
 }
 
-/// Compares C with a reference, and waits for it. The result are the four words of `Verdict` in `kernels/matmul/reference.cu`.
+/// Compares C with a reference, and waits for the result: the four words of `Verdict` in `kernels/matmul/reference.cu`.
 pub(crate) fn compare(
     kernel: &Kernel,
     stream: &Stream,
@@ -51,8 +52,8 @@ pub(crate) fn compare(
     let (c, alpha) = (c.address(), f64::from(p.alpha));
     let args: [&dyn KernelArg; 11] =
         [&c, want, sizes, &p.m, &p.n, &p.ldc, &alpha, tolerance, half_epsilon, tiny, verdict];
-    // SAFETY: compare(c, want, sizes, m, n, ldc, alpha, tolerance, half_epsilon, tiny, verdict), as large as it reads and writes and
-    // borrowed until the wait is over; `write` has found room for four words.
+    // SAFETY: compare(c, want, sizes, m, n, ldc, alpha, tolerance, half_epsilon, tiny, verdict); the arrays have the sizes that it
+    // accesses and are borrowed until the wait ends; `write` has found room for four words.
     unsafe { kernel.launch(stream, shape, &args) }?;
     stream.synchronize()?;
     verdict.read(&mut words)?;

@@ -1,4 +1,5 @@
-//! Products checked element by element: on a GPU by the judge, and a learner's kernel before it is timed.
+//! Checks products element by element: the judge does so on a GPU, the rehearsal for a learner's kernel
+//! before it is timed.
 
 pub(crate) mod flaw;
 pub(crate) mod judge;

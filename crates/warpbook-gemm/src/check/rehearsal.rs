@@ -1,4 +1,4 @@
-//! Runs small products with a kernel that nobody has tried yet.
+//! Runs small products with a kernel that has never run before.
 
 use crate::check::flaw::{Evidence, Flaw};
 use crate::product::storage::{Storage, rounded};
@@ -18,7 +18,7 @@ pub enum Rehearsed {
     Right,
     /// A product was wrong.
     Wrong(Box<Flaw>),
-    /// Memory around C was written to.
+    /// Memory outside of C was written.
     Outside {
         /// The product's m, n and k.
         sizes: [usize; 3],
@@ -27,16 +27,17 @@ pub enum Rehearsed {
     },
 }
 
-/// Shapes (m, n, k) to try a kernel with this tile: a cube of whole tiles, different sides, then sizes that are not multiples of the tile.
+/// Shapes (m, n, k) for trying a kernel with this tile: a cube of whole tiles, different sides, then sizes that are not multiples of the
+/// tile.
 fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let sides = [Dim::Bm, Dim::Bn, Dim::Bk].map(|dim| tile.size(dim) as usize);
     let whole = sides.into_iter().fold(1, least_common_multiple);
-    // For tiles with odd sizes that cube would be large.
+    // For tiles with odd sizes such a cube would be large.
     let side = if whole <= 512 { whole * 64usize.div_ceil(whole) } else { 256 };
     [[side, side, side], [side, 2 * side, 3 * side], [side + 3, side + 13, side / 2 + 5]]
 }
 
-/// Smaller shapes for the emulator: two tiles along one side, then along the other, then sizes that are not multiples of the tile.
+/// Smaller shapes for the emulator: two tiles along one side, two along the other, then sizes that are not multiples of the tile.
 fn emulated_shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let side = |dim, least: usize| (tile.size(dim) as usize).clamp(least, 256);
     let [m, n, k] = [side(Dim::Bm, 16), side(Dim::Bn, 16), side(Dim::Bk, 8)];
@@ -55,7 +56,7 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
 /// running after `limit_s` seconds causes an error after which the device can no longer be used.
 ///
 /// # Errors
-/// The device's errors, those of the kernel included.
+/// The device's errors, including those of the kernel.
 pub fn rehearse(device: &CudaDevice, row: &Row, tile: &Tile, form: Form, limit_s: f64) -> Result<Rehearsed> {
     let stream = device.stream()?;
     for sizes in if device.is_emulated() { emulated_shapes(tile) } else { shapes(tile) } {
@@ -77,7 +78,7 @@ fn rehearse_at(
     limit_s: f64,
 ) -> Result<Rehearsed> {
     let [m, n, k] = sizes;
-    // The emulator knows itself where an array ends, and names it.
+    // The emulator knows where an array ends, and reports an access outside of it.
     let guard = if device.is_emulated() { 0 } else { GUARD };
     let side = |v: usize| u32::try_from(v).unwrap_or(u32::MAX);
     let product = Product::new(side(m), side(n), side(k), form);
@@ -101,7 +102,7 @@ fn rehearse_at(
         Ok((c.to_f32()?, c.untouched()?))
     };
     let (got, unwritten) = once()?;
-    // The emulator gives the same result again.
+    // A second run in the emulator gives the same result.
     let again = if device.is_emulated() { got.clone() } else { once()?.0 };
     let written = |range: std::ops::Range<usize>| unwritten[range].iter().filter(|u| !**u).count();
     let elements = (written(0..guard), written(guard + c_len..guard + c_len + guard));
@@ -140,7 +141,7 @@ mod tests {
         let emulated = |bm, bn, bk| emulated_shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
         assert_eq!(emulated(128, 64, 8), [[128, 128, 16], [256, 64, 24], [131, 61, 21]]);
         assert_eq!(emulated(8, 32, 1), [[16, 64, 16], [32, 32, 24], [19, 29, 21]]);
-        // A kernel without a tile, and one with an odd one.
+        // Tests a kernel without a tile, and one with an odd tile.
         assert_eq!(shapes(&Tile::new("t", &[]))[0], [64, 64, 64]);
         assert_eq!(tried(97, 89, 7)[0], [256, 256, 256]);
     }

@@ -5,7 +5,7 @@ use crate::choose::cost_model::{Estimate, Limits, derived, estimate};
 use warpbook_kernels::matmul::{Cost, Costs, Row};
 use warpbook_record::{DeviceInfo, Tile};
 
-/// A kernel with one of its tiles, and the time that it is expected to take for a product.
+/// A kernel with one of its tiles, and its expected time for a product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Candidate<'r> {
     /// The rung's row.
@@ -14,12 +14,12 @@ pub(crate) struct Candidate<'r> {
     pub tile: &'r Tile,
     /// Expected time, copies included.
     pub estimate: Estimate,
-    /// True if its costs were measured; others are derived from the device's rates.
+    /// True if the tile's costs were measured; otherwise they are derived from the device's rates.
     pub is_measured: bool,
 }
 
-/// Returns all kernels worth running for a product on a device, the fastest by the cost model first: the tiles with measured costs, or, if
-/// no rung has any that hold on the device, the tiles of the ladder's last rung that runs there without costs.
+/// Returns all kernels worth running for a product on a device, the fastest by the cost model first. These are the tiles with measured costs or, if
+/// no rung has any that hold on the device, the tiles without costs of the ladder's last rung that runs there.
 pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &DeviceInfo) -> Vec<Candidate<'r>> {
     let takes = |row: &&Row| row.kernel().is_some() && row.obstacle(product.form, device.compute_capability).is_none();
     let measured = rows.iter().filter(takes).flat_map(|row| {
@@ -34,13 +34,13 @@ pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &Device
         let last = rows.iter().filter(takes).rfind(|row| row.fallback.is_some());
         let tiles = last.and_then(|row| Some((row, &row.kernel()?.tiles, row.fallback?)));
         let tiles = tiles.into_iter().flat_map(|(row, tiles, fallback)| {
-            // A row for one tile names it twice.
+            // A row with a single tile names it twice.
             let only = (fallback[0] == fallback[1]).then_some(fallback[0]);
             tiles.iter().filter(move |tile| only.is_none_or(|only| *tile.id == *only)).map(move |tile| (row, tile))
         });
         all.extend(tiles.filter_map(|(row, tile)| candidate(row, tile, product, device)));
     }
-    // Of equal candidates, the first of the ladder stays the first.
+    // The sort is stable, so of equal candidates the ladder's first stays first.
     all.sort_by(|a, b| a.estimate.us().total_cmp(&b.estimate.us()));
     all
 }

@@ -1,8 +1,8 @@
 //! Estimates the time of a product with a tile: one page of physics.
 //!
-//! A product takes the time of its launches and copies, and then about as long as its tightest limit: its waves of tiles over the SMs, the tensor
-//! cores under their power limit, the lines that tiles read from L2, or the bytes moved between DRAM and L2. Its waves take the time
-//! in the tile's costs, or more if an SM waits for lines. How the model was fitted and how good it is: `README.md`.
+//! A product takes the time of its launches and copies, plus about the time of its tightest limit: its waves of tiles over the SMs, the tensor cores under
+//! their power limit, the lines that tiles read from L2, or the bytes moved between DRAM and L2. Its waves take the time in the tile's costs, or more if an
+//! SM waits for lines. `README.md` tells how the model was fitted and how good it is.
 
 use crate::Product;
 use crate::choose::candidates::measured_cost;
@@ -21,11 +21,11 @@ pub(crate) struct Estimate {
     pub launches_us: f64,
     /// Copies of operands that the kernel cannot read as they are stored.
     pub copies_us: f64,
-    /// Second kernel of a k in parts, which adds the sums.
+    /// The second kernel of a product with k in parts, which adds the sums.
     pub sums_us: f64,
-    /// Waves of tiles over the SMs: the tile's costs, its k and its stores.
+    /// Waves of tiles over the SMs, from the tile's costs, its k and its stores.
     pub waves_us: f64,
-    /// Tensor cores, all of them at once.
+    /// The tensor cores of all SMs together.
     pub math_us: f64,
     /// Lines that tiles read from L2.
     pub l2_us: f64,
@@ -46,19 +46,19 @@ impl Estimate {
 pub(crate) struct Limits {
     /// Microseconds for an SM to receive a line that TMA loads.
     line_us: f64,
-    /// Microseconds for an SM to take in a line that TMA loads, for itself or for all blocks that share it.
+    /// Microseconds for an SM to accept a line that TMA delivers, for itself or for all blocks that share it.
     receive_us: f64,
-    /// Microseconds for L2 to deliver one line again: SMs that read the same line at the same time wait for each other.
+    /// Microseconds for L2 to deliver a line once more: SMs that read the same line at the same time wait for each other.
     same_line_us: f64,
     /// Microseconds for L2 to deliver a MiB to all SMs.
     l2_mib_us: f64,
-    /// Microseconds for a MiB from or to DRAM.
+    /// Microseconds to move a MiB from or to DRAM.
     dram_mib_us: f64,
-    /// Microseconds for an SM to multiply 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
+    /// Microseconds for an SM to multiply 64 x 64 by 128 bytes of k while all others do the same: they share a power limit.
     tensor_us: f64,
-    /// Factor from an H200's time to this device's for the costs of a tile on an SM.
+    /// Factor from an H200's costs of a tile on an SM to this device's.
     slower: f64,
-    /// Origin of the constants, a phrase to add to a sentence.
+    /// Origin of the constants, as a phrase within a sentence.
     pub origin: &'static str,
 }
 
@@ -73,8 +73,8 @@ const H200: Limits = Limits {
     origin: "",
 };
 
-/// An H100 has the same multiprocessors, slower memory, and a lower clock when all of them multiply. Rates of reads shared by many blocks were
-/// measured on an H200 only.
+/// An H100 has the same multiprocessors, slower memory, and a lower clock when all of them multiply. Rates of reads shared by many blocks were measured
+/// only on an H200.
 const H100: Limits = Limits {
     line_us: 0.000_890,
     receive_us: 0.000_470,
@@ -86,12 +86,13 @@ const H100: Limits = Limits {
     origin: "",
 };
 
-/// Number of SMs and clock of the devices that the limits were measured on.
+/// Number of SMs of the devices on which the limits were measured, and their clock.
 const MEASURED_SMS: u32 = 132;
 const MEASURED_MHZ: f64 = 1980.0;
 
 impl Limits {
-    /// Returns a device's constants: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
+    /// Returns a device's constants, measured on an H200 and on an H100. For other devices they are an H100's in proportion to SMs and clock, and `origin`
+    /// says so.
     pub fn for_device(device: &DeviceInfo) -> Self {
         let is = |name: &str| device.name.split([' ', '-']).any(|word| word == name);
         let (nearest, is_known) = match (is("H200"), is("H100")) {
@@ -127,26 +128,26 @@ const UNALIGNED_LINE_US: f64 = 0.0234;
 /// Microseconds for an SM to store 64 x 64 elements of C from registers.
 const STORE_US: f64 = 0.131;
 
-/// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores,
-/// and the tiles come in no order that reuses L2. It applies to lines of C in pieces, too.
+/// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores, and the tiles come in no order that reuses
+/// L2. It also applies to lines of C that are stored in pieces.
 const LARGE_FROM_REGISTERS: f64 = 1.11;
 
-/// Microseconds of a transposing copy, and of each MiB that it copies.
+/// Microseconds of a transposing copy, and of each MiB in it.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
-/// Microseconds of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch, and of each MiB that it copies.
+/// Microseconds of a copy into rows of a multiple of 16 bytes, which copies both operands in one launch, and of each MiB in it.
 const REPACK_US: [f64; 2] = [1.57, 0.558];
 
-/// Microseconds of adding the sums of all parts of k, and of each MiB of them.
+/// Microseconds of adding the sums of all parts of k, and of each MiB of sums.
 const SUM_US: [f64; 2] = [1.03, 0.329];
 
 /// Microseconds of a launch and of a wave of tiles without measured costs.
 const DERIVED_US: [f64; 2] = [1.7, 2.0];
 
-/// Share of an SM's multiply-adds that warp instructions and CUDA cores reach: about as much as the ladder's rungs do.
+/// Share of an SM's multiply-adds that warp instructions and CUDA cores reach, about as in the ladder's rungs.
 const REACHED: f64 = 0.6;
 
-/// Derives the costs of a tile that nobody has measured: from the multiply-adds of an SM in a cycle, at the device's highest clock.
+/// Derives the costs of a tile without measurements from an SM's multiply-adds per cycle at the device's highest clock.
 pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> Cost {
     let bytes = product.form.dtype.bytes() as f64;
     let of_cuda_cores = if device.compute_capability <= Some((8, 0)) { 64.0 } else { 128.0 };
@@ -159,11 +160,11 @@ pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device
     let mhz = f64::from(device.max_sm_mhz.unwrap_or(1500).max(1));
     let (rows, columns) = (tile.size(Dim::Bm), tile.size(Dim::Bn));
     let tiles = u64::from(product.m).div_ceil(rows) * u64::from(product.n).div_ceil(columns);
-    // Blocks on one SM share its rate.
+    // Blocks on the same SM share its rate.
     let at_once = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
     let sharing = tiles.div_ceil(u64::from(device.multiprocessors.max(1))).clamp(1, at_once) as f64;
     let area = (rows * columns) as f64;
-    // A block's loads arrive at 64 bytes in a cycle.
+    // A block's loads arrive at 64 bytes per cycle.
     let multiplied = area * LINE_BYTES as f64 / bytes / (multiply_adds * REACHED);
     let loaded = (rows + columns) as f64 * LINE_BYTES as f64 / 64.0;
     let k_us = sharing * (multiplied + loaded) / mhz;
@@ -173,8 +174,8 @@ pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device
     Cost { tile: "", launch_us, wave_us: wave_us / slower, k_us: k_us / slower }
 }
 
-/// Number of SMs, of 132, that clusters of so many blocks fill: those of a GPC that are left over are too few for another cluster. As found on an
-/// H200, where 40 clusters of three and 18 of six take as long as two waves.
+/// Number of SMs, of 132, that clusters of this many blocks fill: the SMs left over in a GPC are too few for another cluster. Found on an H200, where 40
+/// clusters of three and 18 of six take as long as two waves.
 fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     let filled = match blocks {
         0..=2 => 132,
@@ -185,8 +186,8 @@ fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     (sms * filled / 132).max(blocks)
 }
 
-/// Estimates a product with a row's tile; `None` if its copies or its sums do not fit into the workspace, and for a rung that cuts
-/// tiles along k, which is never the fastest.
+/// Estimates a product with a row's tile. `None` if its copies or its sums do not fit into the workspace, and for a rung that cuts tiles along k, which is
+/// never the fastest.
 pub(crate) fn estimate(
     cost: &Cost,
     tile: &Tile,
@@ -205,8 +206,7 @@ pub(crate) fn estimate(
     }
 }
 
-/// Divides a product's k for a row's tile so that it is expected to take the least time; `None` if the sums do not fit into the
-/// workspace.
+/// Divides a product's k for a row's tile into the parts with the least expected time. `None` if the sums do not fit into the workspace.
 pub(crate) fn parts(
     row: &Row,
     tile: &Tile,
@@ -232,14 +232,14 @@ struct Situation<'s> {
 }
 
 impl Situation<'_> {
-    /// Returns the least estimate over the numbers of parts of k, and the parts that take it.
+    /// Returns the least estimate over all numbers of parts of k, and the parts.
     fn best_parts(&self) -> Option<(Estimate, Parts)> {
         let all = (1..=Parts::MOST).filter_map(|count| Parts::new(self.product, self.tile, self.layouts, count));
         let timed = all.map(|parts| (self.estimate(Some(&parts)), parts));
         timed.min_by(|a, b| a.0.us().total_cmp(&b.0.us()))
     }
 
-    /// Returns the estimate with k in these parts.
+    /// Returns the estimate with these parts of k.
     fn estimate(&self, parts: Option<&Parts>) -> Estimate {
         let Self { cost, tile, can, product, device, limits, layouts } = *self;
         let by_tma = can.operands != Operands::Addresses;
@@ -253,9 +253,9 @@ impl Situation<'_> {
         let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
         let share = blocks_per_sm as f64;
 
-        // 128 bytes of k in a wave take the tile's cost, or its waiting time. Loads by threads are in the costs of the tile.
+        // 128 bytes of k in a wave take the tile's cost or the waiting time. Loads by threads are part of the tile's costs.
         let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
-        // Of the clusters that are resident at one time, the number with the same part of k.
+        // The number of clusters with the same part of k that are resident at the same time.
         let alike = (at_once / (tile.size(Dim::Cluster) * split).max(1)).max(1);
         let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
         let k_us = limited([
@@ -265,11 +265,11 @@ impl Situation<'_> {
             limits.same_line_us * readers,
         ]);
 
-        // Stores of a block take longer where nothing overlaps them.
+        // A block's stores take longer if nothing overlaps them.
         let from_registers = can.operands == Operands::TensorMaps;
         let is_large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
         let later = if is_large { LARGE_FROM_REGISTERS } else { 1.0 };
-        // Partial sums have rows at multiples of 16 bytes.
+        // Rows of partial sums begin at multiples of 16 bytes.
         let in_pieces = if by_tma && parts.is_none() { unaligned_lines(tile, product) } else { 0.0 };
         let whole = if from_registers { stored(tile, product) } else { 0.0 };
         let stores_us = (later * UNALIGNED_LINE_US * in_pieces + STORE_US * whole) * share * limits.slower;
@@ -290,7 +290,7 @@ impl Situation<'_> {
     }
 }
 
-/// Returns the largest of these times, and more if others are close: of two limits that are as tight, each makes the other a little worse.
+/// Returns the largest of these times, and more if others are close: of two equally tight limits each makes the other a little worse.
 fn limited<const N: usize>(us: [f64; N]) -> f64 {
     us.iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt()
 }
@@ -299,15 +299,15 @@ fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// Returns the panels of rows and of columns.
+/// Returns the number of panels of rows and of columns.
 fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
     [product.m.div_ceil(panel[0].max(1)), product.n.div_ceil(panel[1].max(1))].map(f64::from)
 }
 
-/// Returns the blocks of all panels, `split` for each tile, and the waves in which `at_once` of them are resident.
+/// Returns the blocks of all panels, `split` for each tile, and the number of waves if `at_once` of them are resident.
 fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64, at_once: u64) -> (f64, f64) {
     let [down, across] = tile.cluster_shape();
-    // Whole panels and the rest: size and number.
+    // Sizes and numbers of the whole panels and of the rest.
     let parts = |whole: u32, panel: u32| {
         let panel = panel.max(1);
         [(panel, whole / panel), (whole % panel, 1)].map(|(size, count)| (u64::from(size), u64::from(count)))
@@ -325,12 +325,12 @@ fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64,
     (blocks as f64, waves as f64)
 }
 
-/// Returns the lines of L2 that a block reads for 128 bytes of k, and the lines that it takes in, which other blocks of its cluster read, too. A row
+/// Returns the lines of L2 that a block reads for 128 bytes of k, and the lines that it receives, some of which other blocks of its cluster read. A row
 /// that does not begin at a line straddles two.
 fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> [f64; 2] {
     let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
     let lines = |along_k: bool, size: u64, ld: u32| {
-        // Along m or n a box has a row for each of the k of 128 bytes.
+        // Along m or n a box has one row for each k of the 128 bytes.
         let rows = if along_k { size } else { size.next_multiple_of(LINE_BYTES / bytes) };
         rows as f64 * (1.0 + straddling(ld, bytes))
     };
@@ -341,15 +341,15 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
     [a / across as f64 + b / down as f64, a + b]
 }
 
-/// Returns the share of 128-byte pieces of a row that straddle two lines, if rows of elements of so many bytes are `ld` apart.
+/// Returns the share of a row's 128-byte pieces that straddle two lines, for elements of this many bytes and rows `ld` elements apart.
 fn straddling(ld: u32, bytes: u64) -> f64 {
     // Rows begin at all multiples of the largest power of two that divides their distance.
     let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
     1.0 - step as f64 / LINE_BYTES as f64
 }
 
-/// Returns how often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the larger of the two: by all
-/// tiles of a row or of a column, and again for each row of an operand that the line has a part of.
+/// Returns how often a line of A or of B, whichever is read more often, is read for 128 bytes of k while `clusters` are resident: by all tiles of a row or
+/// of a column, and again for each of the operand's rows that share the line.
 fn readers_of_a_line(
     tile: &Tile,
     can: &Capabilities,
@@ -362,7 +362,7 @@ fn readers_of_a_line(
     let rows = u64::from(product.m).div_ceil(tile.size(Dim::Bm) * down) as f64;
     let columns = u64::from(product.n).div_ceil(tile.size(Dim::Bn) * across) as f64;
     let clusters = clusters.min(rows * columns);
-    // Averages over rows at this distance, of which a box has so many elements or a line.
+    // The average number of rows in a line, for rows at this distance of which a box has this many elements.
     let rows_of_a_line = |ld: u32, elements: u32| {
         let [pitch, row] = [ld, elements].map(|n| u64::from(n) * bytes);
         let straddling =
@@ -375,20 +375,20 @@ fn readers_of_a_line(
     a.max(b)
 }
 
-/// Returns the elements from row to row of A and of B, or of their copies.
+/// Returns the elements from row to row of A and B, or of their copies.
 fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
     let leading = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
     [leading(copies[0], product.lda), leading(copies[1], product.ldb)]
 }
 
-/// Number of times that a block stores 64 x 64 elements of C.
+/// Number of pieces of 64 x 64 elements of C that a block stores.
 fn stored(tile: &Tile, product: &Product) -> f64 {
     let [rows, columns] =
         [(Dim::Bm, product.m), (Dim::Bn, product.n)].map(|(dim, side)| tile.size(dim).min(side.into()));
     (rows * columns) as f64 / (4096 * tile.size(Dim::Split)) as f64
 }
 
-/// Returns the lines of C that a block stores in pieces; 0 if its rows and its edge are at multiples of 16 bytes.
+/// Returns the number of lines of C that a block stores in pieces; 0 if C's rows and its edge are at multiples of 16 bytes.
 fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
     let (m, n, out) = (u64::from(product.m), u64::from(product.n), product.form.out.bytes());
     if (n * out).is_multiple_of(16) && (u64::from(product.ldc) * out).is_multiple_of(16) {
@@ -398,13 +398,13 @@ fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
     lines as f64 / tile.size(Dim::Split) as f64
 }
 
-/// Returns the microseconds of the operands' copies, for so many panels of rows and of columns: A is copied once for each panel of rows.
+/// Returns the microseconds of the operands' copies, for these numbers of panels of rows and of columns: A is copied once for each panel of rows.
 fn copies_us(copies: [Option<Layout>; 2], [rows, columns]: [f64; 2]) -> f64 {
     let times = [rows, rows * columns];
     let together = in_one_launch(copies);
     let us = |(which, layout): (usize, Layout)| {
         let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
-        // The first copy of B includes that of A.
+        // The launch of B's first copy also copies A.
         let launches = if which == 0 && together { 0.0 } else { times[which] };
         launches * launch + times[which] * each * mib(layout.bytes as f64)
     };
@@ -428,7 +428,7 @@ mod tests {
         let p = product((1000, 600, 64), false, false);
         assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 1, 132), (24.0, 1.0));
         assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 1, 10), (24.0, 3.0));
-        // Two panels of 400 rows with four rows of tiles each, and one of 200 with two.
+        // Two panels of 400 rows have four rows of tiles each, and one of 200 has two.
         assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 1, 132), (30.0, 3.0));
         assert_eq!(panels(&p, [400, 600]), [3.0, 1.0]);
     }
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(filled_by_clusters(4, 8), 8);
     }
 
-    /// More parts fill SMs, until the sums cost more than what they gain.
+    /// More parts fill SMs, until the sums cost more than they save.
     #[test]
     fn a_long_k_has_as_many_parts_as_sms_are_left() {
         let row = rows().into_iter().find(|r| r.rung.id == "15d_split_over_workspace").unwrap();
@@ -457,10 +457,10 @@ mod tests {
         assert_eq!(count((512, 512, 16384)), 8);
         // 40 tiles.
         assert_eq!(count((1024, 640, 16384)), 3);
-        // As many tiles as SMs, and a single one of a short k.
+        // Cases: as many tiles as SMs, and a single tile with a short k.
         assert_eq!(count((1408, 1536, 4096)), 1);
         assert_eq!(count((128, 128, 64)), 1);
-        // The row's own estimate is the one of these parts.
+        // The row's own estimate uses these parts.
         let p = product((512, 512, 16384), false, false);
         let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
         let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200, &Limits::for_device(&h200)).unwrap().us();
@@ -487,7 +487,7 @@ mod tests {
             assert!(Limits::for_device(&named(other)).origin.contains("an H100's"), "{other}");
             assert_eq!(us(&named(other)), us(&named("NVIDIA H100 80GB HBM3")));
         }
-        // Half of the clock takes twice as long, half of the SMs have half of the memory's rate.
+        // Half of the clock takes twice as long; half of the SMs have half of the memory's rate.
         let slow = DeviceInfo { max_sm_mhz: Some(990), ..named("NVIDIA H200") };
         let (slow, whole) = (Limits::for_device(&slow), Limits::for_device(&named("NVIDIA H200")));
         assert_eq!((slow.line_us, slow.slower), (2.0 * whole.line_us, 2.0));
@@ -510,7 +510,7 @@ mod tests {
         let (thin, cube) = (estimated((16384, 16384, 64)), estimated((8192, 8192, 8192)));
         assert!(thin.dram_us > thin.math_us && cube.math_us > 5.0 * cube.dram_us, "{thin:?} {cube:?}");
         assert_eq!((cube.copies_us, cube.sums_us, cube.launches_us), (0.0, 0.0, cost.launch_us));
-        // Of limits that are as tight, each makes the others worse.
+        // Of equally tight limits each makes the others worse.
         let most = cube.waves_us.max(cube.math_us);
         assert!(cube.us() > most && cube.us() < 2.0 * most);
         assert!(estimated((8191, 8191, 8191)).copies_us > 0.0);
@@ -526,7 +526,7 @@ mod tests {
         close(us(None, None, [1.0, 1.0]), 0.0);
         close(us(Some(false), None, [1.0, 1.0]), launch + each);
         close(us(Some(false), Some(false), [1.0, 1.0]), launch + 2.0 * each);
-        // Of two panels of rows and three of columns A is copied twice, B six times, and A with the first B.
+        // With two panels of rows and three of columns A is copied twice and B six times; one copy of A shares the first launch of B.
         close(us(Some(false), Some(false), [2.0, 3.0]), 6.0 * launch + 8.0 * each);
         close(us(Some(true), Some(false), [1.0, 1.0]), TRANSPOSE_US[0] + TRANSPOSE_US[1] + launch + each);
     }
@@ -539,15 +539,15 @@ mod tests {
         assert_eq!(lines(product((512, 512, 512), false, false)), 192.0);
         // Every other row of A begins in the middle of a line.
         assert_eq!(lines(product((512, 512, 480), false, false)), 128.0 * 1.5 + 64.0);
-        // Transposed, as many rows as k, whatever is left of m.
+        // Transposed, a box has as many rows as k, whatever is left of m.
         assert_eq!(lines(product((70, 512, 512), true, false)), 128.0 * (2.0 - 4.0 / 128.0) + 64.0);
         assert_eq!(lines(product((70, 512, 512), false, false)), 70.0 + 64.0);
-        // Of a cluster of two tiles next to each other each reads half of A and all of B, and takes in both.
+        // In a cluster of two tiles side by side each block reads half of A and all of its own B, and receives all of both.
         let pair = Tile::new("t", &[("BM", 128), ("BN", 64), ("CLUSTER", 2), ("CLUSTER_N", 2)]);
         assert_eq!(lines_loaded(&pair, &can, &product((512, 512, 512), false, false), [None; 2]), [128.0, 192.0]);
     }
 
-    /// All tiles of a row read the same rows of A, and rows of 48 bytes share their lines.
+    /// All tiles of a row read the same rows of A, and rows of 48 bytes share lines.
     #[test]
     fn lines_that_all_blocks_read_are_counted() {
         let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();

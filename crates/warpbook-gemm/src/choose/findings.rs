@@ -1,4 +1,4 @@
-//! Findings: kernels that were the fastest for products, published or from a run.
+//! Findings: the kernels that were fastest for products, published or from a run.
 
 use crate::Product;
 use crate::choose::candidates::fits;
@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{DeviceInfo, Dtype, Tile};
 
-/// Published findings, one file for each device: `data/findings/make.py` makes them from records.
+/// Published findings, one file for each device. `data/findings/make.py` makes them from records.
 const PUBLISHED: [&str; 2] = [
     include_str!("../../../../data/findings/nvidia-h100.json"),
     include_str!("../../../../data/findings/nvidia-h200.json"),
 ];
-/// Largest distance of a product from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
+/// Largest distance of a product from another whose finding is tried for it: the sum of the differences of the sides' binary logarithms.
 const NEAR: f64 = 1.5;
 
 /// The fastest rung and tile found for a product.
@@ -66,24 +66,24 @@ impl Finding {
         }
     }
 
-    /// Returns true if it is of this product, whatever its epilogue and its factors.
+    /// Returns true if the finding is of this product, whatever its epilogue and its factors.
     #[must_use]
     pub fn is_of(&self, product: &Product) -> bool {
         self.is_like(&Self::new(product, "", "", 0.0))
     }
 
-    /// Returns true if another one is of the same product.
+    /// Returns true if another finding is of the same product.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
-    /// Returns the key that distinguishes its product from others.
+    /// Returns the key that distinguishes the finding's product from others.
     pub(crate) fn key(&self) -> impl Ord + std::hash::Hash + use<> {
         let types = [Some(self.dtype), self.out].map(|dtype| dtype.map(Dtype::label));
         (self.m, self.n, self.k, types, self.trans_a, self.trans_b, self.leading)
     }
 
-    /// Returns its row and tile, if the catalogue has them and they can run the product on the device.
+    /// Returns the finding's row and tile, if the catalogue has them and they can run the product on the device.
     pub(crate) fn kernel<'r>(
         &self,
         rows: &'r [Row],
@@ -95,7 +95,8 @@ impl Finding {
         row.obstacle(product.form, device.compute_capability).is_none().then_some((row, tile))
     }
 
-    /// Returns the distance of its product from another one of the same kind; `None` if they differ in type, transpositions, or alignment of rows.
+    /// Returns the distance from the finding's product to another one of the same kind; `None` if they differ in type, transpositions, or
+    /// alignment of rows.
     fn distance(&self, p: &Product) -> Option<f64> {
         let width = |dtype: Dtype| if dtype.bytes() == 2 { Dtype::F16 } else { dtype };
         let own = Product::new(self.m, self.n, self.k, p.form);
@@ -115,7 +116,7 @@ fn usual_out(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 
-/// Findings of products. They are optional.
+/// Findings of products, which are optional.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Findings {
     /// Findings, one for each product.
@@ -128,7 +129,7 @@ impl Findings {
     #[must_use]
     pub fn published(device: &DeviceInfo) -> Self {
         static ALL: LazyLock<Vec<Published>> = LazyLock::new(|| {
-            // A test reads every file, so this one is sound.
+            // A test reads every file, so reading cannot fail here.
             PUBLISHED.iter().filter_map(|text| Published::read(text).ok()).collect()
         });
         let published = ALL.iter().find(|p| p.device == device.name && p.multiprocessors == device.multiprocessors);
@@ -141,14 +142,14 @@ impl Findings {
         self.findings.iter().find(|f| f.is_of(product))
     }
 
-    /// Returns the finding of the nearest product of the same kind, if any is near.
+    /// Returns the finding of the nearest product of the same kind, if one is near.
     #[must_use]
     pub fn nearest(&self, product: &Product) -> Option<&Finding> {
         let near = self.findings.iter().filter_map(|f| Some((f.distance(product).filter(|d| *d <= NEAR)?, f)));
         near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, finding)| finding)
     }
 
-    /// Adds a finding; it replaces an earlier one for the same product.
+    /// Adds a finding in place of an earlier one for the same product.
     pub fn keep(&mut self, product: &Product, finding: Finding) {
         self.findings.retain(|f| !f.is_of(product));
         self.findings.push(finding);
@@ -161,7 +162,7 @@ impl Findings {
 pub(crate) struct Published {
     /// Name of the device, as the driver reports it.
     pub device: String,
-    /// Number of its multiprocessors: devices of one name may differ in it.
+    /// Number of the device's multiprocessors, which may differ between devices of one name.
     pub multiprocessors: u32,
     /// Origin of the times.
     pub from: String,
@@ -172,7 +173,7 @@ impl Published {
     /// Reads a file.
     ///
     /// # Errors
-    /// If its JSON is malformed, the catalogue does not have a kernel, a size or time is not positive, or a product is listed twice.
+    /// If its JSON is malformed, the catalogue lacks a kernel, a size or time is not positive, or a product is listed twice.
     pub fn read(text: &str) -> Result<Self, String> {
         let published: Self = serde_json::from_str(text).map_err(|e| format!("The findings cannot be read: {e}."))?;
         let rows = rows();
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(near(Product::new(4096, 4096, 4096, Form::plain(Dtype::Bf16))), None);
     }
 
-    /// Every published file is sound, small, and names kernels that run on its device.
+    /// Every published file is valid and small, and names kernels that run on its device.
     #[test]
     fn published_findings_are_read() {
         for text in PUBLISHED {

@@ -1,4 +1,4 @@
-//! Times kernels at the first plan of a product on a device, and keeps the findings across processes.
+//! Times kernels when a product is first planned on a device, and keeps the findings for other processes.
 
 use crate::choose::Choice;
 use crate::choose::candidates::{Candidate, candidates};
@@ -13,24 +13,24 @@ use warpbook_device::{CudaDevice, Result, driver_version, is_busy, write_atomic_
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::DeviceInfo;
 
-/// Timing reports nothing below this time.
+/// Timing that takes less than this is not reported.
 const SILENT: Duration = Duration::from_secs(1);
 
 /// Called with a message when timing takes longer than a second.
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// Reports timing that takes longer than a second, in a sentence. The first call in a process counts; without one nothing is reported.
+/// Calls `listener` with a sentence if timing takes longer than a second. The first call in a process counts; without one nothing is reported.
 pub fn tell_of_tuning(listener: impl Fn(&str) + Send + Sync + 'static) {
     let _ = LISTENER.set(Box::new(listener));
 }
 
-/// Findings of this process, by [`path_of`]. All handles share it, so that several on one kind of device choose alike even if nothing can
-/// be written. It is locked while a product is timed, as two that are timed at once disturb each other.
+/// Findings of this process, by [`path_of`]. All handles share them, so that several handles on one kind of device choose alike even if nothing can be
+/// written. The lock is held while a product is timed, since two products timed at once disturb each other.
 static FOUND: LazyLock<Mutex<HashMap<PathBuf, Finding>>> = LazyLock::new(Mutex::default);
 
 /// Chooses by the finding for the product on this kind of device, from this process or an earlier one; else by timing the candidates with the least
-/// expected times, unless the thread is busy. If nothing can be timed, a sentence says why.
+/// expected times, unless the thread is busy. If nothing can be timed, a sentence gives the reason.
 pub(crate) fn choose(
     device: &CudaDevice,
     product: &Product,
@@ -58,11 +58,11 @@ pub(crate) fn choose(
     if tried.first().is_some_and(|best| best.estimate.us() < budget.least_us) {
         return Err(format!("below {:.0} us the model chooses as well", budget.least_us));
     }
-    // A bias gradient is a separate kernel, the same for all.
+    // A bias gradient has the same separate kernel whatever is chosen.
     let alone = Product { bias_gradient: false, ..*product };
     let finding = time(device, &alone, &tried, budget).map_err(|e| e.to_string())??;
     if let Some((home, text)) = home.zip(serde_json::to_vec(&finding).ok()) {
-        // If the home folder cannot be written, only the finding is lost.
+        // If the home folder is not writable, only the finding is lost.
         let _ = write_atomic_with_folder(home, &text);
     }
     let choice = choice(&finding).ok_or("what was found cannot be run")?;
@@ -73,7 +73,7 @@ pub(crate) fn choose(
 /// Keeps a finding for later processes on this kind of device.
 ///
 /// # Errors
-/// If there is no place, or it cannot be written.
+/// If there is no folder for caches, or it cannot be written.
 pub fn keep_finding(device: &CudaDevice, product: &Product, finding: &Finding) -> std::io::Result<PathBuf> {
     let none = || std::io::Error::other("WARPBOOK_CACHE is empty, or no home folder is known");
     let path = warpbook_record::cache_folder().ok_or_else(none)?.join(path_of(device, product));
@@ -81,13 +81,13 @@ pub fn keep_finding(device: &CudaDevice, product: &Product, finding: &Finding) -
     Ok(path)
 }
 
-/// Returns a finding that was kept; `None` if there is none, or it cannot be read.
+/// Returns a kept finding; `None` if there is none, or it cannot be read.
 fn read(path: &Path) -> Option<Finding> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Returns the path of a finding below the folder of caches: a small file for each, which is replaced as a whole, so that several processes may
-/// write. The folder is named by the device, the driver and the version of the kernels.
+/// Returns the path of a finding below the folder of caches: a small file for each finding, which is replaced as a whole, so that several processes may
+/// write. The folder's name contains the device, the driver and the version of the kernels.
 fn path_of(device: &CudaDevice, product: &Product) -> PathBuf {
     Path::new("products").join(folder_of(device.info(), &driver_version().unwrap_or_default())).join(file_of(product))
 }
@@ -135,7 +135,7 @@ fn to_try<'r>(
         }
         None => all.truncate(count),
     }
-    // Each runs once to warm up, and at least once to be timed.
+    // Each candidate runs once to warm up, and at least once for its time.
     let mut gpu_us = 0.0;
     all.retain(|c| {
         gpu_us += 3.0 * c.estimate.us();
@@ -144,7 +144,7 @@ fn to_try<'r>(
     all
 }
 
-/// Returns the fastest of some candidates; the inner error says why they are not timed.
+/// Returns the fastest of some candidates; the inner error says why they were not timed.
 fn time(
     device: &CudaDevice,
     product: &Product,
@@ -174,7 +174,7 @@ fn time(
     Ok(Ok(Finding::new(product, rung, tile, us)))
 }
 
-/// Plans candidates, compiled side by side until the budget's time is over; those that cannot be planned are left out.
+/// Plans candidates, compiling in parallel until the budget's time is over. Leaves out those that cannot be planned.
 fn compiled(device: &CudaDevice, product: &Product, candidates: &[Candidate<'_>], budget: &Budget) -> Vec<Plan> {
     let begun = Instant::now();
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
@@ -204,7 +204,7 @@ mod tests {
         Product::new(m, n, k, Form::plain(Dtype::Bf16))
     }
 
-    /// At most four are tried, the published finding of the nearest product among them, and fewer for a product that takes long.
+    /// At most four are tried, including the published finding of the nearest product, and fewer for a product that takes long.
     #[test]
     fn few_kernels_are_tried() {
         let (rows, device, budget) = (rows(), h200(), Tuning::Quick.budget().unwrap());
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(plain.len(), 4);
         let near = product((4096, 4096, 4096));
         let published = |tile: &str| Findings { findings: vec![Finding::new(&near, "15b_small_tiles", tile, 1.0)] };
-        // A finding that would not be tried takes the last place, and one that would changes nothing.
+        // A finding outside of the candidates takes the last place; one among them changes nothing.
         let with = names(&published("64x64s12k1"));
         assert_eq!((&with[..3], &*with[3]), (&plain[..3], "15b_small_tiles/64x64s12k1"));
         let first = Finding {
@@ -254,7 +254,7 @@ mod tests {
         assert!(folder.starts_with("nvidia-h100-80gb-hbm3-132-580.1-"), "{folder}");
         assert_ne!(folder, folder_of(&device, "580.2"));
         assert_ne!(folder, folder_of(&h200(), "580.1"));
-        // The version of the kernels.
+        // The folder ends with the version of the kernels.
         assert_eq!((CATALOGUE.len(), folder.ends_with(&**CATALOGUE)), (12, true));
     }
 

@@ -1,4 +1,4 @@
-//! Chooses the rung and tile that compute a product: see `README.md`.
+//! Chooses the rung and tile for a product: see `README.md`.
 
 pub(crate) mod candidates;
 pub(crate) mod cost_model;
@@ -11,7 +11,7 @@ use crate::{Findings, Product};
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{DeviceInfo, Tile};
 
-/// A rung's row, one of its tiles, and why they were chosen.
+/// A rung's row and one of its tiles, with the reason of the choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// The row.
@@ -24,8 +24,8 @@ pub struct Choice {
     pub us: f64,
 }
 
-/// Returns the rung and tile for a product on a device of these limits, without timing: the finding for it, else the one that the cost
-/// model expects to be the fastest. `None` if no row takes the product.
+/// Returns the rung and tile for a product on a device, without timing: by the finding for the product, else by the cost model. `None`
+/// if no row supports the product.
 #[must_use]
 pub fn choose(product: &Product, device: &DeviceInfo, found: &Findings) -> Option<Choice> {
     choose_from(&rows(), product, device, found)
@@ -47,7 +47,7 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, found: 
     Some(Choice { row: best.row.clone(), tile: best.tile.clone(), why, us })
 }
 
-/// Returns the expected microseconds of a product with one of a row's tiles; `None` if it does not run, or is cut along k.
+/// Returns the expected microseconds of a product with one of a row's tiles; `None` if it does not run, or cuts tiles along k.
 #[must_use]
 pub fn expected_us(row: &Row, tile: &Tile, product: &Product, device: &DeviceInfo) -> Option<f64> {
     candidate(row, tile, product, device).map(|c| c.estimate.us())
@@ -102,7 +102,7 @@ pub(crate) mod tests {
         check(&h200, (1000, 1000, 1000), Dtype::Bf16, "15b_small_tiles 64x144s7k1c4");
         check(&h200, (1024, 1024, 1024), Dtype::Bf16, "15b_small_tiles 128x64s8k1");
         check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
-        // Small and of odd sides: nothing is copied. Of a large one copies cost little.
+        // A small product with odd sides is not copied; for a large one copies cost little.
         assert!(chosen(&h200, (531, 69, 63), Dtype::Bf16).starts_with("17_unaligned "));
         assert!(chosen(&h200, (4097, 4095, 4093), Dtype::Bf16).starts_with("14_overlapped_store "));
         check(&h200, cube, Dtype::Tf32, "16_tf32_registers 256x128s4c1g4");
@@ -112,12 +112,12 @@ pub(crate) mod tests {
         check(&h200, (64, 4096, 11008), Dtype::F32, "08_double_buffered 32x64x16s3k8");
         check(&h200, (8192, 8192, 128), Dtype::F32, "08_double_buffered 128x128x8s4");
         check(&a100, cube, Dtype::F32, "08_double_buffered 128x256x16s4");
-        // A device with less shared memory than the cheapest tile needs.
+        // This device has less shared memory than the cheapest tile needs.
         let rtx = DeviceInfo { shared_bytes_per_block: Some(101_376), ..device("RTX", (8, 6), 84) };
         check(&rtx, (64, 4096, 11008), Dtype::F32, "08_double_buffered 32x32x8s3k8");
         check(&a100, cube, Dtype::Tf32, "10_mma_swizzled 128x256x32s4");
         check(&a100, (64, 64, 64), Dtype::Bf16, "10_mma_swizzled 128x128x32s3w64");
-        // The large tile does not fit into its shared memory.
+        // The large tile does not fit into this device's shared memory.
         check(&rtx, cube, Dtype::Bf16, "10_mma_swizzled 128x128x32s3w64");
         check(&t4, cube, Dtype::F16, "09_wmma 128x128x32");
         check(&t4, cube, Dtype::Bf16, "07_warp_tile 128x128x8");
@@ -153,7 +153,8 @@ pub(crate) mod tests {
         assert_eq!(chosen(false, false, Dtype::Bf16), "14_overlapped_store");
     }
 
-    /// Shapes of a survey on an H200 for which one class of tiles was clearly ahead: by rung, and by how many blocks share k.
+    /// Shapes of a survey on an H200 for which one class of tiles was clearly fastest: by rung, and by the number of blocks that share
+    /// k.
     #[test]
     fn clear_measurements_are_followed() {
         let choice = |(m, n, k), (trans_a, trans_b)| {
@@ -165,7 +166,7 @@ pub(crate) mod tests {
             (row.rung.id, tile.size(Dim::Split), tile.size(Dim::Bm) * tile.size(Dim::Bn))
         };
         let cluster = |shape, form| choice(shape, form).tile.size(Dim::Cluster);
-        // Few tiles and a long k: it pays to share it.
+        // With few tiles and a long k, it pays to share k.
         for ((m, n, k), form, expected) in [
             ((944, 56, 7568), (true, false), "15_split_k"),
             ((64, 32, 13200), (false, false), "15d_split_over_workspace"),
@@ -173,15 +174,15 @@ pub(crate) mod tests {
             let (rung, split, _) = chosen((m, n, k), form);
             assert!(rung == expected && split >= 2, "{m}x{n}x{k}: {rung}, {split}");
         }
-        // As many small tiles as half of the SMs and a short k: an exchange costs more than it gains.
+        // Small tiles for half of the SMs, and a short k: an exchange costs more than it gains.
         let (rung, split, _) = chosen((3008, 192, 320), (true, false));
         assert_eq!((&*rung, split), ("15b_small_tiles", 1));
-        // Where rows begin in the middle of lines, L2 is the limit, and clusters read what their tiles share once.
+        // If rows begin in the middle of lines, L2 is the limit, and clusters read what their tiles share only once.
         for ((m, n, k), form) in [((1896, 808, 3592), (true, true)), ((9264, 280, 1416), (false, true))] {
             assert!(cluster((m, n, k), form) >= 2, "{m}x{n}x{k}");
         }
         assert!(cluster((448, 1216, 9792), (false, true)) >= 2);
-        // With hardly any k, the largest tile stores most at a time.
+        // With hardly any k, the largest tile stores most efficiently.
         let (rung, _, area) = chosen((13376, 9600, 256), (true, true));
         assert_eq!((&*rung, area), ("14_overlapped_store", 128 * 256));
         // An odd product with a long k is divided without a copy.
@@ -197,7 +198,7 @@ pub(crate) mod tests {
         for (dtype, info) in [(Dtype::Tf32, &h200()), (Dtype::F32, &h200()), (Dtype::Bf16, &h100)] {
             assert!(why(dtype, info).ends_with(" us by the costs of its tile"), "{}", why(dtype, info));
         }
-        // Nothing was measured on other devices, and the sentence says so.
+        // Nothing was measured on other devices, which the sentence must say.
         let a100 = device("A100", (8, 0), 108);
         let scaled = ", in proportion to an H100's SMs and clock";
         assert!(why(Dtype::F32, &a100).ends_with(&format!("by the costs of its tile{scaled}")));
@@ -247,13 +248,13 @@ pub(crate) mod tests {
         assert_eq!(found, ("13_persistent_cluster 128x256s4c2g8".into(), "found to take 1.0 us on this device".into()));
         let by_costs = choose(&product, &h200(), &Findings::default()).unwrap();
         let by_costs = format!("{} {}", by_costs.row.rung.id, by_costs.tile.id);
-        // A tile that the row no longer has, a row that is gone, and one that does not take the type.
+        // A tile that the row no longer has, a row that is gone, and a row that does not support the type.
         for (rung, tile) in
             [("13_persistent_cluster", "gone"), ("gone", "128x256s4c2g8"), ("16_tf32_registers", "64x64s12c1g8")]
         {
             assert_eq!(chosen(rung, tile, &h200()).0, by_costs);
         }
-        // A device that has no such instructions.
+        // This device has no such instructions.
         assert!(chosen("13_persistent_cluster", "128x256s4c2g8", &device("A100", (8, 0), 108)).0.starts_with("10_"));
     }
 }

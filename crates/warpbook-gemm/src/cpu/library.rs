@@ -1,4 +1,4 @@
-//! The call of `gemm-f32`: `gemm` itself also compiles the kernels of f64 and of complex numbers, which a notebook would wait for.
+//! Calls `gemm-f32`: the crate `gemm` would also compile the kernels of f64 and of complex numbers, which makes a notebook wait.
 #![allow(unsafe_code)]
 
 use super::{GemmError, Operands};
@@ -7,13 +7,13 @@ use super::{GemmError, Operands};
 pub(super) fn gemm(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     ops.check(Some(c.len()))?;
     let (a, b) = (ops.op_a(), ops.op_b());
-    // No overflow: none is longer than its slice, which has at most isize::MAX / 4 elements.
+    // The cast cannot overflow: no stride exceeds the slice, which has at most isize::MAX / 4 elements.
     let stride = |s: usize| s.cast_signed();
     let ldc = ops.ldc.min(c.len());
-    // Its kernels prefer a C whose columns are adjacent, so they get C^T = op(B)^T op(A)^T.
+    // The crate's kernels prefer a C with adjacent columns, so they compute C^T = op(B)^T op(A)^T.
     let product = gemm_f32::gemm::f32::get_gemm_fn();
-    // SAFETY: `check` found every element (i, j) of the three matrices inside its slice, at i * row + j * col; C is
-    // borrowed exclusively, so that it overlaps neither A nor B, and is not read where beta is 0.
+    // SAFETY: `check` found every element (i, j) of the three matrices inside its slice, at i * row + j * col; C is borrowed
+    // exclusively, so it overlaps neither A nor B, and it is not read if beta is 0.
     unsafe {
         product(
             ops.n,
@@ -29,7 +29,7 @@ pub(super) fn gemm(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
             a.data.as_ptr(),
             stride(a.row),
             stride(a.col),
-            // Its names are swapped: alpha is the factor of C, beta that of the product.
+            // The crate swaps the names: its alpha is the factor of C, its beta that of the product.
             ops.beta,
             ops.alpha,
             false,

@@ -1,8 +1,8 @@
-//! Matrix products on the CPU, and the reference that they are checked against.
+//! Matrix products on the CPU, and the reference for checking them.
 //!
-//! [`gemm()`] is the entry: the types and epilogues of the products on a GPU. Below it are four versions of C = alpha op(A) op(B) + beta C
-//! in f32: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow Goto and van de Geijn, "Anatomy of
-//! high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+//! The entry point is [`gemm()`], with the types and epilogues of the products on a GPU. Below it are four versions of C = alpha op(A) op(B)
+//! + beta C in f32: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow Goto and van de Geijn,
+//! "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008.
 
 mod library;
 mod typed;
@@ -15,13 +15,13 @@ use warpbook_data::parallel::{chunks, collect};
 
 /// A product in f32: op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`, all row-major with leading dimensions.
 ///
-/// The rows of A are `k` long, or `m` if it is stored transposed; those of B `n`, or `k`. Only the last row may end
-/// before its leading dimension does. alpha is multiplied in as it is: 0 times infinity is NaN.
+/// The rows of A are `k` long, or `m` if A is stored transposed; the rows of B are `n` long, or `k`. Only the last row may be shorter than
+/// its leading dimension. alpha is always multiplied: 0 times infinity is NaN.
 #[derive(Clone, Copy)]
 pub struct Operands<'a> {
-    /// `[m][lda]`, or `[k][lda]` where it is stored transposed.
+    /// A, `[m][lda]`, or `[k][lda]` if it is stored transposed.
     pub a: &'a [f32],
-    /// `[k][ldb]`, or `[n][ldb]` where it is stored transposed.
+    /// B, `[k][ldb]`, or `[n][ldb]` if it is stored transposed.
     pub b: &'a [f32],
     /// Rows of C, at least 1.
     pub m: usize,
@@ -33,11 +33,11 @@ pub struct Operands<'a> {
     pub lda: usize,
     /// Elements from one row of B, as it is stored, to the next.
     pub ldb: usize,
-    /// Elements from one row of C to the next; those behind the first `n` are left alone.
+    /// Elements from one row of C to the next; elements behind the first `n` stay unchanged.
     pub ldc: usize,
-    /// op(A) is the transpose of what is stored.
+    /// True if A is stored transposed.
     pub trans_a: bool,
-    /// op(B) is the transpose of what is stored.
+    /// True if B is stored transposed.
     pub trans_b: bool,
     /// Factor of the product.
     pub alpha: f32,
@@ -66,7 +66,7 @@ pub enum GemmError {
         name: &'static str,
         /// Elements in a row.
         width: usize,
-        /// Its leading dimension in elements.
+        /// Leading dimension of the matrix in elements.
         ld: usize,
     },
     /// A slice does not hold its matrix.
@@ -76,18 +76,18 @@ pub enum GemmError {
     TooShort {
         /// Name of the matrix.
         name: &'static str,
-        /// Number of its rows, as stored.
+        /// Number of the matrix's stored rows.
         rows: usize,
         /// Elements in a row.
         width: usize,
-        /// Its leading dimension in elements.
+        /// Leading dimension of the matrix in elements.
         ld: usize,
         /// Number of elements needed.
         needed: usize,
         /// Length of the slice.
         len: usize,
     },
-    /// A row past the last was asked for.
+    /// A row behind the last was requested.
     #[error("There is no row {row} in C, which has {m}.")]
     NoSuchRow {
         /// Index of the row.
@@ -97,7 +97,7 @@ pub enum GemmError {
     },
 }
 
-/// op(X) of a stored matrix: element (i, j) is at `i * row + j * col`.
+/// op(X) of a stored matrix X, whose element (i, j) is at `i * row + j * col`.
 #[derive(Clone, Copy)]
 struct View<'a> {
     data: &'a [f32],
@@ -127,12 +127,12 @@ impl<'a> Operands<'a> {
         View::new(self.b, self.ldb, self.trans_b)
     }
 
-    /// Elements of C from its first to its last.
+    /// Number of elements of C from its first to its last.
     fn c_len(&self) -> usize {
         (self.m - 1) * self.ldc + self.n
     }
 
-    /// `c_len` is `None` where C is not read.
+    /// Checks sizes and slices; `c_len` is `None` if C is not read.
     fn check(&self, c_len: Option<usize>) -> Result<(), GemmError> {
         let Self { m, n, k, .. } = *self;
         if m == 0 || n == 0 || k == 0 {
@@ -155,13 +155,13 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Updates an element of C; at beta 0 the old value is not read, so that it may be NaN.
+/// Updates an element of C; if beta is 0 the old value is not read, so it may be NaN.
 #[inline(always)]
 fn update(c: &mut f32, sum: f32, alpha: f32, beta: f32) {
     *c = if beta == 0.0 { alpha * sum } else { alpha * sum + beta * *c };
 }
 
-/// Computes the product by three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
+/// Computes the product with three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
 ///
 /// # Errors
 /// If a size is zero, or a slice does not hold its matrix; C is then unchanged.
@@ -180,7 +180,8 @@ pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     Ok(())
 }
 
-/// Multiplies blocks that fit into the caches, packed in the order in which they are read, with a tile of C in vector registers; one thread.
+/// Multiplies blocks that fit into the caches, packed in the order in which they are read, with a tile of C in vector registers. Uses one
+/// thread.
 ///
 /// # Errors
 /// The errors of [`naive`].
@@ -232,8 +233,8 @@ fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), Ge
     ops.check(Some(c.len()))?;
     let c = &mut c[..ops.c_len()];
     let arch = Arch::new();
-    // This is the largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. Without
-    // one of these there is no FMA instruction either, and Rust would call a function for each.
+    // This is the largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. A CPU without
+    // one of these extensions has no FMA instruction either, and Rust would call a function for each FMA.
     match arch.dispatch(Lanes) {
         16 => Tiles::<12, 32, true> { arch, threads }.run(ops, c),
         8 => Tiles::<6, 16, true> { arch, threads }.run(ops, c),
@@ -243,7 +244,7 @@ fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), Ge
     Ok(())
 }
 
-/// Computes the blocked product with tiles of MR rows and NR columns.
+/// The blocked product with tiles of MR rows and NR columns.
 #[derive(Clone, Copy)]
 struct Tiles<const MR: usize, const NR: usize, const FMA: bool> {
     arch: Arch,
@@ -255,7 +256,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
         const { assert!(MC.is_multiple_of(MR) && NC.is_multiple_of(NR), "whole tiles in a block") };
         let (a, b) = (ops.op_a(), ops.op_b());
         let (m, ldc) = (ops.m, ops.ldc.min(c.len()));
-        // Bands have fewer rows if there would be fewer bands than threads.
+        // Bands get fewer rows if there would be fewer bands than threads.
         let band = match self.threads {
             Threads::One => MC,
             Threads::All => m.div_ceil(rayon::current_num_threads()).next_multiple_of(MR).min(MC),
@@ -281,7 +282,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
                     Threads::All => chunks(b_packed, NR * depth, &pack_b),
                 }
                 let b_packed = &*b_packed;
-                // The first block of the depth scales C, the others add to it.
+                // The first block of the depth scales C; the others add to it.
                 let beta = if from == 0 { ops.beta } else { 1.0 };
                 let one_band = |a_space: &mut Packed, index: usize, c: &mut [f32]| {
                     let first_row = index * band;
@@ -319,8 +320,8 @@ fn bands(
 
 /// Multiplies packed rows of A by packed columns of B, and adds the product to a band of C.
 ///
-/// This is not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and closures are called
-/// through one that is not.
+/// This is not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and a closure would be
+/// called through a function that is not.
 struct Band<'a, const MR: usize, const NR: usize, const FMA: bool> {
     a: &'a [f32],
     b: &'a [f32],
@@ -355,7 +356,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> WithSimd for Band<'_, MR
 }
 
 impl<const MR: usize, const NR: usize, const FMA: bool> Band<'_, MR, NR, FMA> {
-    /// Multiplies a panel of A `[depth][MR]` by a panel of B `[depth][NR]`: a column times a row at a time, all sums in registers.
+    /// Multiplies a panel of A `[depth][MR]` by a panel of B `[depth][NR]`, one column times one row at a time, with all sums in registers.
     #[inline(always)]
     fn tile(a: &[f32], b: &[f32]) -> [[f32; NR]; MR] {
         let mut sums = [[0.0f32; NR]; MR];
@@ -370,8 +371,8 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Band<'_, MR, NR, FMA> {
     }
 }
 
-/// Packs a panel, `[depth][W]`: element (lane, p) comes from `lane * strides.0 + p * strides.1`, and lanes that the matrix
-/// does not have become zero. Their sums are never stored, so that 0 times infinity does no harm.
+/// Packs a panel, `[depth][W]`: element (lane, p) comes from `lane * strides.0 + p * strides.1`, and lanes outside of the matrix become
+/// zero. Their sums are never stored, so 0 times infinity does no harm there.
 fn pack<const W: usize>(out: &mut [f32], source: &[f32], strides: (usize, usize), lanes: usize) {
     let (out, _) = out.as_chunks_mut::<W>();
     if lanes < W {
@@ -409,12 +410,12 @@ impl Packed {
 }
 
 /// Computes some rows of the product in f64, `[rows.len()][n]`, as a reference: products of two f32 are exact in f64, so each of the k
-/// additions has an error of at most 2^-53 of the magnitudes it adds.
+/// additions has an error of at most 2^-53 of the magnitudes that it adds.
 ///
-/// `c` is C before the product; at beta 0 it is not read and may be empty. Works on all threads of the rayon pool.
+/// `c` is C before the product; if beta is 0 it is not read and may be empty. Uses all threads of the rayon pool.
 ///
 /// # Errors
-/// The errors of [`naive`], and a row that C does not have.
+/// The errors of [`naive`], or a row that C does not have.
 pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<Vec<f64>, GemmError> {
     /// Sums of a task, which stay in the L1 cache while B streams through.
     const ROWS: usize = 32;

@@ -4,7 +4,7 @@ use warpbook_data::philox::gaussian;
 
 type Product = fn(&Operands<'_>, &mut [f32]) -> Result<(), GemmError>;
 
-/// A tile for another CPU; it works on every CPU, if slowly.
+/// A tile for another CPU, which works on every CPU, if slowly.
 fn tiles<const MR: usize, const NR: usize, const FMA: bool>(
     ops: &Operands<'_>,
     c: &mut [f32],
@@ -46,7 +46,7 @@ impl Case {
         Self { m, n, k, pads: [0; 3], trans_a: false, trans_b: false, alpha: 1.0, beta: 0.0 }
     }
 
-    /// A, B and C as stored, with Gaussian values, and `UNTOUCHED` in the pads.
+    /// Returns A, B and C as stored, with Gaussian values, and with `UNTOUCHED` in the pads.
     fn matrices(self) -> [Vec<f32>; 3] {
         let matrix = |rows: usize, width: usize, pad: usize, stream| {
             let mut all = vec![f32::from_bits(UNTOUCHED); (rows - 1) * (width + pad) + width];
@@ -70,8 +70,8 @@ impl Case {
     }
 }
 
-/// Checks every version against the f64 reference within the bound of a sum of k products in any order (Higham, Accuracy
-/// and Stability of Numerical Algorithms, 2nd ed., section 3.1), and that the pads are untouched.
+/// Checks that every version is within the bound of a sum of k products in any order from the f64 reference (Higham,
+/// Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), and that the pads are untouched.
 fn check(case: Case) {
     let [a, b, before] = case.matrices();
     let ops = case.operands(&a, &b);
@@ -140,11 +140,11 @@ fn nan_and_infinity_are_as_ieee_says() {
         let [mut a, mut b, mut c] = case.matrices();
         a[3 * 29 + 4] = f32::INFINITY;
         a[5 * 29 + 4] = f32::NEG_INFINITY;
-        // Both signs in one sum.
+        // This sum contains infinities of both signs.
         a[7 * 29] = f32::INFINITY;
         a[7 * 29 + 1] = f32::NEG_INFINITY;
         a[9 * 29 + 28] = f32::NAN;
-        // Infinity times zero.
+        // This sum contains infinity times zero.
         b[4 * 45 + 11] = 0.0;
         b[6 * 45 + 44] = f32::INFINITY;
         c[20 * 45 + 20] = f32::NAN;

@@ -15,22 +15,22 @@ use warpbook_record::Dtype;
 /// An array of f32, f16 or bf16 on the host. `Tf32` is stored as f32.
 #[derive(Debug, Clone, Copy)]
 pub enum HostArray<'a> {
-    /// For `F32` and `Tf32`.
+    /// An array for `F32` or `Tf32`.
     F32(&'a [f32]),
-    /// For `F16`.
+    /// An array for `F16`.
     F16(&'a [f16]),
-    /// For `Bf16`.
+    /// An array for `Bf16`.
     Bf16(&'a [bf16]),
 }
 
-/// An array of the host to write to.
+/// An array on the host for writing.
 #[derive(Debug)]
 pub enum HostArrayMut<'a> {
-    /// For `F32` and `Tf32`.
+    /// An array for `F32` or `Tf32`.
     F32(&'a mut [f32]),
-    /// For `F16`.
+    /// An array for `F16`.
     F16(&'a mut [f16]),
-    /// For `Bf16`.
+    /// An array for `Bf16`.
     Bf16(&'a mut [bf16]),
 }
 
@@ -143,13 +143,13 @@ impl<'a> HostArrays<'a> {
     }
 }
 
-/// Computes C = f(alpha op(A) op(B) + beta C), and the bias gradient if the product asks for it, on all threads of the rayon pool.
+/// Computes C = f(alpha op(A) op(B) + beta C), and the bias gradient if the product has one, on all threads of the rayon pool.
 ///
-/// Types and epilogues are those of the products on a GPU: elements of A and B are converted to f32 (of `Tf32` only the upper 19 bits
-/// count, as tensor cores read it), sums are in f32, and C is rounded to its type at the end.
+/// Types and epilogues are those of the products on a GPU: elements of A and B are converted to f32 (only the upper 19 bits of `Tf32`
+/// count, which tensor cores read), sums are in f32, and C is rounded to its type at the end.
 ///
 /// # Errors
-/// If the product is malformed, or an array is missing, too short or of another type; nothing has been written then.
+/// If the product is malformed, or an array is missing, too short or of another type; nothing is written then.
 pub fn gemm(product: &Product, arrays: HostArrays<'_>) -> Result<(), Malformed> {
     product.check(&arrays.specs())?;
     let p = product;
@@ -182,7 +182,7 @@ pub fn gemm(product: &Product, arrays: HostArrays<'_>) -> Result<(), Malformed> 
     .map_err(|e| Malformed(e.to_string()))
 }
 
-/// Elements as the product reads them.
+/// Returns the elements as the product reads them.
 fn as_read(stored: Cow<'_, [f32]>, dtype: Dtype) -> Cow<'_, [f32]> {
     if dtype == Dtype::Tf32 { stored.par_iter().map(|v| rounded(*v, dtype)).collect() } else { stored }
 }
@@ -233,7 +233,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Computes the column sums of op(B): in f32, over blocks of rows first, as on a GPU.
+/// Computes the column sums of op(B) in f32, first over blocks of rows, as on a GPU.
 fn column_sums(p: &Product, b: &[f32], out: &mut [f32]) {
     /// Columns of a task, which are read together.
     const COLUMNS: usize = 64;

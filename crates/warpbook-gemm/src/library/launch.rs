@@ -1,4 +1,4 @@
-//! Launches the kernels for the work that a library leaves.
+//! Launches the kernels for the work that a library leaves over.
 #![allow(unsafe_code)]
 
 use crate::library::AfterLibrary;
@@ -35,7 +35,7 @@ impl AfterLibrary {
     pub fn relu(&self, stream: &Stream, y: &DeviceArray) -> Result<()> {
         self.holds("The output", y, y.len())?;
         let (n, kernel) = (y.len() as u64, &self.relu[0]);
-        // SAFETY: relu_forward(x, y, n), which may be the same array; the type was checked.
+        // SAFETY: relu_forward(x, y, n), where x and y may be the same array; the type was checked.
         unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
     }
 
@@ -44,7 +44,7 @@ impl AfterLibrary {
         self.holds("The mask", mask, dx.len())?;
         self.holds("The gradient", dx, dx.len())?;
         let (n, kernel) = (dx.len() as u64, &self.relu[1]);
-        // SAFETY: relu_backward(y, dy, dx, n), in which dx may be dy; types and lengths were checked.
+        // SAFETY: relu_backward(y, dy, dx, n), where dx may be dy; types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n), &[mask.bytes(), dx.bytes(), dx.bytes(), &n]) }
     }
 

@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, and our kernels for the work that it leaves.
+//! Products by cuBLASLt, and this project's kernels for the work that it leaves over.
 
 mod launch;
 
@@ -10,20 +10,20 @@ use warpbook_kernels::matmul::{Epilogue, WORKSPACE_BYTES};
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
 
-/// Alignment of the arrays of a library's product, in bytes.
+/// Alignment of the arrays of a library's product in bytes.
 const ALIGNMENT: u64 = 16;
 
 /// Kernels for the parts of a product or a convolution that a library does not compute: biases, ReLUs, masks, and weight gradients
-/// in f32. All are loaded for one type of elements.
+/// in f32. All are loaded for the same type of elements.
 #[derive(Debug, Clone)]
 pub struct AfterLibrary {
-    /// Type of the elements as they are stored.
+    /// Type in which the elements are stored.
     pub dtype: Dtype,
-    /// Adds a bias, with ReLU or without.
+    /// Kernel that adds a bias, with a ReLU or without.
     pub bias: Kernel,
-    /// Writes f32 from the elements.
+    /// Kernel that converts the elements to f32.
     pub widen: Kernel,
-    /// ReLU, and the mask of its gradient.
+    /// Kernels for ReLU, and for the mask of its gradient.
     pub relu: [Kernel; 2],
 }
 
@@ -42,14 +42,14 @@ impl AfterLibrary {
     /// Checks that an array has this type and at least `len` elements.
     ///
     /// # Errors
-    /// If it does not; the message names the array.
+    /// If the array does not; the message names it.
     pub fn holds(&self, name: &str, array: &DeviceArray, len: usize) -> Result<()> {
         array.spec().holds(name, ArraySpec { dtype: self.dtype, len }).map_err(refused)
     }
 }
 
-/// A product by cuBLASLt with the algorithm that its heuristics suggest first, and our kernels for the epilogue. Arrays begin at
-/// multiples of 16 bytes.
+/// A product by cuBLASLt with the algorithm that its heuristics suggest first, and this project's kernels for the epilogue. Arrays
+/// begin at multiples of 16 bytes.
 #[derive(Debug)]
 pub struct LibraryPlan {
     product: Product,
@@ -110,7 +110,7 @@ impl LibraryPlan {
     }
 }
 
-/// A planned product, by our kernels or a library.
+/// A planned product, by this project's kernels or by a library.
 #[derive(Debug, Clone)]
 pub enum Planned {
     /// Computed by one of the catalogue's kernels.

@@ -5,8 +5,8 @@ use warpbook_kernels as kernels;
 
 /// Kernels that draw random numbers on a device, loaded once.
 ///
-/// Its functions queue one kernel and wait for nothing, so they can be captured; the graph then owns the array. Their numbers are those
-/// of the CPU functions of this module, to the bit.
+/// Each function queues one kernel and waits for nothing, so it can be captured; the graph then owns the array. The numbers equal those of
+/// the CPU functions bit for bit.
 #[derive(Debug, Clone)]
 pub struct Philox {
     gaussians: Kernel,
@@ -65,7 +65,7 @@ impl Philox {
     /// Fills `out`, u64 `[n]`, with the elements `first_index` to `first_index + n - 1` of a permutation of `0..of`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the permutation does not have these elements, or they are more than 2^62; an error if the launch is refused.
+    /// [`Error::Unsupported`] if the permutation does not have these elements, or has more than 2^62; an error if the launch is refused.
     pub fn permutation_into(
         &self,
         stream: &Stream,
@@ -91,6 +91,6 @@ impl Philox {
 /// # Safety
 /// The arguments must be those that the kernel declares, the first of them an array of `n` elements.
 unsafe fn fill(kernel: &Kernel, stream: &Stream, n: u64, args: &[&dyn KernelArg]) -> Result<()> {
-    // SAFETY: the caller's; freeing the array waits for kernels in flight, and graphs keep it.
+    // SAFETY: the caller promises the arguments; freeing the array waits for kernels in flight, and graphs keep it.
     unsafe { kernel.launch(stream, kernel.shape(n), args) }
 }

@@ -1,6 +1,6 @@
-//! Philox4x32-10 random numbers on a GPU: the same bits as [`warpbook_data::philox`] draws on the CPU, where the method's sources are named.
+//! Philox4x32-10 random numbers on a GPU, with the same bits as [`warpbook_data::philox`] on the CPU, which names the method's sources.
 //!
-//! [`Philox`] only queues kernels.
+//! [`Philox`] only queues kernels; the functions of this module also wait for the results.
 
 mod launch;
 
@@ -8,7 +8,7 @@ pub use launch::Philox;
 
 use warpbook_device::{Buffer, CudaDevice, Result};
 
-/// Returns `n` standard Gaussian numbers, f32 `[n]`. It waits for them.
+/// Returns `n` standard Gaussian numbers, f32 `[n]`, and waits for them.
 ///
 /// # Errors
 /// The device's errors.
@@ -19,7 +19,7 @@ pub fn gaussians(device: &CudaDevice, seed: u64, stream_id: u32, n: usize) -> Re
     Ok(out)
 }
 
-/// Returns a permutation of `0..n`, u64 `[n]`. It waits for it.
+/// Returns a permutation of `0..n`, u64 `[n]`, and waits for it.
 ///
 /// # Errors
 /// The device's errors.

@@ -1,4 +1,4 @@
-//! Arguments of the product's kernels that are structs.
+//! Struct arguments of the product's kernels.
 #![allow(unsafe_code)]
 
 use crate::plan::copies::CopyArgs;
@@ -19,35 +19,35 @@ pub(crate) struct EpilogueArgs {
     pub mask: DevicePtr,
 }
 
-// SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
+// SAFETY: the layout is the kernel's struct: two floats and two pointers.
 unsafe impl KernelArg for EpilogueArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-// SAFETY: the layout is that of the kernel's struct: two pointers and four 32-bit numbers.
+// SAFETY: the layout is the kernel's struct: two pointers and four 32-bit numbers.
 unsafe impl KernelArg for CopyArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-// SAFETY: the layout is that of the kernel's struct: two pointers and a 64-bit number.
+// SAFETY: the layout is the kernel's struct: two pointers and a 64-bit number.
 unsafe impl KernelArg for ExchangeArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 }
 
-/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. Otherwise the graph would not see them, in
-/// addresses and tensor maps.
+/// A launch's last argument, together with the arrays of the product, so that a graph that captures the launch keeps them alive. Without it the
+/// graph would see only addresses and tensor maps.
 pub(super) struct Keeping<'a, T> {
     pub(super) argument: T,
     pub(super) kept: Option<&'a Kept>,
 }
 
-// SAFETY: the address is that of the argument.
+// SAFETY: the address points to the argument.
 unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
     fn as_arg(&self) -> *mut c_void {
         self.argument.as_arg()

@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     pub bytes: u64,
 }
 
-/// Operands to copy before a product, and how much of them at a time.
+/// The operands to copy before a product, and the size of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layouts {
     /// The copies of A and B, if they are needed.
@@ -43,17 +43,17 @@ pub(crate) struct CopyArgs {
 }
 
 impl CopyArgs {
-    /// Returns a copy of no rows.
+    /// Returns a copy without rows.
     pub const NONE: Self =
         Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
 }
 
-/// Returns true if one launch copies both operands: where both are copied, and neither is transposed.
+/// Returns true if one launch copies both operands: if both are copied, and neither is transposed.
 pub(crate) fn in_one_launch(copies: [Option<Layout>; 2]) -> bool {
     copies.iter().all(|copy| copy.is_some_and(|layout| !layout.transpose))
 }
 
-/// A copy with its kernel.
+/// A copy, with the kernel that makes it.
 #[derive(Debug)]
 pub(crate) struct OperandCopy {
     pub kernel: Kernel,
@@ -73,7 +73,8 @@ impl Layouts {
         Self { copies: [None; 2], panel: [p.m, p.n] }
     }
 
-    /// Returns the layouts for a kernel whose operands are passed by tensor maps; `None` if not even the panel of one tile fits into the workspace.
+    /// Returns the layouts for a kernel whose operands are passed by tensor maps; `None` if the workspace is too small even for the panel of one
+    /// tile.
     pub fn new(p: &Product, tile: &Tile, operands: Operands, aligned: Aligned) -> Option<Self> {
         let given = operands.given(p.form);
         let suits = |which: usize, ld: u32| aligned[which] && (u64::from(ld) * p.form.dtype.bytes()).is_multiple_of(16);
@@ -82,7 +83,7 @@ impl Layouts {
         let mut layouts = Self::none(p);
         let mut offset = 0;
         for which in (0..2).filter(|which| needed[*which]) {
-            // A leaves half of the workspace to B, or as much as B needs if that is less.
+            // A leaves half of the workspace to B, or the size of B's copy if that is less.
             let reserved = if which == 0 && needed[1] {
                 let whole_b = bytes_of(p, given, 1, p.n).next_multiple_of(ALIGNMENT);
                 whole_b.min(WORKSPACE_BYTES / 2 / ALIGNMENT * ALIGNMENT)
@@ -117,7 +118,7 @@ impl Layouts {
     }
 }
 
-/// Returns the rows and the leading dimension of a copy of `count` rows of op(A), or columns of op(B).
+/// Returns the rows and the leading dimension of a copy of `count` rows of op(A), or of `count` columns of op(B).
 fn shape_of(p: &Product, given: Form, which: usize, count: u32) -> (u32, u32) {
     let along_k = if which == 0 { !given.trans_a } else { given.trans_b };
     let (rows, columns) = if along_k { (count, p.k) } else { (p.k, count) };
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(fits(odd(65536, 512, 512)), [32768, 512]);
         let [m, n] = fits(odd(16384, 16384, 16384));
         assert!(m < 16384 && n < 16384 && m.is_multiple_of(256) && n.is_multiple_of(256));
-        // With a k this long, not even the panels of one tile fit.
+        // With such a long k not even the panels of one tile fit.
         assert_eq!(layouts(odd(256, 256, 1 << 20), Operands::TensorMaps, [true; 2]), None);
     }
 }

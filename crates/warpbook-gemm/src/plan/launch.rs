@@ -12,8 +12,8 @@ use std::sync::Arc;
 use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
-/// A plan with the arguments of all its launches for certain arrays, which it co-owns: launching it computes no addresses and
-/// encodes no tensor maps.
+/// A plan with the arguments of all its launches for certain arrays, which it co-owns. Launching it computes no addresses and encodes no
+/// tensor maps.
 #[derive(Debug)]
 pub struct BoundPlan {
     plan: Arc<Plan>,
@@ -28,18 +28,19 @@ impl Plan {
     /// If a launch is refused.
     ///
     /// # Safety
-    /// The arrays must be as large as the product says, the workspace as [`Plan::workspace_bytes`], and aligned as in the plan. They
-    /// must live until the stream has passed the product; if it is captured, as long as the graph, and every graph that captures that one.
+    /// The arrays must be as large as the product says, the workspace at least [`Plan::workspace_bytes`], and all aligned as in the plan.
+    /// They must live until the stream has passed the product; if it is captured, as long as the graph, and as every graph that captures
+    /// that graph.
     pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
         self.steps(arrays, |step| unsafe { step.launch(self, stream, None) })
     }
 
     /// Queues the product, after checking types, lengths and alignment; it waits for nothing. A graph that captures it owns the arrays
     /// and the workspace.
     ///
-    /// C and the bias gradient should overlap no other array, and nothing else should write to the arrays or use the workspace until
-    /// the stream has passed the product: the results are undefined otherwise.
+    /// C and the bias gradient must overlap no other array, and nothing else may write to the arrays or use the workspace until the stream
+    /// has passed the product: otherwise the results are undefined.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if an array or the workspace does not fit the product; an error if a launch is refused.
@@ -50,7 +51,7 @@ impl Plan {
         self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
     }
 
-    /// Like [`Plan::launch_checked`], and waits for it, for at most `limit_s` seconds if given.
+    /// Queues the product like [`Plan::launch_checked`], and waits for it, at most `limit_s` seconds if given.
     ///
     /// # Errors
     /// The errors of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
@@ -86,7 +87,7 @@ impl BoundPlan {
         &self.plan
     }
 
-    /// Queues the product, as [`Plan::launch_checked`] does.
+    /// Queues the product like [`Plan::launch_checked`].
     ///
     /// # Errors
     /// If a launch is refused.
@@ -100,9 +101,9 @@ impl Step {
     /// Queues the launch.
     ///
     /// # Safety
-    /// The requirements of [`Plan::launch`], if the arrays are not kept.
+    /// The requirements of [`Plan::launch`], unless the arrays are kept.
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
         unsafe {
             match self {
                 Self::ColumnSums(s) => s.launch(plan, stream, kept),
@@ -114,7 +115,7 @@ impl Step {
     }
 }
 
-/// Error of a step that its plan has no kernel for: the plan and the step do not belong together.
+/// The error of a step for which its plan has no kernel, since they do not belong together.
 fn no_kernel(what: &str) -> Error {
     Error::Unsupported { what: what.to_owned(), why: "has no kernel in this plan".into() }
 }
@@ -124,12 +125,12 @@ impl Summed {
         let Self { is_total, b, ldb, k, rows, alpha, beta, out } = self;
         let kernel = plan.sums(*is_total).ok_or_else(|| no_kernel("Column sums"))?;
         let columns = Columns { n: plan.product().n, k: *k, ld: *ldb, rows: *rows };
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
         unsafe { columns.launch(kernel, stream, [*alpha, *beta], b, &Keeping { argument: *out, kept }) }
     }
 }
 
-/// Column sums of op(B), `[k][n]`, over each `rows` of its rows.
+/// Column sums of op(B), `[k][n]`, over chunks of `rows` of its rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns {
     pub n: u32,
@@ -140,7 +141,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The sums to write.
+    /// Number of sums.
     pub fn sums(&self) -> usize {
         self.k.div_ceil(self.rows) as usize * self.n as usize
     }
@@ -161,11 +162,11 @@ impl Columns {
         // There is a block for each chunk and each tile of columns.
         let one_chunk = kernel.tiles_shape(1, (*n).into());
         let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
-        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out); the rest is the caller's.
+        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out); the caller promises the arrays.
         unsafe { kernel.launch(stream, shape, &[b, ld, n, k, rows, &alpha, &beta, out]) }
     }
 
-    /// Queues the sums of B by the kernel of `column_sums` for its type, stored transposed or not.
+    /// Queues the sums of B with `kernel`, which is `column_sums` for B's type and transposition.
     ///
     /// # Errors
     /// If an array is too short, or the launch is refused.
@@ -188,7 +189,7 @@ impl Columns {
 }
 
 impl Copied {
-    /// Queues this copy, and in the same launch another one, if neither of them transposes.
+    /// Queues this copy, and another one in the same launch if neither of them transposes.
     unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
         let shape = |copy: &CopyArgs| kernel.tiles_shape(copy.rows.into(), copy.columns.into());
@@ -196,14 +197,14 @@ impl Copied {
         if is_transposed {
             let CopyArgs { from, to, rows, columns, ld_from, ld_to } = &self.args;
             let ld_to = Keeping { argument: *ld_to, kept };
-            // SAFETY: repack_transposed(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the rest is the
-            // caller's.
+            // SAFETY: repack_transposed(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the caller
+            // promises the arrays.
             return unsafe { kernel.launch(stream, own, &[from, to, rows, columns, ld_from, &ld_to]) };
         }
         let also = also.map_or(CopyArgs::NONE, |also| also.args);
         let both = Launch { grid: [own.grid[0].saturating_add(shape(&also).grid[0]), 1, 1], ..own };
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
-        // SAFETY: repack(first, second), of which the second has no rows where there is none; the rest as above.
+        // SAFETY: repack(first, second), where `second` has no rows if there is only one copy; otherwise as above.
         unsafe { kernel.launch_with(stream, both, options, &[&self.args, &Keeping { argument: also, kept }]) }
     }
 }
@@ -215,7 +216,7 @@ impl Multiplied {
         let argument = EpilogueArgs { alpha: *alpha, beta: *beta, bias: *bias, mask: *mask };
         let epilogue = &Keeping { argument, kept };
         let launch = |args: &[&dyn KernelArg]| {
-            // SAFETY: the arguments are those of the kernel, see `KernelOperands`; the arrays are the caller's.
+            // SAFETY: the arguments are the kernel's, see `KernelOperands`; the caller promises the arrays.
             unsafe { plan.kernel().launch_with(stream, plan.shape(*m, *n), plan.options(), args) }
         };
         match operands {
@@ -239,7 +240,7 @@ impl Added {
         let shape = kernel.shape(u64::from(*m) * u64::from(ld / COLUMNS));
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
         let args: [&dyn KernelArg; 8] = [sums, parts, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
-        // SAFETY: sum_parts(sums, parts, ld, c, m, n, ldc, epilogue); the workspace has room for the sums; the rest is the caller's.
+        // SAFETY: sum_parts(sums, parts, ld, c, m, n, ldc, epilogue); the workspace has room for the sums; the caller promises the arrays.
         unsafe { kernel.launch_with(stream, shape, options, &args) }
     }
 }

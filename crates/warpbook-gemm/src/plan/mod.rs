@@ -1,4 +1,4 @@
-//! Plans one way to compute one product: kernels compiled and loaded, launches known.
+//! A plan is one way to compute one product: its kernels are compiled and loaded, its launches known.
 
 mod args_launch;
 pub(crate) mod copies;
@@ -30,14 +30,14 @@ pub type Aligned = [bool; 2];
 pub struct Plan {
     device: CudaDevice,
     product: Product,
-    /// Form that the kernel is compiled for: copies may store A and B another way.
+    /// The form for which the kernel is compiled; copies may store A and B in another way than the product does.
     given: Form,
     kernel: Kernel,
     options: LaunchOptions,
     operands: Operands,
     /// True for A and for B if they have to start at multiples of 16 bytes.
     needs_aligned: Aligned,
-    /// Largest grid of resident blocks: devices differ in how many clusters they hold.
+    /// Largest grid of resident blocks; it depends on how many clusters the device holds.
     most_blocks: u32,
     copies: [Option<OperandCopy>; 2],
     /// Rows of op(A) and columns of op(B) that are copied and multiplied at a time.
@@ -45,7 +45,7 @@ pub struct Plan {
     bias_gradient: Option<ColumnSums>,
     /// The parts of k whose sums are in the workspace, and the kernel that adds them.
     parts: Option<(Parts, Kernel)>,
-    /// True if the rung cuts tiles along k, and how it does so of a product where they are cut.
+    /// True if the rung cuts tiles along k; and how it cuts this product's tiles, if it does.
     streams: bool,
     streamed: Option<Streamed>,
     rung: String,
@@ -75,7 +75,7 @@ pub(crate) enum Step {
     SumParts(Added),
 }
 
-/// `column_sums(b, ldb, n, k, rows, alpha, beta, out)`.
+/// Arguments of `column_sums(b, ldb, n, k, rows, alpha, beta, out)`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summed {
     pub is_total: bool,
@@ -88,18 +88,19 @@ pub(crate) struct Summed {
     pub out: DevicePtr,
 }
 
-/// A `Copy` of `repack(first, second)`, or `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; for A (0) or B (1).
+/// Arguments of `repack(first, second)`, each a `Copy`, or of `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; for A (0) or B
+/// (1).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copied {
     pub which: usize,
     pub args: CopyArgs,
 }
 
-/// `gemm(...)` for a panel, see [`KernelOperands`].
+/// Arguments of `gemm(...)` for a panel, see [`KernelOperands`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Multiplied {
     pub operands: KernelOperands,
-    /// C, or the sums of the parts.
+    /// Address of C, or of the sums of the parts.
     pub c: DevicePtr,
     pub m: u32,
     pub n: u32,
@@ -110,7 +111,7 @@ pub(crate) struct Multiplied {
     pub mask: DevicePtr,
 }
 
-/// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)` for a panel.
+/// Arguments of `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)` for a panel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Added {
     pub sums: DevicePtr,
@@ -126,13 +127,13 @@ pub(crate) struct Added {
 /// Operands of a kernel, which determine its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KernelOperands {
-    /// `gemm(a, b, c, m, n, k, lda, ldb, ldc, epilogue)`.
+    /// Operands of `gemm(a, b, c, m, n, k, lda, ldb, ldc, epilogue)`.
     Addresses { a: DevicePtr, b: DevicePtr, lda: u32, ldb: u32 },
-    /// `gemm(map_a, map_b, c, m, n, k, ldc, epilogue)`.
+    /// Operands of `gemm(map_a, map_b, c, m, n, k, ldc, epilogue)`.
     Maps([TensorMap; 2]),
-    /// `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, epilogue)`.
+    /// Operands of `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, epilogue)`.
     MapsAndC { maps: [TensorMap; 3], by_copy: bool },
-    /// `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, cut, exchange, epilogue)`.
+    /// Operands of `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, cut, exchange, epilogue)`.
     Streamed { maps: [TensorMap; 3], by_copy: bool, cut: u32, exchange: ExchangeArgs },
 }
 
@@ -140,8 +141,8 @@ impl Plan {
     /// Compiles and loads a row's kernel with one of its tiles for a product, and the kernels of the copies before it.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the row does not take the product on this device, or its copies do not fit into the workspace;
-    /// the compiler's and the device's errors.
+    /// [`Error::Unsupported`] if the row does not support the product on this device, or its copies do not fit into the workspace; the
+    /// compiler's and the device's errors.
     pub fn new(device: &CudaDevice, row: &Row, tile: &Tile, product: &Product, aligned: Aligned) -> Result<Self> {
         let refused = |why: String| Error::Unsupported { what: row.rung.id.to_string(), why };
         if let Some(why) = row.obstacle(product.form, device.info().compute_capability) {
@@ -206,7 +207,7 @@ impl Plan {
         })
     }
 
-    /// Returns a row's kernel as a product needs it compiled; `None` for a row without one.
+    /// Returns a row's kernel, compiled for a product; `None` for a row without one.
     #[must_use]
     pub fn spec(row: &Row, product: &Product) -> Option<KernelSpec> {
         Some(row.capabilities()?.compiled_for(product.form).apply_to(row.kernel()?))
@@ -240,7 +241,7 @@ impl Plan {
         copies.chain(sums).chain(parts).chain(exchange).max().unwrap_or(0)
     }
 
-    /// Statistics of its kernels, in the order of their launches.
+    /// Statistics of the plan's kernels, in the order of their launches.
     #[must_use]
     pub fn stats(&self) -> Vec<KernelStats> {
         let sums = self.bias_gradient.iter().flat_map(|s| s.chunks.iter().chain([&s.total]));
@@ -326,14 +327,14 @@ impl Plan {
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
         shape.grid[1] = self.parts();
         if let Some(streamed) = self.streamed.as_ref().filter(|s| s.cut(m, n) > 0) {
-            // Every resident cluster has a range, with however few tiles.
+            // Every resident cluster has a range, even if there are few tiles.
             let blocks = u32::try_from(self.kernel.tile().cluster_blocks()).unwrap_or(1);
             shape.grid[0] = streamed.clusters() * blocks;
         }
         shape
     }
 
-    /// Calls `step` with the arguments of its launches, in their order.
+    /// Calls `step` with the arguments of each launch, in order.
     pub(crate) fn steps(&self, arrays: &Arrays, mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
         let p = &self.product;
         if let Some(sums) = &self.bias_gradient {
@@ -358,7 +359,7 @@ impl Plan {
                     continue;
                 };
                 let sums = arrays.workspace.offset(parts.offset);
-                // The kernel copies whole words, unless it would read columns of B that are not there.
+                // The kernel copies whole words, unless it would read columns of B that do not exist.
                 let by_address = self.operands == Operands::Addresses;
                 let (n_of_sums, ldc) = (if by_address { n } else { n.next_multiple_of(COLUMNS) }, parts.ld);
                 let product = Multiplied { operands, c: sums, m, n: n_of_sums, ldc, alpha: 1.0, beta: 0.0, bias, mask };
@@ -390,7 +391,8 @@ impl Plan {
         }
     }
 
-    /// Returns address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on; of their copy if there is one.
+    /// Returns the address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on, or of their copy if there
+    /// is one.
     fn operand(&self, which: usize, arrays: &Arrays, first: u32, count: u32) -> ((DevicePtr, u32), Option<Copied>) {
         let p = &self.product;
         let (from, ld, along_outer) =
@@ -404,7 +406,7 @@ impl Plan {
         ((to, ld_to), Some(Copied { which, args: CopyArgs { from, to, rows, columns, ld_from: ld, ld_to } }))
     }
 
-    /// Returns the operands of a panel as the kernel takes them.
+    /// Returns the operands of a panel in the form that the kernel reads.
     fn kernel_operands(
         &self,
         (a, lda): (DevicePtr, u32),
@@ -419,7 +421,7 @@ impl Plan {
                 MatrixShape { dtype, rows: rows.into(), columns: columns.into(), ld: ld.into(), box_rows, box_columns };
             TensorMap::new(&self.device, address, shape)
         };
-        // Elements in the 128 bytes of a box's row.
+        // The number of elements in the 128 bytes of a box's row.
         let in_row = |dtype: Dtype| u32::try_from(128 / dtype.bytes()).unwrap_or(1);
         let (dtype, out) = (p.form.dtype, p.form.out);
         let in_row_of_input = in_row(dtype);

@@ -1,4 +1,4 @@
-//! A product whose k is divided into parts, each with sums of C in the workspace, which another kernel adds.
+//! A product with k divided into parts, each with sums of C in the workspace, which another kernel adds.
 
 use crate::Product;
 use crate::plan::copies::Layouts;
@@ -7,10 +7,10 @@ use warpbook_record::{Dim, Tile};
 
 /// Bytes of k in a stage of the kernel: a part has at least one stage.
 const STAGE_BYTES: u64 = 128;
-/// Columns that a thread adds, as one word of 16 bytes.
+/// Columns that a thread adds, in one word of 16 bytes.
 pub(crate) const COLUMNS: u32 = 4;
 
-/// The parts that k is divided into, and the place of their sums.
+/// The parts into which k is divided, and the location of their sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Number of parts.
@@ -26,10 +26,10 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Largest number of parts: adding the sums of more takes longer than their products.
+    /// Largest number of parts: adding the sums of more would take longer than the products.
     pub const MOST: u32 = 16;
 
-    /// Returns the layout of `count` parts; `None` if a block would be left without k, or if the sums of not even one row of tiles fit into the workspace.
+    /// Returns the layout of `count` parts; `None` if a block would have no k, or if the workspace is too small for the sums of even one row of tiles.
     pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, count: u32) -> Option<Self> {
         let stages = (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(STAGE_BYTES);
         if count == 0 || (count > 1 && u64::from(count) * tile.size(Dim::Split) > stages) {
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((halves.panel, halves.bytes), ([2048, 4096], 64 << 20));
         let thirds = parts((5000, 4096, 4096), 3).unwrap();
         assert!(thirds.bytes <= WORKSPACE_BYTES && thirds.panel[0].is_multiple_of(512), "{thirds:?}");
-        // Four rows of tiles of 16384 columns in 16 parts.
+        // The sums of four rows of tiles with 16384 columns in 16 parts do not fit.
         assert_eq!(parts((16384, 16384, 16384), 16), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Cuts tiles along k, so that the last wave of a product leaves no SM idle.
 //!
-//! The tiles of C are computed in waves of as many as are resident at once. Those of the last wave, where it is not full, and of the whole
-//! wave before it, are cut: their blocks of k, tile after tile, are divided into one range for each resident cluster. The block that has a
-//! tile's first blocks of k adds what others leave of the tile in the workspace: "Stream-K: Work-centric Parallel Decomposition for Dense
-//! Matrix-Matrix Multiplication on the GPU", Osama et al., 2023, there the "two-tile" hybrid with whole tiles.
+//! The tiles of C are computed in waves of as many as are resident at once. If the last wave is not full, its tiles and those of the wave
+//! before it are cut: their blocks of k, tile after tile, are divided into one range for each resident cluster. The block with a tile's
+//! first blocks of k adds the sums that others leave in the workspace. This is the "two-tile" hybrid with whole tiles of "Stream-K:
+//! Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et al., 2023.
 
 use crate::Product;
 use crate::plan::copies::Layouts;
@@ -14,9 +14,9 @@ use warpbook_device::DevicePtr;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::{Dim, Tile};
 
-/// Bytes of k in one block of k.
+/// Bytes of k in a block of k.
 const BLOCK_BYTES: u64 = 128;
-/// Least number of blocks of k in a range that is worth an exchange.
+/// Least number of blocks of k in a range for which an exchange pays.
 const LEAST_BLOCKS: u64 = 4;
 /// Bytes of the flag of a warpgroup's partial sums.
 const FLAG_BYTES: u64 = 8;
@@ -31,7 +31,7 @@ pub(crate) struct Streamed {
     sums_bytes: u64,
     /// Size of sums and flags in bytes.
     pub bytes: u64,
-    /// Value of a raised flag. No other plan of this process has the same.
+    /// Value of a raised flag, which no other plan of this process has.
     ticket: u64,
 }
 
@@ -45,25 +45,25 @@ pub(crate) struct ExchangeArgs {
 }
 
 impl ExchangeArgs {
-    /// Returns the plan that cuts no tile.
+    /// Returns the argument that cuts no tile.
     pub fn none() -> Self {
         Self { sums: DevicePtr::NULL, flags: DevicePtr::NULL, ticket: 0 }
     }
 }
 
-/// Decides which tiles of a product are cut, from the number that is resident at once.
+/// Decides which tiles of a product are cut, given the number of resident clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cutting {
     /// Rows and columns of C that a cluster computes.
     sides: [u64; 2],
-    /// Number of resident clusters, each with one range.
+    /// Number of resident clusters, each of which has one range.
     clusters: u64,
-    /// Number of blocks of k of a tile.
+    /// Number of blocks of k in a tile.
     k_blocks: u64,
 }
 
 impl Cutting {
-    /// Returns the cutting for so many resident clusters.
+    /// Returns the cutting for this number of resident clusters.
     pub fn new(product: &Product, tile: &Tile, clusters: u64) -> Self {
         let [down, across] = tile.cluster_shape();
         Self {
@@ -83,10 +83,10 @@ impl Cutting {
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         let tiles = self.tiles(m, n);
         let left = tiles % self.clusters;
-        // A whole wave is cut with them: ranges as long as one or two tiles have few pieces.
+        // A whole wave is cut together with them: ranges as long as one or two tiles have few pieces.
         let cut = if tiles > self.clusters { left + self.clusters } else { left };
         let blocks = cut.saturating_mul(self.k_blocks);
-        // The kernel counts in 32 bits.
+        // The kernel counts blocks in 32 bits.
         let is_cut = left > 0 && blocks >= self.clusters * LEAST_BLOCKS && blocks <= u64::from(u32::MAX);
         if is_cut { u32::try_from(cut).unwrap_or(0) } else { 0 }
     }
@@ -97,7 +97,7 @@ impl Streamed {
     pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, clusters: u64) -> Option<Self> {
         let cutting = Cutting::new(product, tile, clusters);
         let [m, n] = layouts.panel;
-        // Whole panels and what is left.
+        // The whole panels and the rest.
         let sizes = |all: u32, panel: u32| [panel, all % panel.max(1)];
         let any = sizes(product.m, m).iter().any(|m| sizes(product.n, n).iter().any(|n| cutting.cut(*m, *n) > 0));
         let blocks = cutting.clusters * tile.cluster_blocks();
@@ -124,7 +124,7 @@ impl Streamed {
         self.cutting.tiles(m, n)
     }
 
-    /// End of its part of the workspace in bytes.
+    /// End in bytes of its part of the workspace.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }
@@ -141,18 +141,18 @@ impl Streamed {
     }
 }
 
-/// Returns a number that no other call in this process returns, and hardly one in another process: memory may still hold that one's flags.
+/// Returns a number that no other call in this process returns, and hardly any in another process, whose flags may still be in memory.
 fn ticket() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let seed = *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let next = || mixed(seed.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    // The value of a lowered flag is not a ticket.
+    // The value of a lowered flag must not be a ticket.
     let first = next();
     if first == 0 { next() } else { first }
 }
 
-/// The finaliser of SplitMix64, which is one to one: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+/// The finaliser of SplitMix64, which is a bijection: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 fn mixed(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -166,7 +166,7 @@ mod tests {
     use warpbook_kernels::matmul::{Form, Operands, rows};
     use warpbook_record::Dtype;
 
-    /// A piece of a cluster's work: the tile, and its first and last block of k, and so on as the kernel's `Pieces`.
+    /// A piece of a cluster's work: its tile, its first and last block of k, and the rest as in the kernel's `Pieces`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Piece {
         tile: u64,
@@ -200,7 +200,7 @@ mod tests {
         (all, range)
     }
 
-    /// Returns the ranges whose sums a piece with its tile's first block of k waits for.
+    /// Returns the ranges for whose sums a piece with its tile's first block of k waits.
     fn awaited(piece: Piece, range: u64, total: u64, clusters: u64, k_blocks: u64) -> Vec<u64> {
         let tile_end = piece.at + k_blocks - piece.end;
         let mut at = if piece.end < k_blocks { piece.at } else { tile_end };
@@ -217,7 +217,7 @@ mod tests {
         let what = format!("{tiles} tiles, {cut} cut, {clusters} clusters, {k_blocks} blocks of k");
         let total = cut * k_blocks;
         let mut done = HashSet::new();
-        // The list has who leaves partial sums, of which tile, and who reads them.
+        // Lists of who leaves partial sums of which tile, and of who reads them.
         let (mut left, mut read) = (Vec::new(), Vec::new());
         let mut lengths = Vec::new();
         for cluster in 0..clusters {
@@ -228,12 +228,12 @@ mod tests {
                 assert!(piece.begin < piece.end, "{what}");
                 assert!((piece.begin..piece.end).all(|k| done.insert((piece.tile, k))), "{what}: {piece:?} again");
                 if piece.begin > 0 {
-                    // One slot in the workspace is enough, and the cluster waits for nothing before.
+                    // One slot in the workspace is enough, and the cluster waits for nothing before this.
                     assert_eq!(Some(i), first_cut, "{what}: {piece:?}");
                     left.push((range, piece.tile));
                 } else {
                     let waits = awaited(*piece, range, total, clusters, k_blocks);
-                    // Only the last piece waits, for clusters before this one: they are resident first, and wait for none after them.
+                    // Only the last piece waits, and for clusters before this one, which are resident first and wait for none after them.
                     assert!(waits.is_empty() || i + 1 == all.len(), "{what}: {piece:?}");
                     assert!(waits.iter().all(|r| *r < clusters && clusters - 1 - r < cluster), "{what}: {waits:?}");
                     read.extend(waits.into_iter().map(|r| (r, piece.tile)));
@@ -272,17 +272,17 @@ mod tests {
             Cutting::new(&Product::new(m, n, k, Form::plain(Dtype::Bf16)), tile, clusters).cut(m, n)
         };
         let one = tile(&[]);
-        // 31 x 10 tiles: 46 are left of two waves.
+        // 31 x 10 tiles leave 46 after two waves.
         assert_eq!(cut((3904, 2368, 4160), &one, 132), 46 + 132);
-        // 4 x 50.
+        // 4 x 50 tiles.
         assert_eq!(cut((448, 12736, 2560), &one, 132), 68 + 132);
-        // Fewer tiles than SMs, as many, and twice as many.
+        // Cases: fewer tiles than SMs, as many, and twice as many.
         assert_eq!(cut((1024, 1024, 4096), &one, 132), 32);
         assert_eq!(cut((1536, 2816, 4096), &one, 132), 0);
         assert_eq!(cut((3072, 2816, 4096), &one, 132), 0);
-        // In clusters of two tiles below each other.
+        // Clusters of two tiles, one below the other.
         assert_eq!(cut((3904, 2368, 4160), &tile(&[("CLUSTER", 2)]), 66), 16 * 10 % 66 + 66);
-        // Too short a k for 132 ranges of a single tile; and a k beyond 32 bits.
+        // Cases: a k too short for 132 ranges of a single tile, and a k beyond 32 bits.
         assert_eq!(cut((128, 256, 64 * 527), &one, 132), 0);
         assert_eq!(cut((128, 256, 64 * 528), &one, 132), 1);
         assert_eq!(cut((128 * 133, 256, u32::MAX), &one, 132), 0);
@@ -303,7 +303,7 @@ mod tests {
         let odd = streamed(3904, 2366, 512).unwrap();
         assert_eq!(odd.offset, (512u64 * 2368 * 2).next_multiple_of(1024));
         assert_ne!(aligned.ticket, odd.ticket);
-        // A full wave, and copies that leave no room.
+        // Cases: a full wave, and copies that leave no room.
         assert_eq!(streamed(1536, 2816, 4096), None);
         assert_eq!(streamed(4097, 4095, 4093), None);
     }
@@ -312,7 +312,7 @@ mod tests {
     fn tickets_differ() {
         let some: HashSet<u64> = (0..10_000).map(|_| ticket()).collect();
         assert_eq!((some.len(), mixed(0)), (10_000, 0));
-        // As the published generator from seed 0.
+        // The published generator gives this value from seed 0.
         assert_eq!(mixed(0x9e37_79b9_7f4a_7c15), 0xe220_a839_7b1d_cdaf);
     }
 

@@ -1,4 +1,4 @@
-//! Column sums outside of a product, in two levels: the bias gradients of layers, and sums that are split over blocks.
+//! Column sums outside of a product, in two levels: the bias gradients of layers, and sums split over blocks.
 
 use crate::plan::launch::Columns;
 use crate::plan::sums_launch::{Vectors, queue_total_sums};
@@ -31,7 +31,7 @@ pub enum RowsOf {
     },
 }
 
-/// Sums each of `n` columns; the bits are the same on every run.
+/// Sums each of `n` columns, with the same bits on every run.
 #[derive(Debug, Clone)]
 pub struct Sums {
     n: u32,
@@ -44,13 +44,13 @@ pub struct Sums {
 
 #[derive(Debug, Clone)]
 enum First {
-    /// The rows are few.
+    /// There is no first level, since the rows are few.
     None,
-    /// 16 bytes of columns a thread, over chunks of rows.
+    /// Sums over chunks of rows, with 16 bytes of columns per thread.
     Vectors { kernel: Kernel, dtype: Dtype, rows: u32, chunk: u32 },
-    /// Element by element, for columns that are not whole vectors.
+    /// Sums element by element, for columns that are not whole vectors.
     Elements { kernel: Kernel, columns: Columns },
-    /// Over the pixels of each image.
+    /// Sums over the pixels of each image.
     Images { kernel: Kernel, columns: Columns },
 }
 
@@ -84,7 +84,7 @@ impl Sums {
         Ok(Self { n, first, total, rows })
     }
 
-    /// Returns the sums for a f32 matrix of few rows that begins at a multiple of 16 bytes, without a workspace.
+    /// Returns the sums for an f32 matrix of few rows that begins at a multiple of 16 bytes; they need no workspace.
     pub fn of_few(device: &CudaDevice, n: u32, rows: u32) -> Result<Self> {
         Ok(Self { n, first: First::None, total: load(device, &total_sums_of(n))?, rows })
     }

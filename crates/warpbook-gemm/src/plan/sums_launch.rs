@@ -1,4 +1,4 @@
-//! Launches column sums. Types, lengths and alignment are checked before.
+//! Launches column sums. Callers check types, lengths and alignment.
 #![allow(unsafe_code)]
 
 use crate::DeviceArray;
@@ -7,12 +7,12 @@ use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{Dim, Dtype};
 
-/// Column sums with 16 bytes of columns a thread, over chunks of rows.
+/// Column sums over chunks of rows, with 16 bytes of columns per thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vectors {
     pub n: u32,
     pub rows: u32,
-    /// Number of rows of a chunk, and of chunks.
+    /// Number of rows in a chunk, and number of chunks.
     pub chunk: u32,
     pub chunks: u32,
     pub dtype: Dtype,
@@ -26,7 +26,7 @@ impl Vectors {
         let blocks = groups.div_ceil(across).saturating_mul(self.chunks);
         let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(1) };
         let args: [&dyn KernelArg; 6] = [from.bytes(), &self.rows, &self.n, &self.chunk, &across, sums];
-        // SAFETY: partial_sums(from, rows, n, chunk, across, out), a block for each chunk and each `across` groups.
+        // SAFETY: partial_sums(from, rows, n, chunk, across, out), one block for each chunk and each `across` groups.
         unsafe { kernel.launch(stream, shape, &args) }
     }
 }
@@ -43,6 +43,7 @@ pub(crate) fn queue_total_sums(
     let shape = Launch { grid: [n.div_ceil(columns), 1, 1], ..kernel.shape(1) };
     let first = out.len() as u32;
     let args: [&dyn KernelArg; 6] = [from.bytes(), &rows, &n, &first, out, optional(rest)];
-    // SAFETY: total_sums(from, rows, n, first, out, rest), or wide_total_sums, a block for its tile's columns; `from` is aligned to 16 bytes.
+    // SAFETY: total_sums(from, rows, n, first, out, rest), or wide_total_sums, one block for the columns of each tile; `from` is aligned to
+    // 16 bytes.
     unsafe { kernel.launch(stream, shape, &args) }
 }

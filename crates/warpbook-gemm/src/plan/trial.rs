@@ -8,10 +8,11 @@ use warpbook_record::Dtype;
 
 /// Largest number of sets of arrays that a small product cycles through, so that its operands come from DRAM.
 const MOST_SETS: u64 = 16;
-/// Alignment of arrays in elements, which is 256 bytes or more.
+/// Alignment of arrays in elements, which makes 256 bytes or more.
 const ALIGNED_TO: usize = 128;
 
-/// Returns the median microseconds of each warmed-up plan, within so many seconds of the GPU in all; `None` if there is too little free memory.
+/// Returns the median microseconds of each plan after warming up, within this many seconds of the GPU in all; `None` if there is too little
+/// free memory.
 pub(crate) fn median_us(
     device: &CudaDevice,
     product: &Product,
@@ -56,7 +57,7 @@ impl Arena {
         let [a, b, c] = [device.zeros::<f32>(words(0))?, device.zeros(words(1))?, device.zeros(words(2))?];
         let bias = device.zeros::<f32>(product.n as usize)?;
         for (number, operand) in [(0, &a), (1, &b)] {
-            // In 16-bit types every other element is half of a number: the bits must change as they do in numbers, since that takes power.
+            // In 16-bit types every second element is half of an f32: bits must change as they do in real data, since that takes power.
             philox.gaussians_into(&stream, operand, 1, number, 0)?;
         }
         stream.synchronize()?;
@@ -69,7 +70,7 @@ impl Arena {
             let arrays = DeviceArrays::new(part(0, &a, dtype), part(1, &b, dtype), c.clone());
             let epilogue = product.form.epilogue;
             let arrays = if epilogue.has_bias() { arrays.bias(&bias) } else { arrays };
-            // The mask's values change no time, and C has its shape.
+            // The mask's values do not affect the time, and C has the mask's shape.
             if epilogue.has_mask() { arrays.mask(c) } else { arrays }
         };
         Ok(Some(Self { sets: (0..sets).map(set).collect(), workspace: Workspace::new(device, workspace.max(1))? }))

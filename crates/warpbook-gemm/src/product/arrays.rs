@@ -80,41 +80,41 @@ impl From<&Storage> for DeviceArray {
 }
 
 impl DeviceArray {
-    /// Returns a range of its elements.
+    /// Returns a range of the array's elements.
     ///
     /// # Panics
-    /// If it ends past the end of the array.
+    /// If the range ends behind the end of the array.
     #[must_use]
     pub fn range(&self, range: Range<usize>) -> Self {
         let size = self.dtype.bytes() as usize;
         Self { bytes: self.bytes.range(range.start * size..range.end * size), dtype: self.dtype }
     }
 
-    /// Address of its first element.
+    /// Address of the first element.
     #[must_use]
     pub fn address(&self) -> DevicePtr {
         self.bytes.at(0)
     }
 
-    /// Type of its elements.
+    /// Type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Number of its elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.dtype.bytes() as usize
     }
 
-    /// Returns true if it has no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns its values as f32. It does not wait for streams.
+    /// Returns the values as f32. It does not wait for streams.
     ///
     /// # Errors
     /// The driver's errors.
@@ -126,7 +126,7 @@ impl DeviceArray {
         })
     }
 
-    /// Copies values in, rounded.
+    /// Copies values to the array, rounded to its type.
     ///
     /// # Errors
     /// The driver's errors.
@@ -147,7 +147,7 @@ impl DeviceArray {
         }
     }
 
-    /// Returns its bytes, as an argument of a kernel or a library that keeps the memory.
+    /// Returns the bytes, as an argument of a kernel or a library that keeps the memory alive.
     #[must_use]
     pub fn bytes(&self) -> &Slice<u8> {
         &self.bytes
@@ -156,7 +156,7 @@ impl DeviceArray {
     /// Interprets bytes as elements of a type that is stored as f32, f16 or bf16.
     ///
     /// # Panics
-    /// If they are no whole number of elements.
+    /// If the bytes are not a whole number of elements.
     pub fn of_bytes(bytes: &Slice<u8>, dtype: Dtype) -> Self {
         match dtype {
             Dtype::F16 => (&bytes.cast::<half::f16>()).into(),
@@ -249,8 +249,8 @@ impl DeviceArrays {
 
 /// Device memory for a product's intermediate results: copies of its operands, and partial sums.
 ///
-/// Products that may run at the same time need a workspace each: create one for each stream, as large as the largest plan
-/// launched there needs it, or one for each plan. A clone is the same memory.
+/// Products that may run at the same time each need their own workspace: create one for each stream, as large as the
+/// largest plan launched there needs, or one for each plan. A clone is the same memory.
 #[derive(Debug, Clone)]
 pub struct Workspace(Slice<u8>);
 
@@ -286,7 +286,7 @@ impl Workspace {
         self.0.bytes() as u64
     }
 
-    /// Returns all of the workspace, as a library takes it.
+    /// Returns all of the workspace, in the form that a library takes.
     #[must_use]
     pub fn slice(&self) -> &Slice<u8> {
         &self.0
@@ -295,7 +295,7 @@ impl Workspace {
     /// Returns `bytes` bytes from an offset on.
     ///
     /// # Panics
-    /// If they end past its end.
+    /// If they end behind the end of the workspace.
     pub fn part(&self, offset: u64, bytes: u64) -> Slice<u8> {
         let at = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         self.0.range(at(offset)..at(offset.saturating_add(bytes)))
@@ -306,7 +306,7 @@ impl Workspace {
         Self(self.part(offset, self.bytes().saturating_sub(offset)))
     }
 
-    /// Returns an error unless it has room for so many bytes.
+    /// Returns an error unless the workspace has room for this many bytes.
     pub fn check(&self, needed: u64) -> Result<(), Malformed> {
         if self.bytes() < needed {
             return Err(Malformed(format!(

@@ -1,7 +1,7 @@
 use warpbook_kernels::matmul::Epilogue;
 
-/// Computes gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, which `torch.nn.GELU`
-/// computes by default. Its relative error is at most 3e-8 (f32 rounds to 6e-8); for negative infinity it is NaN, as 0 times infinity.
+/// Computes gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, which is the default
+/// of `torch.nn.GELU`. Its relative error is at most 3e-8 (f32 rounds to 6e-8); for negative infinity it is NaN, as 0 times infinity.
 #[must_use]
 pub fn gelu(v: f64) -> f64 {
     v * normal_distribution(v)
@@ -16,7 +16,8 @@ pub fn gelu_derivative(v: f64) -> f64 {
 
 /// Computes Φ(x), with a relative error of at most 3e-8.
 ///
-/// Φ(-x) exp(x^2 / 2) is smooth in t = 1 / (1 + 0.35 x) and t times a polynomial in it: interpolation at Chebyshev's nodes of (0, 1).
+/// Φ(-x) exp(x^2 / 2) is smooth in t = 1 / (1 + 0.35 x), so it is computed as t times a polynomial in t, which interpolates at Chebyshev's
+/// nodes of (0, 1).
 fn normal_distribution(x: f64) -> f64 {
     const POLYNOMIAL: [f64; 11] = [
         0.139_629_803_09,
@@ -66,7 +67,8 @@ pub(crate) fn apply(epilogue: Epilogue, v: f32, bias: f32, mask: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Marsaglia, "Evaluating the normal distribution", J. Stat. Softw. 11(4), 2004: 1/2 + the density times x + x^3/3 + x^5/15 + ...
+    /// The series of Marsaglia, "Evaluating the normal distribution", J. Stat. Softw. 11(4), 2004: 1/2 + the density times x + x^3/3 + x^5/15
+    /// + ...
     fn by_series(x: f64) -> f64 {
         let (mut sum, mut term, mut i) = (x, x, 1.0);
         while sum + term != sum {
@@ -84,7 +86,7 @@ mod tests {
             let (got, want) = (normal_distribution(x), by_series(x));
             assert!((got - want).abs() <= 3e-8 * want + 1e-15, "{x}: {got} {want}");
         }
-        // The values far out are from tables.
+        // The values in the tails are from tables.
         for (x, want) in [(-6.0, 9.865_876_450e-10), (-10.0, 7.619_853_024e-24), (-30.0, 4.906_713_927e-198)] {
             assert!((normal_distribution(x) / want - 1.0).abs() <= 3e-8, "{x}");
         }
@@ -113,7 +115,7 @@ mod tests {
         check(Epilogue::BiasRelu, 2.0, 2.5);
         check(Epilogue::ReluMask, 2.0, 0.0);
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, 1e-30), 2.0);
-        // As in PyTorch, a ReLU passes NaN through, forwards and backwards.
+        // As in PyTorch, a ReLU passes NaN in both directions.
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, f32::NAN), 2.0);
         // The values are PyTorch's.
         check(Epilogue::Gelu, 1.0, 0.841_344_7);

@@ -6,7 +6,7 @@ use warpbook_device::LibraryGemm;
 use warpbook_kernels::matmul::{Form, shape_of, transposed};
 use warpbook_record::{Dtype, Problem};
 
-/// C = f(alpha op(A) op(B) + beta C), row-major.
+/// The product C = f(alpha op(A) op(B) + beta C), row-major.
 ///
 /// op(A) is `m` x `k`, op(B) `k` x `n`, C `m` x `n`; each is stored with its leading dimension, the number of elements from one row
 /// to the next. A transposed A is stored `k` x `m`, a transposed B `n` x `k`. Sums are in f32. C is read only if beta is not 0;
@@ -32,8 +32,9 @@ pub struct Product {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// True if the bias gradient is computed too, f32 `[n]`: alpha times the column sums of op(B), plus beta times what the array
-    /// holds. It is the row that C would have for a row of ones in op(A): for a weight gradient dW = X^T dY, the gradient of the bias.
+    /// True if the bias gradient is computed, too, f32 `[n]`: alpha times the column sums of op(B), plus beta times the array's old
+    /// values. It is the row that C would have for a row of ones in op(A): for a weight gradient dW = X^T dY, the gradient of the
+    /// bias.
     pub bias_gradient: bool,
 }
 
@@ -42,7 +43,7 @@ pub struct Product {
 #[error("{0}")]
 pub struct Malformed(pub(crate) String);
 
-/// The product that a record's problem names, without gaps between rows. C of tf32 operands is f32.
+/// Converts a record's problem to a product without gaps between rows. C of tf32 operands is f32.
 impl TryFrom<&Problem> for Product {
     type Error = Malformed;
 
@@ -110,7 +111,7 @@ impl Product {
         Self { alpha, beta, ..self }
     }
 
-    /// Returns the product as a library computes it, without its epilogue.
+    /// Returns the product without its epilogue, as a library computes it.
     #[must_use]
     pub fn library_call(&self) -> LibraryGemm {
         LibraryGemm {
@@ -129,7 +130,7 @@ impl Product {
         }
     }
 
-    /// Asks for the bias gradient, too.
+    /// Adds the bias gradient to the results.
     #[must_use]
     pub fn with_bias_gradient(self) -> Self {
         Self { bias_gradient: true, ..self }

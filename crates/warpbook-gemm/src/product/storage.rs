@@ -9,11 +9,11 @@ use warpbook_record::Dtype;
 /// An array of f32, f16 or bf16 on a device. `Tf32` is stored as f32.
 #[derive(Debug)]
 pub enum Storage {
-    /// For `F32` and `Tf32`.
+    /// A buffer for `F32` or `Tf32`.
     F32(Buffer<f32>),
-    /// For `F16`.
+    /// A buffer for `F16`.
     F16(Buffer<f16>),
-    /// For `Bf16`.
+    /// A buffer for `Bf16`.
     Bf16(Buffer<bf16>),
 }
 
@@ -21,7 +21,7 @@ impl Storage {
     /// Returns an array of these values, rounded to a type: to the nearest, ties to even.
     ///
     /// # Errors
-    /// If it does not fit into device memory.
+    /// If the array does not fit into device memory.
     pub fn from_f32(device: &CudaDevice, values: &[f32], dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.buffer_from(&parallel::to_f16(values))?),
@@ -33,7 +33,7 @@ impl Storage {
     /// Returns an array of zeros.
     ///
     /// # Errors
-    /// If it does not fit into device memory.
+    /// If the array does not fit into device memory.
     pub fn zeros(device: &CudaDevice, len: usize, dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.zeros(len)?),
@@ -54,7 +54,7 @@ impl Storage {
         })
     }
 
-    /// Returns its values as f32. It does not wait for streams.
+    /// Returns the values as f32. It does not wait for streams.
     ///
     /// # Errors
     /// The driver's errors.
@@ -66,7 +66,7 @@ impl Storage {
         })
     }
 
-    /// Copies values in, rounded.
+    /// Copies values to the array, rounded to its type.
     ///
     /// # Errors
     /// The driver's errors.
@@ -84,7 +84,7 @@ impl Storage {
     /// Returns true for each element that still has all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// Returns true for each element whose bits are all set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
     pub fn untouched(&self) -> Result<Vec<bool>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),
@@ -96,7 +96,7 @@ impl Storage {
     /// Returns the address of an element, for a kernel.
     ///
     /// # Panics
-    /// If `index` is past the end.
+    /// If `index` is behind the end.
     #[must_use]
     pub fn at(&self, index: usize) -> DevicePtr {
         match self {
@@ -106,7 +106,7 @@ impl Storage {
         }
     }
 
-    /// Number of its elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -116,13 +116,13 @@ impl Storage {
         }
     }
 
-    /// Returns true if it has no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sets every byte, and waits for it.
+    /// Sets every byte, and waits until that is done.
     ///
     /// # Errors
     /// The driver's errors.

@@ -1,4 +1,4 @@
-//! Launches the kernel that adds up partial products. Types and lengths are checked here.
+//! Launches the kernel that adds up partial products, after checking types and lengths.
 #![allow(unsafe_code)]
 
 use crate::DeviceArray;
@@ -18,7 +18,7 @@ impl AddPartials {
         Ok(Self(kernel))
     }
 
-    /// Queues c = first + others[0] + others[1] ..., where each of `others` has as many elements, `stride` elements after the one before it.
+    /// Queues c = first + others[0] + others[1] ..., where each of `others` has as many elements and begins `stride` elements after the one before it.
     ///
     /// # Panics
     /// If the lengths do not fit together.
@@ -34,8 +34,8 @@ impl AddPartials {
         assert!(count == 0 || others.len() >= (count - 1) * stride + n, "room for all partial products");
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let shape = self.0.shape(n as u64);
-        // SAFETY: add_partials(first, others, stride, count, out, n), as large as it reads and writes; the kernel is compiled for the type of `c`, which
-        // `TensorParallel` has checked to be that of the product; freeing memory waits for kernels in flight.
+        // SAFETY: add_partials(first, others, stride, count, out, n); the arrays have the sizes that it accesses; the kernel is compiled for the type of
+        // `c`, which `TensorParallel` has checked to be the product's; freeing memory waits for kernels in flight.
         unsafe { self.0.launch(stream, shape, &[first, others, &(stride as u64), &count, c.bytes(), &(n as u64)]) }
     }
 }

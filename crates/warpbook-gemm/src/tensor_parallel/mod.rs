@@ -1,22 +1,22 @@
 //! Computes a product on several GPUs of one process: tensor parallelism, by rows and by K.
 //!
-//! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's are in place; the others send theirs.
-//! - **By K** each GPU has some columns of A and the same rows of B, and computes a partial product of the size of C, in f32. The first GPU adds them up,
-//!   in the order of the GPUs (NCCL: in its own), and rounds once to the type of C.
+//! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's rows are in place; the others send theirs.
+//! - **By K** each GPU has some columns of A and the same rows of B, and computes a partial product of the size of C, in f32. The first GPU adds them up in
+//!   the order of the GPUs (NCCL: in its own order), and rounds once to the type of C.
 //!
-//! Either way C is computed in panels of rows: while a GPU multiplies a panel, the one before is on its way to the first GPU. The kernel is the one
-//! that [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end where its tiles do. So a product by rows has the bits of one
-//! GPU's. One by K has other sums: to the error of a product each further GPU adds a rounding of f32, 2^-24 of the sum of the magnitudes.
+//! Either way C is computed in panels of rows: while a GPU multiplies a panel, the previous one is on its way to the first GPU. The kernel is the one that
+//! [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end at its tiles. So a product by rows has the same bits as on one GPU. A
+//! product by K has other sums: to a product's error each further GPU adds an f32 rounding, 2^-24 of the sum of the magnitudes.
 //!
-//! By rows the other GPUs can also store their results directly into the first GPU's memory, if they can access it: the kernel's epilogue is then
-//! the communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to be copied at the end.
+//! By rows the other GPUs can also store their results directly into the first GPU's memory, if they can access it. The kernel's epilogue is then the
+//! communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to copy at the end.
 //!
 //! Otherwise communication is by copies from GPU to GPU, which copy engines make while all SMs multiply, or by NCCL, whose kernels need SMs of both GPUs. A
-//! persistent kernel of this project occupies every SM until it finishes, so with NCCL the first GPU works in panels, too, and all communication is on
+//! persistent kernel of this project occupies every SM until it finishes, so with NCCL the first GPU also works in panels, and all communication is on
 //! streams of higher priority.
 //!
-//! If NCCL is not involved, one device may be named several times: its shares are then computed on streams of their own, which shows that the order
-//! of all work is right, and is no faster.
+//! Without NCCL one device may be named several times. Its shares are then computed on separate streams, which is no faster but shows that the order of all
+//! work is right.
 
 mod add_launch;
 mod plan;
@@ -39,10 +39,10 @@ use warpbook_device::{Buffer, Communicator, CudaDevice, Error, Event, Result, Ro
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{Dim, Dtype, Tile};
 
-/// The shares of K are multiples of so many terms, except the last: rows of A's parts then begin at multiples of 16 bytes.
+/// The shares of K are multiples of this many terms, except the last, so that rows of A's parts begin at multiples of 16 bytes.
 const K_UNIT: u32 = 64;
 
-/// Assumed speed of a link in bytes a second if nobody has measured it; the number of panels is proportional to its root.
+/// Assumed speed of a link in bytes a second without a measurement; the number of panels is proportional to its root.
 const ASSUMED_LINK: f64 = 200e9;
 
 /// How a product is split.
@@ -50,18 +50,18 @@ const ASSUMED_LINK: f64 = 200e9;
 pub enum Split {
     /// Each GPU computes some rows of C.
     Rows,
-    /// Each GPU adds up some terms of every sum.
+    /// Each GPU sums some terms of every element.
     K,
 }
 
-/// The way results travel to the first GPU.
+/// The transport of results to the first GPU.
 #[derive(Debug, Clone)]
 pub enum Carrier {
     /// Copies from GPU to GPU, or through host memory if the GPUs cannot access each other's.
     Copies,
-    /// The multiplying kernels store into its memory; by rows only, and only if the GPUs can access each other's memory.
+    /// The multiplying kernels store into the first GPU's memory; by rows only, and only if the GPUs can access each other's memory.
     Stores,
-    /// NCCL: a communicator for each device, in their order, see [`Communicator::all`].
+    /// NCCL, with a communicator for each device in their order, see [`Communicator::all`].
     Nccl(Arc<Vec<Communicator>>),
 }
 
@@ -70,29 +70,29 @@ pub enum Carrier {
 pub struct Options {
     /// How the product is split.
     pub split: Split,
-    /// The way panels travel to the first GPU.
+    /// The transport of panels to the first GPU.
     pub carrier: Carrier,
-    /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] if all have to be alike: by K, and with NCCL. With
-    /// [`Carrier::Stores`] there is one.
+    /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] if all must be alike: by K, and with NCCL. With [`Carrier::Stores`]
+    /// there is one panel.
     pub panels: Option<u32>,
     /// Measured speed of the link in bytes a second, if known: the number of panels is chosen by it.
     pub link_bytes_per_s: Option<f64>,
 }
 
 impl Options {
-    /// Returns options for copies, with a number of panels that is chosen.
+    /// Returns options for copies, with an automatic number of panels.
     #[must_use]
     pub fn new(split: Split) -> Self {
         Self { split, carrier: Carrier::Copies, panels: None, link_bytes_per_s: None }
     }
 
-    /// Lets the multiplying kernels store into the first GPU's memory.
+    /// Makes the multiplying kernels store into the first GPU's memory.
     #[must_use]
     pub fn stores(self) -> Self {
         Self { carrier: Carrier::Stores, ..self }
     }
 
-    /// Communicates by NCCL.
+    /// Uses NCCL for the communication.
     #[must_use]
     pub fn nccl(self, communicators: Arc<Vec<Communicator>>) -> Self {
         Self { carrier: Carrier::Nccl(communicators), ..self }
@@ -118,13 +118,13 @@ struct Panel {
     arrived: Event,
 }
 
-/// A GPU's part in a product.
+/// A GPU's part of a product.
 #[derive(Debug)]
 struct Member {
     device: CudaDevice,
     /// Stream that multiplies; `None` for the first GPU, which uses the caller's stream.
     multiplying: Option<Stream>,
-    /// Stream that communicates; the first GPU's also adds up.
+    /// Stream for communication; the first GPU's stream also adds up.
     communicating: Stream,
     /// Event after all of its communication.
     done: Event,
@@ -135,7 +135,7 @@ struct Member {
     b: DeviceArray,
 }
 
-/// A product C = A B over several GPUs, planned: launching it compiles and allocates nothing.
+/// A planned product C = A B over several GPUs: launching it compiles and allocates nothing.
 pub struct TensorParallel {
     product: Product,
     split: Split,
@@ -154,7 +154,7 @@ pub struct TensorParallel {
 #[derive(Debug)]
 struct Sum {
     add: AddPartials,
-    /// Partial products from the other GPUs, one after the other.
+    /// Partial products from the other GPUs, one after another.
     received: Buffer<f32>,
 }
 
@@ -164,7 +164,7 @@ impl fmt::Debug for TensorParallel {
     }
 }
 
-/// The kernel that all GPUs multiply with.
+/// The kernel with which all GPUs multiply.
 struct Chosen {
     row: Row,
     tile: Tile,
@@ -183,13 +183,13 @@ impl Chosen {
         Ok(Self { row, tile })
     }
 
-    /// Rows of C that its blocks compute together.
+    /// Number of rows of C that its blocks compute together.
     fn unit(&self) -> u32 {
         let down = self.tile.size(Dim::Cluster) / self.tile.size(Dim::ClusterN).max(1);
         u32::try_from(self.tile.size(Dim::Bm) * down.max(1)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Returns its expected microseconds for a product; by a rate that many GPUs reach, if it does not run as a whole.
+    /// Returns the kernel's expected microseconds for a product; by a rate that many GPUs reach, if the product does not run as a whole.
     fn expected_us(&self, device: &CudaDevice, product: &Product) -> f64 {
         let flops = 2.0 * f64::from(product.m) * f64::from(product.n) * f64::from(product.k);
         expected_us(&self.row, &self.tile, product, device.info()).unwrap_or(flops / 1e8)
@@ -201,7 +201,7 @@ impl TensorParallel {
     ///
     /// # Errors
     /// [`Error::Unsupported`] for no device; for transposed operands, an epilogue, factors or gaps between rows; for arrays that do not fit the product;
-    /// for communicators that do not belong to the devices; if the memory does not suffice; the compiler's and the devices' errors.
+    /// for communicators that do not belong to the devices; if the memory is too small; the compiler's and the devices' errors.
     pub fn new(devices: &[CudaDevice], product: &Product, arrays: &DeviceArrays, options: &Options) -> Result<Self> {
         let Some(first) = devices.first() else { return Err(malformed("needs a GPU")) };
         check(devices, product, &options.carrier)?;
@@ -218,7 +218,7 @@ impl TensorParallel {
         if stores && routes.contains(&Route::Host) {
             return Err(malformed("by stores needs GPUs that can access each other's memory: let copies carry it"));
         }
-        // By K of one GPU there is nothing to add up.
+        // By K with one GPU there is nothing to add up.
         let of_k = shares(product.k, devices.len(), K_UNIT);
         let by_k = options.split == Split::K && of_k.iter().filter(|s| !s.is_empty()).count() > 1;
         let on_one = if by_k {
@@ -238,14 +238,14 @@ impl TensorParallel {
         }
         let split: Vec<(Range<u32>, Range<u32>)> = match options.split {
             Split::K if by_k => of_k.into_iter().map(|k| (0..product.m, k)).collect(),
-            // There are so few terms that the first GPU has all of them.
+            // With so few terms, the first GPU has all of them.
             Split::K => {
                 (0..devices.len()).map(|rank| (if rank == 0 { 0..product.m } else { 0..0 }, 0..product.k)).collect()
             }
             Split::Rows => shares(product.m, devices.len(), unit).into_iter().map(|m| (m, 0..product.k)).collect(),
         };
         let link = options.link_bytes_per_s.filter(|rate| *rate > 0.0).unwrap_or(ASSUMED_LINK);
-        // Estimated once for each height considered, as several of them occur more than once.
+        // Estimates each height once, since several heights occur repeatedly.
         let expected: RefCell<HashMap<u32, f64>> = RefCell::default();
         let us_of = |rows: u32| {
             let us = || chosen.expected_us(first, &Product { m: rows, ..on_one });
@@ -262,7 +262,7 @@ impl TensorParallel {
         };
         let mut members = Vec::new();
         for (rank, (device, (of_m, of_k))) in devices.iter().zip(&split).enumerate() {
-            // The first GPU's rows are in place: it has nothing to send, and needs panels only where NCCL's kernels have to come in between.
+            // The first GPU's rows are in place: it has nothing to send, and needs panels only to let NCCL's kernels in between.
             let in_place = stores || (rank == 0 && !by_k && !(is_nccl && devices.len() > 1));
             let panels = match options.panels {
                 _ if in_place => panels(of_m.clone(), 1, unit),
@@ -329,7 +329,7 @@ impl TensorParallel {
         stream.synchronize()
     }
 
-    /// The GPUs that have a share.
+    /// The number of GPUs that have a share.
     #[must_use]
     pub fn gpus(&self) -> usize {
         self.members.iter().filter(|m| !m.share.is_empty()).count()
@@ -345,13 +345,13 @@ impl TensorParallel {
             .map(|m| if by_k { (0..self.product.m, m.share.clone()) } else { (m.share.clone(), 0..self.product.k) })
             .collect();
         match self.carrier {
-            // Ranks add up the sums that pass through them, so the first receives one sum.
+            // Ranks add up the sums that pass through them, so the first rank receives one sum.
             Carrier::Nccl(_) if by_k && self.members.len() > 1 => partial_bytes(&self.product),
             _ => crossing(&self.product, &split, by_k),
         }
     }
 
-    /// Describes in sentences what multiplies, who has which share, in how many panels, and how they get to the first GPU.
+    /// Describes in sentences the kernel, the shares, the number of panels, and their transport to the first GPU.
     #[must_use]
     pub fn description(&self) -> String {
         let shares: Vec<String> = self
@@ -389,7 +389,7 @@ fn partial_bytes(product: &Product) -> u64 {
     u64::from(product.m) * u64::from(product.n) * 4
 }
 
-/// Bytes that copies carry to the first GPU.
+/// Bytes that are copied to the first GPU.
 fn crossing(product: &Product, split: &[(Range<u32>, Range<u32>)], by_k: bool) -> u64 {
     let others = split.iter().skip(1).filter(|(m, k)| !m.is_empty() && !k.is_empty());
     others
@@ -449,13 +449,13 @@ fn check_arrays(first: &CudaDevice, product: &Product, arrays: &DeviceArrays) ->
     Ok(())
 }
 
-/// A GPU's share, before anything of it is allocated.
+/// A GPU's share, before its memory is allocated.
 struct Part {
     rank: usize,
     rows: Range<u32>,
     terms: Range<u32>,
     by_k: bool,
-    /// True if it writes its rows of C into the first GPU's memory.
+    /// True if the GPU writes its rows of C into the first GPU's memory.
     stores: bool,
     /// Panels of the rows.
     panels: Vec<Range<u32>>,
@@ -471,7 +471,7 @@ impl Part {
             Ok((&crate::product::storage::Storage::zeros(device, elements, dtype)?).into())
         };
         let out = if self.by_k { Dtype::F32 } else { p.form.out };
-        // The first GPU reads A and B in place, and by rows writes C in place.
+        // The first GPU reads A and B in place, and by rows also writes C in place.
         let (a, b, lda) = if first {
             (arrays.a.clone(), arrays.b.clone(), p.lda)
         } else {

@@ -1,19 +1,18 @@
-//! Divides a product into shares and panels: plain arithmetic.
+//! Divides a product into shares and panels, by arithmetic alone.
 
 use std::ops::Range;
 
-/// Largest number of panels that is chosen; a caller may ask for more.
+/// Largest number of panels that is chosen automatically; a caller may ask for more.
 pub(super) const MOST_CHOSEN: u32 = 16;
 
 /// Largest number of halvings of the last panel.
 const MOST_HALVINGS: u32 = 3;
 
-/// Assumed overhead of a panel in microseconds: launches, and an event that another GPU waits for. The choice
-/// depends on its square root.
+/// Assumed overhead of a panel in microseconds: launches, and an event for which another GPU waits. The choice depends on its square root.
 const PANEL_US: f64 = 5.0;
 
-/// Returns the shares of so many devices in 0..total, one after the other; together they are all of it. Each is a whole number of units, except the last one
-/// that is not empty. If the units cannot be divided evenly, the first devices get one more: the first of all has nothing to send.
+/// Returns the shares of 0..total for this many devices, one after another, which together cover all of it. Each share is a whole number of units, except the
+/// last one that is not empty. If the units cannot be divided evenly, the first devices get one more, since the first of all has nothing to send.
 ///
 /// ```
 /// use warpbook_gemm::tensor_parallel::shares;
@@ -27,7 +26,7 @@ const PANEL_US: f64 = 5.0;
 #[must_use]
 pub fn shares(total: u32, devices: usize, unit: u32) -> Vec<Range<u32>> {
     let (units, count) = (u64::from(total.div_ceil(unit)), devices.max(1) as u64);
-    // Rounded up, so that the remainder goes to the first.
+    // Rounds up, so that the first devices get the remainder.
     let end = |device: u64| {
         let elements = (units * device).div_ceil(count) * u64::from(unit);
         u32::try_from(elements.min(u64::from(total))).unwrap_or(total)
@@ -35,7 +34,7 @@ pub fn shares(total: u32, devices: usize, unit: u32) -> Vec<Range<u32>> {
     (0..count).map(|device| end(device)..end(device + 1)).collect()
 }
 
-/// Divides a share into so many panels, or as many as there are units: consecutive, none empty, each but the last a whole number of units.
+/// Divides a share into this many panels, or into as many as there are units: consecutive, none empty, each but the last a whole number of units.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -45,12 +44,12 @@ pub fn panels(share: Range<u32>, count: u32, unit: u32) -> Vec<Range<u32>> {
     within.into_iter().filter(|p| !p.is_empty()).map(|p| share.start + p.start..share.start + p.end).collect()
 }
 
-/// Returns the number of panels of least expected time, up to `most`: `compute_us` is the time of all multiplications in so many panels, `copy_us` that
-/// of all communication.
+/// Returns the number of panels with the least expected time, up to `most`. `compute_us` is the time of all multiplications in that many panels, `copy_us` the
+/// time of all communication.
 ///
-/// Panels go through two stages, multiplication and communication. With p of them, all is done when the slower stage has passed and the faster one's
-/// part of the first or last panel: max(compute + copy / p, copy + compute / p). More panels leave less uncovered at the ends, and each costs
-/// some microseconds and may leave a part of its last wave of tiles empty, which `compute_us` knows.
+/// Panels go through two stages, multiplication and communication. With p panels the time is that of the slower stage plus the faster stage's part of the first
+/// or last panel: max(compute + copy / p, copy + compute / p). More panels leave less uncovered at the ends, but each costs some microseconds and may leave a
+/// part of its last wave of tiles empty, which `compute_us` includes.
 #[must_use]
 pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> u32 {
     let expected = |count: u32| {
@@ -60,8 +59,8 @@ pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> 
     (1..=most.clamp(1, MOST_CHOSEN)).min_by(|a, b| expected(*a).total_cmp(&expected(*b))).unwrap_or(1)
 }
 
-/// Like [`panels`], with the last one halved as often as it has at least two units, at most `halvings` times: no multiplication hides
-/// its communication.
+/// Divides a share like [`panels`], then halves the last panel while it has at least two units, at most `halvings` times, since no multiplication hides its
+/// communication.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -75,8 +74,8 @@ pub fn tapered(share: Range<u32>, count: u32, halvings: u32, unit: u32) -> Vec<R
     all
 }
 
-/// Returns the panels of least expected time for a share whose results leave the GPU by copies, one after the other, each once it was multiplied: `compute_us` is the
-/// time of a panel of so many rows, `copy_us` that of a row's copy.
+/// Returns the panels with the least expected time for a share whose results are copied one after another, each once it is multiplied. `compute_us` is the time
+/// of a panel of that many rows, `copy_us` the time of copying a row.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -101,7 +100,7 @@ pub fn copied_panels(share: &Range<u32>, unit: u32, compute_us: impl Fn(u32) -> 
 mod tests {
     use super::*;
 
-    /// Covers sizes, devices and units with all their edges: nothing left over, less than a unit, fewer units than devices.
+    /// Cases of sizes, devices and units: nothing left over, less than a unit, fewer units than devices.
     fn cases() -> impl Iterator<Item = (u32, usize, u32)> {
         let totals = [1, 2, 63, 64, 65, 127, 128, 129, 1000, 4097, 8192, u32::MAX];
         let devices = [1, 2, 3, 4, 7, 8];
@@ -119,7 +118,7 @@ mod tests {
             assert_eq!((shares[0].start, shares[devices - 1].end), (0, total), "{case}");
             assert!(shares.windows(2).all(|w| w[0].end == w[1].start), "{case}");
             assert!(shares.iter().all(|s| s.start.is_multiple_of(unit) || s.is_empty()), "{case}");
-            // The shares are as even as units allow, and the first is no smaller than another.
+            // The shares are as even as units allow, and the first is no smaller than any other.
             let units = |s: &Range<u32>| s.len().div_ceil(unit as usize);
             let most = shares.iter().map(units).max().unwrap();
             assert_eq!(units(&shares[0]), most, "{case}");
@@ -156,15 +155,15 @@ mod tests {
         assert_eq!(heights(&tapered(4096..8192, 4, 2, 128)), [1024, 1024, 1024, 512, 256, 256]);
         assert_eq!(heights(&tapered(0..300, 2, 3, 128)), [256, 44], "no panel is less than a unit, but for a rest");
         assert!(tapered(5..5, 4, 2, 128).is_empty());
-        // A wave of tiles is 512 rows: a smaller panel takes as long. A copy takes a third of its panel's multiplication.
+        // A wave of tiles is 512 rows, and a smaller panel takes as long. A copy takes a third of its panel's multiplication.
         let waves = |rows: u32| 85.0 * f64::from(rows.div_ceil(512));
         let chosen = heights(&copied_panels(&(4096..8192), 128, waves, 0.05));
         assert_eq!((chosen.iter().sum::<u32>(), chosen.last()), (4096, Some(&512)), "{chosen:?}");
         assert!(chosen.len() < 8 && chosen[0] > 512, "{chosen:?}");
-        // Nothing to copy, and nothing to multiply.
+        // Cases: nothing to copy, and nothing to multiply.
         assert_eq!(heights(&copied_panels(&(0..4096), 128, waves, 0.0)), [4096]);
         assert!(copied_panels(&(7..7), 128, waves, 0.05).is_empty());
-        // Copies take longer: whatever is chosen covers the share.
+        // Copies take longer here, but any choice must cover the share.
         let slow = copied_panels(&(0..1000), 128, waves, 5.0);
         assert!(
             slow[0].start == 0 && slow.last().unwrap().end == 1000 && slow.windows(2).all(|w| w[0].end == w[1].start)
@@ -173,17 +172,17 @@ mod tests {
 
     #[test]
     fn panels_weigh_what_stays_uncovered_against_what_each_costs() {
-        // Each takes half a millisecond: the result is the root of 170 / 5.
+        // Each panel takes half a millisecond: the result is the root of 170 / 5.
         assert_eq!(panel_count(100, |_| 800.0, 170.0), 6);
-        // Nothing to communicate, or next to nothing.
+        // Cases: nothing to communicate, or next to nothing.
         assert_eq!(panel_count(100, |_| 800.0, 0.0), 1);
         assert_eq!(panel_count(100, |_| 800.0, 4.0), 1);
-        // Communication takes longer than multiplication: the first panel's multiplication is what stays uncovered.
+        // Communication takes longer than multiplication, so only the first panel's multiplication stays uncovered.
         assert_eq!(panel_count(100, |_| 80.0, 1000.0), 4);
         assert_eq!(panel_count(2, |_| 800.0, 170.0), 2);
         assert_eq!(panel_count(0, |_| 800.0, 170.0), 1);
         assert_eq!(panel_count(100, |_| 1e6, 1e6), MOST_CHOSEN);
-        // Waves: with panels that are no whole waves each takes longer.
+        // Panels that are not whole waves take longer.
         let waves = |n: u32| if n.is_power_of_two() { 800.0 } else { 900.0 };
         assert_eq!(panel_count(100, waves, 170.0), 8);
     }

@@ -1,7 +1,7 @@
-//! Queues a run: decides which stream does what, and which waits for which.
+//! Queues a run: decides what each stream does, and what it waits for.
 //!
-//! All streams wait for an event of the caller's stream first, and the caller's stream waits for all of them at the end. So a run begins after what the caller
-//! has queued before, runs of one product follow one another, and events on the caller's stream time all of it.
+//! All streams first wait for an event of the caller's stream, and the caller's stream waits for all of them at the end. So a run begins after everything that
+//! the caller has queued before, runs of one product follow one another, and events on the caller's stream time the whole run.
 
 use super::timeline::{Clocks, Trace};
 use super::{Carrier, Doing, Member, Panel, Split, Sum, TensorParallel, Timeline};
@@ -9,7 +9,7 @@ use crate::DeviceArray;
 use warpbook_device::{Communicator, CudaDevice, NcclReduce, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
-/// Number of untimed runs before a timeline, and of the timed runs whose median is taken.
+/// Number of untimed runs before a timeline, and number of timed runs, whose median is taken.
 const WARM: usize = 3;
 const RUNS: usize = 5;
 
@@ -22,7 +22,7 @@ impl TensorParallel {
         self.queue_traced(stream, &mut None)
     }
 
-    /// Returns the timeline of a run, that is, of several runs the one of median length. It waits for the stream.
+    /// Returns the timeline of the run with the median length of several. It waits for the stream.
     ///
     /// # Errors
     /// The errors of [`TensorParallel::queue`].
@@ -59,7 +59,7 @@ impl TensorParallel {
         }
         let panels = self.members.iter().map(|m| m.panels.len()).max().unwrap_or(0);
         for panel in 0..panels {
-            // The others go first: their results have a way ahead.
+            // The others go first, since their results have a way to go.
             for (rank, member) in self.members.iter().enumerate().skip(1) {
                 member.multiply(rank, panel, stream, trace)?;
             }
@@ -91,7 +91,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Queues the others' rows of C, which their kernels store in place: C lives until they have ended.
+    /// Waits for the others' rows of C, which their kernels store in place: C lives until they have ended.
     fn await_stores(&self, panel: usize) -> Result<()> {
         for member in self.members.iter().skip(1) {
             let Some(theirs) = member.panels.get(panel) else { continue };
@@ -101,7 +101,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Sends the rows by NCCL. The receiver waits for the panel, too: a kernel that waits for a sender holds SMs that could multiply meanwhile.
+    /// Sends the rows by NCCL. The receiver also waits for the panel: a kernel that waits for a sender holds SMs that could multiply meanwhile.
     fn send_rows(&self, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let senders: Vec<(usize, &Member, &Panel)> = self
             .members
@@ -140,7 +140,7 @@ impl TensorParallel {
         let (at, len) = (self.first_element(own), own.result.len());
         let mut count = 0;
         for (rank, member) in others.iter().enumerate().map(|(i, m)| (i + 1, m)) {
-            // Those with a share come first, and have the same panels.
+            // GPUs with a share come first, and have the same panels.
             let Some(theirs) = member.panels.get(panel) else { continue };
             member.communicating.wait(&theirs.computed)?;
             let begin = count * partial + at;
@@ -165,7 +165,7 @@ impl TensorParallel {
         let mut sides = Vec::new();
         for (rank, member) in self.members.iter().enumerate() {
             for theirs in self.members.iter().filter_map(|m| m.panels.get(panel)) {
-                // Like receivers, all kernels of a reduction begin when there is something to add.
+                // All kernels of a reduction begin only when there is something to add, for the same reason as receivers.
                 member.communicating.wait(&theirs.computed)?;
             }
             let bytes = if rank == 0 { own.result.bytes().bytes() } else { 0 };
@@ -225,7 +225,7 @@ impl TensorParallel {
 }
 
 impl Member {
-    /// Returns the stream that it multiplies on; the first GPU's is the caller's.
+    /// Returns the stream on which the member multiplies, which is the caller's for the first GPU.
     fn multiplying<'s>(&'s self, stream: &'s Stream) -> &'s Stream {
         self.multiplying.as_ref().unwrap_or(stream)
     }
@@ -252,7 +252,7 @@ impl Member {
     }
 }
 
-/// Queues joint work of several GPUs, between two events on the stream of each.
+/// Queues joint work of several GPUs, between two events on each GPU's stream.
 fn around_all(
     sides: &[(usize, &Member, usize)],
     panel: usize,

@@ -1,7 +1,7 @@
-//! The timeline of each GPU in one run of a product, by events.
+//! The timeline of each GPU in one run of a product, from events.
 //!
-//! Each GPU has its own clock. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
-//! middle is taken, and half of the round trip is the stated error.
+//! Each GPU has its own clock. An event that goes from the first GPU to another and back bounds the difference of their clocks from both
+//! sides. The middle is taken, and half of the round trip is the stated error.
 
 use warpbook_device::{CudaDevice, Event, Result, Stream};
 
@@ -31,7 +31,7 @@ impl Doing {
 /// A stretch of time on a GPU's stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
-    /// Index of its GPU among the devices.
+    /// Index of the stretch's GPU among the devices.
     pub rank: usize,
     /// The work that took the time.
     pub doing: Doing,
@@ -41,7 +41,7 @@ pub struct Stretch {
     pub start_us: f64,
     /// Duration in microseconds.
     pub duration_us: f64,
-    /// Bytes that were sent to the first GPU.
+    /// Bytes sent to the first GPU.
     pub bytes: Option<u64>,
 }
 
@@ -63,13 +63,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Microseconds with communication.
+    /// Microseconds during which there was communication.
     #[must_use]
     pub fn communicating_us(&self) -> f64 {
         length(&self.intervals(Doing::Communicating))
     }
 
-    /// Microseconds with communication while no GPU multiplied, which overlapping has not hidden.
+    /// Microseconds of communication while no GPU multiplied, so that overlap did not hide it.
     #[must_use]
     pub fn exposed_us(&self) -> f64 {
         let (communicating, multiplying) = (self.intervals(Doing::Communicating), self.intervals(Doing::Multiplying));
@@ -82,7 +82,7 @@ impl Timeline {
     }
 }
 
-/// Merges intervals that overlap, and sorts them.
+/// Merges overlapping intervals, and sorts them.
 fn union(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut apart: Vec<(f64, f64)> = Vec::new();
@@ -106,7 +106,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Queues work between two events; without a trace only the work.
+    /// Queues work between two events; without a trace, only the work.
     pub fn around(
         trace: Option<&mut Self>,
         (device, stream): (&CudaDevice, &Stream),
@@ -127,7 +127,7 @@ impl Trace {
         Ok(event)
     }
 
-    /// Records the event after it.
+    /// Records an event after the work.
     pub fn end(
         &mut self,
         begun: Event,
@@ -155,7 +155,7 @@ impl Trace {
 /// Clocks of several GPUs, relative to the first.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    /// Each GPU's zero: an event, and its time by the first GPU's clock in microseconds.
+    /// Each GPU's zero: an event, and its time in microseconds by the first GPU's clock.
     zeros: Vec<(Event, f64)>,
     error_us: f64,
 }
@@ -195,7 +195,7 @@ impl Clocks {
         Ok(clocks)
     }
 
-    /// Returns the time of an event on a GPU, by the first one's clock.
+    /// Returns the time of an event on a GPU, by the first GPU's clock.
     fn at(&self, rank: usize, event: &Event) -> Result<f64> {
         let (zero, at) = &self.zeros[rank];
         Ok(at + zero.elapsed_us(event)?)
@@ -219,7 +219,7 @@ mod tests {
         };
         assert_eq!(times(&[]), (0.0, 0.0));
         assert_eq!(times(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
-        // Two GPUs multiply, one after the other; a sum hides nothing.
+        // Two GPUs multiply one after the other; a sum hides nothing.
         let all = [
             stretch(Multiplying, 0.0, 10.0),
             stretch(Communicating, 8.0, 12.0),

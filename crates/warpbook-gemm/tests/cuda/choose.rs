@@ -1,4 +1,4 @@
-//! Tests the choice of a product's kernel on a GPU: timed once, kept, taken from elsewhere, and the choices for other GPUs.
+//! Tests the choice of a product's kernel on a GPU: timed once, kept, taken over from elsewhere, and the choices for other GPUs.
 
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, testing};
@@ -42,10 +42,10 @@ fn a_first_plan_is_timed_and_kept() {
     ] {
         let gemm = quick(&device);
         let choice = gemm.choice(&product).unwrap();
-        // A GPU whose only kernel has one tile has nothing to choose from.
+        // A GPU whose only kernel has a single tile has nothing to choose from.
         let is_timed = choice.why.starts_with("timed on this device") && choice.us > 0.5;
         assert!(is_timed || choice.why.contains("nothing to choose from"), "{what}: {}", choice.why);
-        // The same handle and another one, as after a restart, have the same kernel.
+        // The same handle and another one, as after a restart, choose the same kernel.
         let again = [gemm.choice(&product).unwrap(), quick(&device).choice(&product).unwrap()];
         for again in &again {
             assert_eq!((&again.row.rung.id, &again.tile), (&choice.row.rung.id, &choice.tile), "{what}");
@@ -65,7 +65,7 @@ fn a_short_product_is_not_timed() {
     assert!(why.ends_with("not timed: below 10 us the model chooses as well"), "{why}");
 }
 
-/// Without timing the choice is the model's, whatever was timed here.
+/// Without timing the cost model chooses, whatever was timed here.
 #[test]
 fn what_was_timed_does_not_count_when_it_is_off() {
     let Some(device) = testing::gpu("what_was_timed_does_not_count_when_it_is_off") else { return };
@@ -86,11 +86,11 @@ fn nothing_is_timed_while_a_graph_is_captured() {
         Ok(())
     });
     graph.unwrap();
-    // The run goes on with the kernels that it has.
+    // The run continues with the kernels that it has.
     assert!(gemm.choice(&product).unwrap().why.contains("in this run"));
 }
 
-/// Kernels of a checkpoint or of another rank take the place of a choice, also of one that has been planned.
+/// Kernels of a checkpoint or of another rank replace the choice, even for a product that has been planned.
 #[test]
 fn kernels_from_elsewhere_are_taken() {
     let Some(device) = testing::gpu("kernels_from_elsewhere_are_taken") else { return };
@@ -106,12 +106,12 @@ fn kernels_from_elsewhere_are_taken() {
     assert_eq!((second.rung(), second.tile()), ("07_warp_tile", tile));
     assert_eq!(gemm.chosen(), [other]);
     check(&device, &second);
-    // A finding that no longer exists is chosen anew.
+    // A finding of a kernel that no longer exists is ignored, and a new choice is made.
     gemm.take(&[Finding::new(&product, "gone", "1x1", 1.0)]);
     assert_eq!(gemm.plan(&product, [true; 2]).unwrap().tile(), first.tile());
 }
 
-/// The choices for a T4, an A100 and a consumer's card run and are right on this device.
+/// The choices for a T4, an A100 and a consumer's card run on this device and are right.
 #[test]
 fn what_other_gpus_choose_is_right() {
     let Some(device) = testing::gpu("what_other_gpus_choose_is_right") else { return };

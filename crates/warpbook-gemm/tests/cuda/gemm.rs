@@ -1,4 +1,4 @@
-//! Every rung and tile of the matrix product on a GPU, against f64 on the CPU.
+//! Every rung and tile of the matrix product on a GPU is compared with f64 on the CPU.
 
 use std::sync::Arc;
 use warpbook_data::parallel::collect;
@@ -11,7 +11,7 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
 use warpbook_record::{Dtype, Requires, Tile};
 
-/// Bytes around C; as f16, bf16 and f32 numbers that no product here gives.
+/// Bytes around C; as f16, bf16 and f32 they are numbers that no product here gives.
 const GUARD: u8 = 0xa5;
 /// Number of elements around C that must not be written.
 const FENCE: usize = 4096;
@@ -37,7 +37,7 @@ impl Case {
         let draw = |stream: u32, n: usize, dtype| -> Vec<f32> {
             (0..n).map(|i| rounded(values(stream, i), if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype })).collect()
         };
-        // Whole vectors of 16 bytes: compute-sanitizer takes a cp.async that reads fewer bytes for one that reads all.
+        // Pads to whole vectors of 16 bytes, since compute-sanitizer assumes that a cp.async which reads fewer bytes reads all of them.
         let padded = |elements: usize| (elements + offset).next_multiple_of(8);
         let host = [
             draw(0, padded(a), dtype),
@@ -53,7 +53,7 @@ impl Case {
         Self { product, offset, device: device.clone(), host, arrays, c, c0, sums0 }
     }
 
-    /// Fills C's array with guards, and the previous values of C.
+    /// Fills C's array with guards, and with the previous values of C.
     fn reset_c(&self) {
         self.c.fill_bytes(GUARD).unwrap();
         let mut before = self.c.to_f32().unwrap();
@@ -67,7 +67,7 @@ impl Case {
         }
     }
 
-    /// Returns its arrays on the device, without a bias gradient.
+    /// Returns the case's arrays on the device, without a bias gradient.
     fn device_arrays(&self) -> DeviceArrays {
         let [a, b, bias, mask] = &self.arrays;
         let [a_len, b_len, c_len] = self.product.elements();
@@ -80,7 +80,8 @@ impl Case {
         arrays
     }
 
-    /// Returns C's array with its guards, and the bias gradient, after a product by that row's kernel and tile. It runs twice, to the same bits.
+    /// Returns C's array with its guards, and the bias gradient, after a product by this row's kernel and tile. It runs twice, and the bits must
+    /// be the same.
     fn run(&self, row: &Row, tile: &Tile) -> (Vec<f32>, Vec<f32>) {
         let aligned = [self.offset == 0; 2];
         let plan = Plan::new(&self.device, row, tile, &self.product, aligned).unwrap_or_else(|e| panic!("{e}"));
@@ -139,7 +140,7 @@ impl Case {
                 Epilogue::Gelu | Epilogue::BiasGelu => {
                     let x = if p.form.epilogue == Epilogue::BiasGelu { *v + bias } else { *v };
                     *v = gelu(x);
-                    // The slope of gelu is at most 1.13, and erff has an error, too.
+                    // The slope of gelu is at most 1.13, and erff adds an error.
                     sums[i] = 1.13 * sums[i] + x.abs();
                 }
             }
@@ -147,7 +148,7 @@ impl Case {
         (want, sums)
     }
 
-    /// Compiles the kernels to check on all threads.
+    /// Compiles the kernels under test on all threads.
     fn compile(&self, jobs: &[(&Row, &Tile)]) {
         let aligned = [self.offset == 0; 2];
         collect(jobs.len(), &|i| {
@@ -245,8 +246,8 @@ fn every_form(dtype: Dtype) -> Vec<Form> {
     forms
 }
 
-/// Returns the forms that rungs are tested in: all of them in bf16, fp32 and tf32, the plain one if a type adds nothing else. The rung of the
-/// first tensor cores holds fp16 in its own way, and is all that they have.
+/// Returns the forms in which rungs are tested: all forms in bf16, fp32 and tf32, and the plain one in types that add nothing. In fp16 the rung
+/// of the first tensor cores is tested in all forms, since they hold fp16 differently and support no other type.
 fn tried(row: &Row, dtype: Dtype) -> Vec<Form> {
     let all = every_form(dtype);
     let on_cuda_cores = row.capabilities().is_some_and(|c| c.dtypes[0].0 == Dtype::F32);
@@ -303,7 +304,7 @@ fn every_tile_of_every_rung_is_right() {
     }
 }
 
-/// Covers what the first tiles alone do not show: k in slices and clusters, and blocks that some slices of k do not have.
+/// Covers what the first tiles do not show: k in slices and clusters, and blocks for which some slices have no k.
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
@@ -312,7 +313,7 @@ fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     for (i, form) in every_form(Dtype::Bf16).into_iter().enumerate() {
         for (j, (m, n, k)) in [(69, 63, 531), (131, 257, 33), (65, 129, 2049)].into_iter().enumerate() {
             let tight = Product::new(m, n, k, form);
-            // Rows without gaps from an aligned address on, or rows with gaps from an odd one on.
+            // Rows either have no gaps and an aligned address, or gaps and an odd address.
             let (product, offset) = match (i + j) % 2 {
                 0 => (tight, 0),
                 _ => (tight.leading(tight.lda + 2, tight.ldb + 4, tight.ldc + 1).scaled(0.5, -1.0), 1 + 2 * j),
@@ -329,7 +330,7 @@ fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     }
 }
 
-/// Tests few tiles of a long k: several parts of it for every tile, with rows that are copied first, panels of C and sums behind the copies.
+/// Tests few tiles with a long k: several parts of k for every tile, with rows that are copied first, panels of C, and sums behind the copies.
 #[test]
 fn a_k_in_many_parts_is_right() {
     let Some(device) = testing::gpu("a_k_in_many_parts_is_right") else { return };
@@ -356,7 +357,7 @@ fn a_k_in_many_parts_is_right() {
     }
 }
 
-/// Returns the product with padded rows that begin anywhere, and factors, if n is odd.
+/// If n is odd, returns the product with padded rows at any address, and factors.
 fn loose_where_odd(tight: Product) -> Product {
     if tight.n.is_multiple_of(2) {
         return tight;
@@ -364,7 +365,7 @@ fn loose_where_odd(tight: Product) -> Product {
     tight.leading(tight.lda + 3, tight.ldb + 1, tight.ldc + 5).scaled(0.5, -1.0)
 }
 
-/// Returns the rung that cuts tiles along k, if the device has it.
+/// Returns the rung that cuts tiles along k, if the device supports it.
 fn stream_k(device: &CudaDevice) -> Option<Row> {
     let row = kernels(device).into_iter().find(|r| r.rung.id == "18_stream_k");
     if row.is_none() {
@@ -377,12 +378,13 @@ fn bits_of(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Tests fewer tiles than SMs and more, by TMA and by warps, with copies, edges and a k that ends within a block; and the same bits in a graph.
+/// Tests fewer tiles than SMs and more, by TMA and by warps, with copies, edges and a k that ends within a block; also checks that a graph gives
+/// the same bits.
 #[test]
 fn tiles_that_are_cut_along_k_are_right() {
     let Some(device) = testing::gpu("tiles_that_are_cut_along_k_are_right") else { return };
     let Some(row) = stream_k(&device) else { return };
-    // Each of these has tiles that are cut on 132 SMs; the last three have whole tiles, too.
+    // Each of these has tiles that are cut on 132 SMs; the last three also have whole tiles.
     let shapes =
         [(300, 520, 4096), (264, 391, 6001), (136, 648, 8200), (1500, 2904, 328), (1470, 2901, 391), (2300, 2904, 520)];
     let tiles = &row.kernel().unwrap().tiles;
@@ -437,10 +439,10 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
         case(&row, "128x256s4c1g8", (1500, 2904, 328)),
         case(&row, "128x128s6c2g8", (300, 520, 4096)),
         case(in_parts, "128x128s6c1", (136, 200, 4096)),
-        // B is copied to the place where the first product leaves sums.
+        // B is copied to where the first product leaves sums.
         case(&row, "192x128s4c1g8", (1500, 2901, 328)),
         case(&row, "128x256s4c1g8", (1100, 3000, 328)),
-        // Both are copied, and k is divided.
+        // Both operands are copied, and k is divided.
         case(in_parts, "64x64s12c1", (137, 203, 4001)),
         case(rung("17b_unaligned_in_parts"), "32x32s8k4", (27, 45, 4427)),
     ];
@@ -450,7 +452,7 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
     let stream = device.stream().unwrap();
     for round in 0..50 {
         cases.iter().for_each(|(case, ..)| case.reset_c());
-        // The order differs in each round, with some of them twice in a row, and at last each once.
+        // The order differs in each round; some run twice in a row, and at last each runs once.
         for i in 0..4 * bound.len() {
             bound[(i * (round % 4 + 1) + i / bound.len() + round) % bound.len()].launch(&stream).unwrap();
         }
@@ -473,7 +475,7 @@ fn every_rung_takes_every_form_and_shape() {
         for (i, form) in forms.into_iter().enumerate() {
             for (j, (m, n, k)) in shapes.into_iter().enumerate() {
                 let tight = Product::new(m, n, k, form);
-                // The rows have in turn no gaps, a multiple of 16 bytes, and no alignment at all.
+                // In turn the rows have no gaps, a multiple of 16 bytes, and no alignment at all.
                 let (product, offset) = match (i + j) % 3 {
                     0 => (tight, 0),
                     1 => {
@@ -494,12 +496,12 @@ fn every_rung_takes_every_form_and_shape() {
     }
 }
 
-// Its kernels use no TMA, which racecheck does not support.
+// The kernels of the bias gradient use no TMA, which racecheck does not support.
 #[test]
 fn the_bias_gradient_is_summed_in_two_levels() {
     let Some(device) = testing::gpu("the_bias_gradient_is_summed_in_two_levels") else { return };
     let row = rows().into_iter().find(|r| r.rung.id == "02_coalesced").expect("a rung of the CUDA cores");
-    // Tests one chunk of rows, several with a rest, and more columns than one tile.
+    // Tests one chunk of rows, several with a remainder, and more columns than one tile.
     for (m, n, k) in [(3, 33, 5), (17, 70, 4099), (5, 32, 1024)] {
         for trans_b in [false, true] {
             let form = Form { trans_b, ..Form::plain(Dtype::F32) };
@@ -513,7 +515,7 @@ fn the_bias_gradient_is_summed_in_two_levels() {
 #[test]
 fn nan_and_infinity_propagate() {
     let Some(device) = testing::gpu("nan_and_infinity_propagate") else { return };
-    // NaN in A, infinity in B, zeros next to them.
+    // A has a NaN, B an infinity, and there are zeros next to them.
     let values = |stream: u32, i: usize| match (stream, i) {
         (0, 333) => f32::NAN,
         (0, _) if i.is_multiple_of(97) => 0.0,
@@ -555,7 +557,7 @@ fn the_check_on_the_device_finds_every_wrong_element() {
     let judged = |c: &[f32]| judge.judge(&stream, &on_device(c)).unwrap();
     let verdict = judged(&right);
     assert!(verdict.passed() && verdict.first_wrong.is_none(), "{verdict:?}");
-    // Elements that were not written are NaN, as the output was poisoned before.
+    // Elements that were not written are NaN, since the output was poisoned.
     for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e3, right[1777] + 1e-3] {
         let mut c = right.clone();
         c[1777] = wrong;
@@ -599,7 +601,7 @@ fn one_entry_chooses_and_is_right() {
         }
     };
     check(c.to_vec().unwrap());
-    // The same plan is found again, and its launches can be prepared.
+    // The same plan is found again, and can be bound to arrays.
     assert!(Arc::ptr_eq(&plan, &gemm.plan_for(&product, &arrays).unwrap()));
     let bound = plan.bind(&arrays, &workspace).unwrap();
     c.fill_bytes(0xff).unwrap();

@@ -1,4 +1,4 @@
-//! Compares the CUDA body with the CPU's, to the bit.
+//! The CUDA implementation has the same bits as the CPU's.
 
 use warpbook_data::philox::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute};
 use warpbook_device::testing;
@@ -29,7 +29,7 @@ fn gpu_and_cpu_permute_alike() {
     }
 }
 
-/// Queued one after another, and replayed from a graph, parts of sequences equal the CPU's.
+/// Parts of sequences equal the CPU's, both queued one after another and replayed from a graph.
 #[test]
 fn parts_are_queued_and_captured() {
     let Some(device) = testing::gpu("parts_are_queued_and_captured") else { return };

@@ -1,4 +1,4 @@
-//! The form of a matrix product that a kernel is compiled for.
+//! The form of a matrix product for which a kernel is compiled.
 
 use warpbook_record::{Dtype, KernelSpec};
 
@@ -14,8 +14,8 @@ pub enum Epilogue {
     BiasRelu,
     /// Stores v where the mask is above 0, else 0: the gradient through a ReLU.
     ReluMask,
-    /// Stores gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, by erf, which
-    /// `torch.nn.GELU` computes by default.
+    /// Stores gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form by erf, which is the
+    /// default of `torch.nn.GELU`.
     Gelu,
     /// Stores gelu(v + the column's bias).
     BiasGelu,
@@ -25,19 +25,19 @@ impl Epilogue {
     /// Every epilogue.
     pub const ALL: [Self; 6] = [Self::None, Self::Bias, Self::BiasRelu, Self::ReluMask, Self::Gelu, Self::BiasGelu];
 
-    /// Returns true if it adds a bias.
+    /// Returns true if the epilogue adds a bias.
     #[must_use]
     pub const fn has_bias(self) -> bool {
         matches!(self, Self::Bias | Self::BiasRelu | Self::BiasGelu)
     }
 
-    /// Returns true if it reads a mask.
+    /// Returns true if the epilogue reads a mask.
     #[must_use]
     pub const fn has_mask(self) -> bool {
         matches!(self, Self::ReluMask)
     }
 
-    /// Returns its value of the macro `EPILOGUE` in `kernels/matmul/gemm.cuh`.
+    /// Returns the epilogue's value of the macro `EPILOGUE` in `kernels/matmul/gemm.cuh`.
     const fn number(self) -> i64 {
         match self {
             Self::None => 0,
@@ -50,7 +50,7 @@ impl Epilogue {
     }
 }
 
-/// The form of a product that a kernel is compiled for, in addition to its tile.
+/// The form of a product for which a kernel is compiled, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Form {
     /// Type of A and B: `F32`, `Tf32`, `F16` or `Bf16`.
@@ -66,7 +66,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// Row-major matrices of one type, nothing transposed and nothing added.
+    /// Returns the form of row-major matrices of one type, without transposition and epilogue.
     #[must_use]
     pub const fn plain(dtype: Dtype) -> Self {
         Self { dtype, out: dtype, trans_a: false, trans_b: false, epilogue: Epilogue::None }
@@ -96,19 +96,19 @@ pub(crate) fn type_number(dtype: Dtype) -> i64 {
 /// How operands are passed to a kernel, which determines its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operands {
-    /// By address: any leading dimension and alignment.
+    /// Addresses, with any leading dimension and alignment.
     Addresses,
-    /// By tensor maps for TMA. Rows must begin at multiples of 16 bytes; other operands are copied first.
+    /// Tensor maps for TMA. Rows must begin at multiples of 16 bytes; other operands are copied first.
     TensorMaps,
-    /// Like [`Operands::TensorMaps`], and C by a tensor map too, if its rows allow one.
+    /// Like [`Operands::TensorMaps`], and a tensor map for C if its rows allow one.
     TensorMapsAndC,
-    /// Like [`Operands::TensorMaps`], but B's tiles go through registers: 32-bit ones are contiguous along n.
+    /// Like [`Operands::TensorMaps`], but B's tiles go through registers, so 32-bit ones are contiguous along n.
     BInRegisters,
 }
 
 impl Operands {
-    /// Returns the form that a kernel is compiled for: 32-bit tiles that tensor cores read from shared memory must be contiguous along k, and those
-    /// that go through registers along n. Operands stored otherwise are copied.
+    /// Returns the form for which a kernel is compiled: 32-bit tiles that tensor cores read from shared memory must be contiguous along k, and
+    /// those that go through registers along n. Operands stored in other ways are copied.
     #[must_use]
     pub fn given(self, form: Form) -> Form {
         if self != Self::Addresses && form.dtype.bytes() == 4 {

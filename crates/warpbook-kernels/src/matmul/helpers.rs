@@ -1,4 +1,4 @@
-//! Kernels that products need in addition to their own.
+//! Kernels that products use besides the multiplying one.
 
 use super::Form;
 use crate::shared::source;
@@ -17,22 +17,22 @@ pub fn repack(element_bytes: u64, transpose: bool) -> KernelSpec {
     let (source, entry, tile) = if transpose {
         (TRANSPOSE, "repack_transposed", Tile::new("t256", &[("THREADS", 256), ("BM", 64), ("BN", 64)]))
     } else {
-        // 64 threads per row, 16 bytes each.
+        // Each row has 64 threads with 16 bytes each.
         let columns = 64 * 16 / element_bytes.cast_signed();
         (COPY, "repack", Tile::new("t256", &[("THREADS", 256), ("BM", 4), ("BN", columns)]))
     };
     KernelSpec::new(source, entry, &[tile], Grid::Tiles).define("ELEMENT_BYTES", element_bytes.cast_signed())
 }
 
-/// Sums the columns of op(B) over each `BM` of its rows: `column_sums(b, ldb, n, k, rows, alpha, beta, out)`. `dtype` is the type that B is stored
-/// in.
+/// Sums the columns of op(B) over each `BM` of its rows: `column_sums(b, ldb, n, k, rows, alpha, beta, out)`. `dtype` is the type in which B is
+/// stored.
 #[must_use]
 pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 256), ("BN", 32)]);
     Form { trans_b, ..Form::plain(dtype) }.apply_to(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
 }
 
-/// Entry of [`sum_parts`], which identifies it among a measurement's kernels.
+/// Entry of [`sum_parts`], which identifies it among the kernels of a measurement.
 pub const SUM_PARTS_ENTRY: &str = "sum_parts";
 
 /// Adds the partial sums of C that a product leaves in the workspace and applies the form's epilogue: `sum_parts(sums, parts, ld, c, m, n, ldc,

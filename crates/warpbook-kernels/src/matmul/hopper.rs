@@ -7,7 +7,7 @@ use super::{Capabilities, Figure, Operands, Row};
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
-/// The requirement of rungs with Hopper's architecture-specific instructions.
+/// The hardware that Hopper's architecture-specific instructions require.
 fn hopper() -> Requires {
     Requires::Exactly("sm_90a".into())
 }
@@ -104,7 +104,7 @@ fn with_whole_k() -> Vec<Row> {
     ]
 }
 
-/// The rungs with one block or several for each tile.
+/// The rungs with one or several blocks per tile.
 fn in_one_wave() -> Vec<Row> {
     vec![
         kernel_row(
@@ -161,7 +161,7 @@ fn in_one_wave() -> Vec<Row> {
     ]
 }
 
-/// The rungs that load operands in another way, or divide tiles along k.
+/// The rungs that load operands in a different way, or divide tiles along k.
 fn with_other_operands() -> Vec<Row> {
     vec![
         kernel_row(

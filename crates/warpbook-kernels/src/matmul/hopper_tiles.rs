@@ -5,12 +5,12 @@ use crate::tile::sizes;
 use std::sync::LazyLock;
 use warpbook_record::Tile;
 
-/// Bytes of a row of a tile in shared memory that TMA swizzles; and bytes of 64 such rows.
+/// Bytes of a row of a tile in shared memory, which TMA swizzles, and bytes of 64 such rows.
 const ROW_BYTES: i64 = 128;
 const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
 
-/// A tile whose id begins with its rows and columns; its `s` is the number of pairs of tiles of A and B in flight. `extra_bytes` of shared memory
-/// hold results next to these stages.
+/// A tile whose id begins with its rows and columns; the id's `s` is the number of pairs of tiles of A and B in flight. `extra_bytes` of shared
+/// memory hold results next to these stages.
 fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [stages]) = (sizes(id, ""), sizes(id, "s"));
     // Operands that are contiguous along m or n are loaded in boxes of 64.
@@ -26,13 +26,13 @@ fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'sta
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// A tile with a warpgroup for every 64 rows, and no warpgroup that only loads.
+/// A tile with one warpgroup for every 64 rows, and no warpgroup that only loads.
 pub(super) fn unspecialised(id: &'static str) -> Tile {
     in_stages(id, sizes::<1>(id, "")[0] / 64, 0, &[])
 }
 
-/// Registers per thread of a producer and of each of several consumers, with `blocks` on an SM: a thread has a multiple of 8 registers, and the
-/// consumers divide those that the producer gives up. 64 x 256 sums take 128 per thread.
+/// Registers per thread of a producer and of each of several consumers, with `blocks` blocks per SM. A thread has a multiple of 8 registers, and
+/// the consumers share those that the producer gives up. 64 x 256 sums take 128 per thread.
 fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
     const PRODUCER: i64 = 40;
     const MOST: i64 = 232;
@@ -48,8 +48,8 @@ pub(super) fn specialised(id: &'static str) -> Tile {
     in_stages(id, consumers + 1, 0, &registers(consumers, 1))
 }
 
-/// A tile of a persistent rung. Each consumer has shared memory for `chunks` of 64 rows of C. The id's `c` is the shape of a cluster in rows x
-/// columns of blocks, which share tiles of A and B; `g` is the number of rows of clusters that are computed together.
+/// A tile of a persistent rung. Each consumer has shared memory for `chunks` chunks of 64 rows of C. The id's `c` is the shape of a cluster in rows
+/// x columns of blocks, which share tiles of A and B; `g` is the number of rows of clusters that are computed together.
 fn persistent(id: &'static str, consumers: i64, chunks: i64) -> Tile {
     let ([m, n], [group]) = (sizes(id, "c"), sizes(id, "g"));
     let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group)];
@@ -76,12 +76,12 @@ fn tf32(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, persistent(id, sizes::<2>(id, "")[1] / 64, 2), costs)
 }
 
-/// A tile whose k is divided among the blocks of a cluster, `k` of its id. `c` is as in [`persistent`], and `b` is the number of blocks that fit on
-/// an SM, so that blocks of the next launch can start early.
+/// A tile whose k is divided among the `k` blocks of a cluster. `c` is as in [`persistent`], and `b` is the number of blocks per SM, so that blocks
+/// of the next launch can start early.
 fn general(id: &'static str, consumers: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [m, n], [split], [blocks]) = (sizes(id, ""), sizes(id, "c"), sizes(id, "k"), sizes(id, "b"));
     let own = [("SPLIT", split), ("CLUSTER", m * n), ("CLUSTER_N", n), ("BLOCKS_PER_SM", blocks)];
-    // The partial sums that the other blocks send, for its part of the columns.
+    // The partial sums that other blocks send for this block's columns.
     let sent_bytes = bm * bn * 4 / split * (split - 1);
     in_stages(id, consumers + 1, sent_bytes, &[&registers(consumers, blocks)[..], &own, more].concat())
 }
@@ -91,7 +91,8 @@ fn split(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, general(id, sizes::<1>(id, "")[0] / 64, &[]), costs)
 }
 
-/// A tile with a consumer for every 128 rows, which it multiplies by two instructions: larger than one instruction of each consumer covers.
+/// A tile with a consumer for every 128 rows, which it multiplies with two instructions, so the tile is larger than one instruction per consumer
+/// covers.
 fn tall(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, general(id, sizes::<1>(id, "")[0] / 128, &[("HEIGHT", 2)]), costs)
 }
@@ -102,11 +103,11 @@ fn swapped(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
 }
 
 /// A tile that is loaded through registers, `[wm, wn]` per warp. The id's `s` is the number of groups of warps that divide k within each of the `k`
-/// blocks of a cluster; `b` is the number of blocks that fit on an SM.
+/// blocks of a cluster; `b` is the number of blocks per SM.
 fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3]>>) -> Line {
     let ([bm, bn], [slices], [split], [blocks]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"), sizes(id, "b"));
     let bk = 32;
-    // Two tiles of 16-bit elements of each group, or its sums with a gap of 8 in each row; then the sums that other blocks send, or the tile of C
+    // Each group has two tiles of 16-bit elements, or its sums with a gap of 8 in each row; then come the sums from other blocks, or the tile of C
     // with a gap of 8 elements in each row. A single group keeps its sums in registers, and its tiles lie where C's is staged.
     let (ring, staged) = (2 * (bm + bn) * bk * 2, bm * (bn + 8) * 2);
     let shared = match (slices, split) {
@@ -122,7 +123,7 @@ fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3
         ("WN", wn),
         ("SLICES", slices),
         ("SPLIT", split),
-        // Blocks of k on their way from memory: more would need more registers than there are.
+        // Blocks of k in flight from memory; more would need more registers than there are.
         ("DEPTH", 1),
         ("BLOCKS_PER_SM", blocks),
         ("DYNAMIC_SHARED_BYTES", shared),
@@ -392,7 +393,7 @@ pub(super) static UNALIGNED_IN_PARTS: LazyLock<TileTable> = LazyLock::new(|| {
 mod tests {
     use super::*;
 
-    /// One tile of each kind, with all macros of its kernel.
+    /// Checks one tile of each kind, with all macros of its kernel.
     #[test]
     fn tiles_have_what_their_ids_say() {
         let check = |tile: &Tile, expect: &str| {

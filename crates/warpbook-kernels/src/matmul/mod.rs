@@ -31,10 +31,10 @@ pub const SHAPES: [(u64, u64, u64); 13] = [
     (64, 4096, 11008),
     (65536, 512, 512),
 ];
-/// Shapes of the published record that no tile was tuned for, in bf16: a cube between the others, and a product whose sizes are not powers of two.
+/// Shapes of the published record for which no tile was tuned, in bf16: a cube between the others, and a product whose sizes are not powers of two.
 pub const UNTUNED: [(u64, u64, u64); 2] = [(1536, 1536, 1536), (3000, 5000, 7000)];
-/// The linear layers of the trained networks as (images, inputs, outputs): the MNIST CNN's at its two batch sizes, the CIFAR-10 CNN's at its two, and
-/// the AMP recipe's.
+/// The linear layers of the trained networks as (images, inputs, outputs): those of the MNIST CNN at its two batch sizes, of the CIFAR-10 CNN at its
+/// two, and of the AMP recipe.
 pub const LAYERS: [(u64, u64, u64); 7] = [
     (512, 9216, 128),
     (1024, 9216, 128),
@@ -44,11 +44,11 @@ pub const LAYERS: [(u64, u64, u64); 7] = [
     (512, 512, 10),
     (512, 4096, 4096),
 ];
-/// The edge of the cube that is measured when no shape is asked for.
+/// The edge of the cube that is measured by default.
 pub const STANDARD_EDGE: u64 = 4096;
-/// Algorithms requested from cuBLASLt; each is timed, and the fastest is its result.
+/// Number of algorithms requested from cuBLASLt; each is timed, and the fastest is its result.
 pub const LT_ALGORITHMS: usize = 32;
-/// The largest workspace of a product in bytes, for Warpbook's kernels and the libraries alike.
+/// The largest workspace of a product in bytes, both for Warpbook's kernels and for the libraries.
 pub const WORKSPACE_BYTES: u64 = 64 << 20;
 
 /// Returns m, n and k of a matrix product.
@@ -57,7 +57,7 @@ pub fn shape_of(problem: &Problem) -> Option<(u64, u64, u64)> {
     Some((problem.count("m")?, problem.count("n")?, problem.count("k")?))
 }
 
-/// Returns true for A and for B of a matrix product if it is stored transposed.
+/// For A and for B of a matrix product, true if it is stored transposed.
 #[must_use]
 pub fn transposed(problem: &Problem) -> (bool, bool) {
     (problem.count("trans_a").is_some(), problem.count("trans_b").is_some())
@@ -118,7 +118,7 @@ pub fn rungs() -> Vec<Rung> {
     rows().into_iter().map(|r| r.rung).collect()
 }
 
-/// The rows without a kernel of Warpbook: the CPU's, and NVIDIA's libraries.
+/// The rows without a kernel of Warpbook: CPU implementations and NVIDIA's libraries.
 fn not_kernels() -> Vec<Row> {
     vec![
         cpu_row(
@@ -174,7 +174,7 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
         let (Some(can), Some(spec)) = (row.capabilities(), row.kernel()) else { continue };
         for (i, (dtype, requires)) in can.dtypes.iter().enumerate() {
             let mut spec = can.compiled_for(Form::plain(*dtype)).apply_to(spec);
-            // All tiles for the first type, one for the others.
+            // Uses all tiles for the first type, and one for the others.
             if i > 0 {
                 spec.tiles.truncate(1);
             }

@@ -1,4 +1,4 @@
-//! The contents of a ladder's row, and how rows are made.
+//! A row of the ladder: its contents and its construction.
 
 use super::{Epilogue, Form, Operands, shape_of};
 use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic};
@@ -6,31 +6,31 @@ use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Ru
 /// The capabilities of a kernel of the matrix product.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
-    /// Types of A and B, each with the hardware that it needs beyond the rung's.
+    /// Types of A and B, each with the hardware that it requires beyond the rung's.
     pub dtypes: Vec<(Dtype, Requires)>,
     /// How operands are passed.
     pub operands: Operands,
-    /// Bytes of an element of C, if it supports one size only.
+    /// Bytes of an element of C, if only one size is supported.
     pub out_bytes: Option<u64>,
-    /// True if it supports programmatic dependent launch: it may start while its predecessor runs, and then waits for the results.
+    /// True for programmatic dependent launch: the kernel may start while its predecessor runs, and then waits for the results.
     pub overlaps: bool,
-    /// True if k is divided into parts, each of which leaves sums in the workspace that another kernel adds.
+    /// True if k is divided into parts, each of which leaves sums in the workspace for another kernel to add.
     pub in_parts: bool,
-    /// True if tiles of the last waves are divided along k where they would leave SMs idle: blocks exchange sums through the workspace.
+    /// True if tiles of the last waves are divided along k if they would leave SMs idle; blocks exchange sums through the workspace.
     pub streams: bool,
-    /// True if blocks on one SM hide each other's stalls, as those on tensor cores do; on CUDA cores they share the arithmetic units.
+    /// True if blocks on one SM hide each other's stalls, as on tensor cores; on CUDA cores they share the arithmetic units.
     pub hides_stalls: bool,
 }
 
 impl Capabilities {
-    /// Returns true if it supports a type on some hardware.
+    /// Returns true if the kernel supports a type on some hardware.
     #[must_use]
     pub fn takes(&self, dtype: Dtype) -> bool {
         self.dtypes.iter().any(|(d, _)| *d == dtype)
     }
 
-    /// Returns the form that its kernel is compiled for, given a product's form: see [`Operands::given`]. Sums that are left in the workspace are f32
-    /// without an epilogue.
+    /// Returns the form for which the kernel is compiled, given a product's form: see [`Operands::given`]. Sums that are left in the workspace are
+    /// f32 without an epilogue.
     #[must_use]
     pub fn compiled_for(&self, form: Form) -> Form {
         let given = self.operands.given(form);
@@ -38,13 +38,13 @@ impl Capabilities {
     }
 }
 
-/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave where only the tile itself limits it. Costs that
-/// all tiles of a product share (memory, power, lines that straddle) are estimated apart from the tiles.
+/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave that only the tile itself limits. Costs that all
+/// tiles of a product share (memory, power, lines that straddle) are estimated separately.
 ///
-/// Fitted on an NVIDIA H200. Hopper's rungs in 16-bit types are fitted to the logarithm of 23,000 times of 1,000 random products, each with the tiles
-/// that earlier costs found the cheapest; a tile with few times stays close to what its area, its split and its cluster suggest. For the accuracy see
-/// `choose/README.md` of `warpbook-gemm`. The rung that only takes tf32, and CUDA cores in fp32, are fitted to the published record. tf32 takes as
-/// long as another type for the same number of bytes.
+/// Fitted on an NVIDIA H200. Hopper's rungs in 16-bit types are fitted to the logarithms of 23,000 times of 1,000 random products, each with the
+/// tiles that were cheapest by earlier costs; a tile with few times stays close to the costs that its area, its split and its cluster suggest. For
+/// the accuracy see `choose/README.md` of `warpbook-gemm`. The rung for tf32 only, and CUDA cores in fp32, are fitted to the published record. tf32
+/// takes as long as another type for the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Id of the tile.
@@ -57,19 +57,19 @@ pub struct Cost {
     pub k_us: f64,
 }
 
-/// The costs of a row's tiles, and where they apply.
+/// The costs of a row's tiles, with the types and hardware to which they apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// Types that the costs apply to.
+    /// Types to which the costs apply.
     pub dtypes: Vec<Dtype>,
-    /// Hardware that the costs apply to.
+    /// Hardware to which the costs apply.
     pub requires: Requires,
     /// The tiles worth choosing.
     pub tiles: &'static [Cost],
 }
 
-/// The tiles of a row where no costs apply: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. Of several
-/// such rows the last of the ladder is chosen.
+/// The tiles of a row without applicable costs: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. Of several
+/// such rows the ladder's last is chosen.
 pub type Fallback = [&'static str; 2];
 
 /// The implementation of a row.
@@ -77,9 +77,9 @@ pub type Fallback = [&'static str; 2];
 pub enum Body {
     /// A kernel of Warpbook.
     Kernel(Capabilities),
-    /// cuBLAS, with the algorithm that it chooses itself.
+    /// cuBLAS, which chooses its algorithm itself.
     Cublas,
-    /// cuBLASLt, with the fastest of the algorithms that it suggests.
+    /// cuBLASLt, with the fastest algorithm that it suggests.
     CublasLt,
     /// The rung and tile with the least estimated time, without the tuner's findings.
     Chosen,
@@ -101,7 +101,7 @@ pub enum CpuBody {
 }
 
 impl CpuBody {
-    /// The lowest expected FLOP/s of a thread: a product that would exceed its time budget at this rate is not started.
+    /// The lowest expected FLOP/s of a thread; a product that would exceed its time budget at this rate is not started.
     #[must_use]
     pub const fn least_flops_per_s(self) -> f64 {
         match self {
@@ -111,14 +111,14 @@ impl CpuBody {
         }
     }
 
-    /// Returns true if it uses all threads.
+    /// Returns true if the implementation uses all threads.
     #[must_use]
     pub const fn is_threaded(self) -> bool {
         matches!(self, Self::Threaded | Self::Library)
     }
 }
 
-/// The figure that illustrates a kernel.
+/// The figure for a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Figure {
     /// The elements that a warp reads when adjacent threads compute adjacent rows.
@@ -158,22 +158,22 @@ pub enum Figure {
 /// A rung of the matrix product with all its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The rung, as records hold it.
+    /// The rung in the form of records.
     pub rung: Rung,
     /// The implementation of the row.
     pub body: Body,
     /// True if the tuner tries it.
     pub tunable: bool,
-    /// Costs of its tiles, if they were measured.
+    /// Costs of the row's tiles, if they were measured.
     pub costs: Option<Costs>,
-    /// Tiles to use where no costs apply.
+    /// Tiles to use if no costs apply.
     pub fallback: Option<Fallback>,
-    /// The figure that illustrates it.
+    /// The figure of the rung.
     pub figure: Option<Figure>,
 }
 
 impl Row {
-    /// Capabilities of its kernel; `None` if the row has no kernel.
+    /// Capabilities of the kernel; `None` if the row has no kernel.
     #[must_use]
     pub fn capabilities(&self) -> Option<&Capabilities> {
         match &self.body {
@@ -182,13 +182,14 @@ impl Row {
         }
     }
 
-    /// The kernel, as its row has it.
+    /// The kernel, as the row defines it.
     #[must_use]
     pub fn kernel(&self) -> Option<&KernelSpec> {
         self.rung.kernels().first()
     }
 
-    /// Returns why its kernel cannot compute a product on a device of this compute capability; `None` if it can, or if the row has no kernel.
+    /// Returns the reason why the kernel cannot compute a product on a device of this compute capability; `None` if it can, or if the row has no
+    /// kernel.
     #[must_use]
     pub fn obstacle(&self, form: Form, compute_capability: Option<(u32, u32)>) -> Option<String> {
         let can = self.capabilities()?;
@@ -208,8 +209,8 @@ impl Row {
         None
     }
 
-    /// Returns the counted bytes that it moves at each level of memory with one of its tiles: the reads of its tiles from L2, and each matrix once
-    /// from DRAM.
+    /// Returns the counted bytes that the kernel moves at each level of memory with one of its tiles: the reads of tiles from L2, and each matrix
+    /// once from DRAM.
     #[must_use]
     pub fn traffic(&self, tile: &Tile, problem: &Problem) -> Vec<Traffic> {
         let (Some((m, n, k)), Some(_)) = (shape_of(problem), self.capabilities()) else { return Vec::new() };
@@ -264,7 +265,7 @@ impl Row {
         Self { figure: Some(figure), ..self }
     }
 
-    /// Returns the row, to be tried by the tuner.
+    /// Returns the row, marked for the tuner to try.
     #[must_use]
     pub fn tuned(self) -> Self {
         Self { tunable: true, ..self }

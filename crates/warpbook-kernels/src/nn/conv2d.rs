@@ -22,7 +22,7 @@ impl Pass {
     /// Every pass.
     pub const ALL: [Self; 3] = [Self::Forward, Self::InputGradient, Self::WeightGradient];
 
-    /// Returns the name of its entry.
+    /// Returns the name of the pass's entry.
     const fn entry(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -31,7 +31,7 @@ impl Pass {
         }
     }
 
-    /// Returns its value of the macro `PASS`.
+    /// Returns the pass's value of the macro `PASS`.
     const fn number(self) -> i64 {
         match self {
             Self::Forward => 0,
@@ -42,7 +42,7 @@ impl Pass {
 }
 
 /// The direct convolution: `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
-/// `direct_weight_gradient(g, x, dy, dweight)` with a block a weight and `direct_bias_gradient(g, dy, dbias)` with a block a filter; f32.
+/// `direct_weight_gradient(g, x, dy, dweight)` with one block per weight and `direct_bias_gradient(g, dy, dbias)` with one block per filter; f32.
 #[must_use]
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
     ["direct_forward", "direct_input_gradient", "direct_weight_gradient", "direct_bias_gradient"]
@@ -50,7 +50,7 @@ pub fn direct(layout: Layout) -> [KernelSpec; 4] {
 }
 
 /// The reference passes in f64: `reference_forward(g, x, weight, want, sizes, n)`, `reference_input_gradient(g, dy, weight, want, sizes, n)` and
-/// `reference_weight_gradient(g, x, dy, want, sizes, n)` with a block a weight; NHWC.
+/// `reference_weight_gradient(g, x, dy, want, sizes, n)` with one block per weight; NHWC.
 #[must_use]
 pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     let spec = |entry| {
@@ -78,11 +78,11 @@ pub struct Implicit {
     pub dtype: Dtype,
     /// Layout of the images.
     pub layout: Layout,
-    /// True for A and for B if it arrives in copies of 16 bytes. CUDA cores need neither.
+    /// For A and for B, true if it arrives in copies of 16 bytes. CUDA cores need neither.
     pub vectors: [bool; 2],
     /// True if an input gradient has strides other than 1.
     pub dilated: bool,
-    /// True to use only instructions of compute capability 7.5; `F16` only.
+    /// True if only instructions of compute capability 7.5 are used; `F16` only.
     pub turing: bool,
     /// True if the maxima of windows of 2 x 2 are stored, with their indices: `forward(g, x, weight, bias, relu, y, filters, index)`; `F16` and
     /// `Bf16` in NHWC only.
@@ -90,7 +90,7 @@ pub struct Implicit {
 }
 
 impl Implicit {
-    /// Returns the form for every convolution with strides of 1, and for every y and dw.
+    /// Returns the form that works for every convolution with strides of 1, and for every y and dw.
     #[must_use]
     pub const fn plain(pass: Pass, dtype: Dtype, layout: Layout) -> Self {
         Self { pass, dtype, layout, vectors: [false; 2], dilated: false, turing: false, pool: false }
@@ -127,19 +127,19 @@ pub enum Windowed {
     Rows,
     /// 8 x 8 pixels.
     Blocks,
-    /// 8 x 8 pixels, of which the maxima over windows of 2 x 2 are stored, with their indices; forward pass only.
+    /// 8 x 8 pixels, for which the maxima over windows of 2 x 2 are stored with their indices; forward pass only.
     Pooled,
 }
 
 /// The form of a shifted-window kernel, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
-    /// [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`, with `index` as the last
-    /// argument if they are pooled.
+    /// The pass, [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`, with `index`
+    /// as the last argument if they are pooled.
     pub pass: Pass,
-    /// Windows of an instruction.
+    /// The windows that an instruction multiplies.
     pub windowed: Windowed,
-    /// `F16` or `Bf16`.
+    /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Bytes of a pixel's channels that are copied as one row: 64 or 128.
     pub row_bytes: i64,
@@ -147,7 +147,7 @@ pub struct Windows {
     pub columns: i64,
 }
 
-/// Shared memory of a block of the shifted-window kernel in bytes; the block has an SM to itself.
+/// Shared memory of a block of the shifted-window kernel in bytes; the block occupies an SM alone.
 const WINDOWS_SHARED_BYTES: i64 = 220 << 10;
 
 impl Windows {
@@ -182,7 +182,7 @@ impl Windows {
         KernelSpec { tiles, ..spec }
     }
 
-    /// Returns every form in a type.
+    /// Returns every form of a type.
     #[must_use]
     pub fn all(dtype: Dtype) -> Vec<Self> {
         use Windowed::{Blocks, Pooled, Rows};
@@ -202,7 +202,7 @@ impl Windows {
 /// The form of a kernel of the shifted weight gradient, in addition to its tile; its entry is `shifted_gradient(map_y, map_x, g, out)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WindowGradient {
-    /// `F16` or `Bf16`.
+    /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Rows and columns of taps that a block computes, one of [`WindowGradient::TAPS`].
     pub taps: [i64; 2],
@@ -239,17 +239,17 @@ impl WindowGradient {
 /// The form of the kernels for few channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FewChannels {
-    /// `F16` or `Bf16`.
+    /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
     pub steps: i64,
-    /// First, true if the forward pass stores the maxima of windows of 2 x 2, with their indices as its last argument. Second, true if the gradient
-    /// is of these maxima, with their indices, a mask and a scale as its last arguments.
+    /// First, true if the forward pass stores the maxima of windows of 2 x 2, with their indices as its last argument. Second, true if the weight
+    /// gradient starts from the gradient of these maxima, with indices, a mask and a scale as its last arguments.
     pub pool: [bool; 2],
 }
 
 impl FewChannels {
-    /// The most steps whose sums and indices fit into registers.
+    /// Largest number of steps whose sums and indices fit into registers.
     pub const MOST_STEPS: i64 = 4;
     /// Shared memory for a part of an image in bytes.
     pub const PART_BYTES: i64 = 24 << 10;
@@ -265,7 +265,7 @@ impl FewChannels {
             2 => 3,
             _ => 2,
         };
-        // The part's memory later holds the sums of half of the warps.
+        // The memory for the part later holds the sums of half of the warps.
         let bytes = Self::PART_BYTES.max(256 / 2 * 16 * 4 * self.steps);
         let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", bytes)];
         let spec = |entry: &'static str, pool: bool| {
@@ -281,7 +281,7 @@ impl FewChannels {
     }
 }
 
-/// Tiles of C of `bm` x `bn`, `[tm, tn]` sums a thread; the largest first.
+/// Tiles of C with `bm` x `bn` elements and `[tm, tn]` sums per thread; the largest first.
 fn register_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, [bm, bn]: [i64; 2], [tm, tn]: [i64; 2], blocks: i64| {
         let threads = bm / tm * (bn / tn);
@@ -295,7 +295,7 @@ fn register_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// A tile of C of `bm` x `bn` whose rows along k are `bytes` long, `[wm, wn]` of it a warp.
+/// A tile of C with `bm` x `bn` elements, `[wm, wn]` of them per warp; its rows along k are `bytes` long.
 fn warp_tile(
     id: &'static str,
     dtype: Dtype,
@@ -326,7 +326,7 @@ fn warp_tiles(pass: Pass, dtype: Dtype) -> Vec<Tile> {
     }
 }
 
-/// The tiles for sm_75: two stages, as many blocks as its 64 KiB of shared memory hold.
+/// The tiles for sm_75: two stages, and as many blocks as fit into its 64 KiB of shared memory.
 fn turing_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, c, bytes, of_warp, blocks| warp_tile(id, Dtype::F16, c, bytes, of_warp, [2, blocks]);
     match pass {
@@ -341,8 +341,8 @@ fn turing_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// Returns the kernels of this file in the forms that tests compile for every architecture: on tensor cores all of f16, and one of each kind of the
-/// other types and of those for sm_75.
+/// Returns the kernels of this file in the forms that tests compile for every architecture: on tensor cores all forms of f16, and one of each kind
+/// for the other types and for sm_75.
 pub(super) fn all() -> Vec<KernelSpec> {
     let layouts = [Layout::Nhwc, Layout::Nchw];
     let mut all = Vec::new();
@@ -364,7 +364,7 @@ pub(super) fn all() -> Vec<KernelSpec> {
     let sampled = types.into_iter().flat_map(forms).chain(turing_forms()).filter(is_sample);
     all.extend(sampled.map(|f| {
         let mut spec = f.spec();
-        // All tiles of f16 and of f32, one of the others.
+        // Uses all tiles of f16 and f32, and one of the other types.
         if matches!(f.dtype, Dtype::Tf32 | Dtype::Bf16) {
             spec.tiles.truncate(1);
         }

@@ -1,4 +1,4 @@
-//! Kernels whose last block goes on with the next step's work.
+//! Kernels whose last block also does the work of the next kernels.
 
 use super::{chunk, of_parts, per_element, typed};
 use crate::shared::source;
@@ -24,14 +24,14 @@ pub fn mse_last(dtype: Dtype) -> KernelSpec {
 }
 
 /// The kernel `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`: does the work of
-/// [`super::norm`] for both arrays, and judges the step; `dtype` is the type of the rounded gradients. There is a block for each of an array's
+/// [`super::norm`] for both arrays, and judges the step; `dtype` is the type of the rounded gradients. It has one block for each of an array's
 /// [`super::parts`].
 #[must_use]
 pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
     of_parts(typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype))
 }
 
-/// `sgd_last`, `sgd_momentum_last` and `adam_last`: the kernels of [`super::updates`] with `(.., arrived, end)` after their arguments.
+/// The kernels `sgd_last`, `sgd_momentum_last` and `adam_last`: those of [`super::updates`] with `(.., arrived, end)` after their arguments.
 #[must_use]
 pub fn updates_last(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd_last", "sgd_momentum_last", "adam_last"]

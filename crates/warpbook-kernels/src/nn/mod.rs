@@ -38,9 +38,9 @@ const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
 const ROWS: Source = source!("nn/rows.cu");
 const STEP: Source = source!("nn/step.cu");
 
-/// Threads of a block of every kernel here but `prepare`.
+/// Threads per block of every kernel in this module except `prepare`.
 const THREADS: i64 = 256;
-/// Types of elements that the kernels are compiled for.
+/// Element types for which the kernels are compiled.
 pub const TYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
 /// Layout of images in memory.
@@ -52,17 +52,17 @@ pub enum Layout {
     Nchw,
 }
 
-/// A tile with one item a thread, and as many blocks as needed.
+/// A tile with one item per thread, and as many blocks as needed.
 fn per_element() -> Tile {
     Tile::new("t256", &[("THREADS", THREADS)])
 }
 
-/// A tile with several items a thread, and as many blocks as needed.
+/// A tile with several items per thread, and as many blocks as needed.
 fn chunk(id: &'static str, items: i64) -> Tile {
     Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items)])
 }
 
-/// A tile with 16 bytes of elements a thread, in steps of the grid.
+/// A tile with 16 bytes of elements per thread, in steps of the grid.
 fn groups(dtype: Dtype) -> Tile {
     let items = 16 / dtype.bytes() as i64;
     Tile::new("t256b8", &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", 8)])
@@ -94,13 +94,13 @@ pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// The kernel `add_weighted(x, share, first, sum, n)`: the sum so far, in f32, is also left in `x`.
+/// The kernel `add_weighted(x, share, first, sum, n)`; it also writes the sum so far, which is f32, to `x`.
 #[must_use]
 pub fn add_weighted(dtype: Dtype) -> KernelSpec {
     typed(ADD, "add_weighted", groups(dtype), Grid::Resident, dtype)
 }
 
-/// Operations that a library leaves out: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
+/// Kernels for the work that a library leaves over: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
 #[must_use]
 pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
     ["bias_forward", "widen"].map(|entry| typed(LIBRARY, entry, groups(dtype), Grid::Resident, dtype))
@@ -112,7 +112,7 @@ pub fn mean_loss() -> KernelSpec {
     kernel(LOSS, "mean_loss", per_element(), Grid::One)
 }
 
-/// The kernel `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`: a warp a row.
+/// The kernel `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`, with one warp per row.
 #[must_use]
 pub fn cross_entropy(dtype: Dtype) -> KernelSpec {
     typed(CROSS_ENTROPY, "cross_entropy", per_element(), Grid::Cover, dtype)
@@ -132,8 +132,8 @@ pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
         .map(|entry| over_images(typed(POOL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
-/// For NHWC images with windows next to each other: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask, dx,
-/// rows, columns, n)`.
+/// The kernels for NHWC images with adjacent windows: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask, dx, rows,
+/// columns, n)`.
 #[must_use]
 pub fn pool_adjacent(dtype: Dtype) -> [KernelSpec; 2] {
     ["max_forward_adjacent", "max_backward_adjacent"]
@@ -146,14 +146,14 @@ pub fn partial_sums(dtype: Dtype) -> KernelSpec {
     typed(COLUMN_SUMS, "partial_sums", per_element(), Grid::Cover, dtype)
 }
 
-/// The kernel `total_sums(from, rows, n, first, out, rest)`: a block of 32 warps for 32 columns.
+/// The kernel `total_sums(from, rows, n, first, out, rest)`, with a block of 32 warps for every 32 columns.
 #[must_use]
 pub fn total_sums() -> KernelSpec {
     typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024), ("BN", 32)]), Grid::Cover, Dtype::F32)
 }
 
-/// [`total_sums`] for these columns, all of which begin at a multiple of 16 bytes: if there are many, `wide_total_sums`, with a block of 16 warps for
-/// 128 columns.
+/// Returns [`total_sums`] for these columns, all of which begin at a multiple of 16 bytes; if there are many, `wide_total_sums`, with a block of 16 warps for
+/// every 128 columns.
 #[must_use]
 pub fn total_sums_of(columns: u32) -> KernelSpec {
     // Fewer columns give few blocks, each with many rows.
@@ -174,7 +174,7 @@ pub fn dropout(dtype: Dtype) -> KernelSpec {
 /// The kernel `prepare(settings, control, found, loss_scale, clip, step)`, with one thread.
 #[must_use]
 pub fn prepare() -> KernelSpec {
-    // The other kernels of the file need the sizes to be compiled.
+    // The file's other kernels do not compile without the sizes.
     let tile = Tile::new("t32", &[("THREADS", 32), ("ITEMS", 8)]);
     kernel(OPTIMIZER, "prepare", tile, Grid::One)
 }
@@ -208,11 +208,11 @@ pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
         .map(|entry| typed(MUON, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// The most parts that an array of gradients is summed in, each by a block: several for each block that an H100 runs at once, so that its SMs end
-/// together. The number is the same on every GPU, so the bits are too.
+/// Largest number of parts in which an array of gradients is summed, with one block each. It gives several parts to each block that an H100 runs at once, so
+/// that its SMs end together. The number is the same on every GPU, and so are the bits.
 pub const MOST_PARTS: u64 = 4096;
 
-/// Returns the number of parts that `sum_squares` and `sum_squares_last` sum `n` gradients in.
+/// Returns the number of parts in which `sum_squares` and `sum_squares_last` sum `n` gradients.
 #[must_use]
 pub fn parts(tile: &Tile, n: u64) -> u64 {
     n.div_ceil(tile.size(Dim::Threads) * tile.size(Dim::Items)).min(MOST_PARTS)
@@ -230,8 +230,8 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
         .map(of_parts)
 }
 
-/// The kernels `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)` with a thread
-/// a sample; `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct, parts, n,
+/// The kernels `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)` with one
+/// thread per sample; `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct, parts, n,
 /// losses, correct)` with one thread.
 #[must_use]
 pub fn step() -> [KernelSpec; 4] {
@@ -240,14 +240,14 @@ pub fn step() -> [KernelSpec; 4] {
     [start, one("judge_step"), one("finish_step"), one("loss_of_parts")]
 }
 
-/// The kernel `gather_rows(rows, count, width, indices, out)`, with a block a row.
+/// The kernel `gather_rows(rows, count, width, indices, out)`, with one block per row.
 #[must_use]
 pub fn gather_rows(dtype: Dtype) -> KernelSpec {
     typed(ROWS, "gather_rows", per_element(), Grid::Cover, dtype)
 }
 
 /// The kernel `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row, fixed_column,
-/// first, out)`, with a block an image.
+/// first, out)`, with one block per image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
     over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)

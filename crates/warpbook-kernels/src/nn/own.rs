@@ -1,4 +1,4 @@
-//! The kernels of a layer whose source a learner writes.
+//! The kernels of a layer whose source is a learner's.
 
 use super::Layout;
 use crate::matmul::type_number;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use warpbook_record::{Define, Dtype, Grid, KernelSpec, LIVE, Tile};
 
-/// The form that a layer's source is compiled for.
+/// The form for which a layer's source is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnForm {
     /// Type of x, y and their gradients.
@@ -17,13 +17,13 @@ pub struct OwnForm {
     pub input: [usize; 3],
     /// Channels, height and width of a sample of y.
     pub output: [usize; 3],
-    /// Threads of a block, a multiple of 32.
+    /// Threads per block, a multiple of 32.
     pub threads: u32,
 }
 
 /// Returns the kernels `forward(x, parameters.., y, n)` and `backward(x, y, dy, parameters.., dx, gradients of the parameters.., n)`. The source is
-/// compiled with `nn/own_layer.cuh` and with declarations of both kernels before it, so that other parameters are an error at the author's line.
-/// Messages count the author's lines and name the file `live/NAME.cu`.
+/// compiled after `nn/own_layer.cuh` and declarations of both kernels, so that wrong parameters are an error at the author's line. Messages count
+/// the author's lines and name the file `live/NAME.cu`.
 #[must_use]
 pub fn own_layer(name: &str, source: &str, parameters: usize, form: OwnForm) -> [KernelSpec; 2] {
     let (read, written) = (", const float*".repeat(parameters), ", float*".repeat(parameters));

@@ -1,22 +1,22 @@
-//! The parameters of a gradient descent, and its problem as records hold it.
+//! The parameters of a gradient descent, and its problem in the form of records.
 
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting, short_count};
 
 /// Weights before the first epoch: (w0, b0).
 pub const INITIAL: (f32, f32) = (0.83, 0.7645);
-/// The line that the data is drawn around: (w, b).
+/// The line around which the data is drawn: (w, b).
 pub const TRUTH: (f32, f32) = (3.0, 2.0);
-/// Range of x with one feature: from the first number up to the second, which is excluded.
+/// Range of x with one feature: from the first number up to, but not including, the second.
 pub const RANGE: (f32, f32) = (0.0, 10.0);
 
 /// The parameters of a gradient descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Descent {
-    /// Number of points, test points included.
+    /// Number of points, including test points.
     pub points: u64,
-    /// Number of points that are trained on.
+    /// Number of training points.
     pub train_points: u64,
-    /// Features of a point: the number of weights apart from b.
+    /// Features of a point, which is the number of weights without b.
     pub features: u64,
     /// Passes over the training points.
     pub epochs: u64,
@@ -26,18 +26,18 @@ pub struct Descent {
     pub noise: f64,
     /// Key of the Philox generator.
     pub seed: u64,
-    /// Start of the descent, and the line that the points are drawn around. A record has only the numbers that differ from the default.
+    /// Start of the descent, and the line around which points are drawn. A record has only the numbers that differ from the default.
     pub line: Line,
 }
 
-/// The start of a descent, and the line that its points are drawn around.
+/// The start of a descent, and the line around which its points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     /// Weights before the first epoch: (w, b); with several features each weight starts at w.
     pub start: (f32, f32),
-    /// The line that the points are drawn around: (w, b); with several features the weights are w, -w/2, w/3, -w/4 and so on.
+    /// The line around which points are drawn: (w, b); with several features the weights are w, -w/2, w/3, -w/4 and so on.
     pub truth: (f32, f32),
-    /// Range of x with one feature: from the first number up to the second, which is excluded.
+    /// Range of x with one feature: from the first number up to, but not including, the second.
     pub range: (f32, f32),
 }
 
@@ -48,7 +48,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Returns each pair that is not the default one, with the names of its two numbers in a record.
+    /// Returns each pair that differs from the default, with the names of its two numbers in a record.
     fn changed(&self) -> Vec<([&'static str; 2], (f32, f32))> {
         let default = Self::default();
         let pairs = [
@@ -60,15 +60,15 @@ impl Line {
     }
 }
 
-/// Returns the number that the shortest decimal form denotes: 0.01 and not 0.009999999776.
+/// Returns the number of the shortest decimal form: 0.01 and not 0.009999999776.
 #[must_use]
 pub fn decimal(v: f32) -> f64 {
     v.to_string().parse().unwrap_or_else(|_| f64::from(v))
 }
 
 impl Descent {
-    /// Describes the descent for a record. FLOPs: four a point and epoch and four more a feature (- y, err^2 and its sum, the sum of err; w x, its
-    /// sum, err x, its sum). Bytes: x and y once an epoch.
+    /// Describes the descent for a record. FLOPs per point and epoch: four (- y, err^2 and its sum, the sum of err), and four more per feature (w
+    /// x, its sum, err x, its sum). Bytes: x and y once per epoch.
     #[must_use]
     pub fn problem(&self) -> Problem {
         let Self { points, train_points, features, epochs, .. } = *self;

@@ -14,24 +14,24 @@ pub(super) const STATISTICS: Source = source!("regression/07_sufficient_statisti
 const MULTIVARIATE: Source = source!("regression/08_multivariate.cu");
 const DATA: Source = source!("regression/data.cu");
 
-/// Threads of a block that keeps its points: few, so that each may have 255 registers.
+/// Threads of a block that keeps its points; few, so that each may have 255 registers.
 pub(super) const RESIDENT_THREADS: u64 = 256;
 
-/// A pass over the points by a grid that stays resident.
+/// A pass over the points by a resident grid.
 pub(super) fn pass(source: Source, entry: &'static str) -> KernelSpec {
     let tiles = ["t512x16b2", "t1024x8b1", "t1024x16b1", "t256x16b4", "t256x8b4"].map(tile::strided);
     KernelSpec::new(source, entry, &tiles, Grid::Resident)
 }
 
-/// A grid that runs all epochs: one block an SM, so that few blocks have to synchronise, with all of its registers.
+/// A grid that runs all epochs: one block per SM with all of its registers, so that few blocks have to synchronise.
 pub(super) fn persistent(alternate: bool) -> KernelSpec {
     let tiles = ["t512x32b1", "t512x16b1", "t256x32b1"].map(tile::strided);
-    // With the first tile more points of the next epoch are already here; if the direction stays the same, they only take registers.
+    // With the first tile more points of the next epoch are already loaded; without alternation they only take registers.
     let spec = KernelSpec::new(PERSISTENT, "descend", if alternate { &tiles } else { &tiles[1..] }, Grid::Resident);
     if alternate { spec.define("ALTERNATE", 1) } else { spec }
 }
 
-/// Kernels that keep their points: one tile for each number of groups of four that a thread has in registers.
+/// Kernels that keep their points, with one tile for each number of groups of four in a thread's registers.
 pub(super) fn resident(source: Source, entry: &'static str) -> KernelSpec {
     let tile = |id, groups: i64| {
         Tile::new(
@@ -56,7 +56,7 @@ pub(super) fn multivariate() -> KernelSpec {
         .define("FEATURES", 16)
 }
 
-/// The multivariate kernel for numbers of features that are divided in different ways: tests compile these in addition to the row's own.
+/// The multivariate kernel for numbers of features that are divided in different ways, which tests compile in addition to the row's own.
 #[must_use]
 pub fn feature_counts() -> Vec<KernelSpec> {
     let default_tile = |mut spec: KernelSpec| {
@@ -66,13 +66,13 @@ pub fn feature_counts() -> Vec<KernelSpec> {
     [1, 2, 3, 7, 17, 100, 256].map(|n| default_tile(multivariate()).define("FEATURES", n)).into()
 }
 
-/// The warps of `08_multivariate` that share the same points, each with a part of their features: the kernel's `SPLIT`.
+/// The number of warps of `08_multivariate` that share the same points, each with a part of the features: the kernel's `SPLIT`.
 #[must_use]
 pub fn multivariate_split(tile: &Tile, features: u64) -> u64 {
     features.div_ceil(tile.size(Dim::FeaturesPerThread)).next_power_of_two()
 }
 
-/// Returns the points of one of its blocks that are in registers at once: the same arithmetic as in the kernel.
+/// Returns the number of points that a block has in registers at once, with the kernel's arithmetic.
 #[must_use]
 pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
     let (a_thread, split) = (tile.size(Dim::FeaturesPerThread), multivariate_split(tile, features));
@@ -81,7 +81,7 @@ pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
     tile.size(Dim::Threads) / 32 / split * groups * 32 * 4
 }
 
-/// One block that finishes the sums and takes the step.
+/// The kernel of one block that finishes the sums and takes the step.
 pub(super) fn update(source: Source) -> KernelSpec {
     KernelSpec::new(
         source,
@@ -96,7 +96,7 @@ pub const ONLY_READS: &str = "only the reads";
 /// Name of the fused pass over no points: only its launch, and the start and end of its blocks.
 pub const NO_POINTS: &str = "only the launch";
 
-/// The fused pass with one of its parts left out, by name.
+/// Variants of the fused pass, by name, each without one of its parts.
 #[must_use]
 pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
     let without = |names: &[&'static str]| pass(FUSED, "pass").with(names);
@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn a_block_of_the_multivariate_kernel_holds_so_many_points() {
         let tile = &multivariate().tiles[0];
-        // 16 warps of 32 lanes with four points each: eight groups of them with one feature, one with 16, shared by 16 warps with 256.
+        // There are 16 warps of 32 lanes with four points each. They have eight groups of these with one feature, one with 16; with 256
+        // features 16 warps share one.
         assert_eq!(multivariate_points_at_once(tile, 1), 16 * 32 * 4 * 8);
         assert_eq!(multivariate_points_at_once(tile, 16), 16 * 32 * 4);
         assert_eq!(multivariate_points_at_once(tile, 256), 32 * 4);

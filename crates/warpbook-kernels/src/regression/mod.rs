@@ -1,4 +1,4 @@
-//! The rows of the fused linear regression's ladder, with the bytes they move.
+//! The rows of the fused linear regression's ladder, with the bytes that they move.
 
 mod descent;
 mod kernels;
@@ -18,22 +18,22 @@ use warpbook_record::{
 
 /// Default number of points of a run.
 pub const STANDARD_POINTS: u64 = 5_000_000;
-/// The sizes of the full sweep.
+/// Numbers of points in the full sweep.
 pub const SWEEP_POINTS: [u64; 7] = [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 200_000_000];
-/// Epochs from one logged loss to the next.
+/// Number of epochs from one logged loss to the next.
 pub const LOG_EVERY: u64 = 10;
-/// Streams of the rung that splits its pass.
+/// Number of streams of the rung that splits its pass.
 pub const STREAMS: u32 = 4;
 
-/// Features of the one data set in the full sweep that has several.
+/// Number of features of the data set in the full sweep that has several.
 pub const STANDARD_FEATURES: u64 = 16;
-/// The most features that a rung supports.
+/// Largest number of features that a rung supports.
 pub const MAX_FEATURES: u64 = 256;
 
 /// The data that a rung moves in a descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
-    /// Uncounted, as for the CPU's rungs.
+    /// Not counted, as for the CPU's rungs.
     Uncounted,
     /// The inputs and two intermediates, written and read, every epoch.
     Intermediates,
@@ -41,7 +41,7 @@ pub enum Moves {
     Inputs,
     /// The inputs every epoch in alternating direction: an epoch begins with the points that are still on the chip.
     Alternating,
-    /// The inputs once; every epoch reads them from where they are kept.
+    /// The inputs once; every epoch reads them from the chip.
     OnChip,
     /// The inputs once, and a few sums after that.
     Once,
@@ -50,20 +50,20 @@ pub enum Moves {
 /// The structure of a descent: which kernels run, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// On the CPU: one thread, or all.
+    /// A descent on the CPU, by one thread or all.
     Cpu {
         /// True if all threads take part.
         all_threads: bool,
     },
-    /// Kernels for each operation of an epoch, with intermediates in memory, then the update.
+    /// Separate kernels for each operation of an epoch, with intermediates in memory, then the update.
     Unfused,
-    /// One pass an epoch, then the update, as the schedule says.
+    /// One pass per epoch, then the update, as the schedule says.
     Fused,
     /// One cooperative launch whose blocks exchange their sums.
     Persistent,
-    /// The points stay on the chip, placed by [`place`]: there are kernels for the grid, for a cluster, and for memory.
+    /// Points that stay on the chip, placed by [`place`]: there are kernels for the grid, for a cluster, and for memory.
     OnChip,
-    /// One pass that leaves sufficient statistics, and a descent on these.
+    /// One pass that computes sufficient statistics, and a descent on these.
     Statistics,
     /// Like [`Plan::Persistent`], for several features.
     Multivariate,
@@ -80,36 +80,36 @@ impl Plan {
 /// A rung of the regression with all its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegressionRow {
-    /// The rung, as records hold it.
+    /// The rung in the form of records.
     pub rung: Rung,
     /// Structure of the descent.
     pub plan: Plan,
-    /// The data it moves.
+    /// The data that the rung moves.
     pub moves: Moves,
-    /// True if it supports points of several features.
+    /// True if the rung supports points of several features.
     pub several_features: bool,
-    /// True if the parts of its epoch are timed alone.
+    /// True if the parts of an epoch are also timed separately.
     pub timed_in_parts: bool,
 }
 
 impl RegressionRow {
-    /// Returns the row, with the parts of its epoch timed alone.
+    /// Returns the row, with the parts of its epoch timed separately.
     #[must_use]
     fn in_parts(self) -> Self {
         Self { timed_in_parts: true, ..self }
     }
 
-    /// Returns why it does not support a problem; `None` if it does.
+    /// Returns the reason why the rung does not support a problem; `None` if it does.
     #[must_use]
     pub fn obstacle(&self, problem: &Problem) -> Option<String> {
         let several = features_of(problem) > 1 && !self.several_features;
         several.then(|| "takes points of one feature".into())
     }
 
-    /// Returns the bytes that it moves at each level of memory in a whole descent, and its operations if they differ from the problem's. `in_flight`
-    /// is the number of points that its threads have in registers at once.
+    /// Returns the bytes that the rung moves at each level of memory in a whole descent, and its operations if they differ from the problem's.
+    /// `in_flight` is the number of points that its threads have in registers at once.
     ///
-    /// Counted, not measured: data that is read every epoch comes from L2 if five eighths of L2 hold it, else from DRAM.
+    /// The bytes are counted, not measured: data that is read every epoch comes from L2 if it fits into five eighths of L2, else from DRAM.
     #[must_use]
     pub fn traffic(
         &self,
@@ -136,7 +136,7 @@ impl RegressionRow {
         };
         match self.moves {
             Moves::Uncounted => (Vec::new(), None),
-            // Reads x, y, err twice and pred, and writes pred and err: eight numbers a point, four of them an array's whole length.
+            // Reads x, y, err twice and pred, and writes pred and err: eight numbers per point, four of them an array's whole length.
             Moves::Intermediates => {
                 let level = level_of(2 * inputs);
                 (vec![Traffic { level, bytes: (n * 32).saturating_mul(epochs) }], None)
@@ -151,13 +151,13 @@ impl RegressionRow {
                         kept(MemoryLevel::Registers, r.register_points),
                         kept(MemoryLevel::Shared, n - r.register_points),
                     ];
-                    // The loss and its sum only where it is logged.
+                    // The loss and its sum are computed only where it is logged.
                     let flops = n * (6 * epochs + 2 * (epochs / LOG_EVERY));
                     (levels.into_iter().filter(|t| t.bytes > 0).collect(), Some(flops))
                 }
                 _ => (alternating(), None),
             },
-            // Seven for each of two sums and ten for each of three products: see the kernel.
+            // There are seven operations for each of two sums and ten for each of three products: see the kernel.
             Moves::Once => (vec![once], Some(n * 44)),
         }
     }
@@ -214,7 +214,7 @@ fn on_cpu() -> Vec<RegressionRow> {
     ]
 }
 
-/// Rungs with kernels for each epoch.
+/// Rungs with separate kernels for each epoch.
 fn by_epochs() -> Vec<RegressionRow> {
     let fused = || vec![pass(FUSED, "pass"), update(FUSED)];
     vec![
@@ -285,7 +285,7 @@ fn on_hopper(mut row: RegressionRow) -> RegressionRow {
     row
 }
 
-/// Rungs whose grid runs all epochs.
+/// Rungs with a grid that runs all epochs.
 fn resident_grids() -> Vec<RegressionRow> {
     vec![
         row(
@@ -374,7 +374,7 @@ mod tests {
         let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
         assert_eq!(traffic("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
         assert_eq!(traffic("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
-        // Twice the inputs no longer fit.
+        // Four arrays, twice the inputs, no longer fit into L2.
         assert_eq!(traffic("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
         assert_eq!(traffic("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
         let kept = place(4_000_000, h200).0;
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(wide[1], (MemoryLevel::L2, 3_000_000 * 17 * 4 * 200));
         assert!(wide[2].0 == MemoryLevel::Dram && wide[2].1 < wide[1].1, "{wide:?}");
         assert_eq!(traffic("cpu_1_thread", &small, None), []);
-        // Every rung of Warpbook is counted.
+        // Every rung of Warpbook on a GPU is counted.
         for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {
             assert!(!traffic(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
         }

@@ -3,13 +3,13 @@
 use super::kernels::{ON_CHIP, RESIDENT_THREADS, resident};
 use warpbook_record::Tile;
 
-/// Blocks of the cluster that keeps a small data set: the most that Hopper supports.
+/// Blocks of the cluster for a small data set: the most that Hopper supports.
 pub const CLUSTER_BLOCKS: u32 = 16;
-/// Groups of four points a thread from which the whole grid is faster than one cluster.
+/// Number of groups of four points per thread from which the whole grid is faster than one cluster.
 const CLUSTER_GROUPS: u64 = 28;
 /// Bytes of a group of four points, x and y.
 const GROUP_BYTES: u64 = 32;
-/// Shared memory of a block that is not available to the points: the sums, the slots of a cluster, and the system's share.
+/// Shared memory of a block in bytes that is not available to the points: the sums, the slots of a cluster, and the system's share.
 const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
 /// The location of the points of `06_on_chip`.
@@ -19,18 +19,18 @@ pub enum Placement {
     Cluster(Residency),
     /// In all SMs.
     Grid(Residency),
-    /// In memory: the points do not fit on the chip and are read every epoch, as in `05b_persistent_alternating`.
+    /// In memory: the points do not fit on the chip and are read in every epoch, as in `05b_persistent_alternating`.
     Memory,
 }
 
 /// The distribution of points on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Residency {
-    /// Blocks, each on its own SM.
+    /// Number of blocks, each on its own SM.
     pub blocks: u32,
-    /// Groups of four points that each thread keeps in registers: the tile's `REGISTER_GROUPS`.
+    /// Groups of four points that each thread keeps in registers, which is the tile's `REGISTER_GROUPS`.
     pub register_groups: u64,
-    /// Dynamic shared memory of a block for the other points, in bytes.
+    /// Dynamic shared memory of a block for the remaining points, in bytes.
     pub shared_bytes: u32,
     /// Points in registers; the others are in shared memory.
     pub register_points: u64,
@@ -43,7 +43,7 @@ impl Residency {
         format!("r{}", self.register_groups)
     }
 
-    /// Puts as many groups in registers as a tile permits and every thread has; `None` if the rest does not fit into shared memory.
+    /// Puts as many groups into registers as a tile permits and every thread has; `None` if the rest does not fit into shared memory.
     fn new(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
         let threads = u64::from(blocks) * RESIDENT_THREADS;
         let groups = train_points / 4;
@@ -61,28 +61,28 @@ impl Residency {
     }
 }
 
-/// Limits of a device that the rule of [`place`] depends on.
+/// Limits of a device on which the rule of [`place`] depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// SMs of the device.
+    /// Number of SMs of the device.
     pub multiprocessors: u32,
-    /// The most shared memory of a block in bytes.
+    /// Largest shared memory of a block in bytes.
     pub shared_bytes_per_block: u64,
-    /// Blocks of its largest cluster, up to [`CLUSTER_BLOCKS`]; 0 without clusters.
+    /// Blocks of the largest cluster, up to [`CLUSTER_BLOCKS`]; 0 without clusters.
     pub cluster_blocks: u32,
-    /// The most groups of four points that a thread may have in registers.
+    /// Largest number of groups of four points that a thread may have in registers.
     pub most_groups: u64,
 }
 
 impl Room {
-    /// The permitted numbers of groups that a thread has in registers.
+    /// The permitted numbers of groups in a thread's registers.
     fn register_groups(self) -> impl Iterator<Item = u64> {
         let of_tile = |t: Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
         resident(ON_CHIP, "descend").tiles.into_iter().map(of_tile).filter(move |g| *g <= self.most_groups)
     }
 }
 
-/// Places the points for `06_on_chip`: in one cluster if they are few, else in all SMs, else in memory. Also returns the reason in a sentence.
+/// Places the points of `06_on_chip`: in one cluster if they are few, else in all SMs, else in memory. Also returns the reason as a sentence.
 #[must_use]
 pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     let Room { multiprocessors, cluster_blocks, .. } = room;
@@ -120,7 +120,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     (Placement::Memory, sentence)
 }
 
-/// The most points that the SMs hold.
+/// Largest number of points that fit into the SMs.
 fn most_resident_points(room: Room) -> u64 {
     let registers = room.register_groups().max().unwrap_or(0);
     let shared = room.shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);

@@ -478,7 +478,7 @@ impl Profiler<'_> {
         })
     }
 
-    /// Also compares each cycle with the steps after it.
+    /// Compares every cycle with the steps after it, in addition to those before it.
     fn compare_all(&mut self) {
         if !self.alike {
             return;

@@ -43,7 +43,7 @@ impl Spans {
     /// Starts or stops collecting spans.
     pub(super) fn record(&self, is_recording: bool) {
         if is_recording {
-            // Otherwise a span first reached by a thread without a subscriber would stay disabled for all threads.
+            // Without this, a span first reached by a thread without a subscriber would stay disabled for all threads.
             tracing::callsite::rebuild_interest_cache();
         }
         self.is_recording.store(is_recording, Ordering::Relaxed);

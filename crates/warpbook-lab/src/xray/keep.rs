@@ -7,7 +7,7 @@ use warpbook_record::{XrayBlock, XrayWarp};
 
 /// The most phases kept for a warp: the first and the last ones, in equal parts.
 const MOST_OF_WARP: usize = 512;
-/// The fewest phases kept for a warp; with less there is no picture of it.
+/// The fewest phases kept for a warp; a warp with fewer cannot be drawn.
 const LEAST_OF_WARP: usize = 16;
 /// Approximate sizes in a record's file in bytes: of a block, of a warp and of a phase.
 const BLOCK_BYTES: usize = 190;
@@ -21,7 +21,7 @@ pub(super) struct Limits {
     blocks: usize,
     /// Approximate number of phases.
     phases: usize,
-    /// Bytes of all of them in a file, if the file's size is the limit.
+    /// Size limit in bytes of the blocks and phases in a file, if there is one.
     bytes: Option<usize>,
 }
 

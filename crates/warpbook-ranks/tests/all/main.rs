@@ -1,4 +1,4 @@
-//! Tests of ranks as threads and as processes, in one executable.
+//! Tests of ranks as threads and as processes, in one binary.
 
 mod collectives;
 mod processes;

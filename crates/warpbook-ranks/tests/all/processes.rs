@@ -1,4 +1,4 @@
-//! Ranks as processes: the test executable starts itself.
+//! Tests of ranks as processes: the test binary starts itself.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,9 +8,9 @@ use warpbook_ranks::{
     launched_listener,
 };
 
-/// Job of a process that is a rank; the test of this name does nothing else.
+/// The environment variable with the job of a process that runs as a rank.
 const JOB: &str = "WARPBOOK_TEST_JOB";
-/// Time limit of everything here, on a machine that is busy with other things.
+/// Time limit for everything here, on a busy machine.
 const LONG: Duration = Duration::from_secs(90);
 
 fn limits() -> Limits {
@@ -104,13 +104,13 @@ fn args() -> [&'static str; 4] {
     ["processes::rank_process", "--exact", "--nocapture", "--test-threads=1"]
 }
 
-/// Starts the ranks by our own launcher.
+/// Starts the ranks with Warpbook's launcher.
 fn launched(job: &str, ranks: usize) -> (Outcome, Vec<Line>) {
-    // The launcher's children take its environment: a shell in between says which job it is.
+    // The launcher's children inherit its environment, so a shell in between sets the job.
     let program = std::env::current_exe().unwrap();
     let script = format!("{JOB}='{job}' exec '{}' {}", program.display(), args().join(" "));
     let mut launch = Launch::new("/bin/sh", ["-c", &script], ranks);
-    // This is longer than the others need to notice.
+    // The grace is longer than the others need to notice.
     launch.grace = Duration::from_secs(8);
     let (begun, mut lines) = (Instant::now(), Vec::new());
     let outcome = launch.run(&mut |line| lines.push(line.clone())).unwrap();
@@ -194,7 +194,7 @@ fn a_rank_that_leaves_early_or_does_something_else_is_named() {
     assert!(all.contains("The ranks do different things: rank "), "{all}");
 }
 
-/// Starts a process that is a rank, as a launcher other than ours does.
+/// Starts a process as a rank, like a launcher other than Warpbook's.
 fn spawned(job: &str, rank: &str, world: &str, port: u16, more: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(args()).env(JOB, job).env("RANK", rank).env("LOCAL_RANK", rank).env("WORLD_SIZE", world);
@@ -225,7 +225,7 @@ fn port() -> u16 {
 #[test]
 fn ranks_of_another_launcher_meet() {
     let port = port();
-    // The last rank comes first.
+    // The last rank starts first.
     let children = [2, 0, 1].map(|rank: usize| spawned("sum", &rank.to_string(), "3", port, &[]));
     for (code, text) in children.map(ended) {
         assert!(code == 0 && text.contains("first 6"), "{text}");
@@ -241,7 +241,7 @@ fn a_port_in_use_is_said() {
 
 #[test]
 fn an_address_of_another_machine_is_said() {
-    // 192.0.2.0/24 is for documentation: no machine has it.
+    // 192.0.2.0/24 is reserved for documentation, so no machine has it.
     let (code, text) = ended(spawned("join 5", "0", "2", port(), &[("MASTER_ADDR", "192.0.2.1")]));
     assert!(code == 2 && text.contains("cannot listen at 192.0.2.1") && text.contains("MASTER_ADDR"), "{text}");
 }
@@ -251,10 +251,10 @@ fn an_unreachable_master_is_said() {
     let (code, text) = ended(spawned("join 1", "1", "2", port(), &[]));
     assert!(code == 2 && text.contains("Rank 1 did not reach rank 0 at 127.0.0.1:"), "{text}");
     assert!(text.contains("MASTER_ADDR and MASTER_PORT"), "{text}");
-    // Some machines accept a connection to a port where nobody listens, and end it.
+    // Some machines accept a connection to a port without a listener, and then close it.
     let is_told = text.contains("refused") || text.contains("closed the connection");
     assert!(is_told && !text.contains("looked up"), "the reason of the last attempt: {text}");
-    // A program listens but says nothing, or nonsense.
+    // A program listens but sends nothing, or nonsense.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, text) = ended(spawned("join 2", "1", "2", mute.local_addr().unwrap().port(), &[]));
     assert!(code == 2 && text.contains("did not answer") && text.contains("within 3s"), "{text}");
@@ -283,7 +283,7 @@ fn equal_ranks_are_said_to_all() {
     let port = port();
     let children = ["0", "1", "1"].map(|rank| spawned("join 40", rank, "3", port, &[]));
     for (code, text) in children.map(ended) {
-        // The one that came first may be told, or see the end of the rendezvous.
+        // The rank that came first may get the message, or see the rendezvous end.
         assert!(code == 2 && text.contains("say that they are rank 1"), "{text}");
     }
 }
@@ -296,7 +296,7 @@ fn a_rank_of_another_run_is_turned_away_and_the_others_meet() {
     let stranger = spawned("join 20", "1", "2", port, &token("other"));
     let (code, text) = ended(stranger);
     assert!(code == 2 && text.contains("its token is another"), "{text}");
-    // A stranger connects that is not a rank at all.
+    // A stranger connects that is no rank at all.
     let mut http = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     std::io::Write::write_all(&mut http, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let second = spawned("sum", "1", "2", port, &token("one"));
@@ -309,7 +309,7 @@ fn a_rank_of_another_run_is_turned_away_and_the_others_meet() {
 #[test]
 fn ranks_end_with_their_launcher() {
     use std::io::{BufRead, BufReader};
-    // Starts a process that launches, and is then killed.
+    // Starts a process that launches ranks and is then killed.
     let program = std::env::current_exe().unwrap();
     let mut launcher = Command::new(program)
         .args(["processes::launcher_process", "--exact", "--nocapture", "--test-threads=1"])
@@ -328,7 +328,7 @@ fn ranks_end_with_their_launcher() {
     launcher.kill().unwrap();
     launcher.wait().unwrap();
     let begun = Instant::now();
-    // A process that has ended and was not waited for yet is a zombie.
+    // A process that has ended but was not waited for is a zombie.
     let lives = |id: &String| std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|s| !s.contains(") Z "));
     while ids.iter().any(lives) {
         assert!(begun.elapsed() < LONG, "ranks are left over: {ids:?}");
@@ -336,7 +336,7 @@ fn ranks_end_with_their_launcher() {
     }
 }
 
-/// Runs as a launcher that is killed.
+/// Runs as a launcher that will be killed.
 #[test]
 fn launcher_process() {
     if std::env::var_os("WARPBOOK_TEST_LAUNCHER").is_none() {
@@ -350,7 +350,7 @@ fn launcher_process() {
 
 #[test]
 fn an_interrupt_is_passed_on_and_a_second_one_kills() {
-    // A shell that was started with the signal ignored cannot trap it: the loops end by themselves, with code 9.
+    // A shell that started with the signal ignored cannot trap it, so its loops end by themselves, with code 9.
     for (asked, job) in [
         (1, "trap 'echo caught; exit 130' INT; echo ready; for i in $(seq 600); do sleep 0.1; done; exit 9"),
         (2, "trap '' INT; echo ready; for i in $(seq 600); do sleep 0.1; done; exit 9"),

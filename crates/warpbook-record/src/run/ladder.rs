@@ -258,9 +258,9 @@ mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
         run.measurements[3].choice = Some("01 with the tile a".into());
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
-        // The ladder still has a row for it.
+        // The ladder still has a row for the repeated rung.
         assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
-        // It counts under its own name if the others are libraries or failed.
+        // A rung counts under its own name if the others are libraries or failed.
         for kernel in [1, 2] {
             run.measurements[kernel] = wrong(run.measurements[kernel].clone());
         }

@@ -16,7 +16,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// Both golden records, each with its expected contents.
+/// Returns both golden records, each with its expected contents.
 fn both() -> [(String, Run); 2] {
     [(golden(), expected()), (golden_v1(), expected_of_v1())]
 }
@@ -215,7 +215,7 @@ fn of_the_future(record: &str, pointer: &str) -> Run {
     let mut record = json(record);
     *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = "of_the_future".into();
     let run = read(&record.to_string()).unwrap_or_else(|e| panic!("{pointer}: {e}"));
-    // Such a record can be written again.
+    // A record with unknown values can be written again.
     assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
     run
 }

@@ -127,7 +127,7 @@ fn a_course_is_whole_or_absent() {
     let right = read.epochs[0].test.expect("it is there");
     assert_eq!((right.accuracy(), warpbook_record::Right { correct: 0, of: 0 }.accuracy()), (Some(0.75), None));
     assert!(run.train_logs[1].course.is_none());
-    // Writing it again loses nothing.
+    // Writing the record again loses nothing.
     let again: Value = serde_json::from_str(&run.to_json().expect("JSON")).expect("JSON");
     assert_eq!(again["train_logs"][0]["course"]["loss_scales"], course["loss_scales"]);
     for (key, bad) in [("skipped_steps", 1.into()), ("log_every", (-1).into()), ("epochs", serde_json::json!([{}]))] {

@@ -4,10 +4,11 @@ use std::error::Error as StdError;
 use warpbook_device::{CompileError, Diagnostic};
 use warpbook_nn::train::TrainError;
 
-/// Number of errors shown: the first is often the cause of those after it.
+/// Number of errors to show, since the first one often causes the others.
 const SHOWN_ERRORS: usize = 3;
 
-/// Returns the error as a box: its sentence, and for a kernel that does not compile also the line and the compiler's message.
+/// Returns the error as a box with its sentence. For a kernel that does not compile, it also has the line and the
+/// compiler's message.
 pub(super) fn html_of(error: &(dyn StdError + 'static)) -> String {
     compile_error(error).map_or_else(|| boxed(&escape(&error.to_string())), compile_html)
 }
@@ -39,7 +40,7 @@ fn compile_html(e: &CompileError) -> String {
         let (file, message) = (escape(&d.file), escape(&d.message));
         format!("<p><b><code>{file}</code>, line {}: {kind}{message}</b></p>{excerpt}", d.line)
     };
-    // Errors come first: a warning is seldom urgent.
+    // Errors come before warnings, which are seldom urgent.
     let errors: Vec<&Diagnostic> = e.diagnostics.iter().filter(|d| d.is_error).collect();
     let shown: String = errors.iter().take(SHOWN_ERRORS).map(|d| one(d)).collect();
     let place = match errors.len() {

@@ -1,13 +1,13 @@
-//! Small pieces of HTML that all displays are made of.
+//! Small pieces of HTML shared by all displays.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use warpbook_charts::{Chart, Table};
 
-/// Colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text colour.
+/// The colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text colour.
 ///
-/// The style only makes outputs look better: JupyterLab removes `<style>` and `<svg>` from outputs that its user has not run, and GitHub does too.
-/// The content of an output is in its text and its pictures.
+/// Styles only improve the look: JupyterLab and GitHub remove `<style>` and `<svg>` from outputs that the user has not
+/// run. All content must be in texts and pictures.
 pub(super) const STYLE: &str = "<style>\
 .wb{font-family:var(--jp-content-font-family,system-ui,sans-serif);color:var(--jp-content-font-color1,inherit);line-height:1.45}\
 .wb h4{margin:.6em 0 .3em;font-size:1.05em}\
@@ -59,8 +59,8 @@ pub(super) fn escape(text: &str) -> String {
     warpbook_charts::escape(&printable(text))
 }
 
-/// Returns text that is safe for a terminal. Labels and names come from records and files of others: characters that would move the cursor, change colours or
-/// reverse the text become U+FFFD. Line breaks and tabs stay.
+/// Returns text that is safe for a terminal. Labels and names may come from other people's records and files:
+/// characters that would move the cursor, change colours or reverse text become U+FFFD. Line breaks and tabs stay.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
@@ -81,7 +81,8 @@ pub(super) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>", escape(text).replace('\n', "<br>"))
 }
 
-/// Returns a chart as `<img>`, which shows where an `<svg>` element is removed; its alternative text is the chart's title and description.
+/// Returns a chart as an `<img>`, which also works where `<svg>` elements are removed. Its alternative text is the
+/// chart's title and description.
 pub(super) fn picture(chart: &Chart) -> String {
     format!(
         "<img src=\"data:image/svg+xml;base64,{}\" width=\"{}\" alt=\"{}. {}\" style=\"max-width:100%;height:auto\">",
@@ -97,7 +98,7 @@ pub(super) fn line_number(label: &str) -> String {
     format!("<span class=\"wb-n\">{label:>6}  </span>")
 }
 
-/// Returns a table in a box that scrolls by itself if the cell is narrow.
+/// Returns a table in a box that scrolls on its own if the cell is narrow.
 pub(super) fn scroll(table: &Table) -> String {
     format!("<div class=\"wb-scroll\">{}</div>", table.html())
 }

@@ -1,4 +1,4 @@
-//! The display of values in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
+//! The display of values in a notebook cell: HTML for browsers and text for everything else, in one bundle.
 
 mod code;
 mod errors;
@@ -23,16 +23,16 @@ pub use results::progress::{notebook_progress, progress_line};
 use html::{STYLE, escape};
 use std::path::PathBuf;
 
-/// A value with a form for a browser and one for a terminal.
+/// A value that can be displayed in a browser and in a terminal.
 pub trait Show {
-    /// HTML without scripts; every text in it is escaped.
+    /// Returns HTML without scripts, with all texts escaped.
     fn html(&self) -> String;
 
-    /// Plain text without a newline at its end.
+    /// Returns plain text without a final newline.
     fn text(&self) -> String;
 }
 
-/// Displays a value in a notebook's cell. evcxr calls this on the last expression of a cell.
+/// Displays a value in a notebook cell; evcxr calls this on the last expression of a cell.
 pub trait EvcxrDisplay {
     /// Prints the bundle that the cell shows.
     fn evcxr_display(&self);
@@ -46,16 +46,16 @@ impl<T: Show + ?Sized> EvcxrDisplay for T {
     }
 }
 
-/// Line that JupyterLab shows in place of a collapsed output: the first line of its HTML, unrendered.
+/// The line that JupyterLab shows for a collapsed output, which is the first line of its HTML.
 const FIRST_LINE: &str = "<!-- Click to open this output -->\n";
 
-/// Returns the HTML with its style, and the text, for evcxr.
+/// Returns the HTML with its style, and the text, in the form that evcxr expects.
 fn bundle(value: &(impl Show + ?Sized)) -> [String; 2] {
     let html = format!("{FIRST_LINE}<div class=\"wb\">{STYLE}{}</div>", value.html());
     [guarded(&html), guarded(&printable(&value.text()))]
 }
 
-/// Returns text without evcxr's own marks, which would end its content early and give the rest another meaning.
+/// Returns text without evcxr's own markers, which would end its content early.
 fn guarded(text: &str) -> String {
     text.replace("EVCXR_", "EVCXR\u{200b}_")
 }
@@ -110,7 +110,7 @@ impl<T: Show> Show for Option<T> {
     }
 }
 
-/// A text is displayed as a paragraph, for example between the charts of a panel.
+/// Displays a text as a paragraph, for example between the charts of a panel.
 impl Show for str {
     fn html(&self) -> String {
         html::paragraph(self)
@@ -121,7 +121,7 @@ impl Show for str {
     }
 }
 
-/// A text is displayed as a paragraph.
+/// Displays a text as a paragraph.
 impl Show for String {
     fn html(&self) -> String {
         self.as_str().html()
@@ -132,7 +132,7 @@ impl Show for String {
     }
 }
 
-/// A path is displayed as a file that was just written.
+/// Displays a path as a file that was just written.
 impl Show for PathBuf {
     fn html(&self) -> String {
         format!("<p><code>{}</code></p>", escape(&self.display().to_string()))

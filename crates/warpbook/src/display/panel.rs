@@ -1,7 +1,7 @@
 use super::html::{STYLE, escape};
 use super::{Show, printable};
 
-/// Several values in one bundle, in a row or a column: a cell shows only one.
+/// Several values in a row or a column as one bundle, since a cell shows only one value.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -15,7 +15,7 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Places values side by side, wrapped if there is no room.
+    /// Places values side by side; they wrap if there is no room.
     #[must_use]
     pub fn row<const N: usize>(values: [&dyn Show; N]) -> Self {
         Self::new(false, &values)
@@ -34,7 +34,7 @@ impl Panel {
         self
     }
 
-    /// Returns the panel as a web page that needs no other files.
+    /// Returns the panel as a self-contained web page.
     #[must_use]
     pub fn page(&self, title: &str) -> String {
         format!(

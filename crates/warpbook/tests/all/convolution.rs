@@ -1,4 +1,4 @@
-//! Tests of convolutions as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of convolutions as an experiment: on the CPU, and on a GPU if there is one.
 
 use warpbook::device::{Bench, testing};
 use warpbook::nn::ops::conv2d::cuda::Pass;
@@ -25,7 +25,7 @@ fn skipped<'a>(run: &'a Run, rung: &str) -> &'a str {
 fn the_cpu_is_right_at_every_layer_and_pass() {
     let experiment = Convolutions::new().batches([2]).dtypes([Dtype::F32]);
     let run = quick("cpu").run(&experiment).unwrap();
-    // Two of the five layers are the first of their network.
+    // Two of the five layers are the first of their network and have no input gradient.
     assert_eq!(run.problems.len(), 5 * 3 - 2);
     let of_cpu: Vec<&Measurement> = run.measurements.iter().filter(|m| m.rung == "cpu_all_threads").collect();
     assert_eq!(of_cpu.len(), run.problems.len());
@@ -106,7 +106,7 @@ fn every_rung_is_right_or_says_why_on_a_gpu() {
                 };
                 assert!(expected, "{what} is skipped: {why}");
             }
-            // The library has to take the types that training uses, not every type.
+            // The library must support the types that training uses, not every type.
             Outcome::Failed { error } => {
                 let is_needed = matches!(m.problem.dtype, Dtype::F16 | Dtype::F32);
                 assert!(m.rung == "cudnn" && !is_needed, "{what}: {error}");
@@ -115,7 +115,7 @@ fn every_rung_is_right_or_says_why_on_a_gpu() {
     }
 }
 
-/// Tests as many tiles a block as the published batches have, and fewer stages than warpgroups.
+/// Uses as many tiles a block as the published batches have, and fewer stages than warpgroups.
 #[test]
 fn large_batches_are_right_on_a_gpu() {
     if testing::gpu("large_batches_are_right_on_a_gpu").is_none() {

@@ -1,4 +1,4 @@
-//! Tests of the driver's rows for rungs that succeed and fail, with an experiment that contains nothing else.
+//! Tests of the driver's rows for rungs that succeed and fail, with an experiment made for this.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,8 @@ use warpbook::prelude::experiment::*;
 use warpbook::prelude::*;
 use warpbook::record::{Inputs, Measurement, Outcome, Part};
 
-/// Experiment whose problems are numbers and whose rungs are named after their behaviour. Problem 2 cannot be prepared.
+/// An experiment whose problems are numbers and whose rungs are named after their behaviour. Problem 2 cannot be
+/// prepared.
 struct Faulty {
     launches: Rc<Cell<usize>>,
 }
@@ -19,7 +20,7 @@ impl Experiment for Faulty {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan, Error> {
         let problem = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
         let mut rungs: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
-        // As a learner's kernel it runs last, and its row stays in its place.
+        // As a learner's kernel it runs last, but its row keeps its place.
         rungs[0].variant_of = Some("wrong".into());
         Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(problem).into(), rungs) })
     }
@@ -101,7 +102,7 @@ fn whatever_happens_becomes_a_row_and_the_ladder_goes_on() {
         skipped("refused", "does not take this");
         assert_eq!(run.fastest(&right.problem).map(|m| &*m.rung), Some("right"), "what is wrong is never the fastest");
     }
-    // A problem that cannot be prepared fails with a sentence, unlike rungs that were not tried.
+    // If a problem cannot be prepared, its rungs fail with a sentence; they do not count as skipped.
     assert!(
         matches!(&row(&run, "right", 2).outcome, Outcome::Failed { error } if error.contains("nothing to prepare"))
     );

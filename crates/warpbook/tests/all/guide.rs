@@ -37,7 +37,7 @@ fn every_half_of_the_gpu_is_right() {
         let run = lab.run(&quick(pair)).unwrap();
         let (_, skipped, failed) = run.counts();
         let why: Vec<_> = run.measurements.iter().filter(|m| !m.is_valid()).map(|m| (&m.rung, &m.outcome)).collect();
-        // One half of memory-latency takes only the smaller sizes; an older GPU has neither tf32 nor bf16.
+        // One half of memory-latency supports only the smaller sizes, and an older GPU has neither tf32 nor bf16.
         let lacks = |m: &warpbook::record::Measurement| {
             let rung = run.rung(&m.rung).unwrap();
             pair.name == "memory-latency" || lab.obstacle(rung).is_some()

@@ -1,5 +1,5 @@
-//! Tests of experiments and lessons that can share a process. Tests that record a whole process, and tests whose times on a GPU others would disturb, have
-//! executables of their own next to this folder.
+//! Tests of experiments and lessons that can share a process. Tests that record a whole process, or whose times on a
+//! GPU others would disturb, have their own binaries next to this folder.
 
 mod convolution;
 mod driver;

@@ -1,4 +1,4 @@
-//! Tests of the regression end to end, on the CPU and, if there is one, on a GPU.
+//! End-to-end tests of the regression, on the CPU and, if there is one, on a GPU.
 
 use warpbook::device::testing;
 use warpbook::kernels::regression::Line;
@@ -33,7 +33,7 @@ fn the_cpu_measures_its_rungs_and_skips_the_others() {
     assert_eq!((log.losses[0].epoch, log.losses[19].epoch), (10, 200));
     assert!(log.losses.windows(2).all(|p| p[1].loss < p[0].loss), "{:?}", log.losses);
     assert!((log.test_loss - log.train_loss).abs() < 0.1 * log.train_loss, "{log:?}");
-    // The record is the same after it was written and read.
+    // Writing and reading does not change the record.
     let folder = tempfile::tempdir().unwrap();
     let path = write_record(&run, folder.path().join("run.json")).unwrap();
     assert_eq!(read_record(&path).unwrap().to_json().unwrap(), run.to_json().unwrap());
@@ -88,7 +88,7 @@ fn the_cpu_takes_several_features() {
     }
     let log = run.train_log("cpu_1_thread", many).unwrap();
     assert_eq!(log.parameters.len(), 18);
-    // 200 epochs of 0.01 go most of the way from 0.83 to the weights 3, -3/2, 1 ... 3/17.
+    // 200 epochs at 0.01 bring the weights most of the way from 0.83 to 3, -3/2, 1 ... 3/17.
     assert!((log.parameters["w0"] - 3.0).abs() < 0.1 && (log.parameters["w1"] + 1.5).abs() < 0.1, "{log:?}");
     assert!(run.command.contains("--also 10007x17"), "{}", run.command);
 }
@@ -105,11 +105,11 @@ fn a_descent_begins_where_it_is_told_and_finds_another_line() {
     assert!(run.command.contains("--start 2,-3 --truth -0.5,4 --range -2,2"), "{}", run.command);
     let inputs = run.policy.inputs.to_string();
     assert!(inputs.contains("[-2, 2)") && inputs.contains("y = -0.5 x + 4"), "{inputs}");
-    // A record with the default line is unchanged.
+    // A record with the default line does not change.
     let usual = quick_lab("cpu").run(&one).unwrap();
     assert!(sizes(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
     assert!(!usual.problems()[0].same_line(problem));
-    // Its file gives an equal record.
+    // Reading the record's JSON gives an equal record.
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again.problems()[0], problem);
 }
@@ -154,7 +154,7 @@ fn a_record_that_cannot_be_written_is_an_error_and_nothing_is_lost() {
 fn every_rung_descends_on_a_gpu_as_the_reference_does() {
     let Some(device) = testing::gpu("every_rung_descends_on_a_gpu_as_the_reference_does") else { return };
     let lab = quick_lab("cuda:0");
-    // Sizes with a rest for a group of four, a block and a grid, and one round size.
+    // These sizes leave a remainder for a group of four, a block and a grid; one size is round.
     let sizes = [2u64, 3, 5, 6, 7, 37, 1001, 5119, 100_003, 1_000_000, 3_333_331];
     let run = lab.run(&Regression::new().points(sizes).parts(false)).unwrap();
     for m in &run.measurements {
@@ -201,7 +201,7 @@ fn points_lie_where_the_rule_says() {
     }
 }
 
-/// The work is small enough for compute-sanitizer.
+/// This work is small enough for compute-sanitizer.
 #[test]
 fn few_epochs_over_few_points_are_right_too() {
     if testing::gpu("few_epochs_over_few_points_are_right_too").is_none() {
@@ -251,7 +251,7 @@ fn the_same_bits_come_out_on_every_run() {
     let (first, second) = (logs(), logs());
     assert!(!first.is_empty());
     assert_eq!(first, second);
-    // The graph replays the launches of the fused rung, and must give the same results.
+    // The graph replays the fused rung's launches and must give the same results.
     let log_of = |id: &str| first.iter().find(|l| l.rung == id).map(|l| (l.losses.clone(), l.parameters.clone()));
     assert_eq!(log_of("02_fused"), log_of("04_fused_graph"));
     assert!(log_of("04b_fused_graph_overlapped").is_none_or(|log| Some(log) == log_of("02_fused")));
@@ -279,7 +279,7 @@ fn gpu_and_cpu_draw_the_same_points() {
     if testing::gpu("gpu_and_cpu_draw_the_same_points").is_none() {
         return;
     }
-    // The logged test loss of a run comes from the points that the GPU drew; the CPU's points must give an equal loss.
+    // The logged test loss of a run is based on the points that the GPU drew; the CPU's points must give the same loss.
     let other = Line { start: (1.0, -1.0), truth: (-0.3, 0.7), range: (-3.0, 1.7) };
     for (points, noise, seed, line) in [
         (100_003u64, 0.1f32, 1u64, Line::default()),

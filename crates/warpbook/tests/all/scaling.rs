@@ -1,4 +1,4 @@
-//! Tests of scaling over ranks on the CPU, by threads: the record, its efficiency, and PyTorch's rows.
+//! Tests of scaling over CPU ranks that are threads: the record, its efficiency, and PyTorch's rows.
 
 use warpbook::Workload;
 use warpbook::nn::network::{Network, conv2d, flatten, linear, max_pool, relu};
@@ -29,7 +29,7 @@ fn a_record_has_a_row_for_every_number_of_ranks() {
     assert_eq!(scaling_lines(&run), ["Own network, 8 a rank", "Own network, 8 in all"]);
     let ids: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
     assert_eq!(ids, ["ranks_fp32", "ranks_fp32_bf16_gradients", "one_process_fp32"]);
-    // Two lines, two numbers of ranks and three ways make twelve.
+    // Two lines with two numbers of ranks and three ways make twelve measurements.
     assert_eq!(run.measurements.len(), 12);
     for m in &run.measurements {
         assert!(m.is_valid(), "{m:?}");
@@ -96,20 +96,21 @@ fn pytorchs_figures_become_rows() {
     assert_eq!((rung.framework(), &*rung.title), (Some("PyTorch 2.9.1"), "PyTorch DDP, fp32"));
     let rows: Vec<_> = run.measurements.iter().filter(|m| m.rung == "pytorch_ddp_fp32").collect();
     let efficiencies: Vec<Option<f64>> = rows.iter().map(|m| run.scaling_efficiency(m)).collect();
-    // The batches are one rank's on both lines, two ranks' with 8 each, and two ranks' with 4 each.
+    // The batches: one rank's on both lines, two ranks with 8 each, and two ranks with 4 each.
     assert_eq!(efficiencies, [Some(1.0), Some(1.0), Some(0.8), Some(0.5)]);
     assert!(run.notes.iter().any(|n| n.starts_with("1 of PyTorch's 4 figures")), "{:?}", run.notes);
     std::fs::write(&path, "{}").unwrap();
     assert!(PyTorch::read(&path).unwrap_err().to_string().contains("a file of notebooks/pytorch/ddp.py"));
 }
 
-/// The set is one batch: the checked steps take as many epochs, more than the recipe has, with replicas and with ranks.
+/// The set is a single batch, so the checked steps take that many epochs, more than the recipe has, with replicas and
+/// with ranks.
 #[test]
 fn all_steps_of_rows_are_checked() {
     let lab = Lab::open("cpu").unwrap();
     let scaling = Scaling::new(2).networks([Workload::AmpRecipe]).features(32).batches([8]);
     let run = scaling.growths([Growth::Weak]).timed(1, 2).checked_steps(5).run(&lab).unwrap();
-    // Ranks and one process are measured, on one and on two.
+    // Ranks and one process are measured with one and with two devices.
     assert_eq!(run.measurements.len(), 4);
     assert!(run.measurements.iter().all(|m| m.is_valid()), "{:?}", run.measurements);
 }

@@ -1,4 +1,4 @@
-//! Tests of a training in a lab: its record, its display, and its end.
+//! Tests of a training in a lab: its record, its display, and the ways in which it ends.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use warpbook::prelude::nn::*;
 use warpbook::prelude::*;
 use warpbook::record::ChartKind;
 
-/// Text that each chart of an output contains once.
+/// A text that each chart in an output contains once.
 const SVG: &str = "data:image/svg+xml";
 
 /// Returns a page with the text of its pictures, which are data URIs.
@@ -19,7 +19,7 @@ fn with_pictures(html: &str) -> String {
     std::iter::once(html.to_owned()).chain(pictures).collect()
 }
 
-/// Returns the recipe of a network that makes a step in no time.
+/// Returns a recipe for a network whose steps take almost no time.
 fn recipe() -> Recipe {
     let network = Network::new([1, 28, 28], [avg_pool(7), flatten(), linear(10)]).unwrap();
     Recipe {
@@ -41,7 +41,7 @@ fn a_training_is_a_record_with_all_that_was_logged() {
     let folder = tempfile::tempdir().unwrap();
     let digits = synthetic_digits(100, 20, 1);
     let out = folder.path().join("r.json");
-    // There are eight steps: each epoch has three whole batches and one of 4 images.
+    // There are eight steps: each epoch has three full batches and one of 4 images.
     let run = lab().train(Recipe { clip: Some(1.0), ..recipe() }, &digits).log_every(1).out(&out).run().unwrap();
     assert_eq!((run.ended(), run.written().unwrap().unwrap()), (Some(Ended::Finished), out.as_path()));
     let record = read_record(&out).unwrap();
@@ -68,7 +68,7 @@ fn a_training_is_a_record_with_all_that_was_logged() {
     );
     assert_eq!(course.ended, "finished");
     assert!(course.recipe.iter().any(|(name, what)| name == "optimiser" && what == "SGD, momentum 0.9"));
-    // Every display of drawn digits says that they are drawn.
+    // Every display of synthetic digits says that they are synthetic.
     assert!(log.problem.label.ends_with("synthetic digits") && record.notes[0].contains("drawn by a program (seed 1)"));
     assert!(record.policy.inputs.to_string().contains("drawn by a program"));
     assert!(record.measurements.is_empty() && record.main_problem() == Some(&log.problem));
@@ -103,7 +103,7 @@ fn a_training_shows_its_charts_and_its_numbers() {
     for part in ["Training of small on", "finished", " of 20)", "SGD, momentum 0.9", "epoch  step"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    // A record that was read from a file shows the same figures.
+    // A record from a file shows the same figures.
     let text = run.record().text();
     assert!(text.contains("test accuracy") && !text.contains("Nothing was measured"), "{text}");
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn the_lab_hears_lines_and_can_stop_it() {
     let run = lab.train(recipe(), &digits).log_every(1).run().unwrap();
     assert_eq!(run.log().losses.len(), 8);
     let lines = lines.lock().unwrap().clone();
-    // The first line comes at once, then for a second only the evaluations.
+    // The first line is immediate; for the next second, only evaluations follow.
     assert!(lines[0].starts_with("epoch 1, batch 1, step 1: loss 2."), "{lines:?}");
     assert_eq!(lines.iter().filter(|l| l.contains("accuracy")).count(), 2);
     assert!(lines.len() < 6, "{lines:?}");
@@ -137,7 +137,7 @@ fn the_lab_hears_lines_and_can_stop_it() {
     let record = read_record(&out).unwrap();
     assert_eq!(record.train_logs[0].losses.len(), 1, "what was not logged yet is");
     assert!(record.notes.iter().any(|n| n == "The training was stopped after step 1 of 8."), "{:?}", record.notes);
-    // The training goes on from there, in a lab that was not asked to stop.
+    // The training continues from there, in a lab that was not cancelled.
     let rest = self::lab().train(recipe(), &digits).resume(&kept).log_every(1).run().unwrap();
     let course = rest.log().course.as_deref().unwrap();
     assert_eq!((course.first_step, course.steps, rest.log().losses[0].step), (1, 8, Some(2)));
@@ -189,7 +189,7 @@ fn what_cannot_be_trained_is_refused() {
     assert!(run.written().unwrap().is_err() && run.text().contains("none/r.json cannot be written"));
 }
 
-/// A scale that overflows at once is halved until it does not: each halving is a skipped step.
+/// A scale that overflows at once is halved until it fits; each halving is a skipped step.
 #[test]
 fn a_training_in_fp16_has_its_loss_scale_and_the_steps_that_were_skipped() {
     let Some(_) = warpbook::device::testing::gpu("a training in fp16") else { return };
@@ -206,7 +206,7 @@ fn a_training_in_fp16_has_its_loss_scale_and_the_steps_that_were_skipped() {
     assert!(course.skipped_total > 3 && course.skipped_total as usize == course.skipped_steps.len());
     assert_eq!(course.skipped_steps[..3], [1, 2, 3]);
     assert_eq!(course.loss_scales[0].value, f64::from(1e30f32));
-    // Every change follows from a skipped step, and halves the scale.
+    // Every change follows a skipped step and halves the scale.
     for pair in course.loss_scales.windows(2) {
         assert_eq!(pair[1].value, pair[0].value / 2.0);
         assert!(course.skipped_steps.contains(&(pair[1].step - 1)), "{pair:?}");
@@ -220,7 +220,7 @@ fn a_training_in_fp16_has_its_loss_scale_and_the_steps_that_were_skipped() {
     assert_eq!(run.record().rungs[0].id, "13_last_block_fp16", "the ladder's way, with another scale");
     assert!(!run.record().sources.is_empty());
     assert_eq!(run.html().matches(SVG).count(), 5);
-    // A budget ends it in the middle, though a GPU makes many steps at once.
+    // A time budget ends it in the middle, although a GPU queues many steps at once.
     let endless = Recipe { batch: 128, epochs: 1_000_000, ..Recipe::mnist() };
     let session = lab.train(endless, &digits).precision(Precision::AmpFp16).time_budget(Duration::from_secs(2));
     let run = session.run().unwrap();

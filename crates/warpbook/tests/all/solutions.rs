@@ -1,27 +1,28 @@
-//! Tests of the lessons' edits, as given and with their folded solutions: the passages are in the kernels, and the edited kernels compile.
+//! Tests of the lessons' edits, as given and with their folded solutions: the passages exist in the kernels, and the
+//! edited kernels compile.
 
 use std::fs;
 use std::path::Path;
 use warpbook::lesson::variant;
 use warpbook::prelude::*;
 
-/// Argument of a call, as written in the source.
+/// An argument of a call, as written in the source.
 #[derive(Debug, PartialEq)]
 enum Argument {
     Text(String),
     Number(i64),
-    /// Any other argument, as its text.
+    /// Any other argument, as text.
     Other(String),
 }
 
-/// Chain of calls that makes a kernel, such as `LiveKernel::of("02_coalesced")?.size("BN", 64)`.
+/// A chain of calls that makes a kernel, such as `LiveKernel::of("02_coalesced")?.size("BN", 64)`.
 #[derive(Debug, PartialEq)]
 struct Chain {
     is_product: bool,
     calls: Vec<(String, Vec<Argument>)>,
 }
 
-/// Parser for the part of Rust that such a chain uses.
+/// A parser for the part of Rust that such chains use.
 struct Reader<'t> {
     rest: &'t str,
 }
@@ -52,7 +53,7 @@ impl<'t> Reader<'t> {
         word
     }
 
-    /// Reads a string's value, after its opening quote.
+    /// Reads a string's value after its opening quote.
     fn text(&mut self) -> String {
         let mut out = String::new();
         let mut chars = self.rest.char_indices();
@@ -102,7 +103,7 @@ impl<'t> Reader<'t> {
         all
     }
 
-    /// Reads the chain that begins here, whose first call names a rung.
+    /// Reads the chain that begins here; its first call names a rung.
     fn chain(&mut self, is_product: bool) -> Chain {
         let mut calls = Vec::from([("of".to_owned(), self.arguments())]);
         loop {
@@ -117,7 +118,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Returns all chains of a text that name a rung of the ladders.
+/// Returns all chains in a text that name a rung of the ladders.
 fn chains(text: &str) -> Vec<Chain> {
     let mut found = Vec::new();
     for (begin, is_product) in [("LiveKernel::of(", true), (" variant(", false)] {
@@ -128,7 +129,7 @@ fn chains(text: &str) -> Vec<Chain> {
     found
 }
 
-/// Makes the kernel of a chain; `None` if a loop or a variable decides about it.
+/// Makes the kernel of a chain; `None` if it depends on a loop or a variable.
 fn kernel(chain: &Chain) -> Option<Result<LiveKernel>> {
     let mut live: Option<LiveKernel> = None;
     for (name, arguments) in &chain.calls {
@@ -148,7 +149,7 @@ fn kernel(chain: &Chain) -> Option<Result<LiveKernel>> {
             ("tile", [Argument::Text(id)], Some(live)) => live.tile(id),
             ("source", [Argument::Text(text)], Some(live)) => Ok(live.source(text)),
             ("dtype", [Argument::Other(dtype)], Some(live)) if dtype == "Dtype::Tf32" => Ok(live.dtype(Dtype::Tf32)),
-            // These calls only set the problem and the rungs that it is timed with.
+            // These calls only set the problem and the rungs to time with it.
             ("shape" | "against", _, Some(live)) => Ok(live),
             _ => return None,
         };
@@ -160,7 +161,7 @@ fn kernel(chain: &Chain) -> Option<Result<LiveKernel>> {
     live.map(Ok)
 }
 
-/// Returns the cells of a lesson by index, with their kind.
+/// Returns the cells of a lesson with their index and kind.
 fn cells(lesson: &str) -> Vec<(usize, String, String)> {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let text = fs::read_to_string(Path::new(&here).join(format!("../../notebooks/{lesson}.ipynb"))).unwrap();
@@ -189,7 +190,7 @@ fn every_edit_and_its_solution_fit_the_kernel_and_compile() {
                 let attempt =
                     if chain.is_product { lab.attempt(&live) } else { warpbook::lesson::attempt(&lab, &live) };
                 let attempt = attempt.unwrap_or_else(|why| panic!("{lesson}, cell {place}: {why}"));
-                // One of the edits shows the compiler's message for a mistake.
+                // One edit demonstrates the compiler's message for a mistake.
                 let is_mistake = live.id().ends_with("+typo");
                 assert_eq!(attempt.compiles(), !is_mistake, "{lesson}, cell {place}: {}", attempt.text());
                 assert!(

@@ -1,4 +1,4 @@
-//! Tests of training as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of training as an experiment: on the CPU, and on a GPU if there is one.
 
 use std::time::Instant;
 use warpbook::charts::{self, Quantity};
@@ -16,7 +16,7 @@ fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
-/// Debug builds multiply matrices slowly, so the experiment is small.
+/// Debug builds multiply matrices slowly, so this experiment is small.
 fn small() -> Training {
     if cfg!(debug_assertions) { Training::quick().batches([32]).steps(3) } else { Training::quick() }
 }
@@ -51,7 +51,7 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
         assert!(rung.kernels().iter().all(|k| run.sources.contains_key(&*k.file)), "{}", rung.id);
     }
 
-    // The losses on a test set are NaN, which equals nothing; as JSON they can be compared.
+    // Losses on the test set are NaN, which equals nothing, so the records are compared as JSON.
     let json = run.to_json().unwrap();
     assert_eq!(Run::from_json(json.as_bytes()).unwrap().to_json().unwrap(), json);
 
@@ -64,7 +64,7 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     assert!(run.text().contains("cpu_all_threads") && run.train_logs[0].text().contains("step"));
 }
 
-/// A problem with a seed has the same losses every time; on a GPU only the device differs.
+/// With a seed, a problem has the same losses every time; on a GPU only the device differs.
 #[test]
 fn a_seed_gives_the_same_losses() {
     let losses = |seed: u64| {
@@ -204,7 +204,7 @@ fn every_way_is_right_on_a_gpu() {
         let is_ours = m.rung != "cpu_all_threads" && !run.rung(&m.rung).unwrap().is_library();
         assert_eq!(m.kernels.len() > 3, is_ours, "{}", m.rung);
     }
-    // Each training is counted without the memory of those before it.
+    // Each training's memory is counted without that of earlier ones.
     let peak = |rung: &str| measurement(&run, rung).peak_bytes;
     assert!(peak("08_graph_bf16").zip(peak("01_direct")).is_none_or(|(last, first)| last < 2 * first));
     assert!(charts::draw().loss_curve(&run, &run.problems[0]).unwrap().table.headers.len() > 2);

@@ -1,4 +1,4 @@
-//! Tests of the training loop as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of the training loop as an experiment: on the CPU, and on a GPU if there is one.
 
 use warpbook::charts::{self, Quantity};
 use warpbook::device::{Bench, testing};
@@ -18,7 +18,7 @@ fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
-/// Four epochs of five batches each, the last of them smaller.
+/// Returns a loop of four epochs with five batches each; the last batch is smaller.
 fn small() -> TrainingLoop {
     TrainingLoop::quick().batches([32]).epochs(4).images(144)
 }
@@ -73,7 +73,7 @@ fn short_trainings_are_made_again_from_the_same_weights() {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench { samples: 2, budget_s: 600.0, ..Bench::default() });
     let run = lab.run(&small().epochs(1).rungs(["cpu_all_threads"])).unwrap();
     let cpu = measurement(&run, "cpu_all_threads");
-    // The first training warms up. A seed gives the same bits every time.
+    // The first training is the warm-up. With a seed, the bits are the same every time.
     assert_eq!((cpu.samples_us.len(), cpu.test.len()), (2, 2), "{cpu:?}");
     assert_eq!(cpu.test[0], cpu.test[1]);
     assert_eq!(run.train_logs[0].losses.len(), 1);
@@ -162,7 +162,7 @@ fn the_cpu_leaves_out_what_would_take_too_long() {
     assert_eq!(quick.obstacle(&lab, &Experiment::rungs(&quick)[0], &quick.problems()[0], &empty), None);
 }
 
-/// The record has rows of Warpbook's GPU rungs and PyTorch's, as `warpbook merge` leaves it.
+/// The record has GPU rungs of Warpbook and of PyTorch, as `warpbook merge` writes it.
 #[test]
 fn rows_of_both_are_read_from_a_record() {
     let mut run = lab("cpu").run(&small()).unwrap();
@@ -181,7 +181,7 @@ fn rows_of_both_are_read_from_a_record() {
     run.measurements.push(row);
     let ours = recorded_loops(&run);
     let (first, last) = (ours.first().unwrap(), ours.last().unwrap());
-    // Feeds come one after the other: the CPU's and the resident ones first.
+    // The feeds are in order: the CPU's and the resident ones come first.
     assert_eq!((ours.len(), first.feed, first.peak_bytes), (7, Feed::Resident, None));
     assert_eq!((last.feed, last.seconds, last.peak_bytes), (Feed::LoaderAndLosses, 4.0, Some(1 << 20)));
     let theirs = recorded_pytorch_loops(&run).unwrap();
@@ -197,7 +197,7 @@ fn a_gpu_is_fed_in_every_way_and_learns_the_same() {
     if testing::gpu("a_gpu_is_fed_in_every_way_and_learns_the_same").is_none() {
         return;
     }
-    // Two batches of different sizes in each epoch.
+    // Each epoch has two batches of different sizes.
     let run = lab("cuda:0").run(&TrainingLoop::quick().images(1000)).unwrap();
     assert_eq!(run.counts(), (WAYS.len() + 1, 0, 0), "{:?}", run.measurements);
     assert_eq!(run.policy.timed_by, TimedBy::WallClock);
@@ -214,7 +214,7 @@ fn a_gpu_is_fed_in_every_way_and_learns_the_same() {
         let of_feed = ["losses", "loader", "resident"].map(|feed| losses(&format!("{feed}_{precision}")));
         assert!(of_feed[0] == of_feed[1] && of_feed[1] == of_feed[2], "{of_feed:?}");
     }
-    // Images on the GPU are counted.
+    // Images on the GPU count as memory.
     let peak = |rung: &str| measurement(&run, rung).peak_bytes.unwrap();
     assert!(peak("resident_fp32") > peak("loader_fp32"), "{} {}", peak("resident_fp32"), peak("loader_fp32"));
     assert_eq!(recorded_loops(&run).len(), WAYS.len(), "the CPU's loop is not a GPU's");

@@ -1,4 +1,4 @@
-//! Checks that the page reports no error if its reader leaves it while it works.
+//! Checks that the page reports no error if the reader leaves it while it is loading or computing.
 
 use super::{Stage, no_errors, open_ready};
 use crate::drivers::webdriver::Browser;
@@ -30,7 +30,7 @@ pub fn while_it_works(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the page reports no error if its reader repeatedly leaves it while it starts.
+/// Checks that the page reports no error if the reader repeatedly leaves it while it is loading.
 pub fn while_it_begins(browser: &Browser, stage: &Stage) -> Result<()> {
     for i in 0..30 {
         browser.open("about:blank")?;

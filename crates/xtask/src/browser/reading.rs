@@ -74,7 +74,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     for name in named {
         ensure!(seen[1].to_string().contains(name), "{name} was ticked, and compared are {}", seen[1]);
     }
-    // The check goes back to a record, and returns to the comparison by the button there.
+    // The check opens a record, and returns to the comparison by the record's button.
     browser.eval("document.querySelector('.records .select').click();")?;
     browser.wait_until(
         "a record",

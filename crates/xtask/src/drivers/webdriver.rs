@@ -256,7 +256,7 @@ impl Engine for Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // This ends the browser; dropping the driver's guard ends the driver.
+        // Deleting the session ends the browser; dropping the driver's guard ends the driver.
         let _ = self.agent.delete(&self.session).call();
         let _ = fs::remove_dir_all(&self.profile);
     }

@@ -94,7 +94,8 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     // A second kernel begins with the first one's build.
     copy_builds(&builds.join("0"), &builds.join("1"))?;
     let outside = Outside::new(w)?;
-    // It compiles this repository's packages again, while all others are built already; so it takes long.
+    // The notebook outside of the repository comes first: it compiles this repository's packages again, which takes
+    // long.
     let first = std::iter::once(&outside.notebook);
     let queue: Mutex<VecDeque<&PathBuf>> = Mutex::new(first.chain(longest_first(&notebooks)).collect());
     let ran: Mutex<Vec<(&Path, Option<String>)>> = Mutex::default();

@@ -15,7 +15,7 @@ pub fn folder(folder: &Path, port: u16) -> Result<Site> {
     start(folder, None, port)
 }
 
-/// Also serves the records of another folder below `records/`, each by its path, for links from notebooks.
+/// Serves a folder and, below `records/`, the records of another folder, each by its path, for links from notebooks.
 pub fn with_records(folder: &Path, records: &Path, port: u16) -> Result<Site> {
     start(folder, Some(records), port)
 }

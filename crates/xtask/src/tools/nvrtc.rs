@@ -22,7 +22,7 @@ pub struct Cuda {
     pub devices: u32,
     /// The version of the NVRTC found by default.
     pub nvrtc: Option<(u32, u32)>,
-    /// The path of that NVRTC.
+    /// The path of the NVRTC found by default.
     pub nvrtc_path: Option<PathBuf>,
 }
 

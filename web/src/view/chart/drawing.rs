@@ -45,7 +45,7 @@ pub enum DrawingMsg {
     Brush((f64, f64)),
     /// The pointer moved to this point.
     Drag((f64, f64)),
-    /// The pointer went up (`true`), which zooms to the brush, or left.
+    /// The pointer was released (`true`), which zooms to the brush, or left the drawing.
     Drop(bool),
 }
 

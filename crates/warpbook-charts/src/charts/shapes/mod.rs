@@ -127,7 +127,7 @@ const LONGEST_NAME: f64 = 230.0;
 const LONGEST_TITLE: f64 = 170.0;
 /// Gap between parts of a panel side by side.
 const GUTTER: f64 = 28.0;
-/// Smallest number of rows of such a part.
+/// Smallest number of rows of a part of a panel.
 const LEAST_ROWS: usize = 6;
 /// Height of the line above a further panel, with the space before it.
 const CAPTION: f64 = 40.0;

@@ -1,4 +1,4 @@
-//! A quantity over the sizes of a problem: the drawn lines, and the ones that stand out.
+//! Sweep charts: a quantity over the sizes of a problem. This module chooses the lines and the highlighted ones.
 
 mod draw;
 mod frame;

@@ -90,7 +90,7 @@ fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str
     if log { (Axis::log(values, 0.08), "; logarithmic scale") } else { (Axis::around(values), "") }
 }
 
-/// A text of a table: step, column and text.
+/// A cell of a table: step, column and text.
 type Cell = (u64, usize, String);
 
 /// Makes rows by step; the last of two cells in one place wins.

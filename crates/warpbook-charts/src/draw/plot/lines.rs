@@ -371,7 +371,7 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let mut out: Vec<(usize, f64)> = whole.iter().map(|(i, e)| (*i, e.1)).collect();
     for (i, (x, y)) in short {
         let there = |i: usize| drawn[i].iter().find(|p| (p.0 - x).abs() < 0.5).map(|p| p.1);
-        // It goes above the first line that was below it.
+        // A line goes above the first one that was below it.
         let at = out.iter().position(|(other, _)| there(*other).is_some_and(|other| other > y)).unwrap_or(out.len());
         let wish = out.get(at).or(out.last()).map_or(y, |o| o.1);
         out.insert(at, (i, wish));
@@ -394,7 +394,7 @@ fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         let mut next = Cluster { top: fit(*w, *h), height: *h, wish: *w, members: 1 };
         while let Some(last) = clusters.pop_if(|last| last.top + last.height > next.top) {
             let members = last.members + next.members;
-            // The start that suits the cluster's members best.
+            // `wish` is the start that suits the cluster's members best.
             let wish =
                 (last.wish * last.members as f64 + (next.wish - last.height) * next.members as f64) / members as f64;
             let height = last.height + next.height;

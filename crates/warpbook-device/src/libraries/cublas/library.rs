@@ -1,4 +1,4 @@
-//! The shared libraries: where they are found, their functions and their constants.
+//! The shared libraries: where to find them, their functions and their constants.
 
 use crate::Result;
 use crate::cuda::capture::between_captures;
@@ -14,45 +14,45 @@ pub(super) type CreateHandle = unsafe extern "C" fn(*mut Handle) -> Status;
 pub(super) type Destroy = unsafe extern "C" fn(*mut c_void) -> Status;
 pub(super) type SetAttribute = unsafe extern "C" fn(LtDescriptor, c_int, *const c_void, usize) -> Status;
 
-/// `CUBLAS_STATUS_*`.
+/// Some values of `CUBLAS_STATUS_*`.
 pub(super) const ALLOC_FAILED: Status = 3;
 pub(super) const INVALID_VALUE: Status = 7;
 pub(super) const ARCH_MISMATCH: Status = 8;
 pub(super) const NOT_SUPPORTED: Status = 15;
-/// `CUBLAS_OP_N` and `CUBLAS_OP_T`.
+/// The values `CUBLAS_OP_N` and `CUBLAS_OP_T`.
 pub(super) const OP_N: c_int = 0;
 pub(super) const OP_T: c_int = 1;
-/// `CUDA_R_32F`, `CUDA_R_16F` and `CUDA_R_16BF`.
+/// The values `CUDA_R_32F`, `CUDA_R_16F` and `CUDA_R_16BF`.
 pub(super) const R_32F: c_int = 0;
 pub(super) const R_16F: c_int = 2;
 pub(super) const R_16BF: c_int = 14;
-/// `CUBLAS_COMPUTE_32F` and `CUBLAS_COMPUTE_32F_FAST_TF32`.
+/// The values `CUBLAS_COMPUTE_32F` and `CUBLAS_COMPUTE_32F_FAST_TF32`.
 pub(super) const COMPUTE_32F: c_int = 68;
 pub(super) const COMPUTE_32F_FAST_TF32: c_int = 77;
-/// `CUBLAS_GEMM_DEFAULT`: the library chooses.
+/// The value `CUBLAS_GEMM_DEFAULT`: the library chooses.
 pub(super) const GEMM_DEFAULT: c_int = -1;
-/// `CUBLAS_DEFAULT_MATH`, which does not use TF32 for fp32, and `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which adds parts of
-/// a sum in f32 even if C has 16 bits.
+/// The flags `CUBLAS_DEFAULT_MATH`, which does not use TF32 for fp32, and `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which
+/// adds parts of a sum in f32 even if C has 16 bits.
 pub(super) const MATH_MODE: c_int = 16;
-/// `CUBLASLT_MATMUL_DESC_TRANSA` and `_TRANSB`.
+/// The attributes `CUBLASLT_MATMUL_DESC_TRANSA` and `_TRANSB`.
 pub(super) const DESC_TRANSA: c_int = 3;
 pub(super) const DESC_TRANSB: c_int = 4;
-/// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, `_REDUCTION_SCHEME_MASK` and, in bytes, `_MIN_ALIGNMENT_{A,B,C,D}_BYTES`.
+/// The attributes `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, `_REDUCTION_SCHEME_MASK` and, in bytes, `_MIN_ALIGNMENT_{A,B,C,D}_BYTES`.
 pub(super) const PREF_MAX_WORKSPACE: c_int = 1;
 pub(super) const PREF_REDUCTIONS: c_int = 3;
 pub(super) const PREF_ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
-/// `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`: parts of a sum are kept in f32.
+/// The value `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`: parts of a sum are kept in f32.
 pub(super) const REDUCE_IN_COMPUTE_TYPE: u32 = 2;
 
-/// Workspace of cuBLAS in bytes, in addition to the matrices; NVIDIA advises half of it for Hopper.
+/// Workspace of cuBLAS in bytes, in addition to the matrices; NVIDIA recommends half of it for Hopper.
 pub(super) const WORKSPACE_BYTES: usize = 64 << 20;
-/// The strictest alignment that cuBLASLt asks about, in bytes, and that of every buffer.
+/// The strictest alignment that cuBLASLt distinguishes, in bytes; every buffer has it.
 pub(super) const ALIGNMENT: u64 = 256;
 
-/// Number of algorithms to ask for when the first that runs is taken.
+/// Number of algorithms to request if the first that runs is used.
 pub(super) const SUGGESTIONS: usize = 8;
 
-/// `cublasLtMatmulHeuristicResult_t`; an algorithm is eight words that only the library reads.
+/// The struct `cublasLtMatmulHeuristicResult_t`; an algorithm is eight words that only the library reads.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct LtSuggestion {
@@ -65,7 +65,7 @@ pub(super) struct LtSuggestion {
 const _: () = assert!(size_of::<LtSuggestion>() == 96);
 
 library! {
-    /// The functions of cublas_api.h that are used; a pointer to device memory is passed as the number that it is.
+    /// The used functions of cublas_api.h; a pointer to device memory is passed as a number.
     pub(super) struct CublasCalls {
         fn status_name(Status) -> *const c_char = "cublasGetStatusName";
         fn status_string(Status) -> *const c_char = "cublasGetStatusString";
@@ -100,7 +100,7 @@ library! {
 }
 
 library! {
-    /// The functions of cublasLt.h that are used; a pointer to device memory is passed as the number that it is.
+    /// The used functions of cublasLt.h; a pointer to device memory is passed as a number.
     pub(super) struct LtCalls {
         fn property(c_int, *mut c_int) -> Status = "cublasLtGetProperty";
         fn create(*mut Handle) -> Status = "cublasLtCreate";
@@ -146,7 +146,7 @@ library! {
     }
 }
 
-/// cuBLAS with the cuBLASLt that it uses.
+/// cuBLAS, with the cuBLASLt that it uses.
 pub(super) struct Libraries {
     pub calls: CublasCalls,
     pub lt: LtCalls,
@@ -154,21 +154,21 @@ pub(super) struct Libraries {
     _lt_file: SharedLibrary,
 }
 
-/// Loaded once a process: cuBLASLt alone is half a gigabyte.
+/// Loaded once per process, since cuBLASLt alone is half a gigabyte.
 pub(super) static LOADED: Loaded<Libraries> = Loaded::new();
 
 impl Loadable for Libraries {
     const WHICH: Library = Library::Cublas;
 
     fn open(path: &Path) -> Result<Self, String> {
-        // cuBLAS finds cuBLASLt by its bare name; outside the loader's path that only works if it is loaded already.
+        // cuBLAS opens cuBLASLt by its bare name, which outside the loader's path only works if it is already loaded.
         let lt_file = SharedLibrary::open(lt_of(path))?;
         let file = SharedLibrary::open(path)?;
         let (calls, lt) = (CublasCalls::load(&file.library)?, LtCalls::load(&lt_file.library)?);
         Ok(Self { calls, lt, file, _lt_file: lt_file })
     }
 
-    /// A library whose version is unknown is skipped.
+    /// The major version; a library without a known version is skipped.
     fn cuda_major(&self) -> Option<u32> {
         Some(version(self.calls.property).map_or(u32::MAX, |(major, ..)| major))
     }
@@ -182,7 +182,7 @@ impl Loadable for Libraries {
 impl Libraries {
     /// Describes a status by name and in words.
     fn describe(&self, status: Status) -> String {
-        // SAFETY: cuBLAS returns a static string, or nothing for a code that it does not know.
+        // SAFETY: cuBLAS returns a static string, or null for a code that it does not know.
         let read = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { text(get(status)) };
         match [self.calls.status_name, self.calls.status_string].map(read) {
             [Some(name), Some(words)] => format!("{name}, {words}"),
@@ -203,10 +203,10 @@ impl Libraries {
     pub fn create(&self, device: &Inner, create: CreateHandle) -> Result<Handle> {
         device.bind()?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live value; the context is current.
+        // SAFETY: the pointer points to a live value; the context is current.
         match between_captures(|| unsafe { create(&raw mut handle) }) {
             0 => Ok(handle),
-            // The library is not to blame.
+            // This is the device's error, not the library's.
             ALLOC_FAILED => {
                 self.check(device, &|| "its own memory on the device".into(), ALLOC_FAILED).map(|()| handle)
             }
@@ -215,7 +215,7 @@ impl Libraries {
     }
 }
 
-/// Loads the cuBLASLt of a cuBLAS, by path or by bare name.
+/// Returns the cuBLASLt that belongs to a cuBLAS, by path or by bare name.
 fn lt_of(cublas: &Path) -> PathBuf {
     let name = cublas.file_name().unwrap_or_default().to_string_lossy();
     cublas.with_file_name(name.replacen("cublas", "cublasLt", 1))
@@ -259,7 +259,7 @@ mod tests {
             assert_eq!(create(&raw mut raw), 0);
             raw
         };
-        // SAFETY: the pointers are to live values here and below; a descriptor is destroyed once, after its last use.
+        // SAFETY: here and below, the pointers point to live values; a descriptor is destroyed once, after its last use.
         let product = made(&|d| unsafe { (calls.desc_create)(d, COMPUTE_32F_FAST_TF32, R_32F) });
         // SAFETY: as above.
         let preference = made(&|d| unsafe { (calls.preference_create)(d) });

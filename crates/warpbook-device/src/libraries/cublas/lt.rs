@@ -15,19 +15,19 @@ use crate::{CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// cuBLASLt on a device; it lists the algorithms that it has for a product.
+/// cuBLASLt on a device, which lists its algorithms for a product.
 #[derive(Clone)]
 pub struct CublasLt(Arc<LtHandle>);
 
 struct LtHandle {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// Locked for each call, as cuBLAS's handle is.
+    /// The handle, locked for each call, like cuBLAS's.
     raw: Mutex<Handle>,
     name: Arc<str>,
 }
 
-// SAFETY: as of `HandleState`.
+// SAFETY: as for `HandleState`.
 unsafe impl Send for LtHandle {}
 // SAFETY: the handle is behind its lock.
 unsafe impl Sync for LtHandle {}
@@ -52,18 +52,18 @@ impl std::fmt::Debug for CublasLt {
 struct OwnedDescriptor {
     raw: LtDescriptor,
     destroy: Destroy,
-    /// Keeps the library with `destroy` loaded.
+    /// Keeps the library that has `destroy` loaded.
     _libraries: Arc<Libraries>,
 }
 
-// SAFETY: a descriptor is plain memory of no thread, and is only read after it was made.
+// SAFETY: a descriptor is plain memory that belongs to no thread, and it is only read after it was created.
 unsafe impl Send for OwnedDescriptor {}
 // SAFETY: as above.
 unsafe impl Sync for OwnedDescriptor {}
 
 impl Drop for OwnedDescriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor was made by the library of `destroy` and is not used again.
+        // SAFETY: the descriptor was created by the library of `destroy` and is not used again.
         unsafe { (self.destroy)(self.raw) };
     }
 }
@@ -89,14 +89,14 @@ impl LtHandle {
         attribute: c_int,
         value: T,
     ) -> Result<()> {
-        // SAFETY: the descriptor is live and of the kind that `set` takes; the value is copied.
+        // SAFETY: the descriptor is live and of the kind that `set` expects; the value is copied.
         let status = unsafe { set(owned.raw, attribute, (&raw const value).cast(), size_of::<T>()) };
         self.libraries.check(&self.device, what, status)
     }
 }
 
 impl CublasLt {
-    /// Finds cuBLASLt where [`Cublas::open`](crate::Cublas::open) finds cuBLAS, and opens it on a device.
+    /// Finds cuBLASLt in the places where [`Cublas::open`](crate::Cublas::open) finds cuBLAS, and opens it on a device.
     ///
     /// # Errors
     /// The errors of [`Cublas::open`](crate::Cublas::open).
@@ -114,8 +114,8 @@ impl CublasLt {
         version(self.0.libraries.lt.property).unwrap_or_default()
     }
 
-    /// Returns the suggested algorithms for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most
-    /// `requested`, none of which needs more than `workspace_bytes`, the supposedly fastest first.
+    /// Returns the suggested algorithms for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most `requested`, none of
+    /// which needs more than `workspace_bytes`, the one expected to be fastest first.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the library has no algorithm for the product.
@@ -139,7 +139,7 @@ impl CublasLt {
         let what = || call.name();
         lt.device.bind()?;
         let calls = &lt.libraries.lt;
-        // SAFETY: the pointer that `own` gives is to a live value, here and below.
+        // SAFETY: here and below, the pointer from `own` points to a live value.
         let product = lt.own(&what, calls.desc_destroy, |d| unsafe { (calls.desc_create)(d, p.compute, R_32F) })?;
         lt.set(&what, calls.desc_set, &product, DESC_TRANSA, p.ops[0])?;
         lt.set(&what, calls.desc_set, &product, DESC_TRANSB, p.ops[1])?;
@@ -164,7 +164,7 @@ impl CublasLt {
         let mut suggestions = vec![LtSuggestion::default(); requested.clamp(1, 1024)];
         let mut count = 0;
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: handle and descriptors are live; there is room for as many suggestions as are asked for.
+        // SAFETY: handle and descriptors are live; there is room for the requested number of suggestions.
         let status = unsafe {
             (calls.suggest)(
                 *handle,
@@ -213,8 +213,8 @@ impl CublasLt {
         Ok(version(libraries.lt.property).unwrap_or_default())
     }
 
-    /// Returns the first suggested algorithm that runs, for arrays that begin at multiples of `alignment` bytes. It has been run
-    /// once, on temporary arrays if there is room for them, so a capture loads nothing.
+    /// Returns the first suggested algorithm that runs, for arrays that begin at multiples of `alignment` bytes. It has run once, on temporary
+    /// arrays if there is room for them, so a capture loads nothing.
     ///
     /// # Errors
     /// The errors of [`CublasLt::plans`].
@@ -227,7 +227,7 @@ impl CublasLt {
             let Some((_trial, [a, b, c, workspace])) = arrays else { return Ok(plan) };
             let stream = Stream::new(&CudaDevice(self.0.device.clone()))?;
             let workspace = (workspace, plan.workspace_bytes);
-            // SAFETY: the arrays are as large as the call says, and live until the wait is over.
+            // SAFETY: the arrays are as large as the call says, and live until the wait ends.
             let ran = unsafe { plan.queue(&stream, [a, b, c].map(DevicePtr), workspace, &[]) };
             match ran.and_then(|()| stream.synchronize()) {
                 Ok(()) => return Ok(plan),
@@ -242,7 +242,7 @@ impl CublasLt {
     }
 }
 
-/// State that the algorithms for one product share.
+/// State that is common to the algorithms for one product.
 struct LtProblem {
     lt: Arc<LtHandle>,
     call: LibraryGemm,
@@ -272,23 +272,22 @@ impl LtPlan {
         self.workspace_bytes
     }
 
-    /// Number of waves: how many times over its blocks fill the device, by the library's estimate.
+    /// Number of waves, by the library's estimate: how many times its blocks fill the device.
     #[must_use]
     pub fn waves(&self) -> f32 {
         self.waves
     }
 
-    /// Queues the product. It allocates nothing and waits for nothing, so that it can be captured; the first launch loads the
-    /// kernel, so let one run before a capture.
+    /// Queues the product. It allocates nothing and waits for nothing, so it can be captured. The first launch loads the kernel, so let one run
+    /// before a capture.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a workspace that is too small, for arrays that are less aligned than those it was made for, and
-    /// for an algorithm that the device refuses after all. A failure of the kernel itself shows when the stream is waited for.
+    /// [`Error::Unsupported`] for a workspace that is too small, for arrays with a smaller alignment than the algorithm was chosen for, and for an
+    /// algorithm that the device refuses after all. A failure of the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C
-    /// must overlap neither of the others. The same holds for the workspace, which nothing else may use at the same time. The stream must be on the
-    /// same device.
+    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C must overlap
+    /// neither of the others. The same holds for the workspace, which nothing else may use at the same time. The stream must be on the same device.
     pub unsafe fn launch(
         &self,
         stream: &Stream,
@@ -297,14 +296,14 @@ impl LtPlan {
         c: DevicePtr,
         workspace: &Slice<u8>,
     ) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises the arrays and the workspace.
         unsafe { self.queue(stream, [a, b, c], (workspace.address, workspace.bytes()), &[]) }
     }
 
-    /// Queues the product of slices, as [`LtPlan::launch`] does. A graph that captures it owns them.
+    /// Queues the product of slices, like [`LtPlan::launch`]. A graph that captures it owns them.
     ///
     /// # Errors
-    /// The errors of [`LtPlan::launch`]; a slice is too short or of another device, or C overlaps another.
+    /// The errors of [`LtPlan::launch`]; if a slice is too short or of another device, or C overlaps another.
     pub fn launch_checked(&self, stream: &Stream, [a, b, c]: [&Slice<u8>; 3], workspace: &Slice<u8>) -> Result<()> {
         let refused = |why: String| Err(Error::Unsupported { what: "A product of cuBLASLt".into(), why });
         for (name, slice, needed) in
@@ -323,8 +322,8 @@ impl LtPlan {
         }
         let kept = all.map(Slice::memory);
         let pointers = [a, b, c].map(|s| s.at(0));
-        // SAFETY: the lengths were checked, and nothing else uses the workspace by the caller's order of launches; freeing memory waits
-        // for kernels in flight, and graphs keep it.
+        // SAFETY: the lengths were checked; by the caller's order of launches nothing else uses the workspace; freeing memory waits for kernels in
+        // flight, and graphs keep it.
         unsafe { self.queue(stream, pointers, (workspace.address, workspace.bytes()), &kept) }
     }
 
@@ -354,8 +353,8 @@ impl LtPlan {
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
         let queueing = stream.queueing()?;
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: handle, descriptors and algorithm are live and belong together; the factors are f32 and are read before the
-        // call returns; the workspace was checked, and that the arrays are as described is the caller's promise.
+        // SAFETY: handle, descriptors and algorithm are live and belong together; the factors are f32 and are read before the call returns; the
+        // workspace was checked, and the caller promises that the arrays are as described.
         let status = relaxed(|| unsafe {
             (lt.libraries.lt.matmul)(
                 *handle,

@@ -1,4 +1,4 @@
-//! cuBLAS and cuBLASLt, loaded from wherever they are.
+//! cuBLAS and cuBLASLt, loaded from wherever they are installed.
 //!
 //! Signatures and numbers are from cublas_api.h and cublasLt.h, and are the same in CUDA 12 and 13.
 
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// cuBLAS on a device, with its own 64 MiB of memory, so that a product allocates nothing.
 ///
-/// fp32 is IEEE single precision and no TF32; sums are in f32 throughout, also where C has 16 bits.
+/// fp32 is IEEE single precision without TF32. Sums are always in f32, even if C has 16 bits.
 pub struct Cublas {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// Locked for each call: setting the stream and queueing the product belong together.
+    /// The handle, locked for each call, since setting the stream and queueing the product belong together.
     state: Mutex<HandleState>,
     workspace: Buffer<u8>,
     name: Arc<str>,
@@ -30,11 +30,11 @@ pub struct Cublas {
 
 struct HandleState {
     handle: Handle,
-    /// The stream that the handle is set to.
+    /// The stream to which the handle is set.
     stream: Option<sys::CUstream>,
 }
 
-// SAFETY: a handle may be used from any thread whose current context is its own, one at a time, which its lock sees to.
+// SAFETY: a handle may be used from any thread whose current context is its own, by one at a time, which its lock ensures.
 unsafe impl Send for HandleState {}
 
 impl std::fmt::Debug for Cublas {
@@ -44,9 +44,9 @@ impl std::fmt::Debug for Cublas {
 }
 
 impl Cublas {
-    /// Finds cuBLAS: `WARPBOOK_CUBLAS`, a folder with it and cuBLASLt, or else a `.venv` above the working directory,
-    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order,
-    /// a later major version than the driver's CUDA passed over; then opens it on a device.
+    /// Finds cuBLAS: `WARPBOOK_CUBLAS`, which is a folder with it and cuBLASLt; or else a `.venv` above the working directory, `VIRTUAL_ENV`,
+    /// `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order, skipping a later major version than
+    /// the driver's CUDA. Then opens it on a device.
     ///
     /// # Errors
     /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start; if there is too little memory.
@@ -76,17 +76,17 @@ impl Cublas {
         &self.libraries.file.path
     }
 
-    /// Queues a product. It allocates nothing and waits for nothing, so that it can be captured; the first product of a shape
-    /// loads its kernel, so let one run before a capture.
+    /// Queues a product. It allocates nothing and waits for nothing, so it can be captured. The first product of a shape loads its kernel, so let
+    /// one run before a capture.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) for a product that cuBLAS does not support; an error if the launch is refused. A failure of
     /// the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C
-    /// must overlap neither of the others. The stream must be on the same device. Products of one `Cublas` share its workspace, so no two of them
-    /// may run at the same time, and it must live as long as a graph that has captured one.
+    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C must overlap neither
+    /// of the others. The stream must be on the same device. Products of one `Cublas` share its workspace, so no two of them may run at the same
+    /// time, and it must live as long as a graph that has captured one.
     pub unsafe fn gemm(
         &self,
         stream: &Stream,
@@ -104,15 +104,15 @@ impl Cublas {
             state.stream = None;
             // SAFETY: both handles are live.
             check(unsafe { (calls.set_stream)(state.handle, stream.raw) })?;
-            // SAFETY: the memory is as large as is said and lives as long as the handle. A new stream has forgotten it.
+            // SAFETY: the memory has the stated size and lives as long as the handle. A handle forgets it when the stream changes.
             check(unsafe { (calls.set_workspace)(state.handle, self.workspace.address, self.workspace.bytes()) })?;
             state.stream = Some(stream.raw);
         }
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
         let queueing = stream.queueing()?;
-        // Relaxed, since a library may load a kernel during a capture.
-        // SAFETY: the handle is live, the factors are f32, as the arithmetic asks, and are read before the call returns; the
-        // sizes were checked, and that the arrays have them is the caller's promise.
+        // The thread's capture mode is relaxed, since a library may load a kernel during a capture.
+        // SAFETY: the handle is live, the factors are f32, as the arithmetic requires, and are read before the call returns; the sizes were checked,
+        // and the caller promises that the arrays have them.
         check(relaxed(|| unsafe {
             (calls.gemm_ex)(
                 state.handle,

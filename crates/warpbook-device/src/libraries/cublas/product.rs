@@ -5,9 +5,9 @@ use crate::{DevicePtr, Error, Result};
 use std::ffi::c_int;
 use warpbook_record::Dtype;
 
-/// A matrix product as the libraries take it: C = alpha op(A) op(B) + beta C, all row-major.
+/// A matrix product in the form of the libraries: C = alpha op(A) op(B) + beta C, all row-major.
 ///
-/// op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`. Sums are in f32. At beta 0, C is not read; at alpha 0, the libraries do
+/// op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`. Sums are in f32. If beta is 0, C is not read; if alpha is 0, the libraries do
 /// not read A and B.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LibraryGemm {
@@ -23,9 +23,9 @@ pub struct LibraryGemm {
     pub ldb: u32,
     /// Elements from one row of C to the next.
     pub ldc: u32,
-    /// A is stored `[k][lda]`.
+    /// True if A is stored `[k][lda]`.
     pub trans_a: bool,
-    /// B is stored `[n][ldb]`.
+    /// True if B is stored `[n][ldb]`.
     pub trans_b: bool,
     /// Factor of the product.
     pub alpha: f32,
@@ -37,7 +37,7 @@ pub struct LibraryGemm {
     pub out: Dtype,
 }
 
-/// The product as the column-major libraries see it: `first` is B, `second` is A.
+/// The product in the form of the column-major libraries: `first` is B, `second` is A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnMajor {
     /// Rows and columns of the result, and the length of the sums.
@@ -48,15 +48,15 @@ pub(super) struct ColumnMajor {
     pub lds: [c_int; 3],
     /// Rows and columns of `first`, `second` and C as they are stored.
     pub stored: [(u64, u64); 3],
-    /// Library's numbers for the type of A and B, the type of C (`out`) and the arithmetic (`compute`).
+    /// The library's numbers for the type of A and B, the type of C (`out`) and the arithmetic (`compute`).
     pub data: c_int,
     pub out: c_int,
     pub compute: c_int,
 }
 
 impl LibraryGemm {
-    /// A row-major matrix is its transpose in column-major order, so the library computes C^T = op(B)^T op(A)^T, whose operands are B
-    /// and A as they are stored, with the same transpositions.
+    /// Converts to column-major order. There a row-major matrix is its transpose, so the library computes C^T = op(B)^T op(A)^T,
+    /// whose operands are B and A as they are stored, with the same transpositions.
     pub(super) fn column_major(&self) -> Result<ColumnMajor> {
         let Self { m, n, k, lda, ldb, ldc, trans_a, trans_b, .. } = *self;
         let refused = |why: String| Err(Error::Unsupported { what: "cuBLAS".into(), why });
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Reference of BLAS's gemm, in its column-major order.
+    /// Reference for BLAS's gemm, in its column-major order.
     fn column_major_gemm(p: &ColumnMajor, alpha: f32, first: &[f32], second: &[f32], beta: f32, c: &mut [f32]) {
         let [ld_first, ld_second, ld_c] = p.lds.map(|ld| ld as usize);
         let at = |x: &[f32], op, ld, i, j| if op == OP_T { x[i * ld + j] } else { x[j * ld + i] };
@@ -201,7 +201,7 @@ mod tests {
                     assert_eq!(got[i * ldc + j], want, "{trans_a} {trans_b}: C[{i}][{j}]");
                 }
             }
-            // The rows as stored in column-major order are the elements along the leading dimension.
+            // In column-major order the stored rows are the elements along the leading dimension.
             for ((rows, _), ld) in p.stored.iter().zip(p.lds) {
                 assert!(*rows <= ld.unsigned_abs().into());
             }

@@ -2,7 +2,7 @@
 
 use super::descriptor::{DataType, Note};
 
-/// `CUDNN_DATA_FLOAT`, `_HALF` and `_BFLOAT16`.
+/// The values `CUDNN_DATA_FLOAT`, `_HALF` and `_BFLOAT16`.
 pub(super) const FLOAT: DataType = DataType(0);
 pub(super) const HALF: DataType = DataType(2);
 pub(super) const BFLOAT16: DataType = DataType(9);
@@ -57,7 +57,7 @@ pub(super) mod attribute {
     pub const ENGINE_NOTES: c_int = 1303;
 }
 
-/// `CUDNN_NUMERICAL_NOTE_*`: properties of an engine's arithmetic.
+/// Properties of an engine's arithmetic: `CUDNN_NUMERICAL_NOTE_*`.
 pub(super) mod note {
     use super::Note;
 
@@ -67,6 +67,6 @@ pub(super) mod note {
     pub const FFT: Note = Note(3);
     pub const NOT_DETERMINISTIC: Note = Note(4);
     pub const WINOGRAD: [Note; 4] = [Note(5), Note(6), Note(7), Note(8)];
-    /// Number of the kinds of note.
+    /// Number of kinds of notes.
     pub const COUNT: usize = 10;
 }

@@ -1,4 +1,4 @@
-//! A convolution as cuDNN takes it, and its passes.
+//! A convolution in cuDNN's form, and its passes.
 
 use super::constants::{BFLOAT16, FLOAT, HALF, kind, note};
 use super::descriptor::{DataType, Note};
@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use std::ffi::c_int;
 use warpbook_record::Dtype;
 
-/// A convolution as the library takes it: a cross-correlation, as in PyTorch. Pairs are height, width.
+/// A convolution in the library's form: a cross-correlation, as in PyTorch. Pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LibraryConvolution {
     /// Number of images.
@@ -27,7 +27,8 @@ pub struct LibraryConvolution {
     pub padding: [u32; 2],
     /// Type of x, y and the weight: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`. Sums are in f32.
     pub dtype: Dtype,
-    /// Images are NHWC and the weight is `[filters][kh][kw][channels]`; otherwise NCHW and `[filters][channels][kh][kw]`.
+    /// True if images are NHWC and the weight is `[filters][kh][kw][channels]`; otherwise they are NCHW and
+    /// `[filters][channels][kh][kw]`.
     pub channels_last: bool,
 }
 
@@ -60,7 +61,7 @@ impl ConvolutionPass {
         }
     }
 
-    /// Kind of the pass's operation, and the operation's first attribute, the factor of the result.
+    /// Kind of the pass's operation, and the operation's first attribute, which is the factor of the result.
     pub(super) fn operation(self) -> (c_int, c_int) {
         match self {
             Self::Forward => (kind::FORWARD, 700),
@@ -118,7 +119,7 @@ impl LibraryConvolution {
         }
     }
 
-    /// Returns true if an engine computes what its type promises: fp32 without tensor cores, inputs as they are, sums in f32.
+    /// Returns true if an engine computes what its type promises: fp32 without tensor cores, unchanged inputs, sums in f32.
     pub(super) fn permits(&self, notes: &[Note]) -> bool {
         let has = |note| notes.contains(&note);
         let is_wide = matches!(self.dtype, Dtype::F32 | Dtype::Tf32);

@@ -1,4 +1,4 @@
-//! Descriptors of cuDNN's graph interface: created, given attributes, finalised, and then only read.
+//! Descriptors of cuDNN's graph interface: they are created, given attributes, finalised, and then only read.
 //!
 //! Kinds, attributes and types of values are those of cudnn_graph.h of version 9.
 
@@ -13,7 +13,7 @@ pub(super) trait Value: Copy {
     const TYPE: c_int;
 }
 
-/// An enumeration of the library's.
+/// Declares enumerations of the library.
 macro_rules! enumerations {
     ($($(#[$about:meta])* $name:ident = $type:literal;)*) => {
         $(
@@ -30,13 +30,13 @@ macro_rules! enumerations {
 }
 
 enumerations! {
-    /// `cudnnDataType_t`.
+    /// The type `cudnnDataType_t`.
     DataType = 1;
-    /// `cudnnConvolutionMode_t`.
+    /// The type `cudnnConvolutionMode_t`.
     ConvolutionMode = 7;
-    /// `cudnnBackendHeurMode_t`.
+    /// The type `cudnnBackendHeurMode_t`.
     Heuristics = 8;
-    /// `cudnnBackendNumericalNote_t`.
+    /// The type `cudnnBackendNumericalNote_t`.
     Note = 11;
 }
 
@@ -66,7 +66,7 @@ impl Value for OfHandle {
     const TYPE: c_int = 0;
 }
 
-/// Another descriptor.
+/// A pointer to another descriptor.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 struct Other(RawDescriptor);
@@ -79,18 +79,18 @@ impl Value for Other {
 pub(super) struct Descriptor {
     raw: RawDescriptor,
     library: Arc<Cudnn9>,
-    /// Other descriptors that this one may point to.
+    /// Other descriptors to which this one may point.
     parts: Vec<Arc<Descriptor>>,
 }
 
-// SAFETY: a descriptor is memory of no thread, and is only read once it is finalised.
+// SAFETY: a descriptor is memory that belongs to no thread, and it is only read once it is finalised.
 unsafe impl Send for Descriptor {}
 // SAFETY: as above.
 unsafe impl Sync for Descriptor {}
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor was made by this library and is not used again.
+        // SAFETY: the descriptor was created by this library and is not used again.
         unsafe { (self.library.calls.unmake)(self.raw) };
     }
 }
@@ -104,7 +104,7 @@ impl Descriptor {
     /// Creates an empty descriptor of a `cudnnBackendDescriptorType_t`.
     pub fn new(library: &Arc<Cudnn9>, kind: c_int) -> Result<Self, Status> {
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live value.
+        // SAFETY: the pointer points to a live value.
         done(unsafe { (library.calls.make)(kind, &raw mut raw) })?;
         Ok(Self { raw, library: library.clone(), parts: Vec::new() })
     }
@@ -129,15 +129,15 @@ impl Descriptor {
 
     /// Lets the library check the descriptor, after which it cannot change. For a plan this compiles or loads kernels.
     pub fn finalized(self) -> Result<Arc<Self>, Status> {
-        // SAFETY: the descriptor is a live one.
+        // SAFETY: the descriptor is live.
         done(unsafe { (self.library.calls.finalize)(self.raw) })?;
         Ok(Arc::new(self))
     }
 
-    /// Returns the values of an attribute, at most as many as there is room for.
+    /// Returns the values of an attribute, at most as many as `room` holds.
     pub fn values<T: Value, const N: usize>(&self, attribute: c_int, mut room: [T; N]) -> Result<Vec<T>, Status> {
         let mut there = 0;
-        // SAFETY: there is room for as many values as are asked for, of the type's layout.
+        // SAFETY: there is room for the requested number of values, with the type's layout.
         done(unsafe {
             let first = room.as_mut_ptr().cast();
             (self.library.calls.get)(self.raw, attribute, T::TYPE, N as i64, &raw mut there, first)
@@ -153,10 +153,10 @@ impl Descriptor {
     /// Returns the descriptors of an attribute, all of one kind, at most `most`. They are finalised.
     pub fn descriptors(&self, attribute: c_int, kind: c_int, most: usize) -> Result<Vec<Arc<Self>>, Status> {
         let empty: Vec<Self> = (0..most).map(|_| Self::new(&self.library, kind)).collect::<Result<_, _>>()?;
-        // The library fills descriptors that it is given.
+        // The library fills the descriptors that it is given.
         let mut given: Vec<Other> = empty.iter().map(|d| Other(d.raw)).collect();
         let mut there = 0;
-        // SAFETY: there are as many descriptors of the attribute's kind as are asked for.
+        // SAFETY: there are as many descriptors of the attribute's kind as requested.
         done(unsafe {
             let first = given.as_mut_ptr().cast();
             (self.library.calls.get)(self.raw, attribute, Other::TYPE, most as i64, &raw mut there, first)

@@ -1,4 +1,4 @@
-//! Choice of an engine: by cuDNN's heuristics, or the fastest that they suggest.
+//! Chooses an engine: by cuDNN's heuristics, or the fastest that they suggest.
 
 use super::constants::{attribute, kind};
 use super::convolution::{ConvolutionPass, LibraryConvolution};
@@ -12,19 +12,19 @@ use crate::libraries::loader::Status;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Largest number of engines that [`Cudnn::plans`] builds, as PyTorch's `benchmark_limit`: some are compiled, which takes seconds.
+/// Largest number of engines that [`Cudnn::plans`] builds, like PyTorch's `benchmark_limit`: some have to be compiled, which takes seconds.
 const PLANS: usize = 10;
 
 impl Cudnn {
-    /// Plans a pass of a convolution with the engine that the library's heuristics consider fastest: of those that give the same bits
-    /// on every run and need no more than `workspace_bytes`, if there is one, else of all. Nothing is measured, so the choice is the
-    /// same every time. The engine has been run once, on temporary arrays if there is room for them, so a capture loads nothing.
+    /// Plans a pass of a convolution with the engine that the library's heuristics expect to be fastest among those that give the same bits on every run
+    /// and need at most `workspace_bytes` or, if there is none, among all. Nothing is measured, so the choice is always the same. The engine has run once,
+    /// on temporary arrays if there is room for them, so a capture loads nothing.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::Error::Unsupported) for a convolution that no engine takes; the device's errors.
+    /// [`Unsupported`](crate::Error::Unsupported) for a convolution that no engine supports; the device's errors.
     pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
         let mut suggestions = self.suggestions(shape, pass)?;
-        // The sort is stable: the order of the suggestions stays.
+        // The sort is stable, so suggestions otherwise keep their order.
         suggestions.sort_by_key(|s| !s.is_deterministic());
         let (mut larger, mut refused): (Option<CudnnPlan>, _) = (None, None);
         for suggestion in suggestions {
@@ -47,8 +47,8 @@ impl Cudnn {
         }
     }
 
-    /// Plans the pass with each of the first ten engines that take it, in the heuristics' order, even if they do not give the same bits on every
-    /// run, so that they can be timed. Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
+    /// Plans the pass with each of the first ten engines that support it, in the heuristics' order, so that they can be timed. Their bits may differ
+    /// between runs. Each has run once, as in [`Cudnn::plan`], and needs at most `workspace_bytes`; there may be none.
     ///
     /// # Errors
     /// If the library cannot describe the convolution; the device's errors, after which it cannot be used.
@@ -75,7 +75,7 @@ impl Cudnn {
     }
 
     /// Returns the fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] if none could be timed. Later calls
-    /// on this device choose the same engine, another process may choose another, and its bits may differ from run to run.
+    /// on this device choose the same engine; another process may choose another, and its bits may differ from run to run.
     ///
     /// # Errors
     /// The errors of [`Cudnn::plans`] and [`Cudnn::plan`].
@@ -110,12 +110,12 @@ impl Cudnn {
         let Opened { library, device, raw, .. } = &*self.0;
         device.bind()?;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed here and below, since the library may load and unload kernels during a capture.
+        // The capture mode is relaxed here and below, since the library may load and unload kernels during a capture.
         let graph = relaxed(|| graph(library, *handle, shape, pass))?
             .map_err(|status| library.error(device, &|| shape.name(pass), status))?;
         let mut found = Vec::new();
         for mode in HEURISTICS {
-            // A heuristic that does not know the operation reports that it is not supported.
+            // A heuristic that does not know the operation reports that it is not supported, which is ignored.
             found.extend(relaxed(|| suggested(library, &graph, mode)).unwrap_or_default());
         }
         found.retain(|s| shape.permits(&s.notes));
@@ -123,7 +123,7 @@ impl Cudnn {
         Ok(found)
     }
 
-    /// Returns the plan of a suggestion; `None` if the engine does not take the convolution after all.
+    /// Returns the plan of a suggestion; `None` if the engine does not support the convolution after all.
     fn built(&self, shape: &LibraryConvolution, pass: ConvolutionPass, suggestion: Suggestion) -> Option<CudnnPlan> {
         let Opened { library, raw, .. } = &*self.0;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,12 +142,12 @@ impl Cudnn {
     }
 }
 
-/// Engines that [`Cudnn::fastest`] found on a device, by their index among the suggestions: a convolution that is prepared again has the same kernels,
+/// Engines that [`Cudnn::fastest`] found on a device, by their index among the suggestions. A convolution that is prepared again has the same kernels,
 /// though others may be as fast.
 #[derive(Default)]
 struct FastestEngines(Mutex<HashMap<Searched, usize>>);
 
-/// Key of a search for engines: a convolution, its pass and the bytes of workspace.
+/// Key of a search for engines: a convolution, its pass, and the bytes of workspace.
 type Searched = (LibraryConvolution, ConvolutionPass, u64);
 
 impl FastestEngines {

@@ -15,12 +15,12 @@ pub struct Cudnn(pub(super) Arc<Opened>);
 pub(super) struct Opened {
     pub library: Arc<Cudnn9>,
     pub device: Arc<Inner>,
-    /// Locked for each call: setting the stream and queueing the convolution belong together.
+    /// The handle, locked for each call, since setting the stream and queueing the convolution belong together.
     pub raw: Mutex<Handle>,
     pub name: Arc<str>,
 }
 
-// SAFETY: a handle may be used from any thread whose current context is its own, one at a time, which its lock sees to.
+// SAFETY: a handle may be used from any thread whose current context is its own, by one at a time, which its lock ensures.
 unsafe impl Send for Opened {}
 // SAFETY: the handle is behind its lock.
 unsafe impl Sync for Opened {}
@@ -42,9 +42,9 @@ impl std::fmt::Debug for Cudnn {
 }
 
 impl Cudnn {
-    /// Finds cuDNN 9: `WARPBOOK_CUDNN`, the folder that it is in, or else a `.venv` above the working directory, `VIRTUAL_ENV`,
-    /// `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order, one that was made
-    /// for a later major version than the driver's CUDA passed over; then opens it on a device.
+    /// Finds cuDNN 9: `WARPBOOK_CUDNN`, which is its folder; or else a `.venv` above the working directory, `VIRTUAL_ENV`,
+    /// `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order, skipping one for
+    /// a later major version than the driver's CUDA. Then opens it on a device.
     ///
     /// # Errors
     /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start.
@@ -52,7 +52,7 @@ impl Cudnn {
         device.0.bind_for("Calls of cuDNN")?;
         let library = LOADED.load(Some(device.driver_cuda()))?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live value; the context is current.
+        // SAFETY: the pointer points to a live value; the context is current.
         let status = between_captures(|| unsafe { (library.calls.create)(&raw mut raw) });
         if status != 0 {
             return Err(failed::<Cudnn9>(&library.file.path, library.describe(status)));

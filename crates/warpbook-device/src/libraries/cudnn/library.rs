@@ -1,4 +1,4 @@
-//! cuDNN's shared library: where it is found, and its functions.
+//! cuDNN's shared library: where to find it, and its functions.
 
 use crate::cuda::context::Inner;
 use crate::libraries::library::Library;
@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 
-/// `cudnnBackendDescriptor_t`.
+/// The type `cudnnBackendDescriptor_t`.
 pub(super) type RawDescriptor = *mut c_void;
 
 /// The major version whose functions are declared here.
@@ -16,16 +16,16 @@ const MAJOR: u32 = 9;
 /// The thousands of `CUDNN_STATUS_BAD_PARAM*` and `CUDNN_STATUS_NOT_SUPPORTED*`.
 const BAD_PARAM: Status = 2;
 const NOT_SUPPORTED: Status = 3;
-/// Most bytes of an explanation that are read.
+/// Largest number of bytes that are read of an explanation.
 const LONGEST: usize = 1024;
 
 library! {
-    /// The functions of cudnn_graph.h that are used.
+    /// The used functions of cudnn_graph.h.
     pub(super) struct CudnnCalls {
         fn error_string(Status) -> *const c_char = "cudnnGetErrorString";
         fn last_error(*mut c_char, usize) = "cudnnGetLastErrorString";
         fn property(c_int, *mut c_int) -> Status = "cudnnGetProperty";
-        /// The CUDA version that it was built for, as 13020.
+        /// Returns the CUDA version for which the library was built, such as 13020.
         fn cuda() -> usize = "cudnnGetCudartVersion";
         fn create(*mut Handle) -> Status = "cudnnCreate";
         fn destroy(Handle) -> Status = "cudnnDestroy";
@@ -33,23 +33,24 @@ library! {
         /// Creates a descriptor of a kind.
         fn make(c_int, *mut RawDescriptor) -> Status = "cudnnBackendCreateDescriptor";
         fn unmake(RawDescriptor) -> Status = "cudnnBackendDestroyDescriptor";
-        /// Arguments: the attribute, the type of its values, their number, and the values.
+        /// Sets an attribute; the arguments are the attribute, the type of its values, their
+        /// number, and the values.
         fn set(RawDescriptor, c_int, c_int, i64, *const c_void) -> Status = "cudnnBackendSetAttribute";
-        /// Like `set`, with room for `count` values; returns the number that there are.
+        /// Reads like `set`, into room for `count` values; returns the number that exist.
         fn get(RawDescriptor, c_int, c_int, i64, *mut i64, *mut c_void) -> Status = "cudnnBackendGetAttribute";
         fn finalize(RawDescriptor) -> Status = "cudnnBackendFinalize";
-        /// Arguments: an execution plan and a variant pack.
+        /// Runs an execution plan with a variant pack.
         fn execute(Handle, RawDescriptor, RawDescriptor) -> Status = "cudnnBackendExecute";
     }
 }
 
-/// The library. It loads its parts by itself, from its own folder.
+/// The library, which loads its parts itself, from its own folder.
 pub(super) struct Cudnn9 {
     pub calls: CudnnCalls,
     pub file: SharedLibrary,
 }
 
-/// Loaded once a process.
+/// Loaded once per process.
 pub(super) static LOADED: Loaded<Cudnn9> = Loaded::new();
 
 impl Loadable for Cudnn9 {
@@ -65,7 +66,7 @@ impl Loadable for Cudnn9 {
     }
 
     fn cuda_major(&self) -> Option<u32> {
-        // SAFETY: it has no preconditions.
+        // SAFETY: the function has no preconditions.
         u32::try_from(unsafe { (self.calls.cuda)() } / 1000).ok()
     }
 }
@@ -73,11 +74,11 @@ impl Loadable for Cudnn9 {
 impl Cudnn9 {
     /// Describes a status by name, with the library's own explanation of its last error.
     pub fn describe(&self, status: Status) -> String {
-        // SAFETY: cuDNN returns a static string, or nothing for a code that it does not know.
+        // SAFETY: cuDNN returns a static string, or null for a code that it does not know.
         let name = unsafe { text((self.calls.error_string)(status)) };
         let name = name.unwrap_or_else(|| format!("the error {status}"));
         let mut text = [0u8; LONGEST];
-        // SAFETY: the text has room for as many bytes, of which the last stays 0.
+        // SAFETY: the text has room for this many bytes, of which the last stays 0.
         unsafe { (self.calls.last_error)(text.as_mut_ptr().cast(), LONGEST - 1) };
         let text = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
         match text.trim().trim_end_matches('.') {

@@ -13,11 +13,11 @@ use crate::{CudaDevice, Result, Slice, Stream};
 use cudarc::driver::result;
 use std::sync::{Arc, PoisonError};
 
-/// Timed runs of an engine in [`Cudnn::fastest`], after one that is not counted, and the repetitions in each.
+/// Number of timed runs of an engine in [`Cudnn::fastest`], after one that is not counted, and of repetitions in each.
 const TIMES: u32 = 5;
 const IN_A_ROW: u32 = 4;
 
-/// One engine, ready to run. A graph that captured it must keep it alive: its kernels are unloaded with it.
+/// One engine, ready to run. A graph that captured it must keep it alive, since dropping it unloads its kernels.
 pub(super) struct BuiltPlan {
     /// `Some` until the plan is dropped.
     pub descriptor: Option<Arc<Descriptor>>,
@@ -30,7 +30,7 @@ impl Drop for BuiltPlan {
     fn drop(&mut self) {
         let device = &self.cudnn.0.device;
         if device.may_free() {
-            // Its kernels may still be running.
+            // The engine's kernels may still be running.
             between_captures(|| {
                 let _ = result::ctx::synchronize();
                 self.descriptor = None;
@@ -61,13 +61,13 @@ impl CudnnPlan {
         self.built.workspace_bytes as u64
     }
 
-    /// Returns true if it gives the same bits on every run.
+    /// Returns true if the engine gives the same bits on every run.
     #[must_use]
     pub fn is_deterministic(&self) -> bool {
         self.built.suggestion.is_deterministic()
     }
 
-    /// Describes the engine, as "engine 46 on tensor cores". The library numbers its engines and gives no other details.
+    /// Describes the engine, such as "engine 46 on tensor cores". The library numbers its engines and gives no other details.
     #[must_use]
     pub fn algorithm(&self) -> String {
         self.built.suggestion.words()
@@ -79,7 +79,7 @@ impl CudnnPlan {
         self.built.suggestion.rank
     }
 
-    /// Returns true if it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
+    /// Returns true if the engine transforms its operands (FFT or Winograd), which rounds more than sums of products do.
     #[must_use]
     pub fn transforms(&self) -> bool {
         let notes = &self.built.suggestion.notes;
@@ -91,7 +91,7 @@ impl CudnnPlan {
         self.on_trial(|stream, queue| queue().and_then(|()| stream.synchronize())).map(drop)
     }
 
-    /// Returns the shortest of some times in microseconds on temporary arrays; `None` if they do not fit.
+    /// Returns the shortest of several times in microseconds on temporary arrays; `None` if they do not fit.
     pub(super) fn timed(&self) -> Result<Option<f64>> {
         let device = CudaDevice(self.built.cudnn.0.device.clone());
         let [begin, end] = [device.event()?, device.event()?];
@@ -112,7 +112,8 @@ impl CudnnPlan {
         })
     }
 
-    /// Calls `work` with a stream and a function that queues the pass there on temporary arrays; `None` if they do not fit. `work` has to wait for what it queues.
+    /// Calls `work` with a stream and a function that queues the pass there on temporary arrays; `None` if they do not fit. `work` has to wait for what it
+    /// queues.
     fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
         let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
@@ -120,10 +121,10 @@ impl CudnnPlan {
         let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
         let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
-        // SAFETY: the arrays are as large as their descriptors say, and live until the wait below is over.
+        // SAFETY: the arrays are as large as their descriptors say, and live until the wait below ends.
         let queue = || unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
         let done = work(&stream, &queue);
-        // This is needed even if it failed before it waited.
+        // This is needed even if `work` failed before it waited.
         let waited = stream.synchronize();
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the handle is live, and forgets the stream, which ends here.
@@ -131,8 +132,8 @@ impl CudnnPlan {
         done.and_then(|done| waited.map(|()| Some(done)))
     }
 
-    /// Queues the pass: `inputs` are x and the weight, the weight and dy, or x and dy; `output` is y, dx or dw. It allocates nothing
-    /// and waits for nothing, and a graph that captures it owns the arrays. Nothing else should use the workspace meanwhile.
+    /// Queues the pass: `inputs` are x and the weight, the weight and dy, or x and dy; `output` is y, dx or dw. It allocates nothing and waits for nothing, and
+    /// a graph that captures it owns the arrays. Nothing else may use the workspace meanwhile.
     ///
     /// # Errors
     /// [`crate::Error::Unsupported`] if an array is too short or on another device, the output overlaps another array, or the workspace is
@@ -165,7 +166,7 @@ impl CudnnPlan {
         if [inputs[0], inputs[1], workspace].iter().any(|s| s.overlaps(output)) {
             return Err(self.shape.refused("needs an output that overlaps no other array".into()));
         }
-        // An empty workspace may begin anywhere.
+        // An empty workspace may have any address.
         if arrays.iter().any(|s| !s.address.is_multiple_of(ALIGNMENT))
             || needed > 0 && !workspace.address.is_multiple_of(ALIGNMENT)
         {
@@ -177,8 +178,8 @@ impl CudnnPlan {
     }
 
     /// # Safety
-    /// The arrays must be as large as the shape says and the workspace as [`CudnnPlan::workspace_bytes`], until the pass has ended, or the
-    /// graph that has captured it is gone; the output must overlap none of the others.
+    /// The arrays must be as large as the shape says, and the workspace as [`CudnnPlan::workspace_bytes`], until the pass has ended, or the graph that has
+    /// captured it is gone; the output must overlap none of the others.
     unsafe fn queue(
         &self,
         stream: &Stream,
@@ -202,7 +203,7 @@ impl CudnnPlan {
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: both handles are live.
         check(relaxed(|| unsafe { (library.calls.set_stream)(*handle, stream.raw) }))?;
-        // SAFETY: handle and descriptors are live; the arrays are the caller's.
+        // SAFETY: handle and descriptors are live; the caller promises the arrays.
         let run = |pack: Arc<Descriptor>| unsafe { (library.calls.execute)(*handle, plan, pack.raw()) };
         let status = relaxed(|| pack().map_or_else(|status| status, run));
         drop(handle);

@@ -8,14 +8,15 @@ use crate::Result;
 use crate::libraries::loader::{Handle, Status};
 use std::sync::Arc;
 
-/// `CUDNN_CROSS_CORRELATION`.
+/// The value `CUDNN_CROSS_CORRELATION`.
 const CROSS_CORRELATION: ConvolutionMode = ConvolutionMode(1);
-/// `CUDNN_HEUR_MODE_A`, the better of the decision trees, and `_FALLBACK`, engines that take most shapes.
+/// The heuristics `CUDNN_HEUR_MODE_A`, the better of the decision trees, and `_FALLBACK`, engines that support
+/// most shapes.
 pub(super) const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
 /// Largest number of suggestions read from each heuristic.
 const SUGGESTIONS: usize = 32;
 
-/// The graph of one pass: its operation, with the arrays that it names by [`Operand::place`].
+/// The graph of one pass: its operation, with the arrays numbered by [`Operand::place`].
 pub(super) fn graph(
     library: &Arc<Cudnn9>,
     handle: Handle,
@@ -48,7 +49,7 @@ fn described(
         .with(attribute::POST_PADDINGS, &pair(shape.padding))?
         .finalized()?;
     let (kind, first) = pass.operation();
-    // Alpha, beta and the convolution come first. Beta is 0: the result is overwritten.
+    // Alpha, beta and the convolution come first. Beta is 0, so the result is overwritten.
     let mut operation = Descriptor::new(library, kind)?
         .with(first, &[1f32])?
         .with(first + 1, &[0f32])?
@@ -72,7 +73,7 @@ fn described(
 /// An engine that the heuristics suggest, with its configuration.
 pub(super) struct Suggestion {
     pub configuration: Arc<Descriptor>,
-    /// Keeps the heuristics that the configuration came from alive.
+    /// Keeps the heuristics of the configuration alive.
     _heuristics: Arc<Descriptor>,
     pub engine: i64,
     pub notes: Vec<Note>,
@@ -85,7 +86,7 @@ impl Suggestion {
         !self.notes.contains(&note::NOT_DETERMINISTIC)
     }
 
-    /// Describes the engine, as "engine 46 on tensor cores".
+    /// Describes the engine, such as "engine 46 on tensor cores".
     pub fn words(&self) -> String {
         let has = |note| self.notes.contains(&note);
         let method = match () {
@@ -130,7 +131,7 @@ mod tests {
     use crate::libraries::cudnn::{convolution, library};
     use crate::libraries::loader::tests::installed;
 
-    /// Asks the library for its reading of our constants. It loads its engines for that, and they need a driver.
+    /// Checks that the library accepts our constants. It loads its engines for that, which need a driver.
     #[test]
     fn descriptors_are_taken() {
         let Some(_device) = crate::testing::gpu("descriptors_are_taken by cuDNN") else { return };

@@ -1,4 +1,4 @@
-//! Activity recorded on a GPU: kernels, copies and fills, and the driver calls that led to them.
+//! Activity recorded on a GPU: kernels, copies and fills, and the driver calls that caused it.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub struct Activity {
     pub kind: ActivityKind,
     /// A kernel's name without arguments and template arguments; "copy to the device", "fill".
     pub name: String,
-    /// Nanoseconds from the start of the recorder to its own start.
+    /// Nanoseconds from the start of the recorder to the activity's start.
     pub start_ns: u64,
     /// Duration in nanoseconds.
     pub duration_ns: u64,
@@ -57,12 +57,13 @@ pub struct Activity {
     pub stream: u32,
     /// Number shared by all activities of one driver call, such as the launch of a graph; larger for later calls.
     pub correlation: u32,
-    /// Graph and node that it ran as: larger for nodes that were added later. Both are CUPTI's own numbers.
+    /// The graph and the node as which it ran; nodes added later have larger numbers. Both are CUPTI's own
+    /// numbers.
     pub graph: Option<(u32, u64)>,
 }
 
 impl Activity {
-    /// Nanoseconds from the start of the recorder to its end.
+    /// Nanoseconds from the start of the recorder to the activity's end.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
@@ -72,15 +73,15 @@ impl Activity {
 /// A driver call by the host, such as the launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The function's name, as "cuLaunchKernel".
+    /// The function's name, such as "cuLaunchKernel".
     pub name: String,
-    /// Nanoseconds from the start of the recorder to its own start.
+    /// Nanoseconds from the start of the recorder to the call's start.
     pub start_ns: u64,
     /// Duration on the host in nanoseconds.
     pub duration_ns: u64,
     /// Thread, by the system's number.
     pub thread: u32,
-    /// Correlation of the activities that the call led to.
+    /// Correlation of the activities that the call caused.
     pub correlation: u32,
 }
 
@@ -93,6 +94,6 @@ pub struct Recorded {
     pub calls: Vec<Call>,
     /// Innermost id by correlation, for calls made after [`crate::Recorder::enter`].
     pub ranges: BTreeMap<u32, u64>,
-    /// Activities that CUPTI had no room for, or did not time.
+    /// Activities for which CUPTI had no room, or that it did not time.
     pub lost: u64,
 }

@@ -1,4 +1,4 @@
-//! CUPTI's shared library: where it is found, and the functions that record activity.
+//! CUPTI's shared library: where to find it, and the functions that record activity.
 
 use crate::libraries::library::Library;
 use crate::libraries::loader::{Loadable, Loaded, SharedLibrary, Status, library, text};
@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 pub(super) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 pub(super) type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
-/// `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`, also on a virtual GPU, and `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
+/// The statuses `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`, which a virtual GPU also gives, and
+/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 const NO_RIGHTS: [Status; 2] = [35, 40];
 const ANOTHER_PROFILER: Status = 39;
-/// Oldest version of the interface whose records have the fields that are read, from CUDA 12.0.
+/// Oldest version of the interface whose records have all the fields that are read, from CUDA 12.0.
 const OLDEST: u32 = 19;
-/// `CUPTI_CB_DOMAIN_DRIVER_API`.
+/// The domain `CUPTI_CB_DOMAIN_DRIVER_API`.
 pub(super) const DRIVER_CALLS: u32 = 1;
 
 library! {
-    /// The functions of cupti_activity.h, cupti_result.h, cupti_callbacks.h and cupti_version.h that are used.
+    /// The used functions of cupti_activity.h, cupti_result.h, cupti_callbacks.h and cupti_version.h.
     pub(super) struct ActivityCalls {
         fn version(*mut u32) -> Status = "cuptiGetVersion";
         fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
@@ -38,7 +39,7 @@ library! {
 /// The library.
 pub(super) struct Cupti {
     pub calls: ActivityCalls,
-    /// `None` if a test provides the functions.
+    /// The loaded file; `None` if a test provides the functions.
     pub _file: Option<SharedLibrary>,
     pub path: PathBuf,
     pub version: u32,
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Cupti {
     }
 }
 
-/// Loaded once a process.
+/// Loaded once per process.
 pub(super) static LOADED: Loaded<Cupti> = Loaded::new();
 
 impl Loadable for Cupti {
@@ -60,7 +61,7 @@ impl Loadable for Cupti {
         let file = SharedLibrary::open(path)?;
         let calls = ActivityCalls::load(&file.library)?;
         let mut version = 0;
-        // SAFETY: the pointer is to a live integer.
+        // SAFETY: the pointer points to a live integer.
         let status = unsafe { (calls.version)(&raw mut version) };
         if status != 0 || version < OLDEST {
             return Err(format!("its version is {version}, and {OLDEST} or later is needed, that of CUDA 12.0"));
@@ -68,7 +69,8 @@ impl Loadable for Cupti {
         Ok(Self { calls, _file: Some(file), path: path.to_owned(), version })
     }
 
-    /// Since 13.0 the version is CUDA's, as 130001; earlier versions were counted up.
+    /// The major version of CUDA. Since 13.0 CUPTI's version is CUDA's, such as 130001; earlier versions were numbered
+    /// consecutively.
     fn cuda_major(&self) -> Option<u32> {
         Some(if self.version < 10_000 { 12 } else { self.version / 10_000 })
     }
@@ -78,7 +80,7 @@ impl Cupti {
     /// Current time of the library's clock in nanoseconds.
     pub fn now(&self) -> Result<u64> {
         let mut now = 0;
-        // SAFETY: the pointer is to a live integer.
+        // SAFETY: the pointer points to a live integer.
         self.check("the time", unsafe { (self.calls.timestamp)(&raw mut now) })?;
         Ok(now)
     }
@@ -86,7 +88,7 @@ impl Cupti {
     /// Describes a status by name.
     pub fn describe(&self, status: Status) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the pointer is to a live pointer, which is then null or to a static string.
+        // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
         let name = unsafe {
             (self.calls.result_string)(status, &raw mut name);
             text(name)
@@ -109,12 +111,12 @@ impl Cupti {
     /// Name of a driver function.
     pub fn callback_name(&self, callback: u32) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the pointer is to a live pointer, which is then null or to a static string.
+        // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
         let name = unsafe {
             (self.calls.callback_name)(DRIVER_CALLS, callback, &raw mut name);
             text(name).unwrap_or_default()
         };
-        // Later forms of a function end with their version, as "cuMemcpyAsync_v2".
+        // Later forms of a function end with their version, such as "cuMemcpyAsync_v2".
         let plain = name.trim_end_matches("_ptsz").split_once("_v").map_or(&*name, |(plain, _)| plain);
         if plain.is_empty() { format!("driver function {callback}") } else { plain.to_owned() }
     }

@@ -1,4 +1,4 @@
-//! CUPTI, NVIDIA's interface for profilers: what a GPU did and when, and its hardware counters.
+//! CUPTI, NVIDIA's interface for profilers: a GPU's activity with times, and its hardware counters.
 
 pub(crate) mod activity;
 pub(crate) mod counters;

@@ -1,6 +1,6 @@
-//! Records what a GPU did and when: kernels, copies and fills with true times, inside graphs too.
+//! Records a GPU's activity: kernels, copies and fills with their real times, even inside graphs.
 //!
-//! The data are CUPTI's activity records, which the driver's profiling interface writes if the library is present.
+//! The data are CUPTI's activity records, which the driver's profiling interface writes if the library is installed.
 
 use super::activity::Recorded;
 use super::library::LOADED;
@@ -9,22 +9,22 @@ use crate::cuda::module::Modules;
 use crate::{CudaDevice, Result};
 use std::path::{Path, PathBuf};
 
-/// Records what the GPUs of this process do until it is finished or dropped. There is one at a time in a process.
+/// Records the activity of this process's GPUs until it is finished or dropped. A process can have one at a time.
 ///
-/// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. While it records, each launch takes the host longer, and in a
-/// graph the kernels lie further apart than without: compare with a time measured without a recorder. CUPTI stays attached to the process
-/// afterwards: a launch then takes the host 4.9 us instead of 3.9, measured on a machine with an NVIDIA H200.
-/// The code of kernels that are dropped meanwhile or afterwards stays loaded as long as the context: otherwise CUPTI might give their names to others.
+/// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. During the recording each launch takes the host longer, and kernels in a graph
+/// lie further apart: compare with a time measured without a recorder. CUPTI stays attached to the process afterwards: a launch then takes the host 4.9 us
+/// instead of 3.9, measured on a machine with an NVIDIA H200. The code of kernels that are dropped during the recording or afterwards stays loaded as long as
+/// the context; otherwise CUPTI might give their names to others.
 #[derive(Debug)]
 pub struct Recorder {
     session: Session,
 }
 
 impl Recorder {
-    /// Begins to record. The library is searched for in the folder `WARPBOOK_CUPTI`, or else in a `.venv` above the working directory,
-    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, by the loader's own search, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
+    /// Begins to record. The library is searched for in the folder `WARPBOOK_CUPTI`, or else in a `.venv` above the working directory, `VIRTUAL_ENV`,
+    /// `CONDA_PREFIX`, by the loader's own search, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
     ///
-    /// A graph is best captured after this: then CUPTI has seen all of its nodes.
+    /// Capture graphs after this, so that CUPTI sees all of their nodes.
     ///
     /// # Errors
     /// [`crate::Error::Library`] if there is no library or it does not load, and [`crate::Error::NotRecorded`] if there is another recorder or profiler, or the
@@ -71,13 +71,13 @@ impl Recorder {
         self.session.pop();
     }
 
-    /// Returns true if CUPTI is attached to this process, by this recorder or one before: then each launch takes the host a little longer.
+    /// Returns true if CUPTI is attached to this process, by this recorder or an earlier one; each launch then takes the host a little longer.
     #[must_use]
     pub fn is_attached() -> bool {
         session::is_registered()
     }
 
-    /// Returns version and path of the library that [`Recorder::start`] would find, for a driver of that CUDA.
+    /// Returns version and path of the library that [`Recorder::start`] would find for a driver of this CUDA.
     ///
     /// # Errors
     /// [`crate::Error::Library`] if there is none.
@@ -109,7 +109,7 @@ impl Recorder {
         &self.session.library().path
     }
 
-    /// Version of the library, as 130001 for CUDA 13.0 or 26 for CUDA 12.9.
+    /// Version of the library, such as 130001 for CUDA 13.0 or 26 for CUDA 12.9.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.session.library().version

@@ -1,17 +1,17 @@
-//! The records' first fields, which CUPTI has kept since CUDA 12.0, while later versions added fields at the end.
-//! They are from cupti_activity.h, whose structures are packed and aligned to 8 bytes; these fields lie at multiples of their sizes, so C's layout is the same.
+//! The first fields of CUPTI's records, which have been the same since CUDA 12.0; later versions added fields at the end. They are from cupti_activity.h, whose
+//! structures are packed and aligned to 8 bytes. These fields lie at multiples of their sizes, so C's layout is the same.
 
 use super::activity::{Activity, ActivityKind, Call};
 use super::name::readable;
 
-/// `CUpti_ActivityKind`.
+/// Values of `CUpti_ActivityKind`.
 pub(super) const MEMCPY: u32 = 1;
 pub(super) const MEMSET: u32 = 2;
 pub(super) const DRIVER: u32 = 4;
 pub(super) const CONCURRENT_KERNEL: u32 = 10;
 pub(super) const EXTERNAL_CORRELATION: u32 = 39;
 
-/// `CUpti_ActivityKernel9` and later, up to its `graphId`.
+/// The fields of `CUpti_ActivityKernel9` and later, up to `graphId`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KernelRecord {
@@ -33,7 +33,7 @@ pub(super) struct KernelRecord {
     pub local_total: u32,
     pub correlation: u32,
     pub grid_id: i64,
-    /// A zero-terminated string of the library; as a number, so that it is not followed by mistake.
+    /// A zero-terminated string of the library; stored as a number, so that it is not followed by mistake.
     pub name: usize,
     pub reserved: usize,
     pub queued: u64,
@@ -45,7 +45,7 @@ pub(super) struct KernelRecord {
     pub graph: u32,
 }
 
-/// `CUpti_ActivityMemcpy5` and later, up to its `graphId`.
+/// The fields of `CUpti_ActivityMemcpy5` and later, up to `graphId`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CopyRecord {
@@ -68,7 +68,7 @@ pub(super) struct CopyRecord {
     pub channel: u32,
 }
 
-/// `CUpti_ActivityMemset4` and later, up to its `graphId`.
+/// The fields of `CUpti_ActivityMemset4` and later, up to `graphId`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FillRecord {
@@ -90,7 +90,7 @@ pub(super) struct FillRecord {
     pub channel: u32,
 }
 
-/// `CUpti_ActivityAPI`, of the driver's interface.
+/// The struct `CUpti_ActivityAPI`, for calls of the driver.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallRecord {
@@ -104,7 +104,7 @@ pub(super) struct CallRecord {
     pub returned: u32,
 }
 
-/// `CUpti_ActivityExternalCorrelation`.
+/// The struct `CUpti_ActivityExternalCorrelation`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RangeRecord {
@@ -141,7 +141,7 @@ impl KernelRecord {
 
 impl CopyRecord {
     pub fn activity(&self, zero: u64) -> Option<Activity> {
-        // `CUpti_ActivityMemcpyKind`.
+        // Values of `CUpti_ActivityMemcpyKind`.
         let name = match self.copy_kind {
             1 => "copy to the device",
             2 => "copy to the host",
@@ -165,7 +165,7 @@ impl FillRecord {
     }
 }
 
-/// Returns start and duration; `None` if CUPTI has none, or they make no sense.
+/// Returns start and duration; `None` if CUPTI has none, or they are contradictory.
 fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     if start == 0 || end < start {
         return None;
@@ -173,7 +173,7 @@ fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     Some((start.saturating_sub(zero), end - start))
 }
 
-/// 0 means no node.
+/// Returns graph and node; 0 means no node.
 fn node(graph: u32, node: u64) -> Option<(u32, u64)> {
     (node != 0).then_some((graph, node))
 }
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(offsets!(CallRecord, callback, start, end, thread, correlation), [4, 8, 16, 28, 32]);
         assert_eq!(offsets!(RangeRecord, external_kind, id, correlation), [4, 8, 16]);
         assert_eq!([size_of::<CallRecord>(), size_of::<RangeRecord>()], [40, 24]);
-        // Nothing is read behind the shortest record.
+        // Nothing is read beyond the shortest record.
         assert_eq!([size_of::<KernelRecord>(), size_of::<CopyRecord>(), size_of::<FillRecord>()], [160, 80, 80]);
     }
 

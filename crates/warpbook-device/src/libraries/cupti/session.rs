@@ -13,34 +13,34 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: returns buffers that are not full, too.
+/// The flag `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`, which also returns buffers that are not full.
 const FORCED: u32 = 1;
-/// Size of a buffer, for some thousand records.
+/// Size of a buffer, which holds some thousand records.
 const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("8 is a power of two"),
 };
-/// Without `GRAPH_TRACE`, which would give one record for a whole graph.
+/// Kinds of activity, without `GRAPH_TRACE`, which would give one record for a whole graph.
 const KINDS: [u32; 3] = [CONCURRENT_KERNEL, MEMCPY, MEMSET];
 /// Driver calls, and the ranges in which they are made.
 const CALLS: [u32; 2] = [DRIVER, EXTERNAL_CORRELATION];
-/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`: another profiler in this process would use another.
+/// The kind `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`; another profiler in this process would use a different one.
 pub(super) const OWN_RANGES: u32 = 3;
-/// The session whose buffers come back to [`completed`], once it has been registered.
+/// The library whose buffers come back to [`completed`], once it has been registered.
 static REGISTERED: OnceLock<Arc<Cupti>> = OnceLock::new();
 static STORE: Mutex<Store> = Mutex::new(Store {
     zero: 0,
     recorded: Recorded { activities: Vec::new(), calls: Vec::new(), ranges: BTreeMap::new(), lost: 0 },
 });
 
-/// Records from the buffers that came back.
+/// Records from the buffers that CUPTI returned.
 struct Store {
     /// CUPTI's time at the recorder's start.
     zero: u64,
     recorded: Recorded,
 }
 
-/// Returns true if a session has been begun in this process.
+/// Returns true if a session was ever begun in this process.
 pub(super) fn is_registered() -> bool {
     REGISTERED.get().is_some()
 }
@@ -56,7 +56,8 @@ impl Cupti {
     /// `buffer` must hold `valid` bytes of records written by this library.
     unsafe fn read(&self, buffer: *mut u8, valid: usize, store: &mut Store) {
         let mut record: *mut u8 = std::ptr::null_mut();
-        // SAFETY: as the caller says; the record is null before the first call and the last one's after it.
+        // SAFETY: the caller promises the buffer; the record is null before the first call and the previous one after
+        // it.
         while unsafe { (self.calls.next_record)(buffer, valid, &raw mut record) } == 0 && !record.is_null() {
             // SAFETY: a record begins with its kind, and lies at a multiple of 8 bytes in its buffer.
             let kind = unsafe { record.cast::<u32>().read() };
@@ -64,7 +65,7 @@ impl Cupti {
                 CONCURRENT_KERNEL => {
                     // SAFETY: a record of that kind begins with these fields.
                     let kernel = unsafe { record.cast::<KernelRecord>().read() };
-                    // SAFETY: its name is null or a zero-terminated string of the library's.
+                    // SAFETY: the name is null or a zero-terminated string of the library.
                     let name = unsafe { text(kernel.name as *const c_char) }.unwrap_or_default();
                     kernel.activity(&name, store.zero)
                 }
@@ -73,7 +74,7 @@ impl Cupti {
                 // SAFETY: a record of that kind begins with these fields.
                 MEMSET => unsafe { record.cast::<FillRecord>().read() }.activity(store.zero),
                 DRIVER => {
-                    // SAFETY: a record of that kind is these fields.
+                    // SAFETY: a record of that kind consists of these fields.
                     let call = unsafe { record.cast::<CallRecord>().read() };
                     match call.call(self.callback_name(call.callback), store.zero) {
                         Some(call) => store.recorded.calls.push(call),
@@ -82,7 +83,7 @@ impl Cupti {
                     continue;
                 }
                 EXTERNAL_CORRELATION => {
-                    // SAFETY: a record of that kind is these fields.
+                    // SAFETY: a record of that kind consists of these fields.
                     let range = unsafe { record.cast::<RangeRecord>().read() };
                     if range.external_kind == OWN_RANGES {
                         store.recorded.ranges.insert(range.correlation, range.id);
@@ -101,7 +102,7 @@ impl Cupti {
 
 /// Called when CUPTI needs a buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
-    // SAFETY: the layout has a size; CUPTI gives three pointers to write to. It drops records where the buffer is null.
+    // SAFETY: the layout has a size; CUPTI passes three pointers to write to. If the buffer is null, it drops records.
     unsafe {
         let memory = alloc(BUFFER);
         buffer.write(memory);
@@ -118,16 +119,16 @@ extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _siz
     if let Some(library) = REGISTERED.get() {
         let mut store = store();
         if RECORDING.load(Ordering::Acquire) {
-            // SAFETY: CUPTI has written so many bytes of records.
+            // SAFETY: CUPTI has written this many bytes of records.
             unsafe { library.read(buffer, valid, &mut store) };
             let mut dropped = 0;
-            // SAFETY: context and stream are those that CUPTI gave; the pointer is to a live integer.
+            // SAFETY: context and stream are those that CUPTI passed; the pointer points to a live integer.
             if unsafe { (library.calls.dropped)(context, stream, &raw mut dropped) } == 0 {
                 store.recorded.lost += dropped as u64;
             }
         }
     }
-    // SAFETY: it comes from `requested`, and CUPTI no longer uses it.
+    // SAFETY: the buffer comes from `requested`, and CUPTI no longer uses it.
     unsafe { dealloc(buffer, BUFFER) };
 }
 
@@ -151,20 +152,20 @@ impl Session {
         let session = Self { library };
         let Cupti { calls, .. } = &*session.library;
         if REGISTERED.get().is_none() {
-            // SAFETY: both functions are what CUPTI calls them as, and live as long as the process.
+            // SAFETY: both functions have the types that CUPTI calls, and live as long as the process.
             session.library.check("buffers", unsafe { (calls.register)(requested, completed) })?;
             let _ = REGISTERED.set(session.library.clone());
         }
         *store() = Store { zero: session.library.now()?, recorded: Recorded::default() };
         for kind in KINDS.into_iter().chain(CALLS.into_iter().filter(|_| with_calls)) {
-            // SAFETY: it has no preconditions.
+            // SAFETY: the function has no preconditions.
             session.library.check("kernels, copies and fills", unsafe { (calls.enable)(kind) })?;
         }
         Ok(session)
     }
 
     pub fn take(&self) -> Result<Recorded> {
-        // SAFETY: it has no preconditions; the buffers come back through `completed` before it returns.
+        // SAFETY: the function has no preconditions; the buffers come back through `completed` before it returns.
         self.library.check("its buffers", unsafe { (self.library.calls.flush)(FORCED) })?;
         let mut recorded = std::mem::take(&mut store().recorded);
         recorded.activities.sort_by_key(|a| (a.start_ns, a.end_ns()));
@@ -178,14 +179,14 @@ impl Session {
     }
 
     pub fn push(&self, id: u64) -> Result<()> {
-        // SAFETY: it has no preconditions.
+        // SAFETY: the function has no preconditions.
         self.library.check("a range", unsafe { (self.library.calls.push)(OWN_RANGES, id) })
     }
 
-    /// Returns true if there was one.
+    /// Ends a range; returns true if there was one.
     pub fn pop(&self) -> bool {
         let mut id = 0;
-        // SAFETY: the pointer is to a live integer.
+        // SAFETY: the pointer points to a live integer.
         unsafe { (self.library.calls.pop)(OWN_RANGES, &raw mut id) == 0 }
     }
 
@@ -196,15 +197,15 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Ranges of a part that panicked.
+        // Closes ranges of code that panicked.
         while self.pop() {}
         let calls = &self.library.calls;
         for kind in KINDS.into_iter().chain(CALLS) {
-            // SAFETY: it has no preconditions; a kind that is not enabled is a status that says so.
+            // SAFETY: the function has no preconditions; a kind that is not enabled only gives a status.
             unsafe { (calls.disable)(kind) };
         }
         if REGISTERED.get().is_some() {
-            // SAFETY: as in `take`. What is left must not come up in the next session.
+            // SAFETY: as in `take`. Remaining records must not appear in the next session.
             unsafe { (calls.flush)(FORCED) };
         }
         store().recorded = Recorded::default();

@@ -25,7 +25,7 @@ fn every_function_is_in_the_library() {
     assert!(sentence(8).contains("CUPTI_ERROR_OUT_OF_MEMORY"), "{}", sentence(8));
 }
 
-/// A mock of the library: a flush returns a buffer with a kernel, a copy, a fill, a kind that was not asked for, a kernel
+/// A mock of the library: a flush returns a buffer with a kernel, a copy, a fill, a kind that was not requested, a kernel
 /// without times, the range of a call and the call.
 mod fake {
     use super::*;
@@ -60,12 +60,12 @@ mod fake {
         0
     }
     unsafe extern "C" fn result_string(_: Status, text: *mut *const c_char) -> Status {
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a live pointer.
         unsafe { text.write(c"CUPTI_ERROR_OF_A_TEST".as_ptr()) };
         0
     }
     unsafe extern "C" fn timestamp(now: *mut u64) -> Status {
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a live pointer.
         unsafe { now.write(1000) };
         0
     }
@@ -92,23 +92,23 @@ mod fake {
     unsafe extern "C" fn pop(kind: u32, id: *mut u64) -> Status {
         assert_eq!(kind, OWN_RANGES);
         let Some(last) = RANGES.lock().unwrap().pop() else { return 22 };
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a live pointer.
         unsafe { id.write(last) };
         0
     }
     unsafe extern "C" fn callback_name(domain: u32, callback: u32, name: *mut *const c_char) -> Status {
         assert_eq!(domain, DRIVER_CALLS);
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a live pointer.
         unsafe { name.write(if callback == 307 { c"cuLaunchKernel_v9".as_ptr() } else { std::ptr::null() }) };
         0
     }
     unsafe extern "C" fn dropped(_: *mut c_void, _: u32, count: *mut usize) -> Status {
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a live pointer.
         unsafe { count.write(2) };
         0
     }
     unsafe extern "C" fn next_record(buffer: *mut u8, valid: usize, record: *mut *mut u8) -> Status {
-        // SAFETY: the buffer is one of `flush`, and the record null or one of its own.
+        // SAFETY: the buffer comes from `flush`, and the record is null or one of the buffer's.
         unsafe {
             let last = *record;
             let next = if last.is_null() { 0 } else { AT.iter().position(|a| buffer.add(*a) == last).unwrap() + 1 };
@@ -195,7 +195,7 @@ fn records_are_read_and_kinds_disabled_again() {
     assert!(fake::RANGES.lock().unwrap().is_empty(), "what was not left");
     assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 0, "calls too");
 
-    // Nothing of the last flush comes up in the next session, and one that fails to start leaves nothing enabled.
+    // Nothing of the last flush appears in the next session, and one that fails to start leaves nothing enabled.
     fake::REFUSED.store(MEMCPY, Ordering::SeqCst);
     let refused = Session::start(fake::library(), false).unwrap_err().to_string();
     assert!(refused.contains("compute-sanitizer"), "{refused}");

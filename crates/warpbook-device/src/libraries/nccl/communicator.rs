@@ -1,4 +1,4 @@
-//! Communicators: one rank's access to operations of several GPUs.
+//! Communicators: one rank's access to the joint operations of several GPUs.
 
 use super::handle::{NcclHandle, NcclId, Window, check, in_time};
 use super::library::{
@@ -35,13 +35,13 @@ fn data_type(dtype: Dtype) -> c_int {
 
 /// One rank of a communicator, with its GPU.
 ///
-/// Every rank must queue the same operations in the same order. They can be captured; a graph that has captured one keeps the communicator alive if its
-/// owner does.
+/// Every rank must queue the same operations in the same order. They can be captured; the communicator must then live as long as the graph, which the graph's
+/// owner has to ensure.
 pub struct Communicator {
     pub(super) nccl: Arc<Nccl2>,
     pub(super) device: Arc<Inner>,
     pub(super) handle: NcclHandle,
-    /// Held during each call.
+    /// A lock that is held during each call.
     calls: Mutex<()>,
     rank: usize,
     world: usize,
@@ -66,13 +66,13 @@ impl std::fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// Joins the ranks that have the same id; all must call it at the same time, each for a GPU of its own.
+    /// Joins the ranks with the same id. All must call it at the same time, each for its own GPU.
     ///
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is no NCCL; NCCL's errors; if the other ranks do not come within the limit. A call that is still waiting for them is then left
-    /// to its thread, so that the process had better end.
+    /// [`Error::Library`] if there is no NCCL; NCCL's errors; if the other ranks do not arrive within the limit. A call that is still waiting for them then
+    /// stays on its thread, so the process should end.
     pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
         device.0.bind_for("Collectives of NCCL")?;
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
@@ -80,16 +80,15 @@ impl Communicator {
         let [count, number] = [world, rank].map(|n| c_int::try_from(n).unwrap_or(c_int::MAX));
         let handle = in_time(&device.0, "the other ranks", limit, move || {
             let mut raw = std::ptr::null_mut();
-            // Relaxed, and not between captures: other ranks of this process would wait for each other.
-            // SAFETY: the pointer is to a live value; the device's context is current on this thread.
+            // The capture mode is relaxed; between captures, other ranks of this process would wait for each other.
+            // SAFETY: the pointer points to a live value; the device's context is current on this thread.
             let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
             check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
         })?;
         Ok(Self::from_handle(nccl, device, handle, (rank, world)))
     }
 
-    /// Returns a communicator for each of several devices, all of this process: one thread queues their common operations, within
-    /// [`Communicator::group`].
+    /// Returns a communicator for each of several devices, all in this process: one thread queues their joint operations, within [`Communicator::group`].
     ///
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
@@ -111,12 +110,12 @@ impl Communicator {
         };
         let nccl = LOADED.load(Some(first.driver_cuda()))?;
         let calls = nccl.clone();
-        // It runs on another thread also because it changes the current device.
+        // It also runs on another thread because it changes the current device.
         let handles = in_time(&first.0, "the GPUs", limit, move || {
             let mut raw = vec![std::ptr::null_mut(); indices.len()];
             let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
-            // Relaxed as in `new`.
-            // SAFETY: there is room for as many communicators as devices are named.
+            // The capture mode is relaxed as in `new`.
+            // SAFETY: there is room for as many communicators as there are devices.
             let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
             check(&calls, std::ptr::null_mut(), "communicators", status)?;
             Ok(raw.into_iter().map(NcclHandle).collect::<Vec<_>>())
@@ -141,7 +140,7 @@ impl Communicator {
         }
     }
 
-    /// Number of this rank.
+    /// Index of this rank.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
@@ -153,7 +152,7 @@ impl Communicator {
         self.world
     }
 
-    /// Version of the library, as 22803.
+    /// Version of the library, such as 22803.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.nccl.version.unsigned_abs()
@@ -191,7 +190,7 @@ impl Communicator {
     ) -> Result<()> {
         let address = array.at(0).0;
         self.queue(stream, "an all-reduce", &[array], || {
-            // SAFETY: the communicator and the stream are live, and so many values are there, whose memory lives as long as what was queued.
+            // SAFETY: the communicator and the stream are live, and the array has this many values; its memory lives as long as the queued work.
             unsafe {
                 (self.nccl.calls.all_reduce)(
                     address as _,
@@ -206,7 +205,7 @@ impl Communicator {
         })
     }
 
-    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, which may be its `from`; the other ranks' `to` is not written.
+    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, where both may be the same; `to` of other ranks is not written.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -226,12 +225,12 @@ impl Communicator {
         let operation = self.operation(reduce, data)?;
         let (a, b, root) = (from.at(0).0, to.at(0).0, c_int::try_from(root).unwrap_or(-1));
         self.queue(stream, "a reduction", &[from, to], || {
-            // SAFETY: as of `all_reduce`.
+            // SAFETY: as for `all_reduce`.
             unsafe { (self.nccl.calls.reduce)(a as _, b as _, count, data, operation, root, self.handle.0, stream.raw) }
         })
     }
 
-    /// Queues the reduction of `from`; every rank gets its part of the sum in `to`, which is a `world`th of it.
+    /// Queues the reduction of `from`. Every rank gets its part of the result in `to`, which has `1 / world` of the length.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -250,14 +249,14 @@ impl Communicator {
         let operation = self.operation(reduce, data)?;
         let (a, b) = (from.at(0).0, to.at(0).0);
         self.queue(stream, "a reduce-scatter", &[from, to], || {
-            // SAFETY: as of `all_reduce`.
+            // SAFETY: as for `all_reduce`.
             unsafe {
                 (self.nccl.calls.reduce_scatter)(a as _, b as _, count, data, operation, self.handle.0, stream.raw)
             }
         })
     }
 
-    /// Queues the collection of all ranks' `from` in `to`, in their order.
+    /// Queues collecting all ranks' `from` in `to`, in the order of ranks.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -268,7 +267,7 @@ impl Communicator {
         assert_eq!(to.len(), from.len() * self.world, "room for each rank");
         let (a, b, count) = (from.at(0).0, to.at(0).0, from.bytes());
         self.queue(stream, "an all-gather", &[from, to], || {
-            // SAFETY: as of `all_reduce`.
+            // SAFETY: as for `all_reduce`.
             unsafe { (self.nccl.calls.all_gather)(a as _, b as _, count, UINT8, self.handle.0, stream.raw) }
         })
     }
@@ -280,7 +279,7 @@ impl Communicator {
     pub fn broadcast(&self, stream: &Stream, array: &Slice<u8>, root: usize) -> Result<()> {
         let (address, count, root) = (array.at(0).0, array.bytes(), c_int::try_from(root).unwrap_or(-1));
         self.queue(stream, "a broadcast", &[array], || {
-            // SAFETY: as of `all_reduce`; an array of bytes.
+            // SAFETY: as for `all_reduce`; the array holds bytes.
             unsafe {
                 (self.nccl.calls.broadcast)(address as _, address as _, count, UINT8, root, self.handle.0, stream.raw)
             }
@@ -294,7 +293,7 @@ impl Communicator {
     pub fn send(&self, stream: &Stream, array: &Slice<u8>, to: usize) -> Result<()> {
         let (address, count, to) = (array.at(0).0, array.bytes(), c_int::try_from(to).unwrap_or(-1));
         self.queue(stream, "sending", &[array], || {
-            // SAFETY: as of `broadcast`.
+            // SAFETY: as for `broadcast`.
             unsafe { (self.nccl.calls.send)(address as _, count, UINT8, to, self.handle.0, stream.raw) }
         })
     }
@@ -306,22 +305,22 @@ impl Communicator {
     pub fn receive(&self, stream: &Stream, array: &Slice<u8>, from: usize) -> Result<()> {
         let (address, count, from) = (array.at(0).0, array.bytes(), c_int::try_from(from).unwrap_or(-1));
         self.queue(stream, "receiving", &[array], || {
-            // SAFETY: as of `broadcast`.
+            // SAFETY: as for `broadcast`.
             unsafe { (self.nccl.calls.receive)(address as _, count, UINT8, from, self.handle.0, stream.raw) }
         })
     }
 
-    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch; it includes those of the same thread's other
-    /// communicators.
+    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch. It includes the operations of the same thread's
+    /// other communicators.
     ///
     /// # Errors
-    /// The errors of the operations, and NCCL's.
+    /// The errors of the operations, and NCCL's errors.
     pub fn group<R>(&self, operations: impl FnOnce() -> Result<R>) -> Result<R> {
         self.device.bind()?;
-        // SAFETY: it has no preconditions, and is ended below on the same thread.
+        // SAFETY: the function has no preconditions, and the group ends below on the same thread.
         check(&self.nccl, self.handle.0, "a group", unsafe { (self.nccl.calls.group_start)() })?;
         let done = operations();
-        // Relaxed as in `queue`: the grouped operations are queued now.
+        // The capture mode is relaxed as in `queue`, since the grouped operations are queued now.
         // SAFETY: as above.
         let ended = relaxed(|| unsafe { (self.nccl.calls.group_end)() });
         let done = done?;
@@ -329,24 +328,24 @@ impl Communicator {
         Ok(done)
     }
 
-    /// Returns an error that has occurred since, such as a closed connection; `None` if there is none.
+    /// Returns an error that occurred later, such as a closed connection; `None` if there is none.
     #[must_use]
     pub fn async_error(&self) -> Option<String> {
         if self.is_aborted.load(Ordering::SeqCst) {
             return Some("it was aborted".into());
         }
         let mut state = 0;
-        // SAFETY: the communicator is live, and the pointer is to a live integer.
+        // SAFETY: the communicator is live, and the pointer points to a live integer.
         let asked = unsafe { (self.nccl.calls.async_error)(self.handle.0, &raw mut state) };
         let status = if asked == 0 { state } else { asked };
         (status != 0 && status != IN_PROGRESS).then(|| self.nccl.describe(status, self.handle.0))
     }
 
-    /// Ends queued operations, even if they wait for a rank that has ended. Nothing can be queued afterwards. It returns when every graph that captured
-    /// operations of several ranks is gone, so call it from another thread than the one that owns these.
+    /// Ends queued operations, even if they wait for a rank that has ended. Nothing can be queued afterwards. It returns only when every graph that captured
+    /// operations of several ranks is gone, so call it from a thread that does not own these graphs.
     pub fn abort(&self) {
         if !self.is_aborted.swap(true, Ordering::SeqCst) && self.device.bind().is_ok() {
-            // SAFETY: the communicator is live, and is not used after this, which the flag sees to.
+            // SAFETY: the communicator is live, and is not used after this, which the flag ensures.
             let _ = relaxed(|| unsafe { (self.nccl.calls.abort)(self.handle.0) });
         }
     }
@@ -370,7 +369,7 @@ impl Communicator {
         };
         let mut operation = 0;
         self.ensure_live()?;
-        // SAFETY: the communicator is live; the pointers are to live values, of which the first is written and the second read, 2 or 4 bytes of it, before the
+        // SAFETY: the communicator is live; the pointers point to live values, of which the first is written and 2 or 4 bytes of the second are read before the
         // call returns.
         let status = unsafe {
             (self.nccl.calls.make_weighted_sum)(
@@ -408,7 +407,7 @@ impl Communicator {
         self.device.bind()?;
         let _one = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let queueing = stream.queueing()?;
-        // Relaxed, since NCCL may allocate memory and load kernels during a capture.
+        // The capture mode is relaxed, since NCCL may allocate memory and load kernels during a capture.
         check(&self.nccl, self.handle.0, what, relaxed(call))?;
         let kept: Vec<_> = arrays.iter().map(|a| a.memory()).collect();
         queueing.launched_by_library(&self.name, &kept);
@@ -426,7 +425,7 @@ impl Drop for Communicator {
             let _ = unsafe { (self.nccl.calls.unmake_operation)(operation, self.handle.0) };
         }
         self.unregister_all();
-        // SAFETY: the communicator came from `new` and is not used again; the call waits for what was queued.
+        // SAFETY: the communicator came from `new` and is not used again; the call waits for queued work.
         relaxed(|| unsafe { (self.nccl.calls.destroy)(self.handle.0) });
     }
 }

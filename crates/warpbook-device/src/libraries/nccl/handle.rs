@@ -8,7 +8,7 @@ use crate::{CudaDevice, Error, Result};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Id that all ranks of a communicator share: rank 0 makes it and sends its bytes to the others.
+/// An id that all ranks of a communicator share: rank 0 creates it and sends its bytes to the others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NcclId([u8; 128]);
 
@@ -26,7 +26,7 @@ impl NcclId {
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let mut id = UniqueId([0; 128]);
-        // SAFETY: the pointer is to a live value.
+        // SAFETY: the pointer points to a live value.
         let status = unsafe { (nccl.calls.unique_id)(&raw mut id) };
         check(&nccl, std::ptr::null_mut(), "an identifier", status)?;
         Ok(Self(id.0))
@@ -47,7 +47,7 @@ impl NcclId {
 
 /// A pointer that may move to another thread.
 pub(super) struct NcclHandle(pub RawCommunicator);
-// SAFETY: NCCL's calls may come from any thread, one at a time; `ncclCommAbort` at any time.
+// SAFETY: NCCL's functions may be called from any thread, one at a time; `ncclCommAbort` at any time.
 unsafe impl Send for NcclHandle {}
 // SAFETY: as above.
 unsafe impl Sync for NcclHandle {}
@@ -77,7 +77,7 @@ fn waited(for_whom: &str, limit: Duration) -> Error {
     }
 }
 
-/// Makes a call that may wait forever, with the device's context current, on a thread that is left to it after the limit.
+/// Makes a call that may wait forever, with the device's context current, on a thread that is abandoned after the limit.
 pub(super) fn in_time<T: Send + 'static>(
     device: &Arc<Inner>,
     for_whom: &str,
@@ -86,7 +86,7 @@ pub(super) fn in_time<T: Send + 'static>(
 ) -> Result<T> {
     let (to, made) = mpsc::channel();
     let device = device.clone();
-    // Nobody waits for the answer any more if it took too long.
+    // If the call took too long, nobody waits for the answer any more.
     std::thread::spawn(move || to.send(device.bind().and_then(|()| call())));
     made.recv_timeout(limit).unwrap_or_else(|_| Err(waited(for_whom, limit)))
 }

@@ -1,4 +1,4 @@
-//! NCCL's shared library: where it is found, and its functions.
+//! NCCL's shared library: where to find it, and its functions.
 
 use crate::libraries::library::Library;
 use crate::libraries::loader::{Loadable, Loaded, SharedLibrary, Status, library, text};
@@ -6,52 +6,52 @@ use cudarc::driver::sys;
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
-/// `ncclComm_t`.
+/// The type `ncclComm_t`.
 pub(super) type RawCommunicator = *mut c_void;
 
-/// `ncclUniqueId`, which is passed by value.
+/// The type `ncclUniqueId`, which is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct UniqueId(pub [u8; 128]);
 const _: () = assert!(size_of::<UniqueId>() == 128);
 
-/// `ncclInProgress`.
+/// The status `ncclInProgress`.
 pub(super) const IN_PROGRESS: Status = 7;
-/// `ncclFloat16`, `ncclFloat32`, `ncclFloat64` and `ncclBfloat16`.
+/// The types `ncclFloat16`, `ncclFloat32`, `ncclFloat64` and `ncclBfloat16`.
 pub(super) const FLOAT16: c_int = 6;
 pub(super) const FLOAT32: c_int = 7;
 pub(super) const FLOAT64: c_int = 8;
 pub(super) const BFLOAT16: c_int = 9;
-/// `ncclUint8`.
+/// The type `ncclUint8`.
 pub(super) const UINT8: c_int = 1;
-/// `ncclSum` and `ncclAvg`.
+/// The operations `ncclSum` and `ncclAvg`.
 pub(super) const SUM: c_int = 0;
 pub(super) const AVERAGE: c_int = 4;
-/// `ncclScalarHostImmediate`: the factor is read before the call returns.
+/// The flag `ncclScalarHostImmediate`: the factor is read before the call returns.
 pub(super) const HOST_IMMEDIATE: c_int = 1;
-/// Oldest version with all functions below: 2.11 has `ncclRedOpCreatePreMulSum`, as 21100.
+/// Oldest version with all functions below: 2.11 (21100) has `ncclRedOpCreatePreMulSum`.
 const OLDEST: c_int = 21_100;
 
-/// `NCCL_WIN_COLL_SYMMETRIC`.
+/// The flag `NCCL_WIN_COLL_SYMMETRIC`.
 pub(super) const SYMMETRIC: c_int = 1;
 
 library! {
-    /// The functions of nccl.h for memory that the other ranks' GPUs can read and write, from version 2.27 on.
+    /// The functions of nccl.h for memory that other ranks' GPUs can read and write, from version 2.27 on.
     pub(super) struct WindowCalls {
         fn allocate(*mut *mut c_void, usize) -> Status = "ncclMemAlloc";
         fn free(*mut c_void) -> Status = "ncclMemFree";
-        /// Collective: all ranks must call it at the same time.
+        /// Registers a window; all ranks must call it at the same time.
         fn register(RawCommunicator, *mut c_void, usize, *mut *mut c_void, c_int) -> Status = "ncclCommWindowRegister";
         fn deregister(RawCommunicator, *mut c_void) -> Status = "ncclCommWindowDeregister";
     }
 }
 
 library! {
-    /// The functions of nccl.h that are used; a pointer to device memory is passed as it is.
+    /// The used functions of nccl.h; a pointer to device memory is passed unchanged.
     pub(super) struct NcclCalls {
         fn version(*mut c_int) -> Status = "ncclGetVersion";
         fn error_string(Status) -> *const c_char = "ncclGetErrorString";
-        /// Exists since version 2.13.
+        /// Describes the last error, from version 2.13 on.
         fn last_error(RawCommunicator) -> *const c_char = "ncclGetLastError", optional;
         fn unique_id(*mut UniqueId) -> Status = "ncclGetUniqueId";
         fn init(*mut RawCommunicator, c_int, UniqueId, c_int) -> Status = "ncclCommInitRank";
@@ -63,12 +63,12 @@ library! {
         fn group_start() -> Status = "ncclGroupStart";
         fn group_end() -> Status = "ncclGroupEnd";
         fn all_reduce(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclAllReduce";
-        /// The count is of elements that each rank receives.
+        /// Reduces and scatters; the count is the number of elements that each rank receives.
         fn reduce_scatter(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclReduceScatter";
-        /// The sum ends up in the array of one rank, whose number follows the operation.
+        /// Reduces to the array of one rank, whose number follows the operation.
         fn reduce(*const c_void, *mut c_void, usize, c_int, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclReduce";
         fn broadcast(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclBroadcast";
-        /// The count is of elements that each rank sends.
+        /// Gathers; the count is the number of elements that each rank sends.
         fn all_gather(*const c_void, *mut c_void, usize, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclAllGather";
         fn send(*const c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclSend";
         fn receive(*mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclRecv";
@@ -85,12 +85,12 @@ pub(super) struct Nccl2 {
     pub version: c_int,
 }
 
-/// Loaded once a process.
+/// Loaded once per process.
 pub(super) static LOADED: Loaded<Nccl2> = Loaded::new();
 
-/// Variables that NCCL reads when its first communicator is made, set here unless the user has set them: no multicast over NVLink, and 24 blocks for a
-/// reduction of windows. Left to itself, version 2.28 takes so few on Hopper that large arrays take longer than without a window; 16 are enough for
-/// a reduction alone, 24 next to products.
+/// Variables that NCCL reads when its first communicator is created, set here unless the user has set them: no multicast over NVLink, and 24 blocks
+/// for a reduction of windows. By default, version 2.28 uses so few blocks on Hopper that large arrays take longer than without a window; 16 are
+/// enough for a reduction alone, 24 next to products.
 pub const NCCL_SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];
 
 impl Loadable for Nccl2 {
@@ -98,14 +98,14 @@ impl Loadable for Nccl2 {
 
     fn open(path: &Path) -> Result<Self, String> {
         for (name, value) in NCCL_SETTINGS.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
-            // SAFETY: Rust's own reads of the environment are ordered with this by a lock. It is set once, before the library that reads it is
-            // there; our launcher has set all of them already in the processes that it starts.
+            // SAFETY: Rust's own reads of the environment are ordered with this by a lock. It is set once, before the library that reads it is loaded;
+            // our launcher has already set all of them in the processes that it starts.
             unsafe { std::env::set_var(name, value) };
         }
         let file = SharedLibrary::open(path)?;
         let (calls, windows) = (NcclCalls::load(&file.library)?, WindowCalls::load(&file.library).ok());
         let mut version = 0;
-        // SAFETY: the pointer is to a live integer.
+        // SAFETY: the pointer points to a live integer.
         let status = unsafe { (calls.version)(&raw mut version) };
         if status != 0 || version < OLDEST {
             return Err(format!("its version is {version}, and {OLDEST} (2.11) or later is needed"));
@@ -117,11 +117,11 @@ impl Loadable for Nccl2 {
 impl Nccl2 {
     /// Describes a status in words, with the library's details.
     pub fn describe(&self, status: Status, communicator: RawCommunicator) -> String {
-        // SAFETY: NCCL returns a static string, or nothing for a code that it does not know.
+        // SAFETY: NCCL returns a static string, or null for a code that it does not know.
         let words = unsafe { text((self.calls.error_string)(status)) };
         let words = words.unwrap_or_else(|| format!("the error {status}"));
         let Some(last_error) = self.calls.last_error else { return words };
-        // SAFETY: the communicator is live or null, which the function takes; the string lives until the next error.
+        // SAFETY: the communicator is live or null, which the function accepts; the string lives until the next error.
         let more = unsafe { text(last_error(communicator)).unwrap_or_default().trim().to_owned() };
         if more.is_empty() { words } else { format!("{words} ({more})") }
     }

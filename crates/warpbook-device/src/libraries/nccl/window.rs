@@ -1,5 +1,5 @@
-//! Memory that the GPUs of all ranks have mapped: NCCL's symmetric windows. A reduction of such arrays reads the other ranks' values in place,
-//! without copies through NCCL's own buffers, which takes fewer blocks and less time.
+//! NCCL's symmetric windows: memory that the GPUs of all ranks have mapped. A reduction of such arrays reads the other ranks' values in place, without copies
+//! through NCCL's own buffers, which takes fewer blocks and less time.
 
 use super::communicator::Communicator;
 use super::handle::{NcclHandle, Window, check, in_time};
@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl Communicator {
-    /// Returns an array of zeros in a window, for [`Communicator::all_reduce`] by [`crate::NcclReduce::Sum`]; other reductions use the ordinary way. All ranks
-    /// must call it at the same time, for arrays of the same length. It is an ordinary array if NCCL has no windows (before 2.27), or if the GPUs cannot
+    /// Returns an array of zeros in a window, for [`Communicator::all_reduce`] with [`crate::NcclReduce::Sum`]; other reductions do not use the window. All
+    /// ranks must call it at the same time, for arrays of the same length. It is an ordinary array if NCCL has no windows (before 2.27), or if the GPUs cannot
     /// map each other's memory.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ impl Communicator {
         device.ensure_free(format!("An array of {len} {}", std::any::type_name::<T>()), bytes as u64)?;
         self.ensure_live()?;
         let mut address = std::ptr::null_mut();
-        // SAFETY: the context is current (`ensure_free` binds it), and the pointer is to a live value.
+        // SAFETY: the context is current (`ensure_free` binds it), and the pointer points to a live value.
         let status = relaxed(|| unsafe { (calls.allocate)(&raw mut address, bytes) });
         check(&self.nccl, self.handle.0, "memory", status)?;
         let nccl = self.nccl.clone();
@@ -38,14 +38,15 @@ impl Communicator {
         Ok(Buffer::whole(memory, len))
     }
 
-    /// Registers an allocation with all ranks; `None` if NCCL makes no window of it.
+    /// Registers an allocation with all ranks; `None` if NCCL creates no window for it.
     fn register(&self, calls: WindowCalls, memory: &Arc<Allocation>, limit: Duration) -> Result<Option<NcclHandle>> {
         let (nccl, memory, communicator) = (self.nccl.clone(), memory.clone(), NcclHandle(self.handle.0));
         in_time(&self.device, "the other ranks' windows", limit, move || {
-            // The whole struct is captured, since its pointer alone may not change threads.
+            // Captures the whole struct, since its pointer alone may not change threads.
             let communicator = communicator;
             let mut window = std::ptr::null_mut();
-            // SAFETY: the communicator is live, as is the memory, which NCCL has allocated with so many bytes at least; the pointer is to a live value.
+            // SAFETY: the communicator is live, and so is the memory, for which NCCL has allocated at least this many bytes; the pointer points to a live
+            // value.
             let status = relaxed(|| unsafe {
                 let (address, bytes) = (memory.address as *mut _, memory.bytes());
                 (calls.register)(communicator.0, address, bytes, &raw mut window, SYMMETRIC)
@@ -64,7 +65,7 @@ impl Communicator {
         }
     }
 
-    /// Number of windows that NCCL has made.
+    /// Number of windows that NCCL has created.
     #[must_use]
     pub fn windows(&self) -> usize {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -77,7 +78,7 @@ mod tests {
     use crate::{Library, NcclId, NcclReduce, Slice};
     use warpbook_record::Dtype;
 
-    /// One thread for each GPU, as the ranks are processes: sums of windows, queued and captured, and what remains afterwards.
+    /// One thread per GPU stands for a rank: it checks sums of windows, queued and captured, and what remains afterwards.
     #[test]
     fn windows_are_reduced_to_the_sums_of_all_ranks() {
         let name = "windows_are_reduced_to_the_sums_of_all_ranks";

@@ -1,17 +1,17 @@
-//! NVML's shared library and the few of its functions that are used.
+//! NVML's shared library, with the few functions that are used.
 
 use crate::libraries::loader::{Handle, SharedLibrary, Status, library};
 use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong};
 use std::sync::OnceLock;
 
-/// The driver's file name; the loader knows the folder.
+/// The driver's file name; the loader finds the folder.
 const NAME: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
-/// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`.
+/// The constant `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`.
 const VERSION_BYTES: usize = 80;
-/// `NVML_TEMPERATURE_GPU`: the sensor on the die.
+/// The sensor on the die, `NVML_TEMPERATURE_GPU`.
 const ON_THE_DIE: c_uint = 0;
 
-/// A clock, as in `nvmlClockType_t`.
+/// A clock, numbered as in `nvmlClockType_t`.
 #[derive(Debug, Clone, Copy)]
 #[repr(u32)]
 pub(super) enum Clock {
@@ -19,7 +19,7 @@ pub(super) enum Clock {
     Memory = 2,
 }
 
-/// `nvmlClocksThrottleReasonSwPowerCap`.
+/// The reason `nvmlClocksThrottleReasonSwPowerCap`.
 pub(super) const POWER_CAP: u64 = 0x04;
 
 /// The bits of `nvmlClocksThrottleReasons*` that hold clocks down, with descriptions.
@@ -34,7 +34,7 @@ pub(super) const THROTTLING: [(u64, &str); 7] = [
 ];
 
 library! {
-    /// The functions of nvml.h that are used; a driver may lack some.
+    /// The used functions of nvml.h; a driver may lack some.
     struct NvmlCalls {
         fn init() -> Status = "nvmlInit_v2", optional;
         fn driver_version(*mut c_char, c_uint) -> Status = "nvmlSystemGetDriverVersion", optional;
@@ -57,12 +57,12 @@ pub(super) struct Nvml {
 #[derive(Clone, Copy)]
 pub(super) struct Gpu {
     nvml: &'static Nvml,
-    /// Valid until `nvmlShutdown`, which is never called.
+    /// The handle, which is valid until `nvmlShutdown`, which is never called.
     handle: Handle,
 }
 
 impl Nvml {
-    /// Returns NVML, loaded and initialised once a process; `None` without a driver.
+    /// Returns NVML, loaded and initialised once per process; `None` without a driver.
     pub fn get() -> Option<&'static Self> {
         static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
         NVML.get_or_init(Self::open).as_ref()
@@ -71,7 +71,7 @@ impl Nvml {
     fn open() -> Option<Self> {
         let file = SharedLibrary::open(NAME).ok()?;
         let calls = NvmlCalls::load(&file.library).ok()?;
-        // SAFETY: it takes nothing, and is called before any other function of the library.
+        // SAFETY: the function takes nothing, and is called before any other of the library.
         (unsafe { calls.init?() } == 0).then_some(Self { calls, _file: file })
     }
 
@@ -79,17 +79,17 @@ impl Nvml {
     pub fn driver_version(&self) -> Option<String> {
         let call = self.calls.driver_version?;
         let mut text = [0_u8; VERSION_BYTES];
-        // SAFETY: the pointer is to as many live bytes as are named.
+        // SAFETY: the pointer points to this many live bytes.
         let status = unsafe { call(text.as_mut_ptr().cast(), VERSION_BYTES as c_uint) };
         let version = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
         (status == 0).then(|| version.to_owned())
     }
 
-    /// Returns the GPU with this UUID, as "GPU-00112233-4455-6677-8899-aabbccddeeff".
+    /// Returns the GPU with this UUID, such as "GPU-00112233-4455-6677-8899-aabbccddeeff".
     pub fn gpu(&'static self, uuid: &str) -> Option<Gpu> {
         let (call, uuid) = (self.calls.by_uuid?, CString::new(uuid).ok()?);
         let mut handle = std::ptr::null_mut();
-        // SAFETY: a string that ends in NUL, and a pointer to a live handle.
+        // SAFETY: the string ends in NUL, and the pointer points to a live handle.
         let status = unsafe { call(uuid.as_ptr(), &raw mut handle) };
         (status == 0).then_some(Gpu { nvml: self, handle })
     }
@@ -99,7 +99,7 @@ impl Gpu {
     /// A clock's frequency in MHz.
     pub fn clock(&self, clock: Clock) -> Option<u32> {
         let (call, mut mhz) = (self.nvml.calls.clock?, 0);
-        // SAFETY: the handle is NVML's, the pointer is to a live integer.
+        // SAFETY: the handle is NVML's, and the pointer points to a live integer.
         let status = unsafe { call(self.handle, clock as c_uint, &raw mut mhz) };
         (status == 0).then_some(mhz)
     }
@@ -112,7 +112,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// Power limit in milliwatts: the lowest of the limits that apply.
+    /// Power limit in milliwatts: the lowest of the applicable limits.
     pub fn power_limit(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
         // SAFETY: as for the clock.
@@ -128,7 +128,7 @@ impl Gpu {
         (status == 0).then_some(celsius)
     }
 
-    /// Reasons why its clocks are held down, as bits of [`THROTTLING`] and others.
+    /// Reasons why the clocks are held down, as bits of [`THROTTLING`] and others.
     pub fn throttling(&self) -> Option<u64> {
         let (call, mut reasons) = (self.nvml.calls.throttling?, 0);
         // SAFETY: as for the clock.

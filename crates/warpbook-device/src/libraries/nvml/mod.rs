@@ -1,4 +1,4 @@
-//! Clocks, power and throttling, from NVML where it is installed.
+//! Clocks, power and throttling, from NVML if it is installed.
 
 mod library;
 
@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_record::ClockReport;
 
-/// A reading takes tens of microseconds of the CPU's time, so it is not done after every sample.
+/// Shortest time between readings: one takes tens of microseconds of CPU time, so not every sample is followed by
+/// one.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Version of the kernel-mode driver.
@@ -16,7 +17,7 @@ pub fn driver_version() -> Option<String> {
     Nvml::get()?.driver_version()
 }
 
-/// Reads a GPU's clocks by its number. NVML numbers all GPUs, CUDA only those that `CUDA_VISIBLE_DEVICES` leaves.
+/// Reads a GPU's clocks by its number. NVML numbers all GPUs, CUDA only those that `CUDA_VISIBLE_DEVICES` allows.
 pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     let device = CudaDevice::open(index).ok()?;
     let watch = ClockWatch::new(device.uuid());
@@ -31,9 +32,9 @@ pub struct PowerReading {
     pub sm_mhz: Option<u32>,
     /// Power draw in watts. Recent GPUs report the mean of the last second or so.
     pub watts: Option<f64>,
-    /// Power cap: the average power in watts above which its clocks are lowered.
+    /// Power cap: the average power in watts above which the clocks are lowered.
     pub limit_watts: Option<f64>,
-    /// True if its clocks are held down by the power cap now.
+    /// True if the power cap is now holding the clocks down.
     pub capped: bool,
 }
 
@@ -50,7 +51,7 @@ pub fn power_reading(uuid: &str) -> Option<PowerReading> {
     })
 }
 
-/// Keeps the extremes of its readings during a run.
+/// Records the extremes of its readings during a run.
 #[derive(Debug)]
 pub struct ClockWatch {
     uuid: Option<String>,
@@ -64,7 +65,8 @@ impl ClockWatch {
         Self { uuid: uuid.map(str::to_owned), state: Mutex::new((None, ClockReport::default())) }
     }
 
-    /// Takes a reading, unless it did within the last 20 ms. Called between samples, never inside a timed region.
+    /// Takes a reading, unless one was taken within the last 20 ms. Call it between samples, never inside a timed
+    /// region.
     pub fn read(&self) {
         let due = {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn a_reason_is_named_once() {
         let mut throttling = Vec::new();
-        // Idle and limited by power, then by both temperatures too, and something that is not known.
+        // Idle and limited by power, then also by both temperatures and an unknown reason.
         add_reasons(&mut throttling, 0x01 | 0x04);
         add_reasons(&mut throttling, 0x04 | 0x20 | 0x40 | 1 << 40);
         assert_eq!(throttling, ["power cap", "temperature, by software", "temperature, by hardware"]);
@@ -146,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Asks `nvidia-smi` for one value of a GPU.
+    /// Queries `nvidia-smi` for one value of a GPU.
     fn smi(uuid: &str, what: &str) -> Option<String> {
         let query = [format!("--id={uuid}"), format!("--query-gpu={what}"), "--format=csv,noheader,nounits".into()];
         let output = Command::new("nvidia-smi").args(query).output().ok().filter(|o| o.status.success())?;
@@ -182,7 +184,7 @@ mod tests {
             let smi = smi.unwrap_or(value);
             assert!(value.abs_diff(smi) <= off, "{what} is {value} here and {smi} for nvidia-smi");
         };
-        // The two are read at different moments; a wrong clock, sensor or unit is further away.
+        // The two are read at different moments; a wrong clock, sensor or unit would differ by more.
         near(report.max_temperature_celsius.unwrap_or_default(), read("temperature.gpu"), 10, "the temperature");
         near(memory.0, read("clocks.mem"), memory.0 / 20, "the memory clock");
         let most = read("clocks.max.sm").unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Arenas: one allocation that arrays are cut from.
+//! Arenas: one allocation, which is cut into arrays.
 
 pub(crate) mod plan;
 
@@ -7,7 +7,7 @@ use crate::memory::arena::plan::ArenaLayout;
 use crate::{CudaDevice, Element, Error, Result, Slice};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One allocation of device memory that arrays are cut from, so that a training step allocates nothing.
+/// One allocation of device memory that is cut into arrays, so that a training step allocates nothing.
 ///
 /// Slices begin at multiples of 256 bytes and are zeros at first. The memory is freed with the arena and its last slice.
 pub struct Arena {
@@ -23,17 +23,17 @@ impl std::fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// Returns an arena of `bytes` bytes, to be cut by [`Arena::slice`].
+    /// Returns an arena of `bytes` bytes, which [`Arena::slice`] cuts.
     ///
     /// # Errors
-    /// If it does not fit; this is checked before anything is allocated.
+    /// If it does not fit, which is checked before anything is allocated.
     pub fn new(device: &CudaDevice, bytes: usize) -> Result<Self> {
         let memory = Allocation::zeros(device, bytes, format!("An arena of {bytes} bytes"))?;
         let room = Mutex::new(Room { bytes, used: 0 });
         Ok(Self { memory, room, layout: ArenaLayout::default() })
     }
 
-    /// Returns an arena for a plan, of its peak bytes, to be cut by [`Arena::planned`]; nothing is left for [`Arena::slice`].
+    /// Returns an arena for a plan, with its peak bytes, for [`Arena::planned`]; nothing is left for [`Arena::slice`].
     ///
     /// # Errors
     /// The errors of [`Arena::new`].
@@ -46,7 +46,7 @@ impl Arena {
     /// Returns the next `len` elements.
     ///
     /// # Errors
-    /// [`Error::ArenaFull`], with the bytes asked for and left.
+    /// [`Error::ArenaFull`], with the requested and the remaining bytes.
     pub fn slice<T: Element>(&self, len: usize) -> Result<Slice<T>> {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let offset = room.take(len.saturating_mul(size_of::<T>())).map_err(|(asked, left)| Error::ArenaFull {
@@ -58,7 +58,7 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), offset, len))
     }
 
-    /// Returns the block of that name in the arena's plan, with as many elements as fit into its bytes. Blocks that are not in use at the same
+    /// Returns the block of this name in the arena's plan, with as many elements as fit into its bytes. Blocks that are not in use at the same
     /// time may share memory, so a block's contents are undefined when its first use begins.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), block.offset, block.bytes / size_of::<T>().max(1)))
     }
 
-    /// The arena's plan; empty if it was made without one.
+    /// The arena's plan; empty for an arena without one.
     #[must_use]
     pub fn layout(&self) -> &ArenaLayout {
         &self.layout
@@ -87,7 +87,7 @@ impl Arena {
         self.memory.bytes()
     }
 
-    /// Bytes of all slices, with their padding between them.
+    /// Bytes of all slices, including the padding between them.
     #[must_use]
     pub fn used(&self) -> usize {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).used
@@ -100,7 +100,7 @@ impl Arena {
     }
 }
 
-/// Size of an arena, and how much of it is used.
+/// The size of an arena, and its used part.
 #[derive(Debug)]
 struct Room {
     bytes: usize,
@@ -112,7 +112,7 @@ impl Room {
         self.bytes.saturating_sub(self.used.next_multiple_of(ALIGNMENT))
     }
 
-    /// Returns the offset of the next so many bytes, or the bytes asked for and left.
+    /// Returns the offset of the next `bytes` bytes, or the requested and the remaining bytes.
     fn take(&mut self, bytes: usize) -> Result<usize, (usize, usize)> {
         let left = self.left();
         if bytes > left {

@@ -1,11 +1,11 @@
-//! Lays out the arrays of an arena so that those that are not in use at the same time share memory.
+//! Lays out the arrays of an arena so that arrays that are not in use at the same time share memory.
 
 use crate::memory::allocation::ALIGNMENT;
 
 /// The arrays of an arena and their lifetimes. Arrays that are never in use at the same time share memory.
 ///
-/// Time is counted in steps of any kind, such as the launches of a training step in their order. Where work runs on several
-/// streams, a lifetime has to cover every step that may run at the same time.
+/// Time is counted in steps of any kind, such as the launches of a training step in their order. If work runs on several streams, a
+/// lifetime has to cover every step that may run at the same time.
 #[derive(Debug, Clone, Default)]
 pub struct ArenaPlan {
     blocks: Vec<Block>,
@@ -18,16 +18,16 @@ pub struct Block {
     pub name: String,
     /// Size in bytes, as requested.
     pub bytes: usize,
-    /// The first step that uses it.
+    /// The first step that uses the array.
     pub first_use: usize,
-    /// The last step that uses it.
+    /// The last step that uses the array.
     pub last_use: usize,
     /// Offset in bytes from the start of the arena, a multiple of 256; 0 until it is laid out.
     pub offset: usize,
 }
 
 impl Block {
-    /// Bytes that it occupies, a multiple of 256.
+    /// Bytes that the block occupies, a multiple of 256.
     fn room(&self) -> usize {
         self.bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
     }
@@ -51,7 +51,7 @@ impl ArenaPlan {
     /// Adds an array of `bytes` bytes, in use from one step to another, both included.
     ///
     /// # Panics
-    /// If the name is there already, or the last use is before the first.
+    /// If the name already exists, or the last use is before the first.
     pub fn add(&mut self, name: impl Into<String>, bytes: usize, first_use: usize, last_use: usize) -> &mut Self {
         let name = name.into();
         assert!(self.blocks.iter().all(|b| b.name != name), "the plan has two blocks named `{name}`");
@@ -60,13 +60,13 @@ impl ArenaPlan {
         self
     }
 
-    /// Places every array: the largest first, each into the smallest gap that it fits into between those placed already
-    /// whose lifetimes overlap with its own, or else behind them.
+    /// Places every array, the largest first. Each goes into the smallest gap in which it fits between the placed arrays whose
+    /// lifetimes overlap with its own, or else behind them.
     #[must_use]
     pub fn layout(&self) -> ArenaLayout {
         let mut blocks = self.blocks.clone();
         let mut order: Vec<usize> = (0..blocks.len()).collect();
-        // Sorting is stable: of equals, the one that was added first comes first.
+        // Sorting is stable, so of equal arrays the one that was added first comes first.
         order.sort_by_key(|&i| std::cmp::Reverse(blocks[i].bytes));
         for (placed, &at) in order.iter().enumerate() {
             let mut neighbours: Vec<&Block> =
@@ -78,8 +78,8 @@ impl ArenaPlan {
     }
 }
 
-/// Returns the start of the smallest gap between blocks, sorted by their offsets, that has room for so many bytes; the end of all if
-/// there is none.
+/// Returns the start of the smallest gap between blocks, sorted by their offsets, that has room for `room` bytes; the end of all
+/// blocks if there is none.
 fn best_fit(blocks: &[&Block], room: usize) -> usize {
     let (mut end, mut best) = (0, None);
     for block in blocks {
@@ -92,7 +92,7 @@ fn best_fit(blocks: &[&Block], room: usize) -> usize {
     best.map_or(end, |(_, offset)| offset)
 }
 
-/// A plan whose arrays have their offsets.
+/// A plan with the offsets of its arrays.
 #[derive(Debug, Clone, Default)]
 pub struct ArenaLayout {
     blocks: Vec<Block>,
@@ -105,19 +105,19 @@ impl ArenaLayout {
         &self.blocks
     }
 
-    /// Returns the array of that name.
+    /// Returns the array of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Block> {
         self.blocks.iter().find(|b| b.name == name)
     }
 
-    /// Bytes of an arena for the layout.
+    /// Size in bytes of an arena for the layout.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.blocks.iter().map(Block::end).max().unwrap_or(0)
     }
 
-    /// Largest sum of the bytes that are in use at the same time, a lower bound for every layout.
+    /// Largest sum of bytes that are in use at the same time, which is a lower bound for every layout.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
         // The sum can only grow where a lifetime begins.
@@ -131,7 +131,7 @@ impl ArenaLayout {
 mod tests {
     use super::*;
 
-    /// A sequence of pseudo-random numbers that is the same every time.
+    /// A reproducible sequence of pseudo-random numbers.
     struct Numbers(u64);
 
     impl Numbers {
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Returns a description of what is wrong with a layout, if anything.
+    /// Returns a description of the first error in a layout, if there is one.
     fn fault(layout: &ArenaLayout) -> Option<String> {
         let blocks = layout.blocks();
         for (i, a) in blocks.iter().enumerate() {
@@ -162,7 +162,7 @@ mod tests {
                 }
             }
         }
-        // Step by step, unlike `live_bytes`.
+        // Counts step by step, unlike `live_bytes`.
         let steps = blocks.iter().map(|b| b.last_use + 1).max().unwrap_or(0);
         let live = |step: &usize| -> usize {
             blocks
@@ -230,7 +230,7 @@ mod tests {
         let block = |offset, bytes| Block { name: String::new(), bytes, first_use: 0, last_use: 0, offset };
         let (a, b, c, d) = (block(0, 256), block(1024, 256), block(1792, 256), block(2304, 256));
         let blocks = [&a, &b, &c, &d];
-        // Gaps of 768, 512 and 256 bytes at 256, 1280 and 2048.
+        // The gaps have 768, 512 and 256 bytes, at 256, 1280 and 2048.
         assert_eq!([256, 512, 768, 1024].map(|room| best_fit(&blocks, room)), [2048, 1280, 256, 2560]);
         assert_eq!(best_fit(&[], 256), 0);
     }

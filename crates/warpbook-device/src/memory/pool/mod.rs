@@ -1,4 +1,4 @@
-//! Pools: freed memory of arrays is kept for the next ones.
+//! Pools: they keep the memory of freed arrays for the next ones.
 
 pub(crate) mod plan;
 
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A caching pool of device memory: the memory of a dropped array is kept for the next one, so that a loop that allocates asks the driver only
 /// once. Counters and rules are those of PyTorch's caching allocator.
 ///
-/// Its arrays are for work on one stream: the memory of a dropped array may go to the next one while kernels queued before
-/// still use it, and work queued afterwards on the same stream runs after them.
+/// The arrays are for work on one stream: the memory of a dropped array may go to the next one while kernels queued before still use it, and
+/// work queued afterwards on the same stream runs after them.
 ///
 /// ```no_run
 /// # use warpbook_device::{Choice, Device, Pool};
@@ -92,7 +92,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // No array is left, since each owns a share of this.
+        // No array is left, since each array owns a share of this.
         let used = self.state().plan.used();
         self.device.0.memory.pool_changed((used.allocated, used.reserved), (0, 0));
     }
@@ -105,8 +105,8 @@ impl Pool {
         Self(Arc::new(Shared { device: device.clone(), state: Mutex::default() }))
     }
 
-    /// Returns an array of `len` elements. If no free block is large enough, the driver is asked for a segment; if it has none left, all
-    /// unused segments are released first, and it is asked once more.
+    /// Returns an array of `len` elements. If no free block is large enough, the pool requests a segment from the driver; if the driver has
+    /// none left, the pool releases all unused segments, and requests once more.
     ///
     /// # Errors
     /// If the device does not have enough memory.
@@ -129,7 +129,7 @@ impl Pool {
         self.0.state().plan.reset_peaks();
     }
 
-    /// Releases the segments without arrays to the driver, which waits for the device; PyTorch's `empty_cache`. Segments with even a
+    /// Releases the segments without arrays to the driver, which waits for the device, like PyTorch's `empty_cache`. Segments with even a
     /// single array stay.
     pub fn empty_cache(&self) {
         self.0.change(PoolState::give_back_unused);
@@ -137,7 +137,7 @@ impl Pool {
 }
 
 impl PoolState {
-    /// Returns a free block for so many bytes, in a new segment if there is none.
+    /// Returns a free block of this many bytes, in a new segment if there is none.
     fn place(
         &mut self,
         device: &CudaDevice,

@@ -1,9 +1,9 @@
-//! Decides which block of which segment an array of a [`Pool`](crate::Pool) gets: plain numbers, without a device.
+//! Decides which block of which segment an array of a [`Pool`](crate::Pool) gets, by arithmetic without a device.
 //!
 //! The sizes and rules are those that PyTorch's caching allocator documents (CUDA semantics, "Memory management", and the comment at
-//! the head of c10/cuda/CUDACachingAllocator.cpp): arrays are rounded to 512 bytes; those up to 1 MiB share segments of 2 MiB, those up
-//! to 10 MiB segments of 20 MiB, and larger ones get a segment of their size, rounded to 2 MiB. The smallest free block that is large
-//! enough is split, and neighbours that are free become one block again.
+//! the head of c10/cuda/CUDACachingAllocator.cpp). Arrays are rounded to 512 bytes. Arrays of up to 1 MiB share segments of 2 MiB,
+//! those of up to 10 MiB share segments of 20 MiB, and larger ones get a segment of their size, rounded to 2 MiB. The smallest free
+//! block that is large enough is split, and free neighbours become one block again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,24 +26,24 @@ pub(crate) struct Place {
 pub struct PoolUse {
     /// Bytes of arrays in use, rounded as the pool rounds them; PyTorch's `memory_allocated`.
     pub allocated: u64,
-    /// Peak of these; `max_memory_allocated`.
+    /// Peak of `allocated`; PyTorch's `max_memory_allocated`.
     pub peak_allocated: u64,
-    /// Bytes of segments, used or not; `memory_reserved`.
+    /// Bytes of segments, used or not; PyTorch's `memory_reserved`.
     pub reserved: u64,
-    /// Peak of these; `max_memory_reserved`.
+    /// Peak of `reserved`; PyTorch's `max_memory_reserved`.
     pub peak_reserved: u64,
     /// Number of segments.
     pub segments: usize,
-    /// The largest free block: a larger array needs a new segment, however much is free in all.
+    /// Size of the largest free block; a larger array needs a new segment, however much is free in all.
     pub largest_free: u64,
-    /// Number of arrays requested, and how many of them needed a new segment.
+    /// Number of requested arrays.
     pub requests: u64,
-    /// See [`PoolUse::requests`].
+    /// Number of requested arrays that needed a new segment.
     pub new_segments: u64,
 }
 
 impl PoolUse {
-    /// Fragmentation: the share of the free reserved bytes outside the largest free block, 0 if all are one block.
+    /// Fragmentation: the share of the free reserved bytes outside the largest free block; 0 if all are one block.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         match self.reserved - self.allocated {
@@ -59,12 +59,12 @@ struct PoolBlock {
     is_free: bool,
 }
 
-/// Free blocks by size, of small arrays and of others, as (bytes, segment, offset).
+/// Free blocks by size, as (bytes, segment, offset); one set for small arrays, one for others.
 type Free = BTreeSet<(u64, usize, u64)>;
 
 #[derive(Debug, Default)]
 pub(crate) struct PoolPlan {
-    /// Blocks of each segment by their offsets; empty for a released one.
+    /// Blocks of each segment by their offsets; empty for a released segment.
     segments: Vec<BTreeMap<u64, PoolBlock>>,
     free: [Free; 2],
     used: PoolUse,
@@ -87,13 +87,13 @@ fn segment_for(block: u64) -> u64 {
 }
 
 impl PoolPlan {
-    /// List that a segment's free blocks are in: small arrays leave the large segments whole.
+    /// Index of the list for a segment's free blocks; separate lists keep small arrays out of large segments.
     fn class(&self, segment: usize) -> usize {
         let bytes: u64 = self.segments[segment].values().map(|b| b.bytes).sum();
         usize::from(bytes > SMALL_SEGMENT)
     }
 
-    /// Takes a free block for so many bytes, if there is one.
+    /// Takes a free block of this many bytes, if there is one.
     pub fn take(&mut self, bytes: u64) -> Option<Place> {
         let bytes = rounded(bytes);
         let class = usize::from(bytes > SMALL);
@@ -112,7 +112,7 @@ impl PoolPlan {
         Some(Place { segment, offset })
     }
 
-    /// Bytes of the segment for so many bytes, if no block is free.
+    /// Size of the new segment for an array of this many bytes, if no block is free.
     pub fn needed(bytes: u64) -> u64 {
         segment_for(rounded(bytes))
     }
@@ -133,7 +133,7 @@ impl PoolPlan {
         segment
     }
 
-    /// Frees an array's block, which merges with its free neighbours.
+    /// Frees an array's block and merges it with its free neighbours.
     pub fn give_back(&mut self, place: Place) {
         let class = self.class(place.segment);
         let blocks = &mut self.segments[place.segment];
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(plan.add(2 * MIB), 0, "the number is used again");
     }
 
-    /// Compares with a list of bytes: no two arrays have a byte in common, and the counters are their sums.
+    /// Compares with a list of bytes: no two arrays have a byte in common, and the counters match.
     #[test]
     fn arrays_never_overlap() {
         let mut state = 1u64;

@@ -40,7 +40,7 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Resul
     let on = arrays.on_gpu()?;
     let spec = chain()?.kernel();
     let tile = spec.tiles.first().cloned().ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
-    // This puts the compiled kernel on the disk before anything is timed.
+    // Compiling here puts the kernel on the disk before anything is timed.
     let loaded = on.device.kernel(&spec, &tile)?;
     let details = Details::of_kernel(&loaded, loaded.shape(arrays.work.n));
     let launch = move || {

@@ -34,7 +34,7 @@ impl Candidate for Steps<'_> {
         self.stream
     }
 
-    /// Its memory is counted, and must be freed before the next candidate is made.
+    /// A training's memory is counted, and must be freed before the next candidate is made.
     fn timed_alone(&self) -> bool {
         true
     }

@@ -32,7 +32,7 @@ pub struct Survey {
 /// The products to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// This many random products.
+    /// A number of random products.
     Random(u32),
     /// Products of [`published`].
     Published,

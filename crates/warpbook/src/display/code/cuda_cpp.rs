@@ -16,7 +16,7 @@ fn class(kind: Kind) -> Option<&'static str> {
     })
 }
 
-/// Returns the source as HTML, for a `<pre>`, with line numbers from `first_line` on.
+/// Returns the source as HTML for a `<pre>`, with line numbers starting at `first_line`.
 pub(crate) fn highlighted(source: &str, first_line: usize) -> String {
     let mut line = first_line;
     let mut out = line_number(&line.to_string());
@@ -45,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
     use warpbook_charts::highlight::without_comments;
 
-    /// Returns the `textContent` that a browser would give the HTML, without the line numbers.
+    /// Returns the `textContent` that a browser would give this HTML, without the line numbers.
     fn text_content(html: &str) -> String {
         let unnumbered = |part: &str| part.split_once("</span>").unwrap().1.to_owned();
         let html: String = html.split("<span class=\"wb-n\">").skip(1).map(unnumbered).collect();

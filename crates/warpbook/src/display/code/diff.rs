@@ -1,12 +1,12 @@
-//! Differences between one kernel and the next.
+//! The difference between one kernel and the next.
 
 use crate::display::code::cuda_cpp::highlighted;
 use crate::display::html::{details, escape, line_number, printable};
 use crate::display::{Show, figures};
 
-/// Number of unchanged lines that are shown around changed ones.
+/// Number of unchanged lines shown around changed ones.
 const CONTEXT: usize = 2;
-/// Number of changed lines from which a difference is folded away.
+/// Number of changed lines from which on a difference is folded.
 const FOLD_FROM: usize = 70;
 
 /// The difference between two sources, line by line.
@@ -25,12 +25,12 @@ const FOLD_FROM: usize = 70;
 pub struct KernelDiff {
     old: String,
     new: String,
-    /// Comment of the newer file that describes the change.
+    /// The comment in the newer file that describes the change.
     since: Option<String>,
     lines: Vec<Line>,
 }
 
-/// Line of the older file, of the newer file, or of both; its number is the line's number in the newer if it is there.
+/// A line of the older file, of the newer file, or of both. The number is that in the newer file if the line is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line {
     Same(usize, String),
@@ -38,7 +38,7 @@ enum Line {
     Removed(String),
 }
 
-/// Lines of a file in the form in which they are compared.
+/// The lines of a file, prepared for comparison.
 pub(crate) struct Side {
     pub caption: String,
     pub first: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Returns the lines without the comment that opens a file: its five lines are different in every kernel.
+    /// Returns the lines without the file's opening comment, whose five lines differ in every kernel.
     fn body(&self) -> Vec<(usize, &str)> {
         let numbered = self.text.lines().zip(self.first..).map(|(l, n)| (n, l));
         let opens = self.first == 1;
@@ -69,7 +69,7 @@ impl KernelDiff {
         }
     }
 
-    /// Returns the number of lines that were added and the number removed.
+    /// Returns the numbers of added and of removed lines.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let count = |what: fn(&Line) -> bool| self.lines.iter().filter(|l| what(l)).count();
@@ -82,13 +82,13 @@ impl KernelDiff {
         format!("{} against {}: {} new, {} gone", self.new, self.old, lines(added), lines(removed))
     }
 
-    /// Returns changed lines with a few around them; `None` stands for lines that are left out.
+    /// Returns changed lines with a few lines around them; `None` stands for omitted lines.
     fn shown(&self) -> Vec<Option<&Line>> {
         let changed = |i: usize| self.lines.get(i).is_some_and(|l| !matches!(l, Line::Same(..)));
         let near = |i: usize| (i.saturating_sub(CONTEXT)..=i + CONTEXT).any(changed);
         let mut out = Vec::new();
         for (i, line) in self.lines.iter().enumerate() {
-            // A single line is as short as the dots that would replace it.
+            // A single line takes no more room than the dots that would replace it.
             if near(i) || (i > 0 && near(i - 1) && near(i + 1)) {
                 out.push(Some(line));
             } else if out.last().is_some_and(Option::is_some) {
@@ -104,7 +104,7 @@ impl KernelDiff {
 
 /// Compares two texts, with as many lines in common as possible.
 fn compared(old: &[(usize, &str)], new: &[(usize, &str)]) -> Vec<Line> {
-    // common[i][j] is the number of lines that old[i..] and new[j..] have in common.
+    // `common[i][j]` is the length of the longest common subsequence of old[i..] and new[j..].
     let mut common = vec![vec![0u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -128,7 +128,7 @@ fn compared(old: &[(usize, &str)], new: &[(usize, &str)]) -> Vec<Line> {
     out
 }
 
-/// Colours one line of CUDA C++ without a line number.
+/// Colours one line of CUDA C++; the result has no line number.
 fn colours(line: &str) -> String {
     let html = highlighted(line, 0);
     html.strip_prefix(&line_number("0")).unwrap_or(&html).to_owned()

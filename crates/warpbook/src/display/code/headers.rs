@@ -1,4 +1,4 @@
-//! Headers that kernels include, folded next to them.
+//! The headers that kernels include, folded next to the kernels.
 
 use crate::display::Show;
 use crate::display::code::cuda_cpp::highlighted;
@@ -6,11 +6,11 @@ use crate::display::html::{details, escape, printable};
 use warpbook_kernels::{HEADERS, Include, includes};
 use warpbook_record::{Source, source_path};
 
-/// Headers that a kernel's source includes, and those that these include, each once and in the order of inclusion.
+/// The headers that a kernel's source includes, directly or indirectly, each once and in the order of inclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
     files: Vec<&'static Source>,
-    /// Headers that an earlier view has shown, of which only the names are shown.
+    /// Headers that an earlier view already showed; only their names are repeated.
     known: Vec<&'static Source>,
 }
 
@@ -23,21 +23,21 @@ impl Headers {
         Self { files, known: Vec::new() }
     }
 
-    /// Returns these headers, without the text of headers that `older` has, too.
+    /// Returns these headers; those that `older` also has are only named.
     pub(crate) fn besides(self, older: &Self) -> Self {
         let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
         let (known, files) = self.files.into_iter().partition(seen);
         Self { files, known }
     }
 
-    /// Returns a sentence that names the headers shown before; `None` without any.
+    /// Returns a sentence that names the headers shown earlier; `None` if there are none.
     fn shown_before(&self) -> Option<String> {
         let names: Vec<String> = self.known.iter().map(|h| source_path(h.path)).collect();
         (!names.is_empty()).then(|| format!("Included as before: {}.", names.join(", ")))
     }
 }
 
-/// Adds the headers of a source, each after the headers that it includes itself, in the order in which the compiler reads them.
+/// Adds the headers of a source, each after the headers that it includes, as the compiler reads them.
 fn include(source: &str, files: &mut Vec<&'static Source>) {
     for name in includes(source).into_iter().filter_map(Include::name) {
         if let Some(header) = HEADERS.iter().find(|h| h.path == name)
@@ -66,7 +66,7 @@ impl Show for Headers {
         }
     }
 
-    /// Plain text has the names only: a source has hundreds of lines.
+    /// Plain text has only the names, since a source has hundreds of lines.
     fn text(&self) -> String {
         let lines: Vec<String> = self.files.iter().map(|h| summary(h)).chain(self.shown_before()).collect();
         if lines.is_empty() { "It includes no building blocks.".into() } else { printable(&lines.join("\n")) }

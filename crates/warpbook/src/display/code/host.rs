@@ -1,11 +1,11 @@
-//! Code of a launch on the host: the Rust code that queues an experiment's kernels.
+//! The host's code for a launch: the Rust functions that queue an experiment's kernels.
 
 use crate::display::Show;
 use crate::display::html::{escape, line_number, printable};
 use warpbook_lab::{Error, Result};
 use warpbook_record::nearest;
 
-/// The files that launch the kernels of the lessons, by their paths below `crates/`.
+/// The files that launch the lessons' kernels, by their paths below `crates/`.
 const FILES: [(&str, &str); 4] = [
     (
         "warpbook-experiments/src/regression/cuda/launch.rs",
@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 4] = [
     ("warpbook-gemm/src/plan/launch.rs", include_str!("../../../../warpbook-gemm/src/plan/launch.rs")),
 ];
 
-/// A function of the host's code, with its real line numbers.
+/// A function of the host's code with its real line numbers.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -43,7 +43,7 @@ impl HostCode {
     /// Finds a function in the file whose path ends like `path`, with the comment above it.
     ///
     /// # Errors
-    /// If no file of the lessons has such a path, or it has no such function.
+    /// If no file of the lessons has such a path, or the file has no such function.
     pub fn function(path: &str, name: &str) -> Result<Self> {
         let missing = |what: &str, name: &str, known: Vec<&str>| {
             let near: Vec<String> = nearest(name, known).into_iter().map(|n| format!("`{n}`")).collect();
@@ -71,7 +71,7 @@ impl HostCode {
     }
 }
 
-/// Returns the name of the function that a line begins.
+/// Returns the name of the function that starts on a line.
 fn defined(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let is_word = |w: &str| w.starts_with("pub") || matches!(w, "unsafe" | "const" | "in" | "super)" | "crate)");
@@ -80,7 +80,7 @@ fn defined(line: &str) -> Option<&str> {
     (is_head && end > 0).then(|| &after[..end])
 }
 
-/// Returns the number of lines of the function that begins with the first one, up to its closing brace.
+/// Returns the number of lines of the function that starts on the first line, up to its closing brace.
 fn length(lines: &[&str]) -> usize {
     let mut depth = 0i32;
     for (i, line) in lines.iter().enumerate() {

@@ -9,7 +9,7 @@ use warpbook_charts::highlight::without_comments;
 use warpbook_lab::{Error, LiveKernel, Result};
 use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, nearest, source_path};
 
-/// Source of kernels, or a part of it, with the files' line numbers.
+/// The source of kernels, or a part of it, with the files' line numbers.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -27,12 +27,12 @@ pub struct KernelView {
     parts: Vec<Part>,
 }
 
-/// Lines of a file.
+/// Some lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     file: String,
     source: String,
-    /// First and last line, counted from 1.
+    /// First and last line, numbered from 1.
     first: usize,
     last: usize,
 }
@@ -72,9 +72,9 @@ const EXPECT: &str = "// Expect:";
 /// Heading of those lines, which are folded.
 const FOLDED: &str = "What its author expects: open it after your guess";
 
-/// A learner's kernel that lessons can show.
+/// Shows a learner's kernel in lessons.
 pub trait Viewed {
-    /// Returns its source with line numbers, as the compiler counts them.
+    /// Returns the kernel's source with the compiler's line numbers.
     fn view(&self) -> KernelView;
 }
 
@@ -102,7 +102,7 @@ impl KernelView {
         Self { parts }
     }
 
-    /// Returns the kernels of a rung in a record, as they were when the record was made.
+    /// Returns the kernels of a rung as stored in a record.
     ///
     /// # Errors
     /// If the record has no such rung.
@@ -122,7 +122,7 @@ impl KernelView {
         Ok(if parts.is_empty() { Self::of(found) } else { Self { parts } })
     }
 
-    /// Shows a file below `kernels/`, building blocks included, such as "reduce.cuh".
+    /// Shows a file below `kernels/`, or a shared header such as "reduce.cuh".
     ///
     /// # Errors
     /// If there is no such file.
@@ -165,7 +165,7 @@ impl KernelView {
         Ok(Self { parts: vec![found.ok_or_else(|| Error::Setting(sentence()))?] })
     }
 
-    /// Keeps only these lines of the first file, counted from 1.
+    /// Keeps only these lines of the first file, numbered from 1.
     ///
     /// # Errors
     /// If the file has no such lines.
@@ -179,19 +179,19 @@ impl KernelView {
         }
     }
 
-    /// Returns the building blocks that its files include, folded.
+    /// Returns the shared headers that the files include, folded.
     #[must_use]
     pub fn headers(&self) -> Headers {
         Headers::included_by(self.parts.iter().map(|p| p.source.as_str()))
     }
 
-    /// Returns the headers like [`KernelView::headers`], but only the names of those that `older` includes, too.
+    /// Returns the headers like [`KernelView::headers`], but only the names of those that `older` also includes.
     #[must_use]
     pub fn headers_since(&self, older: &Self) -> Headers {
         self.headers().besides(&older.headers())
     }
 
-    /// Returns the changes since an older view, for example from one rung's file to the next's.
+    /// Returns the changes since an older view, for example from one rung to the next.
     #[must_use]
     pub fn since(&self, older: &Self) -> KernelDiff {
         KernelDiff::new(&older.side(), &self.side())
@@ -215,7 +215,8 @@ fn missing<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>)
     Error::Setting(format!("There is no {what} `{name}`.{hint}"))
 }
 
-/// Returns the first and the last line of the definition of `name` at the outermost level, comment above included.
+/// Returns the first and the last line of the definition of `name` at the outermost level, including the comment above
+/// it.
 fn definition(source: &str, name: &str) -> Option<(usize, usize)> {
     outermost(source).into_iter().find(|d| d.name == name).map(|d| (d.first, d.last))
 }
@@ -230,13 +231,14 @@ struct Definition {
     last: usize,
 }
 
-/// Returns everything with a body between braces at the outermost level, including the contents of `extern "C"` and `namespace` blocks.
+/// Returns everything at the outermost level that has a body in braces, including the contents of `extern "C"` and
+/// `namespace` blocks.
 fn outermost(source: &str) -> Vec<Definition> {
     let code = without_comments(source);
     let lines: Vec<&str> = source.lines().collect();
     let mut found = Vec::new();
     let mut depth = 0usize;
-    // The statement of a brace begins after the last `;`, brace or directive.
+    // The statement before a brace begins after the last `;`, brace or directive.
     let mut start = 0;
     let mut open: Option<(String, usize)> = None;
     let mut offset = 0;
@@ -288,7 +290,7 @@ fn defined_name(head: &str) -> Option<String> {
     let words = |text: &str| -> Vec<String> {
         text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(is_name).map(str::to_owned).collect()
     };
-    // The parameters of a template are not the name.
+    // The template's parameters do not belong to the name.
     let mut text = head.trim().to_owned();
     while let Some(rest) = text.strip_prefix("template") {
         let mut angle = 0i32;
@@ -298,7 +300,8 @@ fn defined_name(head: &str) -> Option<String> {
         })?;
         text = rest[end..].trim().to_owned();
     }
-    // The last outermost pair of parentheses holds the parameters; attributes such as __launch_bounds__(..) come before.
+    // The last pair of outermost parentheses contains the parameters; attributes such as __launch_bounds__(..) come
+    // before it.
     let mut depth = 0i32;
     let mut last = None;
     for (at, c) in text.char_indices() {
@@ -356,7 +359,7 @@ impl Show for KernelView {
     }
 }
 
-/// A kernel's spec is displayed as its file.
+/// Displays a kernel's spec as its file.
 impl Show for KernelSpec {
     fn html(&self) -> String {
         KernelView { parts: vec![Part::whole(&self.file, &self.source)] }.html()

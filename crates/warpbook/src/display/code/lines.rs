@@ -4,7 +4,7 @@ use warpbook_charts::Table;
 use warpbook_charts::highlight::without_comments;
 use warpbook_record::{Run, Rung};
 
-/// Returns the number of lines of a rung's kernel files that are neither blank nor only comment, without the building blocks that they include. Zero for a rung
+/// Returns the number of lines in a rung's kernel files that contain code, not counting shared headers. Zero for a rung
 /// without kernels.
 #[must_use]
 pub fn lines_of_code(rung: &Rung) -> usize {
@@ -16,13 +16,13 @@ pub(crate) fn count(source: &str) -> usize {
     without_comments(source).lines().filter(|l| !l.trim().is_empty()).count()
 }
 
-/// Returns a table of lines of code against speed, at the record's main size.
+/// Returns a table of lines of code and speed at the record's main size.
 #[must_use]
 pub fn lines_against_speed(run: &Run) -> Table {
     let ladder = run.main_problem().map(|p| run.ladder(p)).unwrap_or_default();
     let rows = ladder.iter().filter_map(|row| {
         let rung = row.rung?;
-        // A record that was read from a file keeps its sources apart from its rungs.
+        // In a record from a file, sources are stored apart from the rungs.
         let files: BTreeSet<&str> = rung.kernels().iter().map(|k| &*k.file).collect();
         let lines: usize = match lines_of_code(rung) {
             0 => files.iter().filter_map(|f| run.sources.get(*f)).map(|s| count(s)).sum(),
@@ -56,7 +56,7 @@ mod tests {
         let rungs = warpbook_kernels::regression::rungs();
         let lines = |id: &str| lines_of_code(rungs.iter().find(|r| r.id == id).unwrap());
         assert_eq!(lines("cpu_1_thread"), 0);
-        // Both rungs have the same file, with different schedules.
+        // Both rungs use the same file, with different schedules.
         assert_eq!(lines("02_fused"), lines("04_fused_graph"));
         let fused = rungs.iter().find(|r| r.id == "02_fused").unwrap();
         assert_eq!(lines("02_fused"), count(&fused.kernels()[0].source));

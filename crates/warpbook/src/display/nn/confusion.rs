@@ -7,7 +7,7 @@ use warpbook_charts::{Chart, ChartError, Confusion, draw};
 use warpbook_data::Dataset;
 use warpbook_nn::infer::Prediction;
 
-/// Confusion matrix: how often each class of a data set was predicted as each class.
+/// A confusion matrix: how often each class of a data set was predicted as each class.
 ///
 /// ```
 /// use warpbook::prelude::nn::*;
@@ -26,15 +26,15 @@ pub struct ConfusionMatrix {
     title: String,
     subtitle: String,
     classes: Vec<String>,
-    /// Counts, `[class][predicted class]`.
+    /// The counts, `[class][predicted class]`.
     counts: Vec<u64>,
 }
 
 impl ConfusionMatrix {
-    /// Creates the matrix of predictions for all images of a set, in its order.
+    /// Creates the matrix from predictions for all images of a set, in the set's order.
     ///
     /// # Errors
-    /// If there are not as many predictions as images, or one is outside the classes of the set.
+    /// If the number of predictions differs from the number of images, or a prediction is outside the set's classes.
     pub fn from_predictions(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
         check(set, predictions)?;
         let classes = set.classes().to_vec();
@@ -46,7 +46,7 @@ impl ConfusionMatrix {
         Ok(Self { title, subtitle: format!("{} images; {}", set.len(), set.note()), classes, counts })
     }
 
-    /// Returns the number of images of one class that were predicted as another, both by number.
+    /// Returns how many images of one class were predicted as another; both are indices.
     #[must_use]
     pub fn count(&self, class: usize, taken_for: usize) -> u64 {
         let n = self.classes.len();

@@ -12,7 +12,7 @@ pub(crate) fn encoded(shape: [usize; 3], pixels: &[u8]) -> Result<String> {
     Ok(STANDARD.encode(png(shape, pixels).map_err(|e| Error::Setting(e.to_string()))?))
 }
 
-/// Images in rows, each with its caption.
+/// Rows of images with captions.
 ///
 /// ```
 /// use warpbook::ImageRows;
@@ -25,15 +25,15 @@ pub(crate) fn encoded(shape: [usize; 3], pixels: &[u8]) -> Result<String> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageRows {
     heading: String,
-    /// Captions, with PNG files in base64.
+    /// Captions with PNG files in base64.
     rows: Vec<Vec<(String, String)>>,
 }
 
 impl ImageRows {
-    /// Creates rows of (caption, pixels), pixels being u8 `[channels][height][width]` of `shape`.
+    /// Creates rows of (caption, pixels), where pixels are u8 `[channels][height][width]` of `shape`.
     ///
     /// # Errors
-    /// If the images are neither grey nor colour, or the pixels of one do not fit the shape.
+    /// If the images are neither grey nor in colour, or the number of an image's pixels does not match the shape.
     pub fn new<C: Into<String>>(
         heading: impl Into<String>,
         shape: [usize; 3],

@@ -1,11 +1,11 @@
-//! Display of networks as tables.
+//! The display of networks as tables.
 
 use crate::display::{Show, figures, html};
 use warpbook_charts::Table;
 use warpbook_nn::network::Network;
 use warpbook_nn::train::{Summary, SummaryRow};
 
-/// Returns the text, or nothing for a zero.
+/// Returns the text; empty for a zero.
 fn unless_zero(n: u64, text: impl FnOnce() -> String) -> String {
     if n == 0 { String::new() } else { text() }
 }
@@ -39,7 +39,7 @@ fn total(summary: &Summary) -> String {
     )
 }
 
-/// Returns a sentence such as "In 4 segments: ..."; `None` for a network that keeps everything.
+/// Returns a sentence such as "In 4 segments: ..."; `None` for a network that keeps all activations.
 fn segments(summary: &Summary) -> Option<String> {
     (summary.segments > 1).then(|| {
         format!(
@@ -72,7 +72,7 @@ fn memory(summary: &Summary) -> String {
     )
 }
 
-/// Returns the lines below the table.
+/// Returns the lines of text below the table.
 fn lines(summary: &Summary) -> Vec<String> {
     segments(summary).into_iter().chain([memory(summary)]).collect()
 }
@@ -88,7 +88,7 @@ impl Show for Summary {
     }
 }
 
-/// A network is displayed as its summary for one sample.
+/// Displays a network as its summary for one sample.
 impl Show for Network {
     fn html(&self) -> String {
         self.summary(1).html()
@@ -111,7 +111,7 @@ mod tests {
         let text = Show::text(&network.summary(512));
         assert!(text.starts_with("Input 1 x 28 x 28, batch 512: 1199882 parameters, 36.6 GFLOP"), "{text}");
         let line = |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap().split_whitespace();
-        // 512 x 64 x 24 x 24 numbers of 4 bytes are 72 MiB.
+        // 512 x 64 x 24 x 24 numbers of 4 bytes take 72 MiB.
         let expect = "conv2 conv2d 64, 3x3 64 x 24 x 24 18496 10872 72 MiB 72 MiB";
         assert!(line("conv2").eq(expect.split(' ')), "{text}");
         assert!(line("relu2").eq("relu2 relu 64 x 24 x 24".split(' ')), "in place: {text}");
@@ -125,7 +125,7 @@ mod tests {
         let network = Network::new([16, 32, 32], layers).unwrap();
         assert!(!Show::text(&network.summary(32)).contains("segments"));
         let summary = network.checkpointed(2).unwrap().summary(32);
-        // Forward FLOPs of the four convolutions of the first segment.
+        // These are the forward FLOPs of the first segment's four convolutions.
         let four: u64 = summary.rows[..8].iter().map(|r| r.flops).sum();
         assert_eq!((summary.segments, summary.recomputed_flops), (2, four));
         let text = Show::text(&summary);

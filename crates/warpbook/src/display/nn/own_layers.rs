@@ -1,4 +1,4 @@
-//! Display of learners' own layers and their checks.
+//! The display of learners' own layers and of their checks.
 
 use crate::display::{KernelView, Show, figures, html};
 use warpbook_charts::Table;
@@ -22,7 +22,7 @@ fn table(report: &OwnReport) -> Table {
     html::table(head, report.rows.iter().map(row).collect())
 }
 
-/// Describes the registers and the shared memory of its kernels.
+/// Describes the registers and the shared memory of the layer's kernels.
 fn compiled(report: &OwnReport) -> Option<String> {
     let describe = |s: &warpbook_record::KernelStats| {
         let spills = if s.spill_store_bytes + s.spill_load_bytes > 0 { ", with spills" } else { "" };
@@ -62,7 +62,7 @@ fn view(layer: &OwnLayer) -> KernelView {
     KernelView::whole(&format!("{}{}.cu", warpbook_record::LIVE, layer.name()), layer.source())
 }
 
-/// A layer is displayed as its source, with line numbers as the compiler counts them.
+/// Displays a layer as its source with the compiler's line numbers.
 impl Show for OwnLayer {
     fn html(&self) -> String {
         view(self).html()
@@ -106,7 +106,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* p, T*
         )
     }
 
-    /// Checks a layer; this needs NVRTC and no GPU, as small layers run in the emulator.
+    /// Checks a layer; this needs NVRTC but no GPU, since small layers run in the emulator.
     fn checked(layer: &OwnLayer) -> Result<OwnReport> {
         Lab::open("cpu").unwrap().check_layer(layer, [2, 3, 5])
     }
@@ -147,7 +147,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* p, T*
             html.contains("    3 |     if (i &lt; n) y[i] = q * x[i];\n      |                       ^</pre>"),
             "{html}"
         );
-        // This line fails to compile only in half precision.
+        // This line compiles in fp32 but not in half precision.
         let sentence = checked(&square(&SQUARE.replace("y[i] = *p", "y[i] = (i > 3 ? x[i] : 0) * *p"), 2.0)).text();
         assert!(sentence.starts_with("live/square.cu, line 3: ambiguous"), "{sentence}");
     }
@@ -156,7 +156,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* p, T*
     fn kernels_alone_are_compiled_and_shown() {
         let layer = OwnLayer::new("square", SQUARE).parameter("p", [1], 0.5);
         assert!(checked(&layer).unwrap().is_right());
-        // Too large for the emulator.
+        // This input is too large for the emulator.
         let report = Lab::open("cpu").unwrap().check_layer(&layer, [64, 16, 16]).unwrap();
         assert!(!report.is_right() && report.flaw.is_none(), "{report}");
         assert!(report.text().contains("square compiles; it was not run."), "{}", report.text());

@@ -25,7 +25,7 @@ impl Show for PrecisionTable {
     }
 }
 
-/// A precision is displayed as its table.
+/// Displays a precision as its table.
 impl Show for Precision {
     fn html(&self) -> String {
         self.table().html()

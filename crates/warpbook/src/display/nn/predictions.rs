@@ -1,4 +1,4 @@
-//! Images with the predictions of a network.
+//! Images with a network's predictions.
 
 use crate::display::Show;
 use crate::display::html::{escape, heading, printable, table};
@@ -7,10 +7,11 @@ use warpbook_data::Dataset;
 use warpbook_lab::{Error, Result};
 use warpbook_nn::infer::Prediction;
 
-/// Maximum number of images of a grid: more make a cell slow.
+/// The most images in a grid; more would make a cell slow.
 const MOST: usize = 400;
 
-/// A grid of images, each with its prediction and confidence. A wrong one has a cross, its true class and a dashed frame.
+/// A grid of images, each with its prediction and confidence. A wrong prediction has a cross, the true class and a
+/// dashed frame.
 ///
 /// ```
 /// use warpbook::prelude::nn::*;
@@ -34,9 +35,9 @@ pub struct PredictionGrid {
 
 #[derive(Debug, Clone, PartialEq)]
 struct Cell {
-    /// Number of the image in its set.
+    /// Index of the image in its set.
     image: usize,
-    /// PNG file in base64.
+    /// The image as a PNG file in base64.
     png: String,
     label: String,
     taken_for: String,
@@ -44,7 +45,7 @@ struct Cell {
     right: bool,
 }
 
-/// Returns an error unless there is a prediction within the set's classes for each of its images.
+/// Returns an error unless each image of the set has a prediction within the set's classes.
 pub(crate) fn check(set: &Dataset, predictions: &[Prediction]) -> Result<()> {
     if set.len() != predictions.len() {
         return Err(Error::Setting(format!(
@@ -69,7 +70,8 @@ impl PredictionGrid {
     /// Shows the first `n` images of a set, given predictions for all.
     ///
     /// # Errors
-    /// If there are not as many predictions as images, one is outside the classes of the set, or the images are neither grey nor colour.
+    /// If the number of predictions differs from the number of images, a prediction is outside the set's classes, or
+    /// the images are neither grey nor in colour.
     pub fn first(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let n = n.min(set.len()).min(MOST);
@@ -77,10 +79,10 @@ impl PredictionGrid {
         Self::new(heading, set, predictions, (0..n).collect())
     }
 
-    /// Shows the `n` mistakes with the highest confidence, the highest first.
+    /// Shows the `n` mistakes with the highest confidence, sorted by confidence.
     ///
     /// # Errors
-    /// For the reasons of [`PredictionGrid::first`].
+    /// See [`PredictionGrid::first`].
     pub fn mistakes(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let is_wrong = |i: &usize| usize::from(set.label(*i)) != predictions[*i].class;
@@ -157,13 +159,13 @@ pub(crate) mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
 
-    /// Four images of 2 x 2 of the classes 0, 0, 1 and 1.
+    /// Returns four images of 2 x 2 pixels, of the classes 0, 0, 1 and 1.
     pub fn set(channels: usize) -> Dataset {
         let images: Vec<u8> = (0..4 * 4 * channels).map(|i| (i * 10 % 256) as u8).collect();
         Dataset::from_arrays("two", [channels, 2, 2], images, vec![0, 0, 1, 1], ["<cat>", "dog"]).unwrap()
     }
 
-    /// Predictions for that set, of which the second is wrong.
+    /// Returns predictions for that set; the second one is wrong.
     pub fn predictions() -> Vec<Prediction> {
         let predicted = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
         [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(predicted).to_vec()
@@ -182,7 +184,7 @@ pub(crate) mod tests {
                     && html.contains("✗ <strong>dog</strong>, is &lt;cat&gt;<br>90.0 %")
             );
             assert!(html.contains("alt=\"image 2, dog\""));
-            // The picture's pixels are those of the set.
+            // The picture has the pixels of the set's image.
             let encoded = html.split("base64,").nth(2).unwrap().split('"').next().unwrap();
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();

@@ -1,11 +1,11 @@
-//! Display of tensors, models and an optimiser's state.
+//! The display of tensors, models and an optimiser's state.
 
 use crate::display::{Show, html};
 use warpbook_charts::Table;
 use warpbook_nn::model::{Model, OptimizerState, Tensors};
 use warpbook_nn::tensor::Tensor;
 
-/// A tensor is displayed as its type, shape, device and first values.
+/// Displays a tensor as its type, shape, device and first values.
 impl Show for Tensor {
     fn html(&self) -> String {
         format!("<p><code>{}</code></p>", html::escape(&self.to_string()))
@@ -18,7 +18,7 @@ impl Show for Tensor {
 
 fn table(tensors: &Tensors) -> Table {
     let row = |(name, tensor): (&str, &Tensor)| {
-        // The text is of the form "fp32 [10] on the CPU: 0.1, 0.2, ...".
+        // The text has the form "fp32 [10] on the CPU: 0.1, 0.2, ...".
         let shown = tensor.to_string();
         let values = shown.split_once(": ").map_or("", |(_, values)| values);
         let shape = tensor.shape().iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ");
@@ -36,7 +36,7 @@ fn text_with_table(title: String, tensors: &Tensors) -> String {
     if tensors.is_empty() { title } else { format!("{title}\n{}", Show::text(&table(tensors))) }
 }
 
-/// Tensors are displayed as a table of each one's shape, type, device and first values.
+/// Displays tensors as a table with each one's shape, type, device and first values.
 impl Show for Tensors {
     fn html(&self) -> String {
         with_table(&self.to_string(), self)
@@ -47,7 +47,7 @@ impl Show for Tensors {
     }
 }
 
-/// A model is displayed as the network's size and device, with its weights.
+/// Displays a model as the network's size and device, with the weights.
 impl Show for Model {
     fn html(&self) -> String {
         with_table(&self.to_string(), self.tensors())
@@ -58,7 +58,7 @@ impl Show for Model {
     }
 }
 
-/// An optimiser's state is displayed as steps, loss scale and device, with its arrays.
+/// Displays an optimiser's state as steps, loss scale and device, with the arrays.
 impl Show for OptimizerState {
     fn html(&self) -> String {
         with_table(&self.to_string(), &self.tensors)

@@ -1,4 +1,4 @@
-//! Display of trainings: their charts in a row, and their results.
+//! The display of trainings: a row of charts, and the results.
 
 use crate::display::html::{Facts, heading, note, printable, table};
 use crate::display::{Panel, Show, figures};
@@ -6,7 +6,7 @@ use warpbook_charts::{Chart, Table};
 use warpbook_experiments::TrainingRun;
 use warpbook_record::{Course, EpochPoint, Run, TrainLog};
 
-/// Returns the facts about a training: its settings and its results.
+/// Returns the facts about a training: settings and results.
 pub(crate) fn facts(log: &TrainLog, course: &Course) -> Facts {
     let last = course.epochs.last();
     let steps = match course.first_step {
@@ -34,13 +34,13 @@ pub(crate) fn facts(log: &TrainLog, course: &Course) -> Facts {
         .add("recipe", recipe.join("; "))
 }
 
-/// Formats an accuracy: "98.93 % (9893 of 10000)".
+/// Formats an accuracy, such as "98.93 % (9893 of 10000)".
 fn accuracy(point: &EpochPoint) -> Option<String> {
     let right = point.test?;
     Some(format!("{:.2} % ({} of {})", 100.0 * right.accuracy()?, right.correct, right.of))
 }
 
-/// Returns a table of the evaluations of a training.
+/// Returns a table of a training's evaluations.
 pub(crate) fn epochs(log: &TrainLog) -> Option<Table> {
     let course = log.course.as_ref().filter(|c| !c.epochs.is_empty())?;
     let row = |p: &EpochPoint| {
@@ -57,7 +57,7 @@ pub(crate) fn epochs(log: &TrainLog) -> Option<Table> {
     Some(table(headers, course.epochs.iter().map(row).collect()))
 }
 
-/// Draws the charts that a record has data for, as its descriptor lists them.
+/// Draws those charts of the record's descriptor that the record has data for.
 fn charts(run: &Run) -> Vec<Chart> {
     let Some(problem) = run.main_problem() else { return Vec::new() };
     run.descriptor.charts.iter().filter_map(|kind| warpbook_charts::draw().chart(run, problem, *kind).ok()).collect()
@@ -83,7 +83,7 @@ impl Show for TrainingRun {
     }
 }
 
-/// Returns the record's notes, and the reason if it could not be written.
+/// Returns the record's notes, and the reason if the record could not be written.
 fn notes(training: &TrainingRun) -> Vec<String> {
     let unwritten = training.written().and_then(Result::err).map(ToString::to_string);
     training.record().notes.iter().cloned().chain(unwritten).collect()

@@ -8,7 +8,7 @@ use warpbook_record::{Check, KernelStats, Measurement, Outcome};
 /// Returns the figures of the compiler and the device about a kernel.
 fn facts(attempt: &Attempt) -> Facts {
     let Compilation::Code(compiled) = attempt.compiled() else { return Facts::new() };
-    // A rung may launch other kernels before and after the one that was edited.
+    // A rung may launch other kernels before and after the edited one.
     let is_own = |k: &&KernelStats| k.file == compiled.file && k.entry == compiled.entry;
     let stats = attempt.measurement().and_then(|m| m.kernels.iter().find(is_own)).unwrap_or(compiled);
     let spills = |s: &KernelStats| match s.spill_store_bytes + s.spill_load_bytes {
@@ -35,12 +35,12 @@ fn counted(attempt: &Attempt) -> Option<Table> {
     counts(attempt.measurement()?.emulated.as_ref()?, &attempt.run().sources)
 }
 
-/// Returns the emulator's remarks on what does no harm.
+/// Returns the emulator's remarks on harmless facts.
 fn remarks(attempt: &Attempt) -> &[String] {
     attempt.measurement().and_then(|m| m.emulated.as_ref()).map_or(&[], |e| &e.notes)
 }
 
-/// Verdict on an unchanged kernel: that it is right is not the learner's success.
+/// The verdict on an unchanged kernel, which is no success of the learner.
 const UNCHANGED: &str = "Unchanged: nothing was tried. The compiler makes the same code of it as of the rung's own kernel with its own sizes; edit it, and try again.";
 
 /// Returns the result of the check in a sentence.
@@ -58,7 +58,7 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     }
 }
 
-/// Sentence after the verdict on a kernel that was right in the emulator.
+/// The sentence after the verdict on a kernel that was right in the emulator.
 const IN_EMULATOR: &str = "It ran in the emulator, which has no times: a GPU tells how fast it is.";
 
 /// Returns the verdict on a right kernel.
@@ -72,7 +72,7 @@ fn right(attempt: &Attempt, check: &Check) -> String {
     )
 }
 
-/// Returns a sentence on the speed, compared with the rungs that were timed with it.
+/// Returns a sentence that compares the speed with the rungs timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others =
@@ -88,7 +88,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     Some(format!("{}{rate}{against}.", figures::time(us)))
 }
 
-/// Draws the times of all in one chart, best read with the ladder below.
+/// Draws the times of all rungs in one chart, to read with the ladder below.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() && !attempt.is_unchanged() {
@@ -146,7 +146,7 @@ mod tests {
 
     use warpbook_experiments::Attempts;
 
-    /// Tries a kernel; this needs NVRTC and no GPU, as it runs in the emulator.
+    /// Tries a kernel; this needs NVRTC but no GPU, since it runs in the emulator.
     fn attempted(live: &LiveKernel) -> Attempt {
         let attempt = Lab::open("cpu").unwrap().attempt(live).unwrap();
         assert!(!attempt.text().contains("NVRTC"), "{}", attempt.text());
@@ -179,7 +179,7 @@ mod tests {
         let stats = &attempt.measurement().unwrap().kernels[0];
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());
-        // The kernel spills, as it has fewer registers than values.
+        // The kernel spills, since it has more values than registers.
         let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
     }
@@ -237,7 +237,7 @@ mod tests {
         let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
         let attempt = attempted(&live);
         assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
-        // The message of a static_assert comes from the kernel's own text.
+        // The static_assert's message comes from the kernel's own text.
         let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
         assert!(attempted(&uneven).text().contains("one thread for each element of the tile"));
     }

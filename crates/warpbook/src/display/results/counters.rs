@@ -1,4 +1,4 @@
-//! Display of hardware counters as tables.
+//! The display of hardware counters as tables.
 
 use crate::display::Show;
 use crate::display::html::{note, printable, scroll};
@@ -6,7 +6,7 @@ use warpbook_charts::{Table, counted_by, counters};
 use warpbook_lab::profile::HardwareCounters;
 use warpbook_record::{Profiled, Run};
 
-/// Number of kernels that are shown.
+/// Number of kernels to show.
 const ROWS: usize = 10;
 
 impl Show for HardwareCounters {
@@ -23,12 +23,12 @@ fn counted_rungs(run: &Run) -> impl Iterator<Item = &Profiled> {
     run.profiled.iter().filter(|p| !p.counters.is_empty())
 }
 
-/// Returns a note on who counted a record's rungs, and on the meaning of the columns.
+/// Returns a note on the source of a record's counters and the meaning of the columns.
 pub(crate) fn meaning(run: &Run) -> String {
     counted_by(counted_rungs(run).map(|p| &*p.source))
 }
 
-/// Returns the counters of each rung that has some, under its name.
+/// Returns the counters of each rung that has any, with the rung's name.
 pub(crate) fn of_rungs(run: &Run) -> Vec<(String, Table)> {
     let counted = counted_rungs(run);
     let heading = |rung: &str| run.rung(rung).map_or_else(|| rung.to_owned(), |r| r.title.to_string());

@@ -1,17 +1,17 @@
-//! The emulator's counts as a table next to the source.
+//! The emulator's counts as a table for the source.
 
 use crate::display::html::table;
 use std::collections::BTreeMap;
 use warpbook_charts::{Table, words};
 use warpbook_record::{Emulated, LineCounts};
 
-/// Returns the lines of a kernel that access memory or part its lanes, with their text; `None` if there are none.
+/// Returns the lines of a kernel that access memory or diverge, with their text; `None` if there are none.
 pub(super) fn counts(emulated: &Emulated, sources: &BTreeMap<String, String>) -> Option<Table> {
     let text = |line: &LineCounts| {
         let at = usize::try_from(line.line).ok()?.checked_sub(1)?;
         Some(sources.get(&line.file)?.lines().nth(at)?.trim().to_owned())
     };
-    // Sectors of lines without a request are blank, not 0.
+    // Without a request, a line's sectors are blank instead of 0.
     let count = |all: u64, n: u64| if all == 0 { String::new() } else { n.to_string() };
     let is_shown = |line: &&LineCounts| line.requests + line.wavefronts + line.divergent_branches > 0;
     let row = |line: &LineCounts| {

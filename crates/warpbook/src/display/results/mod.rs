@@ -1,4 +1,4 @@
-//! Display of records, attempts, profiles, X-rays and devices.
+//! The display of records, attempts, profiles, X-rays and devices.
 
 pub(crate) mod attempts;
 pub(crate) mod counters;

@@ -1,4 +1,4 @@
-//! Display of cycles and profiles.
+//! The display of cycles and profiles.
 
 use crate::display::Show;
 use crate::display::html::{escape, note, printable, scroll};

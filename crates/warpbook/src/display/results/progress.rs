@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use warpbook_lab::Event;
 use warpbook_record::{Measurement, Outcome, Run};
 
-/// Describes a finished measurement in a line: "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
+/// Describes a finished measurement in one line: "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
 #[must_use]
 pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
     let title = run.rung(&measurement.rung).map_or(&*measurement.rung, |r| &*r.title);
@@ -42,12 +42,12 @@ fn name_line(measurement: &Measurement, run: &Run) -> String {
     printable(&format!("{title}, {}", measurement.problem.label).replace('\n', " "))
 }
 
-/// Number of measurements up to which each has its line.
+/// The most measurements for which each has its own line.
 const FEW: usize = 8;
-/// Least time between two lines if there are more measurements than that.
+/// Shortest time between two lines if there are more measurements.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// Throttle that selects the measurements with a line of their own: those that fail, the last one, and one every few seconds.
+/// Selects the measurements that get a line: failures, the last one, and one every few seconds.
 #[derive(Debug, Default)]
 struct Throttle {
     planned: usize,
@@ -60,7 +60,7 @@ impl Throttle {
         *self = Self { planned, done: 0, last: Some(now) };
     }
 
-    /// Counts a measurement. Returns its number and the number of all, if it has a line.
+    /// Counts a measurement. If it gets a line, returns its number and the total.
     fn finished(&mut self, failed: bool, now: Instant) -> Option<(usize, usize)> {
         self.done += 1;
         let is_due = self.last.is_none_or(|last| now.duration_since(last) >= EVERY);
@@ -72,8 +72,9 @@ impl Throttle {
     }
 }
 
-/// Returns a listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener) that prints the name of each finished measurement, or of many one every few
-/// seconds, and the lines of a training: a cell cannot overwrite its lines.
+/// Returns a listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener). It prints the name of each
+/// finished measurement, or one every few seconds if there are many, and a training's progress; a cell cannot overwrite its
+/// lines.
 ///
 /// ```no_run
 /// use warpbook::prelude::*;
@@ -116,7 +117,7 @@ mod tests {
         let shown = |planned: usize, failing: &[usize]| -> Vec<usize> {
             let mut throttle = Throttle::default();
             throttle.plan(planned, begin);
-            // Measurements finish one a second.
+            // One measurement finishes each second.
             let line = |i: usize| throttle.finished(failing.contains(&i), after(i as u64)).map(|(n, _)| n);
             (1..=planned).filter_map(line).collect()
         };

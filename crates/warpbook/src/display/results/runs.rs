@@ -4,7 +4,7 @@ use crate::display::{Show, figures};
 use warpbook_charts::{Chart, LadderTable, LadderTableRow, Table, ladder_table};
 use warpbook_record::{DeviceKind, LossPoint, Measurement, Outcome, Problem, Run, Runner, TrainLog};
 
-/// Returns the outcome of a measurement in words.
+/// Describes the outcome of a measurement.
 fn outcome(m: &Measurement) -> String {
     match &m.outcome {
         Outcome::Measured => "measured".into(),
@@ -13,7 +13,8 @@ fn outcome(m: &Measurement) -> String {
     }
 }
 
-/// Returns the ladder's table as HTML: the best row is highlighted, and a row without a time gives the reason across its columns.
+/// Returns the ladder's table as HTML. The best row is highlighted; in a row without a time, the reason spans the
+/// columns.
 fn ladder_html(run: &Run, problem: &Problem) -> String {
     let table = LadderTable::of(run, problem);
     let class = |numeric: bool| if numeric { " class=\"wb-num\"" } else { "" };
@@ -46,7 +47,7 @@ fn title(run: &Run) -> String {
     format!("{title} on {}", run.environment.device.name)
 }
 
-/// Returns notices that a reader of the figures has to know.
+/// Returns notices that a reader of the figures needs.
 fn notices(run: &Run) -> Vec<String> {
     let mut notices = Vec::new();
     let ran = |m: &&Measurement| m.outcome == Outcome::Measured;
@@ -68,7 +69,7 @@ fn notices(run: &Run) -> Vec<String> {
     notices
 }
 
-/// Returns the sizes, the ladder's first.
+/// Returns the sizes, starting with the ladder's.
 fn problems(run: &Run) -> Vec<&Problem> {
     let Some(main) = run.main_problem().filter(|_| !run.measurements.is_empty()) else { return Vec::new() };
     std::iter::once(main).chain(run.problems().into_iter().filter(|p| *p != main)).collect()
@@ -120,15 +121,16 @@ impl Show for Run {
     }
 }
 
-/// Maximum number of parameters that are shown one by one.
+/// The most parameters that are shown individually.
 const MOST_PARAMETERS: usize = 4;
 
-/// Returns the last loss of each descent on a problem, and the logged losses of the fastest one; `None` if nothing was fitted.
+/// Returns the final loss of each descent on a problem, and the logged losses of the fastest; `None` if there are no
+/// descents.
 fn fits(run: &Run, problem: &Problem) -> Option<String> {
     let logs: Vec<&TrainLog> =
         run.train_logs.iter().filter(|l| l.problem == *problem && !l.parameters.is_empty()).collect();
     let names: Vec<&str> = logs.first()?.parameters.keys().map(String::as_str).collect();
-    // Parameters are shown as w, b: the constant comes last.
+    // Parameters are listed as w, b: the constant comes last.
     let (last, mut names): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|n| *n == "b");
     names.extend(last);
     names.truncate(if names.len() > MOST_PARAMETERS { 0 } else { MOST_PARAMETERS });
@@ -247,7 +249,7 @@ fn training_facts(l: &TrainLog) -> Facts {
         .add("work", l.problem.label.clone())
         .maybe("parameters", Some(parameters.join(", ")).filter(|p| !p.is_empty()))
         .add("loss on the training points", figures::number(l.train_loss))
-        // The loss is NaN if no points were left for testing.
+        // The loss is NaN if there are no test points.
         .maybe(
             "loss on the test points",
             Some(l.test_loss).filter(|t| !t.is_nan() || l.diverged()).map(figures::number),
@@ -295,7 +297,7 @@ pub(crate) mod tests {
         experiment().problems().remove(0)
     }
 
-    /// Returns a record with a measurement on the CPU, one on a GPU, one that failed and one that was skipped, with hostile words in them.
+    /// Returns a record with measurements on the CPU and on a GPU, a failed and a skipped one, with hostile texts.
     pub(crate) fn sample_run() -> Run {
         let measured = |rung: &str, us: f64| {
             let mut m = Measurement::without_samples(rung, problem(), Outcome::Measured);
@@ -390,7 +392,7 @@ pub(crate) mod tests {
         assert_eq!(row("rung"), ["rung", "w", "b", "training", "loss", "test", "loss"]);
         assert_eq!(row("02_fused"), ["02_fused", "3.000000", "1.250000", "0.125"]);
         assert!(text.contains("Losses of 02_fused: 9.50 in epoch 10, 0.250 in epoch 20."), "{text}");
-        // Many weights are not listed.
+        // With many weights, they are not listed.
         run.train_logs[0].parameters.extend((0..9).map(|i| (format!("w{i}"), 1.0)));
         assert!(run.text().lines().any(|l| l.starts_with("cpu_1_thread") && l.ends_with("0.125")), "{}", run.text());
     }

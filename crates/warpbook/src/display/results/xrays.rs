@@ -1,4 +1,4 @@
-//! Display of an X-ray: its chart, the figures below it, and notes on parts that were left out.
+//! The display of an X-ray: its chart, its figures, and notes on omitted parts.
 
 use crate::display::Show;
 use crate::display::html::{note, picture, scroll};

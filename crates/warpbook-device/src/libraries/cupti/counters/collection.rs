@@ -8,10 +8,10 @@ use super::profiler::Profiler;
 use crate::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_void};
 
-/// `CUPTI_UserReplay`: the program is run again for each pass.
+/// The mode `CUPTI_UserReplay`: the program runs again for each pass.
 const USER_REPLAY: u32 = 3;
 
-/// Range of a value: `CUPTI_AutoRange` or `CUPTI_UserRange`.
+/// The range of a value: `CUPTI_AutoRange` or `CUPTI_UserRange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ranges {
     /// One range for each kernel.
@@ -21,9 +21,9 @@ pub(super) enum Ranges {
 }
 
 impl Profiler {
-    /// Returns those of `metrics` that a chip has, in their order.
+    /// Returns the `metrics` that a chip has, in their order.
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
-        // If the chip or the library does not work, all metrics would seem to be missing.
+        // Without this check, all metrics would seem to be missing if the chip or the library does not work.
         drop(Host::new(self, chip)?);
         let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::new([**metric])?)).is_ok();
         Ok(metrics.iter().filter(has).map(|m| (*m).to_owned()).collect())
@@ -41,7 +41,7 @@ impl Profiler {
     }
 }
 
-/// Bytes at a multiple of 8.
+/// Bytes whose address is a multiple of 8.
 struct Image8 {
     words: Vec<u64>,
     bytes: usize,
@@ -53,7 +53,7 @@ impl Image8 {
     }
 }
 
-/// C strings of names.
+/// Names as C strings.
 struct Names {
     _texts: Vec<CString>,
     pointers: Vec<*const c_char>,
@@ -71,7 +71,7 @@ impl Names {
     }
 }
 
-/// Translates names of metrics into the hardware's configuration, and counts into values.
+/// Translates names of metrics to the hardware's configuration, and counts to values.
 struct Host<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -157,17 +157,17 @@ pub(super) struct Collected {
     /// Values of each range, in the order of the metrics.
     pub values: Vec<Vec<f64>>,
     pub passes: usize,
-    /// Number of ranges that there was no room for.
+    /// Number of ranges for which there was no room.
     pub dropped: usize,
 }
 
-/// Counts while a program runs, once a pass.
+/// Counts while a program runs, once per pass.
 ///
 /// # Errors
-/// CUPTI's errors and the program's.
+/// CUPTI's errors, and the program's.
 ///
 /// # Safety
-/// The context must be a live one of the driver's, current on this thread.
+/// The context must be a live context of the driver, current on this thread.
 pub(super) unsafe fn collect(
     library: &Profiler,
     (chip, context): (&CStr, *mut c_void),
@@ -179,7 +179,8 @@ pub(super) unsafe fn collect(
     let host = Host::new(library, chip)?;
     let image = host.image(&names)?;
     let passes = library.passes_of(&image)?;
-    // CUPTI keeps pointers to both images until the target is disabled, so the target is dropped before them.
+    // CUPTI keeps pointers to both images until the target is disabled, so the target must be dropped before
+    // them.
     let mut data;
     let target = Target::new(library, context)?;
     let params = DataSize {
@@ -224,7 +225,7 @@ pub(super) unsafe fn collect(
             Ranges::Kernels => Ok(()),
         };
         let stopped = target.stop();
-        // The program's error takes precedence: a pass that it left early cannot end well.
+        // The program's error takes precedence, since a pass that it left early cannot end well.
         done?;
         popped?;
         let is_last = stopped?;
@@ -248,10 +249,10 @@ pub(super) unsafe fn collect(
     Ok(Collected { values, passes: made, dropped })
 }
 
-/// A step of a pass, which the program carries out.
+/// A step of a pass, which the program executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Uncounted preparation, such as restoring inputs that a run changes.
+    /// Preparation that is not counted, such as restoring inputs that a run changes.
     Before,
     /// The run itself, until the device is done.
     Run,

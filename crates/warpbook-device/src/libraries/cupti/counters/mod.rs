@@ -1,7 +1,7 @@
-//! Hardware counters of kernels: bytes of each level of memory, bank conflicts, what warps wait for.
+//! Hardware counters of kernels: bytes at each level of memory, bank conflicts, stall reasons.
 //!
-//! They come from CUPTI's range profiler. A GPU counts only some events at once, so a program runs once a pass, in the same way each time; each kernel is a range, and
-//! kernels run one after the other while they are counted.
+//! They come from CUPTI's range profiler. A GPU counts only a few events at once, so a program runs once per pass, in the same way each time. Each kernel is a
+//! range, and kernels run one after another while they are counted.
 
 mod collection;
 mod params;

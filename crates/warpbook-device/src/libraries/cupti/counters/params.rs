@@ -1,11 +1,11 @@
-//! The parameters of CUPTI's calls, as in cupti_profiler_target.h, cupti_profiler_host.h, cupti_range_profiler.h and cupti_target.h of CUDA 13.0.
+//! The parameters of CUPTI's calls, from cupti_profiler_target.h, cupti_profiler_host.h, cupti_range_profiler.h and cupti_target.h of CUDA 13.0.
 //!
-//! Each struct begins with its size up to the end of its last field, which is not C's `sizeof`: CUPTI uses it to know which fields there are.
+//! Each struct begins with its size up to the end of its last field, which is not C's `sizeof`. CUPTI reads it to know which fields exist.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
-/// Declares parameters whose sizes are those of the headers.
+/// Declares parameters with the sizes of the headers.
 macro_rules! params {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } last $last:ident: $last_type:ty;)*) => { $(
         $(#[$doc])*
@@ -19,12 +19,12 @@ macro_rules! params {
         }
 
         impl $name {
-            /// `..._STRUCT_SIZE` of the headers.
+            /// The headers' `..._STRUCT_SIZE`.
             pub const SIZE: usize = offset_of!($name, $last) + size_of::<$last_type>();
 
             /// Returns the struct with its size set and all other fields zero or null.
             pub const fn new() -> Self {
-                // SAFETY: integers and pointers only, for which zeros are a value.
+                // SAFETY: the struct has only integers and pointers, for which zero is a valid value.
                 let mut zeros: Self = unsafe { std::mem::zeroed() };
                 zeros.size = Self::SIZE;
                 zeros

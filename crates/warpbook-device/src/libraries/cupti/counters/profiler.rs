@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 pub(super) type Function<P> = unsafe extern "C" fn(*mut P) -> Status;
 
-/// Library that evaluates counters. CUPTI loads it by this name, so it is found next to CUPTI.
+/// The library that evaluates counters. CUPTI loads it by this name, and it lies next to CUPTI.
 const EVALUATOR: &str = if cfg!(windows) { "nvperf_host.dll" } else { "libnvperf_host.so" };
-/// `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
+/// The value `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
 const SUPPORTED: u32 = 3;
 
 library! {
-    /// The functions used, from the headers that `params` names.
+    /// The used functions of the headers that `params` names.
     pub(super) struct ProfilerCalls {
         fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
         fn initialize(*mut Nothing) -> Status = "cuptiProfilerInitialize";
@@ -60,14 +60,14 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// Loads the range profiler of the CUPTI at a path.
+    /// Loads the range profiler of the CUPTI at this path.
     pub fn open(path: &Path) -> Result<Self> {
         let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
         let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
             let needed = "CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`";
             Error::NotCounted { why: format!("CUPTI at {} is too old for it ({lacks}): {needed}", path.display()) }
         })?;
-        // CUPTI finds it by its name once it is loaded; if it is not here, the loader's own search has to find it.
+        // CUPTI finds the evaluator by its name once it is loaded; if it is not here, the loader's own search has to find it.
         let evaluator = path.with_file_name(EVALUATOR);
         let evaluator = evaluator.is_file().then(|| SharedLibrary::open(evaluator).ok()).flatten();
         Ok(Self { calls, _files: std::iter::once(file).chain(evaluator).collect(), path: path.to_owned() })
@@ -95,7 +95,7 @@ impl Profiler {
 
     fn describe(&self, status: Status) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the pointer is to a live pointer, which is then null or to a static string.
+        // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
         unsafe {
             if (self.calls.result_string)(status, &raw mut name) != 0 || name.is_null() {
                 return format!("error {status}");
@@ -104,16 +104,16 @@ impl Profiler {
         }
     }
 
-    /// Calls a function with its parameters, into which it writes its results.
+    /// Calls a function with its parameters, to which it writes its results.
     pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
-        // SAFETY: the parameters are those of the function, begin with their size, and what they point to lives until it returns, or as long as the
-        // functions after it need it: see `Collection`.
+        // SAFETY: the parameters belong to the function and begin with their size; what they point to lives until it returns, or as long as later
+        // functions need it: see `Collection`.
         let status = unsafe { call(&raw mut params) };
         self.check(what, status)?;
         Ok(params)
     }
 
-    /// Initialises the profiler for this process; it needs a driver.
+    /// Initialises the profiler for this process, which needs a driver.
     pub fn initialize(&self) -> Result<()> {
         self.ask("the profiler", self.calls.initialize, Nothing::new()).map(drop)
     }
@@ -122,7 +122,7 @@ impl Profiler {
         let _ = self.ask("its end", self.calls.deinitialize, Nothing::new());
     }
 
-    /// Returns why a device's counters cannot be read, if that is known beforehand.
+    /// Returns an error if it is already known that a device's counters cannot be read.
     pub fn ensure_supported(&self, device: c_int) -> Result<()> {
         let found = self.ask("support", self.calls.supported, Supported { device, ..Supported::new() })?;
         let reasons = [
@@ -140,14 +140,14 @@ impl Profiler {
         Err(Error::NotCounted { why: why.unwrap_or("CUPTI says that it is not supported here").into() })
     }
 
-    /// Returns the chip's name, as "GH100".
+    /// Returns the chip's name, such as "GH100".
     pub fn chip(&self, index: u32) -> Result<CString> {
         let found =
             self.ask("the chip", self.calls.chip_name, ChipName { index: index as usize, ..ChipName::new() })?;
         if found.name.is_null() {
             return Err(Error::NotCounted { why: "CUPTI knows no name of this chip".into() });
         }
-        // SAFETY: a zero-terminated string of the library's.
+        // SAFETY: the pointer points to a zero-terminated string of the library.
         Ok(unsafe { CStr::from_ptr(found.name) }.to_owned())
     }
 }

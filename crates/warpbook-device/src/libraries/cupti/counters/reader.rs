@@ -8,7 +8,7 @@ use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Largest number of counted kernels of a run; later ones are not counted.
+/// Largest number of kernels that are counted in a run; later ones are not.
 pub const MOST_KERNELS: usize = 256;
 
 /// Values of hardware counters.
@@ -16,15 +16,15 @@ pub const MOST_KERNELS: usize = 256;
 pub struct Counted {
     /// NVIDIA's names of the metrics that the chip has.
     pub metrics: Vec<String>,
-    /// Values of each kernel in the order of the launches, or of the whole run, in the order of the metrics; NaN if there is none.
+    /// Values of each kernel in launch order, or of the whole run, in the order of the metrics; NaN if there is none.
     pub values: Vec<Vec<f64>>,
     /// Number of times that the program ran.
     pub passes: usize,
-    /// Number of kernels that there was no room for.
+    /// Number of kernels for which there was no room.
     pub dropped: usize,
 }
 
-/// Reads hardware counters of a device. A process can have one at a time, and no [`Recorder`] next to it.
+/// Reads hardware counters of a device. A process can have one at a time, and no [`Recorder`] at the same time.
 #[derive(Debug)]
 pub struct Counters {
     library: Profiler,
@@ -34,7 +34,7 @@ pub struct Counters {
     _only: Only,
 }
 
-/// The only collection in the process.
+/// A guard for the only collection in the process.
 #[derive(Debug)]
 pub(super) struct Only;
 
@@ -60,10 +60,10 @@ impl Drop for Only {
 }
 
 impl Counters {
-    /// Opens the counters of a device. The library is searched for as in [`Recorder::start`].
+    /// Opens the counters of a device. The library is searched for as by [`Recorder::start`].
     ///
     /// # Errors
-    /// The errors of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
+    /// The errors of [`Recorder::find`], and [`Error::NotCounted`], which names what is missing: rights, a later CUPTI, a GPU that has counters.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         device.0.bind_for("Hardware counters")?;
         let (version, path) = Recorder::find(Some(device.driver_cuda()))?;
@@ -82,13 +82,13 @@ impl Counters {
         }
     }
 
-    /// Name of the chip, as "GH100".
+    /// Name of the chip, such as "GH100".
     #[must_use]
     pub fn chip(&self) -> String {
         self.chip.to_string_lossy().into_owned()
     }
 
-    /// Version of the library, as 130001.
+    /// Version of the library, such as 130001.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
@@ -100,8 +100,8 @@ impl Counters {
         &self.library.path
     }
 
-    /// Counts each kernel of a run: `run` has to queue the same work each time it is called; work in `before` is not counted. Not every version of CUPTI
-    /// distinguishes the kernels that a graph launches: see [`Counters::of_run`].
+    /// Counts each kernel of a run: `run` has to queue the same work in every call; work in `before` is not counted. Some versions of CUPTI do not
+    /// distinguish the kernels that a graph launches: see [`Counters::of_run`].
     ///
     /// # Errors
     /// [`Error::NotCounted`]; the errors of the two functions.
@@ -134,7 +134,7 @@ impl Counters {
         mut run: impl FnMut() -> Result<()>,
     ) -> Result<Counted> {
         self.device.synchronize()?;
-        // Instructions are counted kernel by kernel: for a graph, which is counted as a whole, they would be 0.
+        // Instructions are counted kernel by kernel, so for a graph, which is counted as a whole, they would be 0.
         let by_kernel = |metric: &str| metric.contains("__sass_");
         let metrics: Vec<&str> =
             metrics.iter().copied().filter(|m| matches!(ranges, Ranges::Kernels) || !by_kernel(m)).collect();
@@ -163,7 +163,7 @@ impl Drop for Counters {
     }
 }
 
-/// Returns those of `metrics` that a chip (as "GH100") has, and how often a program would have to run for them. Needs CUPTI, but no GPU.
+/// Returns the `metrics` that a chip (such as "GH100") has, and how often a program would have to run for them. Needs CUPTI, but no GPU.
 ///
 /// # Errors
 /// [`Error::Library`] or [`Error::NotCounted`], for example if CUPTI does not know the chip.

@@ -9,7 +9,7 @@ use crate::{Error, Recorder, Result, counter_passes};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 
-/// Metrics that the lab reads of a kernel of `GH100`.
+/// Some of the metrics that the lab reads for a kernel, on `GH100`.
 const SOME: [&str; 5] = [
     "gpu__time_duration.sum",
     "dram__bytes_read.sum",
@@ -28,7 +28,7 @@ mod fake {
         pub passes: usize,
         pub ranges: usize,
         pub most: usize,
-        /// A call to refuse, with its status.
+        /// The call to refuse, with its status.
         pub refused: Option<(&'static str, Status)>,
         pub replay: Option<(u32, u32)>,
     }
@@ -82,7 +82,7 @@ mod fake {
     }
 
     unsafe extern "C" fn result_string(_: Status, text: *mut *const c_char) -> Status {
-        // SAFETY: the caller gives a live pointer.
+        // SAFETY: the caller passes a live pointer.
         unsafe { text.write(c"CUPTI_ERROR_OF_A_TEST".as_ptr()) };
         0
     }
@@ -96,7 +96,7 @@ mod fake {
     macro_rules! function {
         ($name:ident, $params:ident, |$p:ident| $body:block) => {
             unsafe extern "C" fn $name($p: *mut $params) -> Status {
-                // SAFETY: the caller gives live parameters.
+                // SAFETY: the caller passes live parameters.
                 let $p = unsafe { &mut *$p };
                 let status = note(stringify!($name));
                 if status == 0 {
@@ -121,7 +121,7 @@ mod fake {
         assert_eq!(p.object as usize, HOST);
     });
     unsafe extern "C" fn add_metrics(p: *mut AddMetrics) -> Status {
-        // SAFETY: the caller gives live parameters with so many names.
+        // SAFETY: the caller passes live parameters with this many names.
         unsafe {
             let p = &*p;
             assert_eq!(p.host as usize, HOST);
@@ -135,7 +135,7 @@ mod fake {
     });
     function!(image, Image, |p| {
         assert!(p.bytes == 13 && p.image.addr().is_multiple_of(8));
-        // SAFETY: so many bytes are there.
+        // SAFETY: the image has this many bytes.
         unsafe { p.image.write_bytes(7, 13) };
     });
     function!(passes, Passes, |p| {
@@ -187,13 +187,13 @@ mod fake {
     });
     function!(evaluate, Evaluate, |p| {
         for i in 0..p.count {
-            // SAFETY: so many values are there.
+            // SAFETY: there are this many values.
             unsafe { p.values.add(i).write((100 * p.range + i) as f64) };
         }
     });
 }
 
-/// Returns a collection by the mock, whose program queues two kernels in each pass.
+/// Returns a collection by the mock; the program queues two kernels in each pass.
 fn collected(ranges: Ranges, fail: bool) -> (Result<Collected>, Vec<String>) {
     fake::heard(|h| *h = fake::Heard { refused: h.refused, ..fake::Heard::default() });
     let library = fake::library();
@@ -271,7 +271,7 @@ fn metrics_that_a_chip_lacks_are_left_out_and_a_device_says_what_it_lacks() {
 
 #[test]
 fn there_is_one_collection_at_a_time() {
-    // A test next to this one may record.
+    // Another test may be recording at the same time.
     let begun = std::time::Instant::now();
     let only = loop {
         match Only::claim() {

@@ -1,0 +1,91 @@
+//! Requests lane by lane: which bytes the 32 lanes of a warp access with one instruction.
+
+use crate::compute::LANES;
+use crate::machine::{AccessKind, LOCAL_WINDOW, Names, Request, SHARED_WINDOW, lanes};
+use crate::Thread;
+
+/// The bytes that the lanes of one warp access with one instruction, in shared memory or in one buffer of global memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarpRequest {
+    /// The file's name, as it was given to the compiler.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: u32,
+    /// What the lanes do.
+    pub kind: AccessKind,
+    /// True for shared memory, false for global memory.
+    pub is_shared: bool,
+    /// The buffer's name, such as "argument 1 (`x`)"; "shared memory" for all of a block's shared memory.
+    pub place: String,
+    /// The thread of the first lane that takes part.
+    pub thread: Thread,
+    /// Bytes that each lane accesses.
+    pub bytes: u32,
+    /// By lane: the offset of its first byte in the buffer; `None` for lanes that do not take part or access another buffer.
+    pub offsets: [Option<u64>; LANES],
+}
+
+/// Requests of a line that are kept.
+const OF_A_LINE: usize = 4;
+
+/// The first request of each instruction.
+#[derive(Debug)]
+pub(super) struct FirstRequests {
+    /// By instruction: true if it has had a request.
+    has_come: Vec<bool>,
+    found: Vec<(u32, WarpRequest)>,
+    names: Names,
+}
+
+impl FirstRequests {
+    pub(super) fn new(instructions: usize, names: Names) -> Self {
+        Self { has_come: vec![false; instructions], found: Vec::new(), names }
+    }
+
+    /// Keeps a request if it is the first of its instruction. Local memory and instructions without a place are left out.
+    pub(super) fn note(&mut self, request: &Request) {
+        let moment = request.moment;
+        if std::mem::replace(&mut self.has_come[moment.at as usize], true) {
+            return;
+        }
+        let (Some(place), Some(first)) = (&moment.step().place, lanes(moment.active).next()) else { return };
+        let address = request.addresses[first];
+        let is_shared = address & SHARED_WINDOW != 0;
+        let (start, end, name) = match moment.memory.find(address) {
+            _ if is_shared => (SHARED_WINDOW, SHARED_WINDOW + moment.shared.len() as u64, "shared memory"),
+            Some(buffer) if address & LOCAL_WINDOW == 0 => {
+                (buffer.start, buffer.end(), self.names.find(buffer.start).unwrap_or("a buffer"))
+            }
+            _ => return,
+        };
+        let mut offsets = [None; LANES];
+        for lane in lanes(moment.active) {
+            let address = request.addresses[lane];
+            offsets[lane] = (start..end).contains(&address).then(|| address - start);
+        }
+        let request = WarpRequest {
+            file: place.file.to_string(),
+            line: place.line,
+            kind: request.kind,
+            is_shared,
+            place: name.to_owned(),
+            thread: moment.thread(u32::try_from(first).unwrap_or(0)),
+            bytes: u32::try_from(request.bytes()).unwrap_or(0),
+            offsets,
+        };
+        self.found.push((moment.at, request));
+    }
+
+    /// The requests by file, line and instruction, the first few of each line.
+    pub(super) fn finish(mut self) -> Vec<WarpRequest> {
+        self.found.sort_by(|(a, x), (b, y)| (&x.file, x.line, a).cmp(&(&y.file, y.line, b)));
+        let mut all: Vec<WarpRequest> = Vec::new();
+        for (_, request) in self.found {
+            let of_its_line = all.iter().rev().take_while(|r| (r.line, &r.file) == (request.line, &request.file));
+            if of_its_line.count() < OF_A_LINE {
+                all.push(request);
+            }
+        }
+        all
+    }
+}
