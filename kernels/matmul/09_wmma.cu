@@ -153,7 +153,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
         __syncthreads();
     }
 
-    // Only wmma.store knows which lane holds which sum, so they go through shared memory, in place of the tiles.
+    // Only wmma.store knows which lane holds which sum, so the sums go through shared memory, which the tiles no longer need.
     float* patch = reinterpret_cast<float*>(shared) + warp * PATCH;  // [16][16]
 #pragma unroll
     for (int i = 0; i < WM / 16; ++i) {

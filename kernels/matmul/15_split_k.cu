@@ -18,7 +18,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     unsigned row, column;
     const Tiles tiles = Tiles::at_once(m, n, k_blocks);
     tiles.at(blockIdx.x / (SPLIT * CLUSTER), place, row, column);
-    // This block's part of k. Where k does not divide evenly, the first parts have one more block of k.
+    // This block's part of k. If k does not divide evenly, the first parts have one more block of k.
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
     const unsigned begin = rank * share + min(rank, more), end = begin + share + (rank < more ? 1 : 0);
     const int group = warpgroup_index();
@@ -28,7 +28,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     }
     Barriers barriers(full_barriers, empty_barriers);
     barriers.first_rank = rank * CLUSTER;
-    // Where no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
+    // If no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
     constexpr bool MEETS_LATER = CLUSTER == 1;
     if (MEETS_LATER) cluster_arrive();
     Ring ring;

@@ -104,7 +104,7 @@ struct Epilogue {
     const Out* mask;    // [m][ldc], read by EPILOGUE_RELU_MASK
 
     __device__ __forceinline__ static float activate(float v) {
-        // Not fmaxf, which would turn a NaN into 0.
+        // fmaxf would turn a NaN into 0.
         if (EPILOGUE == EPILOGUE_BIAS_RELU) v = v < 0.0f ? 0.0f : v;
         if (EPILOGUE == EPILOGUE_GELU || EPILOGUE == EPILOGUE_BIAS_GELU) v = gelu(v);
         return v;

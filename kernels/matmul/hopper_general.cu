@@ -19,7 +19,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     // A grid with several blocks in y splits k once more, and each y has its own matrix of partial sums.
     const unsigned parts = SPLIT * gridDim.y, part_of_k = blockIdx.y * SPLIT + rank;
     c += (size_t)blockIdx.y * m * ldc;
-    // Where k does not divide evenly, the first parts have one more block of k.
+    // If k does not divide evenly, the first parts have one more block of k.
     const unsigned share = k_blocks / parts, more = k_blocks % parts;
     const unsigned begin = part_of_k * share + min(part_of_k, more), end = begin + share + (part_of_k < more ? 1 : 0);
     const int group = warpgroup_index();
@@ -29,7 +29,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     }
     Barriers barriers(full_barriers, empty_barriers);
     barriers.first_rank = rank * CLUSTER;
-    // Where no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
+    // If no tiles are shared, the other blocks' barriers need not be ready before the partial sums are sent.
     constexpr bool MEETS_LATER = SPLIT > 1 && CLUSTER == 1;
     if (MEETS_LATER) cluster_arrive();
     Ring ring;

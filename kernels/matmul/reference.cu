@@ -76,10 +76,10 @@ compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ wan
     for (unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x; i < all; i += stride) {
         const double got = to_float(c[i / n * ldc + i % n]), w = alpha * want[i];
         const double magnitude = fabs(alpha) * sizes[i], abs_error = fabs(got - w);
-        // Not fmax, which returns the other operand for NaN: an element that is NaN would have no error.
+        // fmax would return the other operand for NaN, so an element that is NaN would have no error.
         const double rounding = half_epsilon * fabs(w), beyond = abs_error <= rounding ? 0.0 : abs_error - rounding;
         const double error = beyond / fmax(magnitude, 1e-300);
-        // Where the reference is not finite, C must be the same; elsewhere a NaN must fail.
+        // If the reference is not finite, C must be the same; otherwise a NaN must fail.
         const bool finite = fabs(w) <= 1.7e308, right = finite ? beyond <= tolerance * magnitude + tiny : got == w || (got != got && w != w);
         if (finite) {
             worst_abs = abs_error == abs_error ? fmax(worst_abs, abs_error) : 1e308;

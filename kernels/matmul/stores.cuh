@@ -1,4 +1,4 @@
-// How kernels with one tile per block store their sums, or the part of them for which a block is responsible.
+// Stores the sums of kernels with one tile per block, or the part for which a block is responsible.
 //
 // A thread holds two neighbouring elements of a row, or of a column where the product is computed transposed. Stored from registers, they
 // would touch each line of C in small pieces. So a tile leaves in whole lines where C's rows allow that: through the stages, which are free

@@ -24,7 +24,7 @@ direct_forward(Conv g, const float* __restrict__ x /* images of h x w */, const 
         }
     });
     if (bias) sum += bias[out.channel];
-    // Not fmaxf, which would turn a NaN into 0.
+    // fmaxf would turn a NaN into 0.
     y[at] = relu && sum < 0.0f ? 0.0f : sum;
 }
 

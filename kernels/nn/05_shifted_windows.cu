@@ -163,7 +163,7 @@ struct Sums {
     }
 
     __device__ __forceinline__ void multiply_windows(const Windows& g, unsigned images, unsigned weights) {
-        // Where the windows of each part begin, in the units of descriptors.
+        // Starts of the windows of each part, in the units of descriptors.
         unsigned starts[PARTS];
 #if BLOCKS
         each_block(g, [&](int p, unsigned row, unsigned x) { starts[p] = (row * g.pitch + x) * (ROW_BYTES / 16); });

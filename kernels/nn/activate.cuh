@@ -5,7 +5,7 @@
 // The lower bound of all results.
 __device__ __forceinline__ float least_of(unsigned relu) { return relu ? 0.0f : __int_as_float(0xff800000); }
 
-// Not fmaxf, which would turn a NaN into 0.
+// fmaxf would turn a NaN into 0.
 __device__ __forceinline__ float activate(float v, float add, float least) {
     v += add;
     return v < least ? least : v;

@@ -7,7 +7,7 @@
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
 
-// How images are mirrored, with the values of crates/warpbook-nn/src/ops/augment/cuda.rs.
+// The ways to mirror images, with the values in crates/warpbook-nn/src/ops/augment/cuda.rs.
 #define FLIP_RANDOM 1
 #define FLIP_ALL 2
 #define FLIP_ALTERNATING 3

@@ -56,7 +56,7 @@ total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsign
     });
 }
 
-// Total sums of so many columns that blocks of 128 of them fill the device: 16 bytes a thread.
+// Computes complete sums if there are enough columns that blocks of 128 columns fill the device; a thread reads 16 bytes at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
 wide_total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned first, float* __restrict__ out /* [first] */,
                 float* __restrict__ rest /* [n - first], or null */) {

@@ -6,7 +6,7 @@
 #if __CUDA_ARCH__ >= 750
 
 #if !TURING
-// Like cp_async16, but for all bytes or none, and through L1: neighbouring taps read the same elements again.
+// Works like cp_async16, but copies all bytes or none, and through L1: neighbouring taps read the same elements again.
 __device__ __forceinline__ void cp_async16_cached(unsigned to, const void* from, bool inside) {
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
@@ -81,7 +81,7 @@ struct Gather : Chunks<OUTER, ALONG_K> {
     __device__ __forceinline__ void advance() { k += BK; }
 };
 
-// Without VECTORS each element is found and loaded by itself. Nothing is kept, since registers are for the sums.
+// Without VECTORS each element is located and loaded separately. No positions are kept, to save registers for the sums.
 template <int OUTER, bool ALONG_K, class Map>
 struct Gather<OUTER, ALONG_K, false, Map> : Chunks<OUTER, ALONG_K> {
     using Base = Chunks<OUTER, ALONG_K>;

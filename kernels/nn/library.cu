@@ -19,7 +19,7 @@ bias_forward(In* y /* [n] */, const float* bias /* [channels] */, unsigned chann
 #pragma unroll
         for (int k = 0; k < GROUP; ++k) {
             v[k] += bias[channel];
-            // Not fmaxf, which would turn a NaN into 0.
+            // fmaxf would turn a NaN into 0.
             if (relu && v[k] < 0.0f) v[k] = 0.0f;
             if (++pixel == pixels) {
                 pixel = 0;

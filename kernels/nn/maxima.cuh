@@ -70,7 +70,7 @@ struct Maxima {
         const unsigned here = below >> (is_right ? 4 : 0), there = below_there >> (is_right ? 4 : 0);
         const unsigned left = is_right ? there : here, right = is_right ? here : there;
         const unsigned left_larger = is_right ? there_larger : here_larger, right_larger = is_right ? here_larger : there_larger;
-        // Where both columns are equal, or both NaN, rows decide.
+        // If both columns are equal, or both NaN, the rows decide.
         const unsigned is_first = left & ~right;
         const unsigned column = (right_larger & ~left_larger) | (~(left_larger ^ right_larger) & (right_larger ^ is_first));
         const unsigned row = (column & right) | (~column & left);

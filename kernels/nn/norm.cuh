@@ -46,7 +46,7 @@ __device__ __forceinline__ void norm_of_blocks(const double* partial /* [m] */, 
         const double value = sqrt(sum) / (loss_scale ? (double)*loss_scale : 1.0);
         const double factor = most / (value + 1e-6);
         *norm = value;
-        // Not fmin, which would turn a NaN into 1.
+        // fmin would turn a NaN into 1.
         *clip = factor > 1.0 ? 1.0f : (float)factor;
         *found = !isfinite(value);
     }

@@ -1,4 +1,4 @@
-// One step of all parameters, one function per rule, for the kernels of optimizer.cu and optimizer_last_block.cu.
+// Computes one step of all parameters, with one function per rule, for the kernels of optimizer.cu and optimizer_last_block.cu.
 #pragma once
 #include "nn/elements.cuh"
 #include "nn/step.cuh"

@@ -12,7 +12,7 @@ struct PooledGradient {
     float scale;  // scale of dy before it is rounded: that of a dropout, whose zeros are in the mask
 };
 
-// All ones in the halves whose bytes have their highest bit set, for the first two bytes or for the last two.
+// Sets all bits of each half whose byte has its highest bit set, for the first two bytes or the last two.
 __device__ __forceinline__ unsigned first_signs(unsigned bytes) {
     unsigned halves;
     asm("prmt.b32 %0, %1, %1, 0x9988;" : "=r"(halves) : "r"(bytes));

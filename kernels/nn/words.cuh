@@ -2,14 +2,14 @@
 #pragma once
 #include "nn/activate.cuh"
 
-// A thread's sums of four groups of eight columns, with the bias of its columns and a ReLU, as words: sum(j, k) is element k of group j.
+// Packs a thread's sums of four groups of eight columns into words, after bias and ReLU; sum(j, k) is element k of group j.
 template <class T, class Sum>
 __device__ __forceinline__ void activated_words(unsigned (&words)[4], const float (&add)[4][2], float least, T, Sum sum) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) words[j] = pack(T{}, activate(sum(j, 0), add[j][0], least), activate(sum(j, 1), add[j][1], least));
 }
 
-// Word j of lane t of each four lanes becomes word t of lane j.
+// Transposes words among each four lanes: word j of lane t becomes word t of lane j.
 __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned t) {
 #pragma unroll
     for (int distance = 1; distance <= 2; distance *= 2) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned
     }
 }
 
-// The same exchange for halves of words: half j of lane t of each four lanes becomes half t of lane j.
+// Transposes halves of words among each four lanes: half j of lane t becomes half t of lane j.
 __device__ __forceinline__ void transpose_halves_in_four(unsigned (&words)[2], unsigned t) {
     const bool upper = t & 2, odd = t & 1;
     const unsigned pair = __shfl_xor_sync(0xffffffffu, upper ? words[0] : words[1], 2);
@@ -41,7 +41,7 @@ template <class T> __device__ __forceinline__ void store_words(T* to /* [8], at 
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
 }
 
-// One bit for each of eight elements, set if the element is 0 or less. The array begins at a multiple of 16 bytes.
+// Returns a bit for each of eight elements, set if the element is 0 or less. The array begins at a multiple of 16 bytes.
 template <class T> __device__ __forceinline__ unsigned zeros_of(const T* array /* [8] */) {
     const uint4 word = *reinterpret_cast<const uint4*>(array);
     const unsigned of[4] = {word.x, word.y, word.z, word.w};

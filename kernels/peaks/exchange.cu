@@ -19,7 +19,7 @@ exchanges(float* __restrict__ out /* [blocks] */, unsigned long long* words /* [
             exchange.publish(round, handed_over);
             float of_all = 0.0f;
             if (!exchange.collect(round, of_all)) given_up = true;
-            // Here both sums are the same.
+            // In this kernel both sums are the same.
             __syncwarp();
             if (threadIdx.x == 0) handed_over = of_all * share;
         }

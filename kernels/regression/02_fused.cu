@@ -86,7 +86,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     float sums[SUMS];
     add_lanes(sum.lanes, sums);
     if (WITHOUT_REDUCTION) {
-        // Never true, since the sums of squares are not negative, but the compiler cannot know that: it can leave out nothing before.
+        // The condition is never true, since sums of squares are not negative. The compiler does not know that, so it keeps the sums.
         if (sums[LOSS] + sums[GRAD_W] + sums[GRAD_B] == -1.2345678e30f) partial[first] = sums[LOSS];
         return;
     }

@@ -32,7 +32,7 @@ descend_in_cluster(const float* __restrict__ x /* [n] */, const float* __restric
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
         const unsigned turn = epoch & 1, phase = (epoch - 1) / 2 & 1;
         const bool logged = log.next();
-        // One arrival per phase, since the wait is for bytes. They may come before they are announced.
+        // One arrival per phase suffices, since the wait is for bytes. The bytes may come before they are announced.
         if (threadIdx.x == 0) barrier_arrive_and_expect(&barriers[turn], sizeof slots[turn]);
         float sums[SUMS];
         MARK(compute);

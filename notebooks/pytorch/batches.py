@@ -10,14 +10,12 @@ from typing import Any
 
 import warpbook_record as wr
 
-# The image data sets: number of samples, [channels, height, width], and mean and deviation of pixels between
-# 0 and 1.
+# The image data sets: number of samples, [channels, height, width], and mean and deviation of pixels between 0 and 1.
 IMAGES = {"mnist": (60_000, (1, 28, 28), 0.1307, 0.3081), "cifar10": (50_000, (3, 32, 32), 0.5, 0.5)}
 CLASSES = 10
 # Number of ready batches.
 READY = 8
-# Number of batches in the AMP recipe's data set: AMP_BATCHES in
-# crates/warpbook-experiments/src/training/workload.rs.
+# Number of batches in the AMP recipe's data set: AMP_BATCHES in crates/warpbook-experiments/src/training/workload.rs.
 AMP_BATCHES = 50
 # Width in pixels of the black border from which random crops are taken.
 BORDER = 4
@@ -55,8 +53,7 @@ class DataSet:
             self.inputs, self.targets = torch.randn(shape, **draws), torch.randn(shape, **draws)
             return
         count, shape, mean, _ = IMAGES[network]
-        # Pixels reach from 0 to twice the mean, so the mean of the normalised images is 0, as in the data
-        # set.
+        # Pixels reach from 0 to twice the mean, so the mean of the normalised images is 0, as in the data set.
         most = min(round(2 * 255 * mean), 255)
         self.inputs = torch.randint(most + 1, (count, *shape), dtype=torch.uint8, **draws)
         self.targets = torch.randint(CLASSES, (count,), **draws)

@@ -82,8 +82,7 @@ TYPES = {
     "bf16": ("bfloat16", 2.0**-7),
 }
 REFERENCE = "the same product in f64 on the GPU, every element, beyond the rounding to C's type"
-# Number of rows and columns of C that are computed in f64 at a time, and the limit on the elements of A's rows or B's
-# columns.
+# Number of rows and columns of C that are computed in f64 at a time, and the limit on the elements of A's rows or B's columns.
 PANEL, PANEL_ELEMENTS = 2048, 1 << 25
 
 

@@ -175,8 +175,7 @@ class Training:
         self.loss = sizes.loss(torch)
         self.optimizer = sizes.optimizer(torch, self.model, fused=True)
         for p in self.model.parameters():
-            # If the scaler skipped the first step, the fused optimiser would start with momentum from uninitialised
-            # memory.
+            # If the scaler skipped the first step, the fused optimiser would start with momentum from uninitialised memory.
             self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
         # A graph reads the rate from memory, so it must be a tensor.
         self.rate = torch.tensor(RATE, device=self.device) if self.captured else None

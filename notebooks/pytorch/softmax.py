@@ -90,8 +90,7 @@ def judge(torch: Any, x: Any, results: list[Any]) -> list[Check]:
         want = torch.softmax(x[i : i + step].double(), dim=1)
         for y, worst in zip(results, found):
             error = (y[i : i + step].double() - want).abs()
-            # f32 numbers below the smallest normal number are spaced further apart, relative to their size. maximum
-            # keeps NaN.
+            # f32 numbers below the smallest normal number are spaced further apart, relative to their size. maximum keeps NaN.
             relative = error / want.clamp(min=2.0**-126)
             worst.copy_(torch.maximum(worst, torch.stack([error.max(), relative.max()])))
     # `<=` and not `not >`: NaN must fail.

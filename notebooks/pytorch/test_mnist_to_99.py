@@ -163,8 +163,7 @@ class Line(InFolder):
         self.assertEqual([path.name for path in self.folder.iterdir()], ["o.json"], "no temporary file is left")
 
 
-# This program replaces the script's processes: it prints its line, and writes its machine to the
-# file.
+# This program replaces the script's processes: it prints its line, and writes its machine to the file.
 PROCESS = """
 import json, pathlib, sys
 words = sys.argv[1:]

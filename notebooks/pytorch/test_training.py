@@ -114,8 +114,7 @@ class TrainingSteps(InFolder):
         stack.enter_context(mock.patch.object(torch, "compile", lambda f, dynamic: f))
         stack.enter_context(mock.patch.multiple(warpbook_op, call=test_warpbook_op.on_the_cpu, library=lambda: None))
         stack.enter_context(mock.patch.dict(batches.IMAGES, mnist=(9, (1, 28, 28), 0.1307, 0.3081)))
-        # On CPU tensors, CUDA's autocast has no effect and they stay in fp32; torch.amp warns that there is no
-        # CUDA.
+        # On CPU tensors, CUDA's autocast has no effect and they stay in fp32; torch.amp warns that there is no CUDA.
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         return stack

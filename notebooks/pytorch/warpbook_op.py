@@ -448,8 +448,7 @@ def main() -> int:
         print(f"warpbook_op.py {e}", file=sys.stderr)
         return 1
     wrong = 0
-    # The linear layers run with Warpbook's choice, with the rung of 32 x 32 tiles, and with the files named on the
-    # command line.
+    # The linear layers run with Warpbook's choice, with the rung of 32 x 32 tiles, and with the files named on the command line.
     kernels = [None, "03_shared_tile", *(name for name in sys.argv[1:] if name != "--json")]
     cases = [(kind, shape, kernel) for kind, shapes in SHAPES.items() for shape in shapes for kernel in kernels if kernel is None or kind == "linear"]
     for kind, shape, kernel in cases:

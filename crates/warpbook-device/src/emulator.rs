@@ -144,9 +144,9 @@ struct Found {
     notes: BTreeSet<String>,
     /// Counts by file and line.
     lines: BTreeMap<(String, u32), LineCounts>,
-    /// Of the first launch that accesses memory in a line.
+    /// Requests of the first launch that accesses memory in a line.
     requests: Vec<WarpRequest>,
-    /// The most of any launch.
+    /// Largest number in any launch.
     shuffles_of_a_warp: u64,
     barriers_of_a_block: u64,
 }

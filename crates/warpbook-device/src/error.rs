@@ -130,7 +130,7 @@ pub enum Error {
     PinnedInUse {
         /// The refused operation.
         what: &'static str,
-        /// What the host may do with the memory: "read" or "write".
+        /// The host's access to the memory: "read" or "write".
         loan: &'static str,
     },
     /// Any other CUDA call failed.

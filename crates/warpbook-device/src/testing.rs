@@ -1,11 +1,14 @@
 //! Helpers for tests that need a GPU, or files whose location is known only at run time.
 
 pub use crate::cuda::driver::THROUGH_CUDARC as DRIVER_FUNCTIONS;
-use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
+use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks, Result};
+use cudarc::driver::{CudaModule, CudaStream, DriverError, LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::Ptx;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warpbook_kernels::Launch;
 
 /// Returns a GPU, or `None` if there is none, which [`skip`] reports.
 ///
@@ -52,6 +55,52 @@ pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
         println!("skipped: {test} needs two GPUs");
     }
     Some([first, second?])
+}
+
+/// Kernels that the driver has compiled from PTX, with a stream of their own.
+pub struct PtxModule {
+    device: CudaDevice,
+    module: Arc<CudaModule>,
+    stream: Arc<CudaStream>,
+}
+
+impl PtxModule {
+    /// Compiles PTX for a GPU. Several threads may do so at once.
+    ///
+    /// # Errors
+    /// If the driver refuses the PTX, or the device is emulated.
+    pub fn load(device: &CudaDevice, ptx: &str) -> Result<Self> {
+        let failed = |what: &'static str| move |why: DriverError| device.0.error(what, why);
+        device.0.bind()?;
+        let context = device.0.context()?;
+        let stream = context.new_stream().map_err(failed("Making a stream"))?;
+        let module = context.load_module(Ptx::from_src(ptx)).map_err(failed("Compiling PTX"))?;
+        Ok(Self { device: device.clone(), module, stream })
+    }
+
+    /// Copies the arrays to the GPU, runs a kernel that takes their addresses, and returns their contents after it.
+    ///
+    /// # Errors
+    /// If there is no such kernel, and the driver's errors.
+    ///
+    /// # Safety
+    /// The kernel takes one address for each array and no other argument, and stays within the arrays.
+    pub unsafe fn run(&self, entry: &str, shape: Launch, arrays: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
+        let failed = |what: &'static str| move |why: DriverError| self.device.0.error(what, why);
+        let function = self.module.load_function(entry).map_err(failed("Finding a kernel"))?;
+        let on_gpu = arrays.iter().map(|bytes| self.stream.clone_htod(*bytes));
+        let mut on_gpu = on_gpu.collect::<std::result::Result<Vec<_>, _>>().map_err(failed("Copying to the GPU"))?;
+        let (grid, block) = (shape.grid.into(), shape.block.into());
+        let config = LaunchConfig { grid_dim: grid, block_dim: block, shared_mem_bytes: shape.dynamic_shared_bytes };
+        let mut launch = self.stream.launch_builder(&function);
+        for array in &mut on_gpu {
+            launch.arg(array);
+        }
+        // SAFETY: the arguments are the caller's promise, and the arrays live until they are copied back.
+        unsafe { launch.launch(config) }.map_err(failed("Launching a kernel"))?;
+        let back = on_gpu.iter().map(|array| self.stream.clone_dtoh(array));
+        back.collect::<std::result::Result<_, _>>().map_err(failed("Copying from the GPU"))
+    }
 }
 
 /// Returns a lock for tests with NCCL, where several GPUs wait for each other and another test could keep one busy, and for tests that

@@ -4,10 +4,10 @@ use crate::program::Step;
 use crate::ptx::Place;
 use std::fmt;
 
-/// PTX that is not valid or not supported.
+/// PTX that is invalid or unsupported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Line of the PTX, counted from 1; 0 if the message is about the whole text.
+    /// Line of the PTX, counted from 1; 0 if the whole text is refused.
     pub line: u32,
     /// Column of the PTX, counted from 1.
     pub column: u32,
@@ -59,11 +59,11 @@ pub enum Cause {
     OutOfBounds,
     /// An address that is not a multiple of the access's size.
     Misaligned,
-    /// A value that nobody has written decides something.
+    /// An unwritten value decides about an address, a branch or stored data.
     Unwritten,
     /// Two threads access the same byte, one writes it, and nothing orders them.
     Race,
-    /// Threads wait for others that never come.
+    /// Threads wait for others that never arrive.
     Barrier,
     /// The budget of steps is used up.
     Endless,
@@ -91,16 +91,16 @@ impl Cause {
     }
 }
 
-/// The end of a launch by a fault of the kernel.
+/// A fault of a kernel, which ended its launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Why it was stopped.
+    /// The reason.
     pub cause: Cause,
-    /// What is wrong, in a sentence.
+    /// A sentence that says what is wrong.
     pub message: String,
     /// Place in the kernel's source, if it is known.
     pub place: Option<Place>,
-    /// Line of the PTX; 0 if the fault is the launch's.
+    /// Line of the PTX; 0 if the launch itself is at fault.
     pub ptx_line: u32,
     /// The thread, if the fault is one thread's.
     pub thread: Option<Thread>,
@@ -111,7 +111,7 @@ impl Fault {
         Self { cause, message: message.into(), place: None, ptx_line: 0, thread: None }
     }
 
-    /// The fault at an instruction.
+    /// Adds the place of an instruction to the fault.
     pub(crate) fn at(self, step: &Step) -> Self {
         Self { place: step.place.as_deref().cloned(), ptx_line: step.line, ..self }
     }

@@ -5,14 +5,14 @@ use crate::counts::{Counter, Counts};
 use crate::machine::Observer;
 use crate::{Argument, Cause, Fault, Gpu, Kernel, Launch, Order, Report};
 
-/// The outcome of a launch in which no check has found a fault.
+/// The outcome of a launch without a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Report of the launch whose results are in memory: of a verdict's three, the one forwards.
+    /// Report of the launch in the order forwards, whose results are in memory.
     pub report: Report,
     /// Counts of that launch by source line.
     pub counts: Counts,
-    /// Findings that do no harm but are worth knowing.
+    /// Remarks on harmless facts.
     pub notes: Vec<Note>,
 }
 
@@ -20,18 +20,18 @@ pub struct Verdict {
 const SEED: u64 = 0x5eed;
 
 impl Gpu {
-    /// Runs a kernel with all checks on, with blocks and warps forwards, backwards, and in a random order, each from the same memory. Results are
-    /// those of the order forwards. `launch.order` has no meaning here.
+    /// Runs a kernel with all checks on, with blocks and warps forwards, backwards, and in a random order, each time from the same memory. Memory then has the
+    /// results of the order forwards. `launch.order` is ignored.
     ///
     /// # Errors
-    /// The first fault that is found; memory then is as it was before.
+    /// The first fault that is found; memory is then unchanged.
     pub fn verdict(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
         self.memory.spare_rows.clear();
         let before = self.memory.clone();
         let mut result = self.launch_checked(kernel, &Launch { order: Order::Forwards, ..*launch }, arguments);
         let after = std::mem::replace(&mut self.memory, before.clone());
         for order in [Order::Backwards, Order::Random(SEED)] {
-            // A race may hide that a loop reads a variable once only, which another order shows.
+            // A race may hide that a loop reads a variable only once; another order shows it.
             if result.as_ref().is_err_and(|fault| fault.cause != Cause::Race || !kernel.waits_blindly()) {
                 break;
             }
@@ -49,10 +49,10 @@ impl Gpu {
         Ok(verdict)
     }
 
-    /// Runs a kernel once with all checks on, in the order that the launch says.
+    /// Runs a kernel once with all checks on, in the launch's order.
     ///
     /// # Errors
-    /// As for [`Gpu::verdict`].
+    /// The errors of [`Gpu::verdict`].
     pub fn launch_checked(
         &mut self,
         kernel: &Kernel,
@@ -63,7 +63,7 @@ impl Gpu {
         Ok(Verdict { report, counts: counter.finish(), notes })
     }
 
-    /// Runs a kernel once with all checks on, and with another observer, which is returned.
+    /// Runs a kernel once with all checks on and another observer, which it returns.
     fn checked<O: Observer>(
         &mut self,
         kernel: &Kernel,

@@ -45,7 +45,7 @@ pub(crate) struct Allocation {
 
 /// Owner of an allocation's memory.
 enum Owner {
-    /// Another library, which frees the memory in its own time. The memory is not counted.
+    /// Another library, which also frees the memory. The memory is not counted.
     Other,
     /// The driver, or the emulator.
     Driver,

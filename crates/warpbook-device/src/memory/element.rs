@@ -78,7 +78,7 @@ macro_rules! parts_of_arrays {
             /// Returns a part, `range(a..b)`, or all of it, `range(..)`; the part shares the memory and keeps it alive.
             ///
             /// # Panics
-            /// If the range ends before it begins, or behind the end.
+            /// If the range ends before it begins, or past the end.
             #[must_use]
             pub fn range(&self, range: impl std::ops::RangeBounds<usize>) -> Self {
                 let (start, end) = $crate::memory::element::bounds(range, self.len);

@@ -67,7 +67,7 @@ impl<T> Slice<T> {
     /// Returns the address of element `index`, for a kernel.
     ///
     /// # Panics
-    /// If `index` is behind the end.
+    /// If `index` is past the end.
     #[must_use]
     pub fn at(&self, index: usize) -> DevicePtr {
         assert!(index <= self.len, "element {index} of {}", self.len);

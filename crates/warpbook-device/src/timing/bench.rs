@@ -284,7 +284,7 @@ mod tests {
             Ok(())
         };
         let samples = bench.cpu_checked(Some(&mut setup), region, || true).unwrap();
-        // One repetition warms up; without a setup, such a short region would be repeated within a sample.
+        // One repetition is the warm-up. Without a setup, such a short region would be repeated within a sample.
         assert_eq!((setups, runs, samples.batch, samples.us.len()), (4, 4, 1, 3));
         assert!(samples.us.iter().all(|us| *us < 20e3), "{:?}", samples.us);
     }

@@ -1,4 +1,4 @@
-//! The emulated GPU runs a learner's host lines like a GPU, and refuses by name what it lacks.
+//! The emulated GPU runs a learner's host lines like a GPU, and refuses unsupported features by name.
 
 use warpbook_device::{
     Bench, Choice, Counters, Cublas, CublasLt, CudaDevice, Cudnn, Device, Error, Pool, Recorder, Result, Xray,

@@ -1,4 +1,4 @@
-//! Barriers that some threads never reach, or reach elsewhere, and masks that do not fit the lanes that come.
+//! Barriers that some threads never reach or reach elsewhere, and masks that differ from the lanes that arrive.
 
 use super::words::line;
 use crate::compute::Lanes;
@@ -79,7 +79,7 @@ impl BarrierCheck {
         Ok(())
     }
 
-    /// Checks the masks of lanes that are about to work together.
+    /// Checks the masks of a collective operation.
     pub(super) fn collective(
         &self,
         (resident, warp): (usize, u32),

@@ -1,11 +1,11 @@
-//! Who has seen what of whom: vector clocks in layers, of whole blocks, warps and single threads.
+//! Vector clocks in layers: of whole blocks, warps and single threads.
 //!
-//! Time is one number that grows with every synchronisation. A clock holds of others up to which time its thread has seen what they did; after a barrier all
-//! threads of a block share one clock, so that clocks stay small.
+//! Time is one number that grows with every synchronisation. A clock holds the time up to which its thread has seen the work of others. After a barrier all
+//! threads of a block share one clock, which keeps clocks small.
 
 use std::rc::Rc;
 
-/// The threads that an entry of a clock is about.
+/// The threads of a clock's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     Thread { block: u32, thread: u32 },
@@ -63,12 +63,12 @@ impl Clock {
         if block == self.block { self.floor > time } else { self.entry(Who::Block { block }) > time }
     }
 
-    /// Returns true if something that a warp did at a time has been seen, be it of one of its threads only.
+    /// Returns true if the work of at least one thread of a warp at a time has been seen.
     pub(super) fn has_seen_warp(&self, block: u32, warp: u32, time: u32) -> bool {
         (0..32).any(|lane| self.has_seen(block, warp * 32 + lane, time))
     }
 
-    /// Adds that someone has been seen up to a time.
+    /// Records that threads have been seen up to a time.
     pub(super) fn see(&mut self, who: Who, time: u32) {
         if who == (Who::Block { block: self.block }) {
             self.floor = self.floor.max(time);

@@ -1,11 +1,11 @@
-//! Loops that do not end: their line, and what they wait for.
+//! Endless loops: their lines, and what they wait for.
 
 use super::words::{element, line};
 use crate::machine::{AccessKind, Moment, Names, Request};
 use crate::program::{Action, Kernel, Strength};
 use crate::{Cause, Fault};
 
-/// The reason for which a loop without a load waits in vain.
+/// The reason why a loop without a load never ends.
 const ONCE: &str = "Its condition cannot change: the compiler reads a variable that is neither `volatile` nor atomic \
                     once, before the loop.";
 
@@ -14,12 +14,12 @@ const ONCE: &str = "Its condition cannot change: the compiler reads a variable t
 pub(super) struct EndlessCheck {
     at: u32,
     polled: Option<(u32, String)>,
-    /// The polling instruction and address that `polled` tells of.
+    /// The polling instruction and the address of `polled`.
     known: (u32, u64),
 }
 
 impl EndlessCheck {
-    /// Finds a branch to itself: what it depends on cannot change any more.
+    /// Finds a branch to itself, whose condition can no longer change.
     ///
     /// # Errors
     /// If lanes take such a branch.
@@ -43,9 +43,9 @@ impl EndlessCheck {
         }
     }
 
-    /// Says more about a launch that has used up its budget.
+    /// Explains the fault of a launch that has used up its budget.
     pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
-        // A branch to itself is told already.
+        // A branch to itself is already explained.
         if fault.cause != Cause::Endless || fault.thread.is_some() {
             return fault;
         }
@@ -64,7 +64,7 @@ impl EndlessCheck {
     }
 }
 
-/// The smallest loop around an instruction: its first one and the branch back.
+/// Returns the smallest loop around an instruction: its first instruction and the branch back.
 fn innermost_loop(kernel: &Kernel, at: u32) -> Option<(u32, u32)> {
     let branches = (0..).zip(&kernel.steps).filter_map(|(last, step)| match &step.action {
         Action::Branch(first) => Some((*first, last)),

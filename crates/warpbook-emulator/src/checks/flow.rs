@@ -5,28 +5,28 @@ use crate::compute::{Compute, LANES, Lanes, each};
 /// The dependence of a result's bits on the operands' bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// Every bit on every bit.
+    /// Every bit depends on every bit.
     All,
-    /// Every bit on every bit of the same half of 32 bits.
+    /// Every bit depends on every bit of the same half of 32 bits.
     Halves,
-    /// Each bit on the same bits of the operands.
+    /// Each bit depends on the same bits of the operands.
     Bitwise,
-    /// Each bit on the same bits, but nothing changes `x and 0`.
+    /// Each bit depends on the same bits, but `x and 0` is written.
     And,
-    /// Each bit on the same bits, but nothing changes `x or 1`.
+    /// Each bit depends on the same bits, but `x or 1` is written.
     Or,
-    /// `lop3`: by the table of truth.
+    /// `lop3`: the truth table decides.
     Logic,
-    /// Each bit on the same bits and lower ones: sums and products of integers.
+    /// Each bit depends on the same bits and lower ones, as in sums and products of integers.
     Upwards,
-    /// The first operands' bits are moved to places that the others say.
+    /// The bits of the first operands move to places that the other operands give.
     Moved(usize),
-    /// `selp`: the bits of the operand that is chosen.
+    /// `selp`: the bits of the selected operand.
     Select,
 }
 
 impl Flow {
-    /// The flow of an instruction that computes.
+    /// Returns how bits flow through an instruction that computes.
     pub(super) fn for_opcode(opcode: &str) -> Self {
         let words: Vec<&str> = opcode.split('.').collect();
         let ty = words.last().copied().unwrap_or("");
@@ -48,7 +48,7 @@ impl Flow {
         }
     }
 
-    /// Unwritten bits of the result, from the operands' values and their unwritten bits.
+    /// Returns the unwritten bits of the result, given the operands' values and their unwritten bits.
     pub(super) fn through(self, compute: Compute, values: &[Lanes; 4], bits: &[Lanes; 4]) -> Lanes {
         let any = |lane: usize| bits.iter().fold(0, |all, bits| all | bits[lane]);
         let mut result = [0; LANES];

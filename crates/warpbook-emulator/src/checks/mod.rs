@@ -1,15 +1,15 @@
-//! Checks of a running kernel: what it must not do although it may give the right result today.
+//! Checks of a running kernel for faults that a right result may hide.
 //!
 //! | cause | when |
 //! |---|---|
-//! | `OutOfBounds`, `Misaligned` | An access is outside every buffer, or its address is no multiple of its size; the machine finds these without checks. |
-//! | `Unwritten` | Bits that nobody has written decide about an address, a branch, or a store to global memory. Reading them is no fault, and `x or true` is written. |
+//! | `OutOfBounds`, `Misaligned` | An access is outside every buffer, or its address is not a multiple of its size. The machine finds both without checks. |
+//! | `Unwritten` | Unwritten bits decide about an address, a branch, or a store to global memory. Reading them is not a fault, and `x or true` is written. |
 //! | `Race` | Two threads access the same byte, one writes it, and nothing orders them: no barrier, `__syncwarp`, or fences with strong accesses. Strong accesses (atomic, volatile, relaxed) do not race with each other, nor does a plain read with a compare-and-swap, which notices a stale value. Equal values are noted. |
-//! | `Barrier` | Threads do not reach a `__syncthreads`, or reach another one; threads that have exited do not reach it. Lanes that a mask names do not come, or it does not name its own lane. |
+//! | `Barrier` | Threads exit before a `__syncthreads`, or reach another one. Lanes in a mask do not arrive, or a lane is not in its own mask. |
 //! | `Endless` | The budget of steps is used up, or a branch leads to itself. |
 //!
-//! A race is told before the unwritten value that it left behind: after a use of something unwritten the kernel goes on for a while. Each cause has kernels with a
-//! planted fault in `tests/faults/`, which are clean when they are compiled with `MENDED`.
+//! After the use of an unwritten value the kernel runs on for a while: if a race left that value behind, the race is reported instead. Each cause has kernels with a
+//! planted fault in `tests/faults/`. Compiled with `MENDED` they are clean.
 
 mod barriers;
 mod clocks;
@@ -29,12 +29,12 @@ use endless::EndlessCheck;
 use races::RaceCheck;
 use unwritten::UnwrittenCheck;
 
-/// Something that does no harm, but is worth knowing.
+/// A remark on a harmless fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Place in the kernel's source, if it is known.
     pub place: Option<Place>,
-    /// The finding, in a sentence.
+    /// A sentence that states the fact.
     pub message: String,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Checks<'k> {
     barriers: BarrierCheck,
     endless: EndlessCheck,
     names: Names,
-    /// The first use of something unwritten, and instructions since then: a race may be what caused it.
+    /// The first use of an unwritten value, and the instructions since then. A race may be its cause.
     postponed: Option<(Fault, u32)>,
 }
 
-/// Instructions for which a kernel goes on after a use of something unwritten.
+/// Instructions that a kernel still runs after it has used an unwritten value.
 const PATIENCE: u32 = 100_000;
 
 impl<'k> Checks<'k> {
@@ -68,7 +68,7 @@ impl<'k> Checks<'k> {
         }
     }
 
-    /// Says more about a fault, or tells the one that caused it.
+    /// Explains a fault, or returns the one that caused it.
     pub(crate) fn explain(&self, fault: Fault) -> Fault {
         match &self.postponed {
             Some((cause, _)) if fault.cause != Cause::Race => cause.clone(),
@@ -76,17 +76,17 @@ impl<'k> Checks<'k> {
         }
     }
 
-    /// Goes on after a use of something unwritten.
+    /// Postpones the fault of an unwritten value.
     fn postpone(&mut self, result: Result<(), Fault>) {
         if let (Err(fault), None) = (result, &self.postponed) {
             self.postponed = Some((fault, 0));
         }
     }
 
-    /// Tells the memory what the launch has written, and returns what is worth knowing.
+    /// Marks in the memory what the launch has written, and returns the notes.
     ///
     /// # Errors
-    /// If something unwritten was used.
+    /// If an unwritten value was used.
     pub(crate) fn finish(self, memory: &mut Memory) -> Result<Vec<Note>, Fault> {
         if let Some((fault, _)) = self.postponed {
             return Err(fault);

@@ -6,18 +6,18 @@ use crate::program::Strength;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A fence that a thread has passed: what it had seen, and when that was.
+/// A fence that a thread has passed: the time, and the work that the thread had seen.
 #[derive(Debug, Clone)]
 struct Fence {
     clock: Rc<Clock>,
     time: u32,
 }
 
-/// The clocks that a strong write hands on to its readers.
+/// The clocks that a strong write passes on to its readers.
 #[derive(Debug)]
 struct Release {
     block: u32,
-    /// To all blocks, and to the writer's own.
+    /// For all blocks, and for the writer's own.
     clocks: [Option<Rc<Clock>>; 2],
 }
 
@@ -34,7 +34,7 @@ struct Thread {
     clock: Rc<Clock>,
     /// The latest fence for all blocks, and the latest of any scope.
     fences: [Option<Fence>; 2],
-    /// The clock that its strong reads have brought, which counts from its next fence on.
+    /// The clock of its strong reads, which takes effect at its next fence.
     pending: Option<Rc<Clock>>,
 }
 
@@ -44,7 +44,7 @@ struct Block {
     /// Lanes of each warp that have not exited.
     live: Vec<u32>,
     threads: Vec<Thread>,
-    /// Clocks of threads that arrived at a barrier and went on.
+    /// Clocks of threads that arrived at a barrier without waiting.
     arrived: Vec<(usize, Rc<Clock>)>,
 }
 
@@ -105,7 +105,7 @@ impl Order {
         }
     }
 
-    /// Lanes meet at `__syncwarp`.
+    /// Orders the lanes that meet at a `__syncwarp`.
     pub(super) fn sync_lanes(&mut self, resident: usize, warp: u32, mask: u32) {
         self.now += 1;
         let block = &mut self.blocks[resident];
@@ -117,7 +117,7 @@ impl Order {
         block.set(warp, mask, joined.as_ref());
     }
 
-    /// A thread arrives at a barrier and goes on.
+    /// Records that threads arrive at a barrier without waiting.
     pub(super) fn arrive(&mut self, resident: usize, warp: u32, active: u32, number: usize) {
         self.now += 1;
         let block = &mut self.blocks[resident];
@@ -127,7 +127,7 @@ impl Order {
         }
     }
 
-    /// Threads leave a barrier.
+    /// Orders the threads that leave a barrier.
     pub(super) fn barrier(&mut self, resident: usize, number: usize, waiting: &[(u32, u32)]) {
         self.now += 1;
         let block = &mut self.blocks[resident];
@@ -152,7 +152,7 @@ impl Order {
         }
     }
 
-    /// A strong access of a thread: reads bring what the writes before hand on, writes hand on what came before a fence.
+    /// Records a thread's strong access. A read sees what earlier writes released; a write releases what came before a fence.
     pub(super) fn strong(&mut self, resident: usize, thread: u32, address: (bool, u64), access: Strong) {
         let number = self.blocks[resident].number;
         let me = &mut self.blocks[resident].threads[thread as usize];
@@ -177,7 +177,7 @@ impl Order {
             me.pass_fence(self.now, access.is_for_block);
         }
         if me.fences[1].is_none() {
-            // An atomic update keeps what the write before hands on.
+            // An atomic update also passes on the clocks of the write before it.
             if !access.reads {
                 self.releases.remove(&key);
             }
@@ -215,7 +215,7 @@ impl Thread {
 }
 
 impl Block {
-    /// Everything that lanes have seen, added to what others have seen.
+    /// Adds everything that lanes have seen to what others have seen.
     fn join(&mut self, warp: u32, mask: u32, acquires: bool, to: Option<Rc<Clock>>) -> Option<Rc<Clock>> {
         let mut joined = to;
         let mut last: Option<*const Clock> = None;
@@ -224,7 +224,7 @@ impl Block {
             if acquires {
                 thread.acquire();
             }
-            // Threads mostly share their clocks.
+            // Most threads share their clocks.
             if last == Some(Rc::as_ptr(&thread.clock)) {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Races: two threads access the same byte, one of them writes it, and nothing orders them.
 //!
 //! Each word of memory keeps its latest unordered accesses, as in FastTrack (Flanagan and Freund, 2009): two groups of writers and two of readers, where a group
-//! is lanes of a warp or warps of a block. What does not fit is forgotten, so that a race may be missed but is never made up.
+//! is lanes of a warp or warps of a block. Further groups are forgotten, so that a race may be missed but is never made up.
 
 use super::clocks::Clock;
 use super::order::{Order, Strong};
@@ -13,14 +13,14 @@ use crate::ptx::Space;
 use crate::{Cause, Fault, Thread};
 use std::collections::BTreeMap;
 
-/// Words of memory whose cells are made together.
+/// Words of memory whose cells are allocated together.
 const PAGE: usize = 256;
 
 /// A group of threads that accessed a word.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     block: u32,
-    /// When the first of them was; 0 if there are none.
+    /// The time of the first access; 0 if there is none.
     time: u32,
     /// Lanes of a warp, or warps of the block.
     mask: u32,
@@ -28,7 +28,7 @@ struct Group {
     warp: u8,
     is_of_warps: bool,
     is_strong: bool,
-    /// Strong for the own block only.
+    /// Strong within its own block only.
     is_for_block: bool,
     /// A compare-and-swap, which notices that a plain read before it was too early.
     is_swap: bool,
@@ -47,7 +47,7 @@ struct Cell {
 struct Zone {
     start: u64,
     end: u64,
-    /// Bytes of a cell as a power of 2: words of 4 bytes, or single bytes once an access was narrower.
+    /// Logarithm of a cell's bytes: 2 for words of 4 bytes, 0 for single bytes after a narrower access.
     shift: u32,
     pages: Vec<Option<Box<[Cell]>>>,
 }
@@ -63,7 +63,7 @@ impl Zone {
         usize::try_from((self.end - self.start) >> self.shift).unwrap_or(0) / PAGE + 1
     }
 
-    /// Goes over to cells of single bytes.
+    /// Splits the cells into single bytes.
     fn split(&mut self) {
         self.shift = 0;
         let length = self.length();
@@ -95,7 +95,7 @@ struct Accessor<'a> {
 }
 
 impl Accessor<'_> {
-    /// A thread of a group (or the first of a warp) that nothing orders before this one.
+    /// Returns a thread of a group (or the first of a warp) that nothing orders before this one.
     fn unordered(&self, other: &Group) -> Option<u32> {
         let Group { block, time, warp, .. } = *other;
         let is_own = block == self.group.block;
@@ -103,7 +103,7 @@ impl Accessor<'_> {
             return None;
         }
         if other.is_of_warps {
-            // The own warp's lanes are not known one by one.
+            // Single lanes of the own warp are not known.
             let others = if is_own { other.mask & !(1 << self.group.warp) } else { other.mask };
             let mut warps = lanes(others).map(|warp| u32::try_from(warp).unwrap_or(0));
             return warps.find(|warp| !self.clock.has_seen_warp(block, *warp, time)).map(|warp| warp * 32);
@@ -114,7 +114,7 @@ impl Accessor<'_> {
         threads.find(|thread| !self.clock.has_seen(block, *thread, time))
     }
 
-    /// A thread of a group that this access races with.
+    /// Returns a thread of a group that this access races with.
     fn race(&self, other: &Group) -> Option<u32> {
         let is_near = other.block == self.group.block || !(other.is_for_block || self.group.is_for_block);
         let is_checked = (other.is_swap && self.group.is_read) || (other.is_read && self.group.is_swap);
@@ -124,7 +124,7 @@ impl Accessor<'_> {
         self.unordered(other)
     }
 
-    /// Puts the access among those that others may race with.
+    /// Records the access, so that later ones may race with it.
     fn note(&self, groups: &mut [Group; 2]) {
         let own = &self.group;
         let is_alike = |other: &Group| {
@@ -133,7 +133,7 @@ impl Accessor<'_> {
                 && (other.is_strong, other.is_for_block, other.is_swap)
                     == (own.is_strong, own.is_for_block, own.is_swap)
         };
-        // Loops read the same word again and again.
+        // Loops often read the same word.
         if let Some(same) = groups.iter_mut().find(|group| is_alike(group) && group.time == own.time)
             && !same.is_of_warps
             && same.warp == own.warp
@@ -173,7 +173,7 @@ pub(super) struct RaceCheck {
     last: usize,
     shared: Vec<Zone>,
     names: Names,
-    /// By instruction: where several threads write the same value, in words.
+    /// By instruction: notes that several threads write the same value.
     pub(super) notes: BTreeMap<u32, String>,
 }
 
@@ -259,7 +259,7 @@ impl RaceCheck {
             let accessor = Accessor { clock, group, lane: lane_number };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
-            // With writers and with readers: equal values are no excuse for the latter.
+            // Races with writers and with readers: equal values excuse only the former.
             let mut found = [None, None];
             for index in first..first + count {
                 let Some(cell) = zone.cell(index) else { continue };
@@ -301,7 +301,7 @@ impl RaceCheck {
         self.buffers.get_mut(self.last).filter(|zone| is_in(zone))
     }
 
-    /// The fault of a race; a note if both write the same value.
+    /// Returns the fault of a race. If both threads write the same value, it adds a note instead.
     #[cold]
     fn tell(
         &mut self,
@@ -352,7 +352,7 @@ fn step_is_for_block(moment: &Moment) -> bool {
     }
 }
 
-/// Returns true if a lane stores what is there already, or what a lane before it stores at the same time.
+/// Returns true if a lane stores the value that is already there, or that a lower lane stores with the same instruction.
 fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, other: &Group) -> bool {
     let Action::Store(access, from) = &moment.step().action else { return false };
     let size = usize::from(access.bytes);

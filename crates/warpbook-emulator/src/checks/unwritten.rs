@@ -1,4 +1,4 @@
-//! Values that nobody has written: bit by bit through registers and all memory, and told of only where they decide something.
+//! Unwritten values, tracked bit by bit through registers and memory. They are a fault only where they decide something.
 
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
@@ -15,11 +15,11 @@ struct Registers {
     unclear: Vec<u32>,
     /// By row: the unwritten bits of these lanes.
     bits: Vec<Lanes>,
-    /// By row: the instruction that loaded what was unwritten; [`NONE`] if the register was never set.
+    /// By row: the instruction that loaded unwritten bits; [`NONE`] if the register was never set.
     origin: Vec<u32>,
 }
 
-/// A block that is resident.
+/// A resident block.
 #[derive(Debug, Default)]
 struct Block {
     warps: Vec<Registers>,
@@ -31,14 +31,14 @@ struct Block {
 /// The check of one launch.
 #[derive(Debug)]
 pub(super) struct UnwrittenCheck {
-    /// By instruction: how bits flow, in those that compute and compare.
+    /// By instruction: how bits flow through computations and comparisons.
     flows: Vec<Flow>,
     comparisons: Vec<Comparing>,
-    /// Widths of the rows that are registers, as masks; 0 for others, which always have their values.
+    /// Widths of registers, as masks; 0 for rows that always have a value.
     widths: Vec<u64>,
     frame_bytes: usize,
     blocks: Vec<Block>,
-    /// Buffers: start, end, and what of them is unwritten.
+    /// Buffers: start, end, and unwritten bits.
     buffers: Vec<(u64, u64, Unwritten)>,
     last: usize,
     names: Names,
@@ -59,7 +59,7 @@ impl UnwrittenCheck {
         }
     }
 
-    /// Tells a memory what the launch has written.
+    /// Marks in a memory what the launch has written.
     pub(super) fn note(self, memory: &mut Memory) {
         for (buffer, (.., unwritten)) in memory.buffers.iter_mut().zip(self.buffers) {
             buffer.unwritten = unwritten;
@@ -242,7 +242,7 @@ impl UnwrittenCheck {
         Ok(())
     }
 
-    /// Values move among the lanes that take part; a lane that takes from another gets nothing written.
+    /// Moves unwritten bits among the lanes that take part. A value from any other lane is unwritten.
     pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)], rows: &[Lanes]) {
         let registers = &mut self.blocks[resident].warps[warp as usize];
         let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
@@ -300,7 +300,7 @@ impl UnwrittenCheck {
         }
     }
 
-    /// The unwritten bits of memory at a generic address; `None` if all of the buffer is written.
+    /// Returns the unwritten bits of memory at a generic address; `None` if the whole buffer has been written.
     fn bits(&mut self, moment: &Moment, lane: usize, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let place = |address: u64| usize::try_from(address).unwrap_or(usize::MAX);
         let block = &mut self.blocks[moment.resident];
@@ -328,7 +328,7 @@ impl UnwrittenCheck {
         }
     }
 
-    /// A fault if something unwritten goes to global memory.
+    /// Returns a fault if unwritten bits are stored to global memory.
     fn demand_stored(&self, moment: &Moment, row: Row, lane: usize, address: u64, bits: &[u8]) -> Result<(), Fault> {
         if address & (SHARED_WINDOW | LOCAL_WINDOW) != 0 || bits.iter().all(|byte| *byte == 0) {
             return Ok(());
@@ -407,7 +407,7 @@ impl Registers {
         self.demand(access.base, moment.active, u64::MAX, moment, || "An address depends on".into())
     }
 
-    /// A fault if bits of a row are unwritten in one of these lanes.
+    /// Returns a fault if bits of a row are unwritten in one of these lanes.
     fn demand(&self, row: Row, mask: u32, bits: u64, moment: &Moment, what: impl Fn() -> String) -> Result<(), Fault> {
         let unclear = self.unclear[row as usize] & mask;
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
@@ -418,7 +418,7 @@ impl Registers {
         Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
     }
 
-    /// Tells where an unwritten value comes from.
+    /// Describes the origin of an unwritten value.
     fn story(&self, row: Row, (kernel, told_at): (&Kernel, u32)) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
@@ -437,7 +437,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// Bits of a loaded value in its register: where its sign is unwritten, its copies are.
+/// Extends the unwritten bits of a loaded value to its register: copies of an unwritten sign bit are unwritten.
 fn extend(bits: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return bits;

@@ -1,9 +1,9 @@
-//! Words for places: elements of buffers, and lines.
+//! Names of places in messages: elements of buffers, and lines.
 
 use crate::machine::{Moment, Names, SHARED_WINDOW};
 use crate::program::Kernel;
 
-/// The element at a generic address, as a message names it.
+/// Names the element at a generic address for a message.
 pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) -> String {
     if address & SHARED_WINDOW != 0 {
         let offset = address ^ SHARED_WINDOW;
@@ -25,7 +25,7 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) 
     }
 }
 
-/// The last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
+/// Returns the last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
 fn plain_name(mangled: &str) -> &str {
     let Some(rest) = mangled.strip_prefix("_Z") else { return mangled };
     let starts = rest.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| &rest[at..]);
@@ -36,7 +36,7 @@ fn plain_name(mangled: &str) -> &str {
     names.next_back().unwrap_or(mangled)
 }
 
-/// The source line of an instruction, or its line of PTX; with its file if another instruction, at which the message is told, is in a different one.
+/// Names the source line of an instruction, or its line of PTX. The file is named, too, unless the message is reported in the same file.
 pub(super) fn line(kernel: &Kernel, at: u32, told_at: u32) -> String {
     let step = |at: u32| kernel.steps.get(at as usize);
     let Some(found) = step(at) else { return "an unknown line".into() };

@@ -3,10 +3,10 @@
 use super::{Lanes, Word, each};
 use crate::ptx::Type;
 
-/// Compares all lanes, to 0 or 1; the result comes first.
+/// Compares all lanes; the first parameter becomes 0 or 1 in each.
 pub(crate) type Compare = fn(&mut Lanes, &Lanes, &Lanes);
 
-/// A comparison's name and type, such as `ltu` and `f32`, as a function.
+/// Returns the function of a comparison's name and type, such as `ltu` and `f32`.
 pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
     macro_rules! lanes {
         ($t:ident |$a:ident, $b:ident| $holds:expr) => {
@@ -60,14 +60,14 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
         Type::Float(8) => float!(f64),
         _ => None,
     };
-    // Untyped bits are equal or not.
+    // Untyped bits can only be equal or different.
     found.filter(|_| !matches!(ty, Type::Bits(_)) || matches!(name, "eq" | "ne"))
 }
 
 /// Combines a comparison with a third predicate.
 pub(crate) type Combine = fn(u64, u64) -> u64;
 
-/// A combination by its name.
+/// Returns the function of a combination, such as `and`.
 pub(crate) fn combination(name: &str) -> Option<Combine> {
     match name {
         "and" => Some(|a, b| a & b),

@@ -2,12 +2,12 @@
 
 use super::Word;
 
-/// Which neighbour a number becomes that has no exact counterpart.
+/// The rounding of a number that the format cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
-    /// The nearest, of two that are as near the even one.
+    /// To the nearest number, ties to even.
     Nearest,
-    /// The nearest, of two that are as near the one away from zero.
+    /// To the nearest number, ties away from zero.
     Away,
     Zero,
     Down,
@@ -32,7 +32,7 @@ impl Format {
         (1 << (self.exponent - 1)) - 1
     }
 
-    /// The number that the bits are.
+    /// Returns the number that these bits represent.
     pub(crate) fn widen(self, bits: u64) -> f64 {
         let sign = if bits >> (self.mantissa + self.exponent) & 1 == 1 { -1.0 } else { 1.0 };
         let (exponent, fraction) =
@@ -51,7 +51,7 @@ impl Format {
         sign * (f64::from(1u32 << self.mantissa) + fraction_value) * scale(power)
     }
 
-    /// The bits of the number, rounded. All NaN become the one that GPUs give.
+    /// Rounds a number to this format and returns its bits. Every NaN becomes the one that GPUs return.
     pub(crate) fn narrow(self, value: f64, rounding: Rounding) -> u64 {
         let sign = u64::from(value.is_sign_negative()) << (self.mantissa + self.exponent);
         let infinity = ((1u64 << self.exponent) - 1) << self.mantissa;
@@ -94,7 +94,7 @@ impl Format {
 /// A type that `cvt` knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// By bytes.
+    /// With its size in bytes.
     Unsigned(u32),
     Signed(u32),
     Narrow(Format),
@@ -129,7 +129,7 @@ impl Kind {
         matches!(self, Self::Unsigned(_) | Self::Signed(_))
     }
 
-    /// Bits of a number's fraction.
+    /// Returns how many bits the fraction has.
     fn fraction(self) -> u32 {
         match self {
             Self::Narrow(format) | Self::Pair(format) => format.mantissa,
@@ -145,10 +145,10 @@ pub(crate) struct Conversion {
     from: Kind,
     to: Kind,
     rounding: Rounding,
-    /// Rounds to an integer, also where the result is a floating-point number.
+    /// True if it rounds to an integer, even for a floating-point result.
     to_integer: bool,
     saturates: bool,
-    /// Bytes of the result's register, to which a signed integer is extended.
+    /// Size in bytes of the result's register, to which a signed integer is extended.
     register_bytes: u32,
 }
 
@@ -176,7 +176,7 @@ impl Conversion {
                     && (to != Kind::Double || rounding == Some(Rounding::Nearest))
             }
             (false, true) => to_integer && !saturates,
-            // Only what loses bits is rounded, and a number of the same format to an integer.
+            // Rounding applies to conversions that lose bits, and to integers in the same format.
             (false, false) if from == to => rounding.is_none() || to_integer,
             (false, false) => rounding.is_some() == (to.fraction() < from.fraction()) && !to_integer,
         };
@@ -204,12 +204,12 @@ impl Conversion {
         matches!(self.to, Kind::Pair(_))
     }
 
-    /// Returns the conversion with a result in a register of so many bytes.
+    /// Returns the conversion for a register of `bytes` bytes.
     pub(crate) fn into_register(self, bytes: u8) -> Self {
         Self { register_bytes: bytes.into(), ..self }
     }
 
-    /// The result's bits, from the operand's.
+    /// Converts an operand's bits to the result's.
     pub(crate) fn apply(self, bits: u64) -> u64 {
         let value = self.value(bits);
         match self.to {
@@ -264,7 +264,7 @@ impl Conversion {
         }
     }
 
-    /// An integer of so many bytes; numbers beyond the limits become these, NaN becomes 0 or the lowest number, as the PTX ISA says.
+    /// Clamps a whole number to the limits of an integer with `bytes` bytes. NaN becomes 0 or the lowest number, as in the PTX ISA.
     #[allow(clippy::cast_possible_truncation)]
     fn to_limits(self, whole: f64, least: i128, most: i128, bytes: u32) -> u64 {
         if whole.is_nan() {
@@ -285,7 +285,7 @@ impl Conversion {
     }
 }
 
-/// The lowest bits, by bytes.
+/// Returns a mask of the lowest bits of `bytes` bytes.
 fn mask(bytes: u32) -> u64 {
     u64::MAX >> (64 - 8 * bytes)
 }
@@ -304,7 +304,7 @@ fn clamp(value: i128, least: i128, most: i128) -> u64 {
     low(value.clamp(least, most))
 }
 
-/// An integer in double precision, rounded to odd, so that a second rounding is right.
+/// Rounds an integer to odd in double precision, so that a second rounding gives the right result.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn to_odd(value: i128) -> f64 {
     let near = value as f64;

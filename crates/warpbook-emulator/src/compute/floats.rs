@@ -6,7 +6,7 @@
 use super::convert::{F32, Rounding};
 use super::{Compute, Lanes, Row, Word, each, rows};
 
-/// The sum rounded to odd: if it is not exact, the neighbour with an odd last bit.
+/// Returns the sum rounded to odd: an inexact sum becomes the neighbour whose last bit is 1.
 pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     if !sum.is_finite() {
@@ -22,7 +22,7 @@ pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     f64::from_bits(if is_away_from_zero { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }
 
-/// The smaller number; -0 is smaller than 0, and a number is taken before NaN.
+/// Returns the smaller number; -0 is smaller than 0, and NaN is returned only if both are NaN.
 pub(super) fn smaller(a: f64, b: f64) -> f64 {
     if a.is_nan() {
         return b;
@@ -30,7 +30,7 @@ pub(super) fn smaller(a: f64, b: f64) -> f64 {
     if b.is_nan() || a < b || (a == b && a.is_sign_negative()) { a } else { b }
 }
 
-/// The sum of two numbers in single precision, as bits; of atomics.
+/// Adds two numbers in single precision, given as bits, for atomics.
 pub(crate) fn add_single(a: u64, b: u64) -> u64 {
     (f32::take(a) + f32::take(b)).put()
 }
@@ -40,7 +40,7 @@ fn single(value: f64, rounding: Rounding) -> u64 {
     F32.narrow(value, rounding)
 }
 
-/// Zero with the same sign in place of a denormal.
+/// Replaces a denormal with a zero of the same sign.
 fn flush(value: f32) -> f32 {
     if value.is_subnormal() { 0f32.copysign(value) } else { value }
 }
@@ -82,7 +82,7 @@ fn single_and_double(out: &mut Vec<Row>) {
         "min" |a, b| smaller(a, b);
         "max" |a, b| -smaller(-a, -b);
     }
-    // Signs of NaN are kept.
+    // NaN keeps its sign.
     rows! { out, u64, "";
         "neg.f32" |a| a ^ 1 << 31;
         "abs.f32" |a| a & 0x7fff_ffff;
@@ -91,15 +91,15 @@ fn single_and_double(out: &mut Vec<Row>) {
     }
 }
 
-/// Single precision rounded once: the product is exact in double precision, and the sum is rounded to odd there.
+/// Computes `a * b + c` with one rounding: the product is exact in double precision, and the sum is rounded to odd there.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 fn fma_single(a: f32, b: f32, c: f32) -> f32 {
     add_to_odd(f64::from(a) * f64::from(b), c.into()) as f32
 }
 
-/// `fma.rn.f32`. A sum in double precision that is no tie of single precision may be rounded twice, and ties have 28 zeros at the end, those of
-/// denormals too: only if there are such sums the slower way is taken.
+/// Computes `fma.rn.f32`. Rounding a sum twice, first in double precision, is wrong only for ties of single precision. A tie ends with 28 zero bits
+/// (denormals included), so only such sums take the slower way.
 #[allow(clippy::cast_possible_truncation)]
 fn fma(into: &mut Lanes, a: &Lanes, b: &Lanes, c: &Lanes, _: &Lanes) {
     let single = |row: &Lanes, i: usize| f64::from(f32::take(row[i]));
@@ -119,12 +119,12 @@ fn min_single(a: f32, b: f32) -> f32 {
     smaller(a.into(), b.into()) as f32
 }
 
-/// A number limited to 0 to 1; 0 in place of NaN.
+/// Clamps a number to the range from 0 to 1; NaN becomes 0.
 fn saturate(a: f32) -> f32 {
     if a > 0.0 { a.min(1.0) } else { 0.0 }
 }
 
-/// Single precision rounded towards zero, down and up.
+/// Adds the rows of single precision rounded towards zero, down and up.
 fn directed(out: &mut Vec<Row>) {
     macro_rules! of_rounding {
         ($($rounding:ident $suffix:literal),*) => {$(rows! { out, f32, $suffix;
@@ -137,7 +137,7 @@ fn directed(out: &mut Vec<Row>) {
     of_rounding!(Zero ".rz.f32", Down ".rm.f32", Up ".rp.f32");
 }
 
-/// A sum rounded to odd. That of opposite numbers is -0 if it is rounded down.
+/// Returns a sum rounded to odd. The sum of opposite numbers is -0 if it is rounded down.
 fn add_directed(a: f64, b: f64, rounding: Rounding) -> f64 {
     let sum = add_to_odd(a, b);
     if rounding == Rounding::Down
@@ -173,7 +173,7 @@ fn approximations(out: &mut Vec<Row>) {
         "div.approx.ftz" |a, b| flush(flush(a) / flush(b));
         "div.full.ftz" |a, b| flush(flush(a) / flush(b));
     }
-    // The upper half of the bits; programs refine it.
+    // Only the upper half of the bits is computed; programs refine it.
     rows! { out, f64, ".f64";
         "rcp.approx.ftz" |a| (1.0 / a).to_bits() & !0xffff_ffff;
         "rsqrt.approx" |a| (1.0 / a.sqrt()).to_bits() & !0xffff_ffff;

@@ -38,7 +38,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
     signs!(".f16" 0x8000, ".bf16" 0x8000, ".f16x2" 0x8000_8000, ".bf16x2" 0x8000_8000);
 }
 
-/// The result in the bits from `shift` on, of operands that are there.
+/// Computes one half of a packed result, whose operands and result begin at bit `shift`.
 fn half<const N: usize>(format: Format, operands: [u64; N], shift: u32, f: impl Fn([f64; N]) -> f64) -> u64 {
     let wide = operands.map(|bits| format.widen(u16::take(bits >> shift).into()));
     format.narrow(f(wide), Rounding::Nearest) << shift

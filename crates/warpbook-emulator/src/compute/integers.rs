@@ -10,7 +10,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
     bit_fields(out);
 }
 
-/// A divisor of zero gives all ones, a remainder by zero the dividend; PTX leaves both open.
+/// Adds the rows of arithmetic. Dividing by zero gives all ones and the remainder is the dividend; PTX defines neither.
 fn arithmetic(out: &mut Vec<Row>) {
     macro_rules! of_type {
         ($($t:ident $suffix:literal),*) => {$(rows! { out, $t, $suffix;
@@ -48,7 +48,7 @@ fn arithmetic(out: &mut Vec<Row>) {
     }
 }
 
-/// Products with twice the width, and their upper halves.
+/// Adds the rows of products with twice the width, and of their upper halves.
 #[allow(clippy::cast_possible_truncation, clippy::cast_lossless)]
 fn wide(out: &mut Vec<Row>) {
     macro_rules! of_type {
@@ -98,7 +98,7 @@ fn logic(out: &mut Vec<Row>) {
     rows! { out, u64, ""; "cvta.to.global.u64" |a| a; "cvta.global.u64" |a| a; "cvta.to.const.u64" |a| a; "cvta.const.u64" |a| a; }
 }
 
-/// A shift by the width or more leaves nothing but the sign.
+/// Adds the rows of shifts. A shift by the width or more leaves only copies of the sign, or zeros.
 fn shifts(out: &mut Vec<Row>) {
     macro_rules! shift {
         ($t:ident, $left:literal, $right:literal, $plain:literal) => {
@@ -126,7 +126,7 @@ fn shifts(out: &mut Vec<Row>) {
     }
 }
 
-/// The lower 32 bits of `high:low`, shifted right by up to 32 bits.
+/// Returns the lower 32 bits of `high:low` after a right shift by up to 32 bits.
 fn funnel(low: u32, high: u32, by: u32) -> u32 {
     u32::take((u64::from(high) << 32 | u64::from(low)) >> by)
 }
@@ -162,12 +162,12 @@ fn bit_fields(out: &mut Vec<Row>) {
     }
 }
 
-/// The lowest bits, so many of them.
+/// Returns a mask of the lowest `bits` bits.
 fn ones(bits: u64) -> u64 {
     if bits >= 64 { !0 } else { (1 << bits) - 1 }
 }
 
-/// Bits from position `b` on, `c` of them; beyond the width there are copies of the sign, or zeros.
+/// Returns `c` bits of `a` from position `b` on. Bits beyond the width are copies of the sign, or zeros.
 fn extract(a: u64, b: u64, c: u64, width: u64, is_signed: bool) -> u64 {
     let (position, length) = (b & 0xff, c & 0xff);
     if length == 0 {
@@ -179,7 +179,7 @@ fn extract(a: u64, b: u64, c: u64, width: u64, is_signed: bool) -> u64 {
     bits | if sign { ones(width) & !there } else { 0 }
 }
 
-/// The lowest `d` bits of `a` put into `b` from position `c` on.
+/// Returns `b` with the lowest `d` bits of `a` from position `c` on.
 fn insert(a: u64, b: u64, c: u64, d: u64, width: u64) -> u64 {
     let (position, length) = (c & 0xff, d & 0xff);
     if position >= width {
@@ -189,7 +189,7 @@ fn insert(a: u64, b: u64, c: u64, d: u64, width: u64) -> u64 {
     b & !there | a << position & there
 }
 
-/// Four of the eight bytes of `b:a`, chosen by the nibbles of `c`; a nibble's highest bit asks for the byte's sign.
+/// Selects four of the eight bytes of `b:a` by the nibbles of `c`. The highest bit of a nibble replicates the byte's sign.
 fn permute(a: u32, b: u32, c: u32) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);
     (0..4).fold(0, |all, i| {
@@ -200,7 +200,7 @@ fn permute(a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// Any logic function of three words, by its table of truth.
+/// Applies a logic function of three words, given as a truth table.
 fn look_up(a: u32, b: u32, c: u32, table: u32) -> u32 {
     (0..8).filter(|i| table >> i & 1 == 1).fold(0, |all, i| {
         let pick = |word: u32, bit: u32| if i >> bit & 1 == 1 { word } else { !word };

@@ -19,19 +19,19 @@ pub(crate) const LANES: usize = 32;
 /// A value of each lane.
 pub(crate) type Lanes = [u64; LANES];
 
-/// A function of up to four operands of all lanes; the result comes first.
+/// A function of up to four operands, over all lanes; the result is the first parameter.
 pub(crate) type Apply = fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes);
 
 /// Function of an opcode: plain, with its number of operands, or a conversion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
-    /// A function of so many operands.
+    /// A function with its number of operands.
     Plain(usize, Apply),
     Convert(Conversion),
 }
 
 impl Compute {
-    /// How many operands it takes.
+    /// Returns the number of operands.
     pub(crate) fn operands(self) -> usize {
         match self {
             Self::Plain(operands, _) => operands,
@@ -39,7 +39,7 @@ impl Compute {
         }
     }
 
-    /// Computes all lanes from the rows of the operands, four of which have to be named.
+    /// Computes all lanes from the operands' rows. Unused operands must name a row, too.
     #[inline]
     pub(crate) fn apply(self, into: &mut Lanes, rows: &[Lanes], from: &[u32; 4]) {
         let [a, b, c, d] = from.map(|row| &rows[row as usize]);
@@ -62,9 +62,9 @@ pub(crate) fn each(into: &mut Lanes, value: impl Fn(usize) -> u64) {
 
 /// A number as a lane's bits.
 pub(crate) trait Word: Copy {
-    /// The number that the lowest bits are.
+    /// Reads a number from the lowest bits.
     fn take(bits: u64) -> Self;
-    /// The number's bits, extended with zeros.
+    /// Returns the number's bits, extended with zeros.
     fn put(self) -> u64;
 }
 
@@ -109,7 +109,7 @@ impl Word for f64 {
     }
 }
 
-/// Rows of the table: functions of numbers, as functions of bits.
+/// Adds rows of the table: functions of numbers become functions of bits.
 macro_rules! rows {
     ($rows:ident, $type:ident, $suffix:literal; $($name:literal |$($x:ident),+| $value:expr;)*) => {$(
         $rows.push((concat!($name, $suffix), rows!(@ $type |$($x),+| $value)));
@@ -123,10 +123,10 @@ macro_rules! rows {
 }
 pub(crate) use rows;
 
-/// A row: the opcode with its modifiers, and what it computes.
+/// A row: the opcode with its modifiers, and its function.
 pub(crate) type Row = (&'static str, Compute);
 
-/// The table by opcode.
+/// Returns the table of functions by opcode.
 fn all() -> &'static BTreeMap<&'static str, Compute> {
     static ALL: OnceLock<BTreeMap<&'static str, Compute>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -143,7 +143,7 @@ pub(crate) fn find(opcode: &str) -> Option<Compute> {
     all().get(opcode).copied().or_else(|| Conversion::parse(opcode).map(Compute::Convert))
 }
 
-/// Opcodes of arithmetic and logic with their modifiers.
+/// Returns the opcodes of arithmetic and logic with their modifiers.
 pub(crate) fn opcodes() -> impl Iterator<Item = &'static str> {
     all().keys().copied()
 }

@@ -8,7 +8,7 @@ pub(super) const SECTOR: u64 = 32;
 /// Banks of shared memory, each 4 bytes wide.
 const BANKS: usize = 32;
 
-/// Different sectors that the lanes' accesses of so many bytes touch.
+/// Counts the different sectors that the lanes touch with `bytes` bytes each.
 pub(super) fn sectors(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     // Accesses are aligned, and none is wider than a sector.
     let mut all = [0; 32];
@@ -25,19 +25,19 @@ pub(super) fn sectors(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     count as u64
 }
 
-/// Lanes that are served together: all with up to 4 bytes each, halves with 8, quarters with 16.
+/// Returns how many lanes are served together: all with up to 4 bytes each, half a warp with 8, a quarter with 16.
 fn lanes_at_once(bytes: u64) -> usize {
     usize::try_from(128 / bytes.max(4)).unwrap_or(32)
 }
 
-/// Groups of lanes that are served together and have an active one.
+/// Returns the groups of lanes that are served together and have an active lane.
 fn groups(mask: u32, bytes: u64) -> impl Iterator<Item = u32> {
     let size = lanes_at_once(bytes);
     let group = move |at: usize| mask & (u32::MAX >> (32 - size)) << (at * size);
     (0..32 / size).map(group).filter(|group| *group != 0)
 }
 
-/// Wavefronts that serve the lanes: in each group as many as the bank has different words that has the most.
+/// Counts the wavefronts that serve the lanes. A group takes as many as the different words in its fullest bank.
 pub(super) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     let of_group = |group: u32| {
         let mut words = [0; 32];
@@ -57,12 +57,12 @@ pub(super) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
     groups(mask, bytes).map(of_group).sum()
 }
 
-/// Wavefronts without conflicts.
+/// Counts the wavefronts that the lanes would take without bank conflicts.
 pub(super) fn ideal_wavefronts(mask: u32, bytes: u64) -> u64 {
     groups(mask, bytes).count() as u64
 }
 
-/// The most lanes that share an address.
+/// Returns the largest number of lanes that share an address.
 pub(super) fn most_on_one_address(addresses: &Lanes, mask: u32) -> u64 {
     let sharing = |lane: usize| lanes(mask).filter(|other| addresses[*other] == addresses[lane]).count();
     lanes(mask).map(sharing).max().unwrap_or(0) as u64

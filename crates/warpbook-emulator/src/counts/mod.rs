@@ -1,4 +1,4 @@
-//! Counts of what a kernel does to memory and how its lanes part, by source line. They are counts of PTX, and never times.
+//! Counts by source line: accesses to memory, and branches at which lanes part. They count PTX, and are never times.
 
 mod memory;
 mod requests;
@@ -40,7 +40,7 @@ pub struct LineCounts {
     pub file: String,
     /// Line, counted from 1.
     pub line: u32,
-    /// Instructions of warps, and of their active lanes.
+    /// Instructions that warps executed.
     pub instructions: u64,
     /// Sum of active lanes over all instructions.
     pub lanes: u64,
@@ -48,7 +48,7 @@ pub struct LineCounts {
     pub global_requests: u64,
     /// Sectors of 32 bytes that these requests touch.
     pub global_sectors: u64,
-    /// Fewest sectors that their active lanes could do with.
+    /// The fewest sectors that the active lanes' bytes fit into.
     pub global_ideal: u64,
     /// Loads among the requests to global memory.
     pub global_loads: Transfers,
@@ -85,7 +85,7 @@ pub struct LineCounts {
 }
 
 impl LineCounts {
-    /// Mean of active lanes of an instruction; 0 if there was none.
+    /// Returns the mean number of active lanes of an instruction; 0 if none ran.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn mean_lanes(&self) -> f64 {
@@ -133,7 +133,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The sum over all lines; file and line are empty.
+    /// Returns the sum over all lines; its file is empty and its line is 0.
     #[must_use]
     pub fn total(&self) -> LineCounts {
         let mut total = LineCounts::default();
@@ -141,14 +141,14 @@ impl Counts {
         total
     }
 
-    /// The counts of a line of a file.
+    /// Returns the counts of a line; `None` if nothing ran there.
     #[must_use]
     pub fn line(&self, file: &str, line: u32) -> Option<&LineCounts> {
         self.lines.iter().find(|counts| counts.line == line && counts.file == file)
     }
 }
 
-/// Counts a launch.
+/// Observer that counts a launch.
 #[derive(Debug)]
 pub(crate) struct Counter {
     lines: Vec<LineCounts>,
@@ -163,7 +163,7 @@ pub(crate) struct Counter {
     requests: FirstRequests,
 }
 
-/// Floating-point multiply-adds of a lane that executes an instruction.
+/// Returns how many floating-point multiply-adds a lane performs with an instruction.
 fn multiply_adds(opcode: &str) -> u8 {
     let mut parts = opcode.split('.');
     match (parts.next(), parts.next_back()) {
@@ -197,7 +197,7 @@ impl Counter {
         }
     }
 
-    /// The counts, without lines in which nothing ran.
+    /// Returns the counts of all lines in which something ran.
     pub(crate) fn finish(self) -> Counts {
         let mut lines: Vec<LineCounts> = self.lines.into_iter().filter(|line| line.instructions > 0).collect();
         lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));

@@ -1,8 +1,8 @@
 //! Requests lane by lane: which bytes the 32 lanes of a warp access with one instruction.
 
+use crate::Thread;
 use crate::compute::LANES;
 use crate::machine::{AccessKind, LOCAL_WINDOW, Names, Request, SHARED_WINDOW, lanes};
-use crate::Thread;
 
 /// The bytes that the lanes of one warp access with one instruction, in shared memory or in one buffer of global memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct WarpRequest {
     pub offsets: [Option<u64>; LANES],
 }
 
-/// Requests of a line that are kept.
+/// Limit on the requests of a line.
 const OF_A_LINE: usize = 4;
 
 /// The first request of each instruction.
@@ -76,7 +76,7 @@ impl FirstRequests {
         self.found.push((moment.at, request));
     }
 
-    /// The requests by file, line and instruction, the first few of each line.
+    /// Returns the first requests of each line, sorted by file, line and instruction.
     pub(super) fn finish(mut self) -> Vec<WarpRequest> {
         self.found.sort_by(|(a, x), (b, y)| (&x.file, x.line, a).cmp(&(&y.file, y.line, b)));
         let mut all: Vec<WarpRequest> = Vec::new();

@@ -3,7 +3,7 @@
 use super::{Counts, LineCounts};
 use std::fmt::Write;
 
-/// A column: its title, and what it says of a line.
+/// A column: its title, and the text of its cells.
 type Column = (&'static str, fn(&LineCounts) -> String);
 
 fn of(count: u64, ideal: u64) -> String {
@@ -34,7 +34,7 @@ fn mean(sum: u64, count: u64) -> f64 {
 }
 
 impl Counts {
-    /// The counts of a file's lines next to its text. Columns without a count are left out.
+    /// Returns a table of a file's lines with their counts. Columns without a count are left out.
     #[must_use]
     pub fn table(&self, file: &str, source: &str) -> String {
         let empty = LineCounts::default();

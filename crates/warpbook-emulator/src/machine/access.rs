@@ -45,7 +45,7 @@ impl Warp {
         })
     }
 
-    /// The lanes take their turns, the lowest first where they share a buffer.
+    /// Updates memory lane by lane; lanes in the same buffer take their turns from the lowest to the highest.
     pub(super) fn atomic<O: Observer>(
         &mut self,
         access: &Access,
@@ -63,7 +63,7 @@ impl Warp {
         })
     }
 
-    /// Calls back with the bytes of each active lane's access, and the registers. The observer sees the access before, if it is valid.
+    /// Calls `work` with the registers and the bytes of each active lane's access. The observer sees a valid access before it happens.
     fn each_lane<O: Observer>(
         &mut self,
         access: &Access,
@@ -103,10 +103,10 @@ impl Warp {
             .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))
     }
 
-    /// Calls back with the bytes at each active lane's address, and the registers.
+    /// Calls `work` with the registers and the bytes at each active lane's address.
     ///
     /// # Errors
-    /// The first lane whose bytes are outside everything.
+    /// The first lane whose bytes are not in one piece of memory.
     fn each_place(
         &mut self,
         space: Space,
@@ -118,7 +118,7 @@ impl Warp {
     ) -> Result<(), usize> {
         let mut left = active;
         while left != 0 {
-            // All lanes that are in the same buffer as the first one.
+            // All lanes in the same buffer as the first one.
             let first = left.trailing_zeros() as usize;
             let (start, found, sharing) =
                 region(space, addresses[first], first, &mut self.frames, context).ok_or(first)?;
@@ -148,7 +148,7 @@ impl Warp {
         self.fault(Cause::OutOfBounds, format!("The kernel {verb} {bytes} bytes {place}."), lane, context)
     }
 
-    /// Bytes at an address of a lane; for calls of the runtime.
+    /// Returns the bytes at an address of a lane, for calls of the runtime.
     pub(super) fn bytes<'m>(
         &'m mut self,
         lane: usize,
@@ -174,7 +174,7 @@ fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
     all.get_mut(start..start.checked_add(bytes)?)
 }
 
-/// The memory that an address is in: where it begins, its bytes, and the lanes that share it.
+/// Finds the memory that contains an address: its start, its bytes, and the lanes that share it.
 fn region<'m>(
     space: Space,
     address: u64,
@@ -197,7 +197,7 @@ fn region<'m>(
     })
 }
 
-/// A number of up to 8 bytes.
+/// Reads a number of up to 8 bytes.
 pub(super) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
@@ -215,7 +215,7 @@ pub(super) fn write(bytes: &mut [u8], value: u64) {
     }
 }
 
-/// A loaded value, extended to its register.
+/// Extends a loaded value to its register.
 fn extend(value: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return value;

@@ -13,7 +13,7 @@ use crate::{Cause, Fault};
 /// Barriers of a block.
 const BARRIERS: usize = 16;
 
-/// What a running warp has access to.
+/// The environment of a running warp.
 pub(super) struct Context<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) identity: &'a Identity,
@@ -22,15 +22,15 @@ pub(super) struct Context<'a> {
     pub(super) parameters: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
     pub(super) progress: &'a mut Progress,
-    /// Which of the resident blocks it is.
+    /// Its index among the resident blocks.
     pub(super) resident: usize,
-    /// The instruction that runs, and the lanes at it.
+    /// The current instruction, and the lanes at it.
     pub(super) at: u32,
     pub(super) lanes: u32,
 }
 
 impl Context<'_> {
-    /// Counts an instruction of so many lanes.
+    /// Counts an instruction with its active lanes.
     pub(super) fn count(&mut self, active: u32) -> Result<(), Fault> {
         self.progress.steps += 1;
         self.progress.thread_steps += u64::from(active.count_ones());
@@ -42,7 +42,7 @@ impl Context<'_> {
         Err(Fault::new(Cause::Endless, message))
     }
 
-    /// Where an access of so many bytes is that is outside everything.
+    /// Describes an invalid access of `bytes` bytes in relation to the nearest memory.
     pub(super) fn describe(&self, space: Space, address: u64, bytes: u64) -> String {
         let outside = |name: &str, address: u64, length: usize| {
             format!("at offset {address} of {name}, which has {length} bytes")
@@ -90,15 +90,15 @@ impl Context<'_> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meeting {
     arrived: u32,
-    /// How many are to come; 0: all threads of the block.
+    /// The number of threads that meet; 0 for all threads of the block.
     expected: u32,
-    /// Those whose predicate holds.
+    /// The threads whose predicate holds.
     holds: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Which of the resident blocks it is.
+    /// Its index among the resident blocks.
     resident: usize,
     identity: Identity,
     warps: Vec<Warp>,
@@ -156,7 +156,7 @@ impl Block {
         Ok(has_run)
     }
 
-    /// Lets go of all barriers at which everybody has arrived; returns true if there is one.
+    /// Releases all complete barriers; returns true if there is one.
     fn release_barriers<O: Observer>(&mut self, grid: &mut Grid<O>) -> Result<bool, Fault> {
         let mut is_one_released = false;
         for number in 0..BARRIERS {
@@ -181,12 +181,12 @@ impl Block {
         Ok(is_one_released)
     }
 
-    /// Lanes that wait for others of their warp go on without them; returns true if there are such lanes.
+    /// Lets lanes that wait at a join go on without the others; returns true if there are such lanes.
     pub(super) fn give_up_joins(&mut self) -> bool {
         self.warps.iter_mut().fold(false, |any, warp| warp.give_up_joins() | any)
     }
 
-    /// What the block waits for; called where nothing can run.
+    /// Returns a fault that says what a block waits for in which nothing can run.
     pub(super) fn waiting(&self, kernel: &Kernel) -> Fault {
         let mut fault = Fault::new(Cause::Barrier, "");
         for warp in &self.warps {
@@ -212,7 +212,7 @@ impl Block {
                 }
                 Waits::No => continue,
             };
-            // Where others wait, who may be the ones that do not come.
+            // The missing threads may be those that wait elsewhere.
             let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
             let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
             if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
@@ -228,7 +228,7 @@ impl Block {
 }
 
 impl Warp {
-    /// Lanes arrive at a barrier, and wait there.
+    /// Lets lanes arrive at a barrier and wait there.
     pub(super) fn reach_barrier(
         &mut self,
         split: Split,
@@ -259,13 +259,13 @@ impl Warp {
         Ok(None)
     }
 
-    /// The lanes that wait at a barrier.
+    /// Returns the lanes that wait at a barrier.
     fn waiting_at(&self, number: usize) -> u32 {
         let waits = Waits::Barrier(u32::try_from(number).unwrap_or(NONE));
         self.splits.iter().filter(|split| split.waits == waits).fold(0, |all, split| all | split.lanes)
     }
 
-    /// Those who wait at a barrier go on.
+    /// Releases the lanes that wait at a barrier.
     fn leave_barrier(&mut self, number: usize, meeting: Meeting, expected: u32, kernel: &Kernel) {
         for index in 0..self.splits.len() {
             let split = self.splits[index];

@@ -1,4 +1,4 @@
-//! What lanes of a warp do together: shuffles, votes, matches and reductions.
+//! Collective operations of a warp: shuffles, votes, matches and reductions.
 
 use super::block::Context;
 use super::observer::Observer;
@@ -8,7 +8,7 @@ use crate::compute::{LANES, Lanes};
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
 
 impl Warp {
-    /// Lanes arrive at a collective operation; it takes place once all lanes of its mask are there. Lanes with different masks are groups by themselves.
+    /// Lets lanes arrive at a collective operation, which takes place once all lanes of its mask have arrived. Lanes with different masks are separate groups.
     pub(super) fn reach_collective<O: Observer>(
         &mut self,
         split: Split,
@@ -37,7 +37,7 @@ impl Warp {
         Ok((ready != 0).then_some(Split { at: split.at + 1, lanes: ready, ..split }))
     }
 
-    /// Carries out the operations for which all lanes are there, from whatever splits.
+    /// Performs the operations whose lanes have all arrived, in whatever splits.
     pub(super) fn complete_collectives<O: Observer>(
         &mut self,
         context: &mut Context,
@@ -85,7 +85,7 @@ impl Warp {
     }
 }
 
-/// The results of an operation among the lanes of a mask: values, and the second predicate.
+/// Returns the results of an operation among the lanes of a mask: values and second predicates.
 fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, Lanes) {
     let same = |value: u64| ([value; LANES], [value; LANES]);
     let value = &operands[0];
@@ -110,7 +110,7 @@ fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, La
     }
 }
 
-/// The lane that each lane's value comes from, as the PTX ISA defines it, and whether it is in range.
+/// Returns the source lane of each lane's value, as the PTX ISA defines it, and whether the source is in range.
 pub(crate) fn sources(mode: Shuffle, by: &Lanes, clamp: &Lanes) -> [(usize, bool); LANES] {
     std::array::from_fn(|lane| {
         let (by, clamp, segment) = (by[lane] & 31, clamp[lane] & 31, clamp[lane] >> 8 & 31);

@@ -8,7 +8,7 @@ use super::observer::Observer;
 use crate::compute::{LANES, Word};
 use crate::{Cause, Fault, Kernel};
 
-/// The order in which blocks and warps have their turns.
+/// The order in which blocks and warps run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// The first block and warp first.
@@ -20,7 +20,7 @@ pub enum Order {
     Random(u64),
 }
 
-/// How a kernel is launched.
+/// The settings of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     /// Blocks by axis.
@@ -29,16 +29,16 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u64,
-    /// All blocks have to be resident at once.
+    /// True if all blocks have to be resident at once.
     pub is_cooperative: bool,
-    /// Order of the turns.
+    /// The order in which blocks and warps run.
     pub order: Order,
-    /// Instructions of warps after which the kernel is stopped.
+    /// Limit on the instructions of warps; a kernel that exceeds it is stopped.
     pub budget: u64,
 }
 
 impl Launch {
-    /// A launch of so many blocks and threads along the first axis.
+    /// Makes a launch of `blocks` blocks with `threads` threads each, along the first axis.
     #[must_use]
     pub fn new(blocks: u32, threads: u32) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Launch {
 pub enum Argument {
     /// An address of global memory, or any other 8 bytes.
     U64(u64),
-    /// 4 bytes.
+    /// A number of 4 bytes.
     U32(u32),
     /// A number in single precision.
     F32(f32),
@@ -68,7 +68,9 @@ pub enum Argument {
 }
 
 impl Argument {
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    /// Returns the bytes of the parameter.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::U64(v) => v.to_le_bytes().to_vec(),
             Self::U32(v) => v.to_le_bytes().to_vec(),
@@ -79,7 +81,7 @@ impl Argument {
     }
 }
 
-/// What a launch that ended was.
+/// The report of a launch that ended without a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Instructions of warps.
@@ -88,7 +90,7 @@ pub struct Report {
     pub thread_steps: u64,
     /// Blocks that are resident at once.
     pub resident_blocks: u32,
-    /// What the kernel printed.
+    /// The output of the kernel's `printf`.
     pub printed: String,
 }
 
@@ -112,7 +114,7 @@ impl Identity {
         self.threads.iter().product()
     }
 
-    /// The index of a thread by its number in the block.
+    /// Returns the index of a thread, given its number in the block.
     pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
         index(number, self.threads)
     }
@@ -122,12 +124,12 @@ impl Identity {
     }
 }
 
-/// The index of a number, the first axis fastest.
+/// Returns the index of a number; the first axis changes fastest.
 pub(crate) fn index(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y]
 }
 
-/// How far a launch is.
+/// The progress of a launch.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) steps: u64,
@@ -137,10 +139,10 @@ pub(super) struct Progress {
     pub(super) names: Names,
 }
 
-/// Rounds of turns after which more blocks are begun if none has ended.
+/// Rounds of turns without the end of a block, after which more blocks start.
 const ROUNDS: u32 = 64;
 
-/// A grid that runs.
+/// A running grid.
 pub(super) struct Grid<'a, O> {
     pub(super) kernel: &'a Kernel,
     pub(super) memory: &'a mut Memory,
@@ -168,7 +170,7 @@ pub(super) fn run<O: Observer>(
     let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
     let blocks: u32 = launch.grid.iter().product();
     let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
-    // A random order is a walk around the grid in steps that miss no block.
+    // A random order is a walk around the grid, whose step reaches every block.
     let (first, stride) = match launch.order {
         Order::Random(_) => (random.below(blocks), coprime(random.below(blocks), blocks)),
         _ => (0, 1),
@@ -178,10 +180,10 @@ pub(super) fn run<O: Observer>(
         _ => u32::take((u64::from(first) + u64::from(at) * u64::from(stride)) % u64::from(blocks)),
     };
     let mut queue = (0..blocks).map(number);
-    // A block takes the place of one that has ended. Few are begun at first, which keeps their registers in the CPU's caches.
+    // A block takes the place of one that has ended. Few blocks start at first, so that their registers stay in the CPU's caches.
     let mut resident: Vec<Option<Block>> = (0..blocks.min(resident_blocks)).map(|_| None).collect();
     let (mut begun, mut rounds) = (1, 0);
-    // A random order may miss the warps that can run: then all have their turn once, in order.
+    // A random order may miss the warps that can run. All warps then have one turn, in order.
     let mut is_in_order = false;
     loop {
         let mut has_run = false;
@@ -215,7 +217,7 @@ pub(super) fn run<O: Observer>(
             return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
         if begun < resident.len() && (!has_run || rounds > ROUNDS) {
-            // They may wait for blocks that have not begun.
+            // They may wait for blocks that have not started.
             (begun, rounds) = ((2 * begun).min(resident.len()), 0);
         } else if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
             let fault = waiting.waiting(kernel);
@@ -227,7 +229,7 @@ pub(super) fn run<O: Observer>(
     }
 }
 
-/// The launch's parameters as the kernel reads them.
+/// Lays out the launch's parameters as the kernel reads them.
 fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault> {
     if arguments.len() != kernel.parameters.len() {
         let (expected, given) = (kernel.parameters.len(), arguments.len());
@@ -252,12 +254,12 @@ fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault>
     Ok(all)
 }
 
-/// Bytes of registers and local memory that a block may have in the emulator.
+/// Limit on a block's registers and local memory in bytes.
 const BLOCK_BYTES: u64 = 512 << 20;
-/// Bytes of registers of all resident blocks, if they need not be resident.
+/// Limit on the registers of all resident blocks in bytes, unless a cooperative launch needs more.
 const RESIDENT_BYTES: u64 = 256 << 20;
 
-/// How many blocks run at once, from the limits of the GPU.
+/// Returns how many blocks run at once within the limits of the GPU.
 fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
     let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
@@ -306,7 +308,7 @@ impl Random {
     }
 }
 
-/// The next number that has no divisor in common with another.
+/// Returns the next number that has no divisor in common with another.
 fn coprime(from: u32, with: u32) -> u32 {
     let divisor = |mut a: u32, mut b: u32| {
         while b != 0 {

@@ -4,23 +4,23 @@ use super::LIMITS;
 use crate::compute::Lanes;
 use crate::{Cause, Fault};
 
-/// Where buffers begin, far from address 0.
+/// Address of the first buffer, far from 0.
 const FIRST: u64 = 0x7_0000_0000;
-/// Bytes between buffers that belong to nobody: more than any index of 32 bits reaches in an array of numbers of 4 bytes.
+/// Unused bytes between buffers: more than an index of 32 bits reaches in an array of 4-byte numbers.
 pub(super) const RED_ZONE: u64 = 16 << 30;
-/// What new memory holds: NaN, and -1.
+/// Each byte of new memory: numbers are NaN, and integers -1.
 pub(super) const POISON: u8 = 0xff;
 
-/// Which bits of a buffer nobody has written.
+/// The unwritten bits of a buffer.
 #[derive(Debug, Clone)]
 pub(crate) enum Unwritten {
     All,
     Nothing,
-    /// Set bits are those that nobody has written, byte by byte.
+    /// A set bit is unwritten, byte by byte.
     Bits(Vec<u8>),
 }
 
-/// A part of global memory.
+/// A buffer of global memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Buffer {
     pub(crate) start: u64,
@@ -34,14 +34,14 @@ impl Buffer {
     }
 }
 
-/// All buffers, by their addresses.
+/// All buffers, sorted by address.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Memory {
     pub(crate) buffers: Vec<Buffer>,
     /// The buffer that was found last.
     last: usize,
     used: u64,
-    /// Registers of warps that have ended, for the next ones: new pages cost more than a short kernel.
+    /// Registers of ended warps, kept for later ones: new pages cost more than a short kernel.
     pub(crate) spare_rows: Vec<Vec<Lanes>>,
 }
 
@@ -66,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// The buffer that an address is in.
+    /// Returns the buffer that contains an address.
     pub(super) fn buffer(&mut self, address: u64) -> Option<&mut Buffer> {
         let is_in = |buffer: &Buffer| buffer.start <= address && address < buffer.end();
         if !self.buffers.get(self.last).is_some_and(is_in) {
@@ -75,7 +75,7 @@ impl Memory {
         self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))
     }
 
-    /// Bytes that the host reads or writes.
+    /// Returns bytes for the host to read or write.
     pub(super) fn host_bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
         if length == 0 {
             return Ok(&mut []);
@@ -88,13 +88,13 @@ impl Memory {
         found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
     }
 
-    /// The buffer that an address is in, if it is one of the launch.
+    /// Returns the buffer that contains an address, without changing the memory.
     pub(crate) fn find(&self, address: u64) -> Option<&Buffer> {
         let at = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
         self.buffers.get(at).filter(|buffer| address < buffer.end())
     }
 
-    /// Notes that the host has written bytes of a buffer.
+    /// Marks bytes of a buffer as written by the host.
     pub(super) fn note_written(&mut self, address: u64, length: usize) {
         let Some(buffer) = self.buffer(address) else { return };
         let start = usize::try_from(address - buffer.start).unwrap_or(0);
@@ -110,12 +110,12 @@ impl Memory {
         }
     }
 
-    /// Takes everything for written, as after a launch without checks.
+    /// Marks everything as written, as after a launch without checks.
     pub(super) fn take_for_written(&mut self) {
         self.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
     }
 
-    /// The buffer that an address is in or next to.
+    /// Returns the buffer that contains an address or is nearest to it.
     pub(super) fn nearest(&self, address: u64) -> Option<&Buffer> {
         let distance = |buffer: &&Buffer| match address {
             a if a < buffer.start => buffer.start - a,

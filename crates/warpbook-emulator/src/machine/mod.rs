@@ -1,6 +1,6 @@
 //! The emulated GPU: its memory, and how a grid runs on it.
 //!
-//! A grid is blocks, of which several are resident and run in turn; a block is warps; a warp runs splits, groups of lanes at the same instruction.
+//! Several blocks of a grid are resident and run in turn. A block has warps, and a warp runs splits: groups of lanes at the same instruction.
 
 mod access;
 mod block;
@@ -30,31 +30,31 @@ pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
 /// Generic addresses of local memory have this bit.
 pub(crate) const LOCAL_WINDOW: u64 = 1 << 57;
 
-/// What the emulated GPU has.
+/// The limits of the emulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Compute capability.
     pub capability: (u32, u32),
     /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Threads of a block.
+    /// Most threads of a block.
     pub block_threads: u32,
-    /// Threads of a multiprocessor.
+    /// Most threads of a multiprocessor.
     pub multiprocessor_threads: u32,
-    /// Blocks of a multiprocessor.
+    /// Most blocks of a multiprocessor.
     pub multiprocessor_blocks: u32,
     /// Bytes of shared memory of a block.
     pub block_shared_bytes: u64,
     /// Bytes of shared memory of a multiprocessor.
     pub multiprocessor_shared_bytes: u64,
-    /// Bytes of shared memory that the system keeps in each block.
+    /// Bytes of shared memory that the system reserves in each block.
     pub reserved_shared_bytes: u64,
     /// Bytes of global memory.
     pub global_bytes: u64,
 }
 
 impl Limits {
-    /// Returns how many blocks of so many threads and bytes of shared memory are resident on a multiprocessor at once.
+    /// Returns how many blocks with these threads and bytes of shared memory fit on a multiprocessor at once.
     #[must_use]
     pub fn resident_blocks(&self, threads: u32, shared_bytes: u64) -> u32 {
         let by_threads = self.multiprocessor_threads / threads.next_multiple_of(32).max(32);
@@ -63,7 +63,7 @@ impl Limits {
     }
 }
 
-/// The GPU that the emulator stands for: compute capability 8.0 with few multiprocessors.
+/// The emulated GPU: compute capability 8.0 with four multiprocessors.
 pub const LIMITS: Limits = Limits {
     capability: (8, 0),
     multiprocessors: 4,
@@ -82,7 +82,7 @@ pub struct Gpu {
     pub(crate) memory: Memory,
 }
 
-/// A module whose variables have their places in a GPU's memory.
+/// A module whose variables are in a GPU's memory.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     module: Module,
@@ -100,13 +100,13 @@ impl Loaded {
 }
 
 impl Gpu {
-    /// A GPU with empty memory.
+    /// Makes a GPU with empty memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allocates so many bytes of global memory, and returns their address. They hold NaN.
+    /// Allocates `bytes` bytes of global memory and returns their address. Each number in them is NaN.
     ///
     /// # Errors
     /// If the memory is full.
@@ -114,7 +114,7 @@ impl Gpu {
         self.memory.allocate(bytes)
     }
 
-    /// Frees what was allocated at an address.
+    /// Frees the buffer at an address.
     pub fn free(&mut self, address: u64) {
         self.memory.free(address);
     }
@@ -122,7 +122,7 @@ impl Gpu {
     /// Copies bytes to global memory.
     ///
     /// # Errors
-    /// If they do not fit into one buffer.
+    /// If one buffer does not contain all of them.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.memory.host_bytes(address, bytes.len())?.copy_from_slice(bytes);
         self.memory.note_written(address, bytes.len());
@@ -132,7 +132,7 @@ impl Gpu {
     /// Copies bytes from global memory.
     ///
     /// # Errors
-    /// If they are not in one buffer.
+    /// If one buffer does not contain all of them.
     pub fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
         bytes.copy_from_slice(self.memory.host_bytes(address, bytes.len())?);
         Ok(())
@@ -161,14 +161,14 @@ impl Gpu {
     /// Runs a kernel to its end.
     ///
     /// # Errors
-    /// If the launch is not possible, and if the kernel does what it must not; memory then is as the kernel left it.
+    /// If the launch is impossible, or the kernel has a fault; memory is then as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
         let report = self.launch_observed(kernel, launch, arguments, &mut ());
         self.memory.take_for_written();
         report
     }
 
-    /// Runs a kernel to its end, under the eyes of checks and counts.
+    /// Runs a kernel to its end, with an observer.
     pub(crate) fn launch_observed<O: Observer>(
         &mut self,
         kernel: &Kernel,

@@ -25,7 +25,7 @@ impl Names {
         Self(all)
     }
 
-    /// The name of the buffer that begins at an address.
+    /// Returns the name of the buffer that begins at an address.
     pub(crate) fn find(&self, start: u64) -> Option<&str> {
         self.0.iter().find(|(address, _)| *address == start).map(|(_, name)| name.as_str())
     }

@@ -1,6 +1,6 @@
-//! What checks and counts see of a launch.
+//! The view of a launch that checks and counts have.
 //!
-//! A launch is generic over its observer: that of no check, `()`, is compiled to nothing. Several are joined as a pair.
+//! A launch is generic over its observer: the observer `()` compiles to nothing, and a pair joins two.
 
 use super::launch::Identity;
 use super::memory::Memory;
@@ -8,18 +8,18 @@ use crate::compute::Lanes;
 use crate::program::{Access, Collective, Kernel, Step};
 use crate::{Fault, Thread};
 
-/// An instruction about to run, with its warp's registers as they are before it.
+/// An instruction that is about to run, with its warp's registers before it.
 pub(crate) struct Moment<'a> {
     pub(crate) kernel: &'a Kernel,
     /// The block that runs.
     pub(crate) identity: &'a Identity,
-    /// Which of the resident blocks it is; another block takes the place after it has ended.
+    /// Its index among the resident blocks, which a later block takes over.
     pub(crate) resident: usize,
     /// The warp's number in its block.
     pub(crate) warp: u32,
-    /// The instruction, by its index in the kernel's steps.
+    /// The index of the instruction in the kernel's steps.
     pub(crate) at: u32,
-    /// Lanes at the instruction, and those of them for which its guard holds.
+    /// Lanes at the instruction, and the lanes for which its guard holds.
     pub(crate) lanes: u32,
     pub(crate) active: u32,
     pub(crate) rows: &'a [Lanes],
@@ -33,20 +33,20 @@ impl<'a> Moment<'a> {
         &self.kernel.steps[self.at as usize]
     }
 
-    /// The thread of a lane.
+    /// Returns the thread of a lane.
     pub(crate) fn thread(&self, lane: u32) -> Thread {
         Thread { block: self.identity.block, thread: self.identity.thread(self.warp * 32 + lane) }
     }
 }
 
-/// What an access does to memory.
+/// The kind of an access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
-    /// It reads.
+    /// Reads memory.
     Load,
-    /// It writes.
+    /// Writes memory.
     Store,
-    /// It reads and writes in one step.
+    /// Reads and writes memory in one step.
     Atomic,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Bytes that each lane accesses.
+    /// Returns how many bytes each lane accesses.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.access.bytes) * self.elements as u64
     }
@@ -70,28 +70,28 @@ impl Request<'_> {
 
 /// Watches a launch. An error ends it.
 pub(crate) trait Observer {
-    /// True if nothing is observed, so that nothing has to be gathered.
+    /// True if nothing is observed, so that a launch gathers nothing.
     const IS_OFF: bool = false;
 
-    /// A block takes a place among the resident ones.
+    /// Called when a block becomes resident.
     fn block_starts(&mut self, _kernel: &Kernel, _resident: usize, _identity: &Identity) {}
 
-    /// All threads of a block have exited.
+    /// Called when all threads of a block have exited.
     fn block_ends(&mut self, _kernel: &Kernel, _resident: usize) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// An instruction is about to run: of branches, `lanes` and `active` say who goes where.
+    /// Called before an instruction runs. At a branch, `active` lanes take it, and the other `lanes` do not.
     fn step(&mut self, _moment: &Moment) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// The active lanes of a warp are about to access memory.
+    /// Called before the active lanes of a warp access memory.
     fn access(&mut self, _request: &Request) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Lanes that have reached a collective operation, in groups at the same instruction, are about to perform it.
+    /// Called before lanes perform a collective operation, in groups that reached it at the same instruction.
     fn collective(
         &mut self,
         _resident: usize,
@@ -102,7 +102,7 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// Everybody has arrived at a barrier: (warp, lanes), without those that arrived and did not wait.
+    /// Called when a barrier is complete, with the lanes of each warp that wait there; lanes that only arrive are not among them.
     fn barrier(&mut self, _resident: usize, _number: usize, _waiting: &[(u32, u32)]) -> Result<(), Fault> {
         Ok(())
     }

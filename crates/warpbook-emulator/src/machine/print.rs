@@ -7,12 +7,12 @@ use crate::compute::Word;
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
-/// Bytes that a launch may print; what is beyond them is dropped, as a GPU's buffer drops it.
+/// Limit on the bytes that a launch prints; like a GPU, the emulator drops the rest.
 const MOST_PRINTED: usize = 1 << 20;
-/// Bytes of a text that a kernel hands over, and of a padded number.
+/// Limit on the bytes of a text from a kernel, and of a padded number.
 const MOST_TEXT: usize = 4096;
 
-/// Prints each active lane's line. The parameters of `vprintf` are two addresses: of the format, and of the arguments one after another.
+/// Prints each active lane's line. `vprintf` takes two addresses: of the format, and of the arguments, which are adjacent.
 pub(super) fn print(
     warp: &mut Warp,
     [format, arguments, result]: [i64; 3],
@@ -43,7 +43,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// The fault of an assertion that failed.
+/// Returns the fault of a failed assertion.
 pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], active: u32, context: &mut Context) -> Fault {
     let lane = active.trailing_zeros() as usize;
     let mut call = Call { warp: &mut *warp, context: &mut *context, lane, arguments: 0 };
@@ -62,14 +62,14 @@ struct Call<'w, 'c> {
 }
 
 impl Call<'_, '_> {
-    /// A parameter of 8 bytes in the thread's frame.
+    /// Reads a parameter of 8 bytes from the thread's frame.
     fn parameter(&mut self, place: i64) -> u64 {
         self.warp
             .bytes(self.lane, (Space::Local, place.cast_unsigned()), 8, self.context)
             .map_or(0, |bytes| read(bytes))
     }
 
-    /// A text that ends with a zero byte.
+    /// Reads a text that ends with a zero byte.
     fn text(&mut self, address: u64) -> Option<String> {
         let mut bytes = Vec::new();
         while bytes.len() < MOST_TEXT {
@@ -82,7 +82,7 @@ impl Call<'_, '_> {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The next argument, which is at a multiple of its size.
+    /// Reads the next argument, which is aligned to its size.
     fn next(&mut self, bytes: usize) -> u64 {
         let at = self.arguments.checked_next_multiple_of(bytes as u64).unwrap_or(0);
         self.arguments = at.wrapping_add(bytes as u64);
@@ -135,7 +135,7 @@ impl Call<'_, '_> {
         out
     }
 
-    /// The next argument as text, without padding.
+    /// Formats the next argument, without padding.
     fn converted(&mut self, kind: char, bytes: usize, precision: Option<usize>) -> String {
         match kind {
             '%' => "%".to_owned(),
@@ -158,7 +158,7 @@ impl Call<'_, '_> {
     }
 }
 
-/// A number as C prints it.
+/// Formats a number as C prints it.
 fn real(value: f64, kind: char, precision: usize) -> String {
     let scientific = |precision: usize| {
         let text = format!("{value:.precision$e}");

@@ -1,4 +1,4 @@
-//! What instructions do to the registers of their active lanes.
+//! Instructions that change the registers of their active lanes.
 
 use super::block::Context;
 use super::observer::Observer;
@@ -52,7 +52,7 @@ impl Warp {
                 return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));
             }
             Action::Nothing | Action::Fence { .. } => {}
-            // The warp's own loop takes these.
+            // The warp's loop handles these.
             Action::Branch(_)
             | Action::BranchTable { .. }
             | Action::Exit
@@ -78,7 +78,7 @@ impl Warp {
     }
 }
 
-/// The lowest bits of a value.
+/// Returns the lowest bits of a value.
 fn low(value: u64, bits: u32) -> u64 {
     if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }

@@ -1,8 +1,8 @@
 //! A warp: 32 lanes, in splits that part at branches and meet again.
 //!
 //! A split is a group of lanes at the same instruction. Where a branch sends its lanes different ways, a join is made at the branch's immediate post-dominator:
-//! splits that get there wait until all lanes have arrived or exited, and go on as one. Every split of a warp runs in turn, so that lanes may wait for others of
-//! their own warp; if lanes wait at a join for others that do not come for long, they go on without them.
+//! splits that get there wait until all lanes have arrived or exited, and continue as one. Every split of a warp runs in turn, so that lanes may wait for
+//! others of their own warp. Lanes that have waited at a join for too long go on without the others.
 
 use super::LIMITS;
 use super::block::Context;
@@ -14,7 +14,7 @@ use crate::program::{Action, Kernel, NONE, Row, RowKind, Special, Step};
 use crate::{Cause, Fault, Thread};
 use std::collections::VecDeque;
 
-/// Instructions that a split runs before others have their turn.
+/// Instructions in a split's turn.
 const QUANTUM: u32 = 2000;
 /// Turns after which lanes that wait at a join go on without the others.
 const PATIENCE: u32 = 50;
@@ -24,12 +24,12 @@ const PATIENCE: u32 = 50;
 pub(super) struct Split {
     pub(super) at: u32,
     pub(super) lanes: u32,
-    /// The innermost join at which it is expected, or [`NONE`].
+    /// The innermost join that expects it, or [`NONE`].
     pub(super) join: u32,
     pub(super) waits: Waits,
 }
 
-/// What a split waits for.
+/// The reason for which a split waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waits {
     No,
@@ -60,12 +60,12 @@ pub(super) struct Warp {
     pub(super) splits: VecDeque<Split>,
     joins: Vec<Join>,
     free_joins: Vec<u32>,
-    /// Its number in its block.
+    /// The warp's number in its block.
     pub(super) number: u32,
     first_thread: u32,
 }
 
-/// The lanes that a mask names.
+/// Returns the lanes of a mask.
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
@@ -78,7 +78,7 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 impl Warp {
-    /// A warp of a block at its first instruction.
+    /// Makes a warp of a block at its first instruction.
     pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
         let first_thread = number * 32;
         let threads = identity.threads_of_block() - first_thread;
@@ -97,13 +97,13 @@ impl Warp {
         }
     }
 
-    /// The thread of a lane.
+    /// Returns the thread of a lane.
     pub(super) fn thread(&self, lane: usize, identity: &Identity) -> Thread {
         let index = self.first_thread + u32::try_from(lane).unwrap_or(0);
         Thread { block: identity.block, thread: identity.thread(index) }
     }
 
-    /// What an observer sees of the instruction that runs.
+    /// Returns an observer's view of the current instruction.
     pub(super) fn moment<'a>(&'a self, active: u32, context: &'a Context) -> Moment<'a> {
         let Context { kernel, identity, resident, at, lanes, memory, shared, .. } = context;
         Moment {
@@ -159,7 +159,7 @@ impl Warp {
         Ok(())
     }
 
-    /// The lanes for which an instruction's guard holds.
+    /// Returns the lanes for which an instruction's guard holds.
     fn active(&self, step: &Step, mask: u32) -> u32 {
         if step.guard == NONE {
             return mask;
@@ -226,7 +226,7 @@ impl Warp {
         Ok(Some(split))
     }
 
-    /// The split with its active lanes only; the others go on by themselves.
+    /// Returns the split with its active lanes only; the others go on by themselves.
     fn only(&mut self, split: Split, active: u32) -> Split {
         let others = split.lanes & !active;
         if others != 0 {
@@ -240,7 +240,7 @@ impl Warp {
         let mut taken = ways.iter().filter(|(lanes, _)| *lanes != 0);
         let Some(&(first_lanes, first_target)) = taken.next() else { return split };
         let mut join = split.join;
-        // A join at the same place, such as that of a loop's earlier rounds, serves for these too.
+        // An existing join at the same place, such as one of a loop's earlier rounds, is used again.
         let is_there = join != NONE && self.joins[join as usize].at == meet;
         if first_lanes != split.lanes && meet != NONE && !is_there {
             let new = Join { at: meet, parent: join, expected: split.lanes, arrived: 0, turns: 0 };
@@ -261,7 +261,7 @@ impl Warp {
         u32::try_from(self.joins.len() - 1).unwrap_or(NONE)
     }
 
-    /// A split arrives at its join; returns all that have arrived if they are complete.
+    /// Lets a split arrive at its join; returns the joined split if all lanes have arrived.
     fn arrive(&mut self, split: Split) -> Option<Split> {
         self.joins[split.join as usize].arrived |= split.lanes;
         self.release(split.join)
@@ -274,12 +274,12 @@ impl Warp {
             return None;
         }
         self.free_joins.push(join);
-        // Nobody arrives at a free join: it is at no instruction.
+        // A free join has no instruction, so that no split arrives there.
         self.joins[join as usize].at = NONE;
         (arrived != 0).then_some(Split { at, lanes: arrived, join: parent, waits: Waits::No })
     }
 
-    /// Lanes exit: nobody waits for them any more.
+    /// Ends lanes, for which joins and collective operations no longer wait.
     fn exit<O: Observer>(
         &mut self,
         gone: u32,
@@ -301,7 +301,7 @@ impl Warp {
         self.complete_collectives(context, observer)
     }
 
-    /// Lanes that wait for a split which has run for long go on without it.
+    /// Lets lanes go on that have waited too long for a split.
     fn lose_patience(&mut self, split: &Split) {
         let mut join = split.join;
         while join != NONE {
@@ -314,7 +314,7 @@ impl Warp {
         }
     }
 
-    /// Lanes that wait at joins go on without the others, which wait for them elsewhere; returns true if there are such lanes.
+    /// Lets lanes at joins go on when the missing lanes wait for them elsewhere; returns true if there are such lanes.
     pub(super) fn give_up_joins(&mut self) -> bool {
         let waiting = (0..).zip(&self.joins).filter(|(_, join)| join.at != NONE && join.arrived != 0);
         let waiting: Vec<u32> = waiting.map(|(join, _)| join).collect();
@@ -322,7 +322,7 @@ impl Warp {
         !waiting.is_empty()
     }
 
-    /// Lanes that have arrived at a join go on without the others.
+    /// Lets the lanes that have arrived at a join go on without the others.
     fn go_on(&mut self, join: u32) {
         let waiting = &mut self.joins[join as usize];
         let met = Split { at: waiting.at, lanes: waiting.arrived, join: waiting.parent, waits: Waits::No };
@@ -332,7 +332,7 @@ impl Warp {
         self.splits.push_back(met);
     }
 
-    /// A fault of one lane.
+    /// Makes a fault of one lane.
     pub(super) fn fault(&self, cause: Cause, message: impl Into<String>, lane: usize, context: &Context) -> Fault {
         Fault { thread: Some(self.thread(lane, context.identity)), ..Fault::new(cause, message) }
     }
@@ -341,7 +341,7 @@ impl Warp {
         &self.rows[row as usize]
     }
 
-    /// Sets the active lanes of a row; nothing if there is no row.
+    /// Sets the active lanes of a row; does nothing for [`NONE`].
     pub(super) fn set(&mut self, row: Row, active: u32, values: &Lanes) {
         if row == NONE {
             return;
@@ -355,7 +355,7 @@ impl Warp {
     }
 }
 
-/// What a row holds at first.
+/// Returns the initial contents of a row.
 fn first_row(kind: RowKind, identity: &Identity, warp: u32, kernel: &Kernel) -> Lanes {
     let special = match kind {
         RowKind::Register(bytes) => return [u64::MAX >> (64 - 8 * bytes); LANES],

@@ -1,4 +1,4 @@
-//! What the interpreter executes: instructions with their operands as rows of a warp's registers.
+//! Steps of the interpreter: instructions whose operands are rows of a warp's registers.
 
 use crate::compute::{Combine, Compare, Compute};
 use crate::ptx::{Place, Space};
@@ -10,26 +10,26 @@ pub(crate) type Row = u32;
 /// No row, or no instruction.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The new value of an atomic, from the old one and two operands.
+/// Computes the new value of an atomic from the old one and two operands.
 pub(crate) type Update = fn(u64, u64, u64) -> u64;
 
 /// One instruction, ready to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// The predicate that it depends on, and whether it has to be false; [`NONE`] if there is none.
+    /// The predicate that guards it, or [`NONE`]. With `guard_negated` it has to be false.
     pub(crate) guard: Row,
     pub(crate) guard_negated: bool,
     pub(crate) action: Action,
-    /// With its modifiers; empty for the exit at the end.
+    /// The opcode with its modifiers; empty for the exit at the end.
     pub(crate) opcode: Arc<str>,
-    /// Where lanes that part at this instruction meet again: its immediate post-dominator; [`NONE`] if they do not.
+    /// The instruction at which lanes that part here meet again, the immediate post-dominator; [`NONE`] if they do not meet.
     pub(crate) meet: u32,
     /// Line of the PTX.
     pub(crate) line: u32,
     pub(crate) place: Option<Arc<Place>>,
 }
 
-/// What an instruction does.
+/// The action of an instruction.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Compute {
@@ -38,7 +38,7 @@ pub(crate) enum Action {
         from: [Row; 4],
     },
     Compare(Comparison),
-    /// The parts one after another in one register, the first lowest, each so many bits wide.
+    /// Packs parts of `bits` bits into one register, the first one lowest.
     Pack {
         into: Row,
         parts: Vec<Row>,
@@ -49,7 +49,7 @@ pub(crate) enum Action {
         parts: Vec<Row>,
         bits: u32,
     },
-    /// Values into registers; [`NONE`] drops one.
+    /// Loads values into registers; [`NONE`] drops a value.
     Load(Access, Vec<Row>),
     Store(Access, Vec<Row>),
     Atomic {
@@ -68,19 +68,19 @@ pub(crate) enum Action {
     Barrier(Barrier),
     Collective(Collective),
     ActiveMask(Row),
-    /// Steps so far, in place of clocks or nanoseconds.
+    /// Reads the number of steps so far, in place of clocks or nanoseconds.
     Clock(Row),
     /// A call of `vprintf`: where its parameters and its result are in the thread's frame: format, arguments, result.
     Print([i64; 3]),
     /// A call of `__assertfail`: where its parameters are in the thread's frame: message, file, line.
     Assertion([i64; 3]),
-    /// A fence; of the own block only, or of the GPU.
+    /// A fence for the GPU, or only for the block.
     Fence {
         is_for_block: bool,
     },
-    /// A pause, after which others have their turn.
+    /// Lets other splits and warps run first.
     Pause,
-    /// A prefetch: nothing that changes a value.
+    /// A prefetch or another hint, which changes no value.
     Nothing,
 }
 
@@ -89,10 +89,10 @@ pub(crate) enum Action {
 pub(crate) struct Comparison {
     pub(crate) compare: Compare,
     pub(crate) from: [Row; 2],
-    /// With what the outcome is combined, and whether that is negated.
+    /// The predicate that the outcome is combined with, and true if it is negated.
     pub(crate) combine: Option<(Combine, Row, bool)>,
     pub(crate) into: Row,
-    /// Where the combination with the opposite outcome goes.
+    /// The row of the combination with the opposite outcome.
     pub(crate) opposite_into: Row,
 }
 
@@ -102,16 +102,16 @@ pub(crate) struct Access {
     pub(crate) space: Space,
     /// Bytes of an element; a vector's elements are adjacent.
     pub(crate) bytes: u8,
-    /// A loaded element is extended with its sign to so many bytes; 0: with zeros.
+    /// Size in bytes to which a loaded element is extended with its sign; 0 if it is extended with zeros.
     pub(crate) sign_to: u8,
     pub(crate) base: Row,
     pub(crate) offset: i64,
     pub(crate) strength: Strength,
-    /// True if only the own block is meant to see it in order (`.cta`).
+    /// True if the access is ordered for its own block only (`.cta`).
     pub(crate) is_for_block: bool,
 }
 
-/// How an access is ordered with those of other threads.
+/// The memory order of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strength {
     Weak,
@@ -126,16 +126,16 @@ pub(crate) enum Strength {
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
     pub(crate) number: Row,
-    /// Threads that meet; [`NONE`]: all of the block.
+    /// The number of threads that meet; [`NONE`] for all threads of the block.
     pub(crate) count: Row,
     pub(crate) kind: BarrierKind,
 }
 
-/// What threads do at a barrier.
+/// The action of threads at a barrier.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BarrierKind {
     Wait,
-    /// They are counted, and go on.
+    /// The threads are counted, and go on.
     Arrive,
     Reduce {
         reduction: Reduction,
@@ -159,14 +159,14 @@ pub(crate) struct Collective {
     pub(crate) kind: CollectiveKind,
     pub(crate) mask: Row,
     pub(crate) into: Row,
-    /// The second result: whether a shuffle's source was in range, or whether all lanes match.
+    /// The second result: true if a shuffle's source was in range, or if all lanes match.
     pub(crate) predicate_into: Row,
-    /// Value, and of shuffles lane and clamp.
+    /// The value; for shuffles also the lane and the clamp.
     pub(crate) from: [Row; 3],
     pub(crate) is_negated: bool,
 }
 
-/// What lanes do together.
+/// An operation among lanes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CollectiveKind {
     /// `bar.warp.sync`.
@@ -178,11 +178,11 @@ pub(crate) enum CollectiveKind {
     Ballot,
     MatchAny,
     MatchAll,
-    /// `redux`, by what it makes of two values.
+    /// `redux`, with the function that combines two values.
     Reduce(Update),
 }
 
-/// Which lane a value comes from.
+/// The direction of a shuffle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shuffle {
     Up,

@@ -17,7 +17,7 @@ impl<'m> Decoder<'m> {
         self.fixed_row(RowKind::Constant(value))
     }
 
-    /// A variable's space, and a row with its address and an offset.
+    /// Returns a variable's space, and a row that holds its address plus an offset.
     pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, Row) {
         let (space, start) = match self.place(id) {
             Place::Parameter(start) => (Space::Param, start),
@@ -29,7 +29,7 @@ impl<'m> Decoder<'m> {
         (space, self.constant(start.wrapping_add_signed(offset)))
     }
 
-    /// The row of an operand that is read; a constant has so many bytes.
+    /// Returns the row of an operand that is read; `bytes` is the size of a constant.
     pub(super) fn row(&mut self, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
         let mask = u64::MAX >> (64 - 8 * bytes);
         match operand {
@@ -49,12 +49,12 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// One of a pair of results; `_` is [`NONE`].
+    /// Returns the row of one of a pair of results; `_` is [`NONE`].
     fn either(&self, register: Option<Register>) -> Row {
         register.map_or(NONE, |register| self.register(register))
     }
 
-    /// One or two results.
+    /// Returns the rows of one or two results.
     pub(super) fn results(&self, operand: &Operand) -> Result<(Row, Row), Refusal> {
         match operand {
             Operand::Pair(a, b) => Ok((self.either(*a), self.either(*b))),
@@ -62,7 +62,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// The register that an operand names, for a result; `_` is [`NONE`].
+    /// Returns the row of the register for a result; `_` is [`NONE`].
     pub(super) fn result(&self, operand: &Operand) -> Result<Row, Refusal> {
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
@@ -71,7 +71,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// A predicate that may be negated.
+    /// Returns the row of a predicate, and true if it is negated.
     pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(Row, bool), Refusal> {
         match operand {
             Operand::Not(register) => Ok((self.register(*register), true)),
@@ -79,7 +79,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// The operands, if there are so many.
+    /// Returns the operands if there are exactly `N`.
     pub(super) fn take<const N: usize>(&self) -> Result<&'m [Operand; N], Refusal> {
         match self.current.operands.as_slice().try_into() {
             Ok(operands) => Ok(operands),
@@ -127,7 +127,7 @@ impl<'m> Decoder<'m> {
             Compute::Convert(conversion) => Compute::Convert(conversion.into_register(self.bytes_of(into))),
             other => other,
         };
-        // The type is that of the operands, but for what is added to a product of twice the width.
+        // The opcode has the type of the operands; only the addend of a wide product has twice the width.
         let bytes = self.current.opcode.rsplit('.').find_map(Type::parse).map_or(8, Type::bytes);
         let is_wide = self.current.opcode.starts_with("mad.wide");
         let mut from = [0; 4];
@@ -137,7 +137,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::Compute { compute, into, from })
     }
 
-    /// `setp.lt.and.s32 p|q, a, b, c;`.
+    /// Decodes `setp.lt.and.s32 p|q, a, b, c;` and the like.
     fn compare(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (name, combine, ty) = match parts[1..] {
             [name, ty] => (name, None, ty),
@@ -198,7 +198,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::BranchTable { index: self.row(index, 4)?, targets })
     }
 
-    /// A call of the runtime.
+    /// Decodes a call of the runtime.
     fn call(&mut self) -> Result<Action, Refusal> {
         let (mut name, mut lists) = ("", Vec::new());
         for operand in &self.current.operands {
@@ -226,7 +226,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Decodes a conversion to or from generic addresses, which for global memory stay the same; shared and local memory have windows.
+    /// Decodes a conversion to or from generic addresses. Shared and local memory have windows; addresses of global memory stay the same.
     fn convert_address(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (is_to_space, space) = match parts[1..] {
             ["to", space, "u64"] => (true, Space::parse(space)),
@@ -260,7 +260,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::Compute { compute: Compute::Plain(1, is_in), into, from: [from, 0, 0, 0] })
     }
 
-    /// Bytes of the register that a value is loaded into.
+    /// Returns the size in bytes of the register that a value is loaded into.
     pub(super) fn bytes_of(&self, row: Row) -> u8 {
         match self.rows.get(row as usize) {
             Some(RowKind::Register(bytes)) => *bytes,

@@ -11,7 +11,7 @@ struct Modifiers<'a> {
     space: Space,
     ty: Type,
     elements: usize,
-    /// Of an atomic: `add` and the like.
+    /// The operation of an atomic, such as `add`.
     operation: Option<&'a str>,
     strength: Strength,
     is_for_block: bool,
@@ -41,7 +41,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// The registers of a value or of a vector.
+    /// Returns the rows of a value or of a vector's elements.
     fn values(
         &mut self,
         operand: &Operand,
@@ -133,7 +133,7 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
     Some(Modifiers { space, ty, elements, operation, strength, is_for_block })
 }
 
-/// The new value of an atomic, from the old one and two operands.
+/// Returns the function that computes an atomic's new value from the old one and two operands.
 pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
     macro_rules! of_type {
         ($t:ident) => {
@@ -163,7 +163,7 @@ pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
     }
 }
 
-/// What `redux` makes of two values.
+/// Returns the function with which `redux` combines two values.
 pub(super) fn reduction(operation: &str, ty: &str) -> Option<Update> {
     match (operation, ty) {
         ("add" | "min" | "max", "u32" | "s32") | ("and" | "or" | "xor", "b32") => update(operation, Type::parse(ty)?),

@@ -1,4 +1,4 @@
-//! Decoding of what threads do together: barriers, shuffles, votes, matches and reductions.
+//! Decoding of barriers, shuffles, votes, matches and reductions.
 
 use super::action::{Action, Barrier, BarrierKind, Collective, CollectiveKind, NONE, Reduction, Row, Shuffle};
 use super::decode_memory::reduction;
@@ -74,7 +74,7 @@ impl<'m> Decoder<'m> {
         Ok(Action::Barrier(Barrier { number, count, kind }))
     }
 
-    /// `shfl.sync.bfly.b32 d|p, a, b, c, mask;`.
+    /// Decodes `shfl.sync.bfly.b32 d|p, a, b, c, mask;` and the like.
     fn shuffle(&mut self, mode: &str) -> Result<Action, Refusal> {
         let mode = match mode {
             "up" => Shuffle::Up,

@@ -1,6 +1,6 @@
 //! Where lanes that part meet again: immediate post-dominators of the control flow.
 //!
-//! The method is that of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001), on the reversed graph of basic blocks.
+//! The algorithm is by Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001), on the reversed graph of basic blocks.
 
 use super::action::{Action, NONE, Step};
 
@@ -8,7 +8,7 @@ use super::action::{Action, NONE, Step};
 pub(super) fn find_meeting_points(steps: &mut [Step]) {
     let blocks = blocks(steps);
     let nearest = post_dominators(&blocks);
-    // Nobody waits for others to exit with them: those may wait for lanes that are left.
+    // Lanes do not meet at the exit, because some may wait for lanes that have already left.
     let is_exit =
         |at: u32| steps.get(at as usize).is_none_or(|step| step.guard == NONE && matches!(step.action, Action::Exit));
     let meets = blocks.iter().zip(&nearest).map(|(block, nearest)| {
@@ -35,7 +35,7 @@ fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(NONE)
 }
 
-/// Where an instruction may lead to; `steps.len()` is the exit.
+/// Returns the possible next instructions; `steps.len()` is the exit.
 fn successors(steps: &[Step], at: usize) -> Vec<u32> {
     let step = &steps[at];
     let next = (step.guard != NONE).then(|| index(at + 1));
@@ -51,7 +51,7 @@ fn is_end(step: &Step) -> bool {
     matches!(step.action, Action::Branch(_) | Action::BranchTable { .. } | Action::Exit | Action::Trap)
 }
 
-/// The basic blocks in order, the exit last.
+/// Returns the basic blocks in order, with the exit last.
 fn blocks(steps: &[Step]) -> Vec<Block> {
     let mut is_first = vec![false; steps.len() + 1];
     is_first[0] = true;
@@ -75,7 +75,7 @@ fn blocks(steps: &[Step]) -> Vec<Block> {
     inner.chain([exit]).collect()
 }
 
-/// Each block's nearest post-dominator; [`NONE`] of the exit, and of blocks from which no way leads there.
+/// Returns each block's nearest post-dominator; [`NONE`] for the exit, and for blocks that cannot reach it.
 fn post_dominators(blocks: &[Block]) -> Vec<u32> {
     let mut predecessors = vec![Vec::new(); blocks.len()];
     for (at, block) in blocks.iter().enumerate() {
@@ -103,7 +103,7 @@ fn post_dominators(blocks: &[Block]) -> Vec<u32> {
     nearest
 }
 
-/// The nearest block that post-dominates both.
+/// Returns the nearest block that post-dominates both.
 fn common(mut a: u32, mut b: u32, nearest: &[u32], place: &[u32]) -> u32 {
     while a != b {
         while place[a as usize] > place[b as usize] {
@@ -116,7 +116,7 @@ fn common(mut a: u32, mut b: u32, nearest: &[u32], place: &[u32]) -> u32 {
     a
 }
 
-/// All blocks from which the exit can be reached, each after at least one of its successors (reverse postorder of the reversed graph).
+/// Returns all blocks that can reach the exit, each after at least one of its successors (reverse postorder of the reversed graph).
 fn from_exit(predecessors: &[Vec<u32>], exit: usize) -> Vec<u32> {
     let mut is_seen = vec![false; predecessors.len()];
     let mut order = Vec::new();

@@ -9,12 +9,12 @@ use crate::Refusal;
 use crate::ptx::{Function, Instruction, Module, Operand, Space, Variable, VariableId};
 use std::collections::HashMap;
 
-/// Steps and rows of registers that a kernel may have with all its calls.
+/// Limit on the steps and on the rows of registers of a kernel with all its calls.
 const MOST: usize = 200_000;
 /// Bytes of a thread's frame: the limit of local memory on a GPU.
 const MOST_FRAME: u64 = 512 << 10;
 
-/// Where a variable is.
+/// The place of a variable.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// Among the launch's parameters.
@@ -22,7 +22,7 @@ pub(super) enum Place {
     /// In the thread's frame.
     Frame(u64),
     Shared(u64),
-    /// Where the shared memory begins whose size the launch sets.
+    /// The start of dynamic shared memory.
     DynamicShared,
     Memory(Space, u64),
 }
@@ -34,7 +34,7 @@ pub(crate) struct Parameter {
     pub(crate) bytes: u64,
 }
 
-/// The next multiple of an alignment.
+/// Returns the next multiple of an alignment.
 fn align(offset: u64, to: u64) -> u64 {
     offset.next_multiple_of(to.max(1))
 }
@@ -43,14 +43,14 @@ pub(super) fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(NONE)
 }
 
-/// What is known while an entry is decoded.
+/// State while an entry is decoded.
 pub(super) struct Decoder<'m> {
     module: &'m Module,
     /// Addresses of the module's variables outside shared memory.
     addresses: &'m [u64],
     pub(super) steps: Vec<Step>,
     pub(super) rows: Vec<RowKind>,
-    /// Rows that never change, by what they hold.
+    /// Rows that never change, by their contents.
     fixed: HashMap<RowKind, Row>,
     pub(super) frame_bytes: u64,
     pub(super) shared_bytes: u64,
@@ -63,7 +63,7 @@ pub(super) struct Decoder<'m> {
     /// The innermost function's first register, and where its variables are.
     first_register: u32,
     places: Vec<Place>,
-    /// The instruction that is being decoded.
+    /// The current instruction.
     pub(super) current: &'m Instruction,
 }
 
@@ -147,7 +147,7 @@ impl<'m> Decoder<'m> {
             })?;
         }
         starts.push(count(self.steps.len()));
-        // Labels count the function's instructions until here.
+        // Labels are indices among the function's own instructions.
         for step in own {
             match &mut self.steps[step].action {
                 Action::Branch(target) => *target = starts[*target as usize],
@@ -193,7 +193,7 @@ impl<'m> Decoder<'m> {
         places
     }
 
-    /// The place of a variable in shared memory, which all uses share.
+    /// Returns the place of a variable in shared memory, the same for all its uses.
     fn shared_place(&mut self, function: &'m str, variable: &'m Variable) -> Place {
         if variable.bytes == 0 {
             self.dynamic_align = self.dynamic_align.max(variable.align);
@@ -207,7 +207,7 @@ impl<'m> Decoder<'m> {
         Place::Shared(start)
     }
 
-    /// Where a variable is.
+    /// Returns the place of a variable.
     pub(super) fn place(&mut self, id: VariableId) -> Place {
         match id {
             VariableId::Function(index) => self.places[index as usize],
@@ -221,7 +221,7 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// The row of something that never changes.
+    /// Returns the row of a value that never changes.
     pub(super) fn fixed_row(&mut self, kind: RowKind) -> Row {
         let rows = &mut self.rows;
         *self.fixed.entry(kind).or_insert_with(|| {
@@ -230,12 +230,13 @@ impl<'m> Decoder<'m> {
         })
     }
 
-    /// The row of a register of the innermost function.
+    /// Returns the row of a register of the innermost function.
     pub(super) fn register(&self, register: crate::ptx::Register) -> Row {
         self.first_register + register.0
     }
 
-    /// The device function that the instruction calls, with the places of results and parameters; none if it is no call, or a call of the runtime.
+    /// Returns the device function that the instruction calls, with the places of results and parameters; `None` for other instructions and for calls
+    /// of the runtime.
     fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
         let call = self.current;
         if call.opcode.split('.').next() != Some("call") {

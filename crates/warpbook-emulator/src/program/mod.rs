@@ -25,20 +25,20 @@ use functions::{Decoder, Parameter};
 pub struct Kernel {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
-    /// What a warp's rows hold at first.
+    /// Initial contents of a warp's rows.
     pub(crate) rows: Vec<RowKind>,
     pub(crate) parameters: Vec<Parameter>,
-    /// Bytes of shared memory that the kernel declares; dynamic shared memory begins there.
+    /// Size in bytes of the kernel's own shared memory; dynamic shared memory follows it.
     pub(crate) shared_bytes: u64,
-    /// Bytes of local memory of a thread.
+    /// Size in bytes of a thread's local memory.
     pub(crate) frame_bytes: u64,
-    /// `.maxntid`: threads that a block may have.
+    /// The limit on a block's threads, from `.maxntid`.
     pub(crate) most_threads: u64,
     /// Addresses and names of the module's variables in global and constant memory.
     pub(crate) variables: Vec<(u64, String)>,
     /// Offsets and names of the variables in shared memory, in order.
     pub(crate) shared: Vec<(u64, String)>,
-    /// The arguments' names in the source, as far as they are known.
+    /// The arguments' names in the source; empty if they are not known.
     pub(crate) argument_names: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Kernel {
         })
     }
 
-    /// The kernel's name.
+    /// Returns the kernel's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -90,19 +90,19 @@ impl Kernel {
         Self { argument_names: names.iter().map(|name| (*name).to_owned()).collect(), ..self }
     }
 
-    /// Returns true if a branch leads to itself, as a loop does that waits for a variable which is read once only.
+    /// Returns true if a branch leads to itself, as in a loop that waits for a variable which was read once before it.
     pub(crate) fn waits_blindly(&self) -> bool {
         (0..).zip(&self.steps).any(|(at, step)| matches!(step.action, Action::Branch(target) if target == at))
     }
 
-    /// Number of instructions, with those of the functions that it calls.
+    /// Returns the number of instructions, including those of the functions that it calls.
     #[must_use]
     pub fn instructions(&self) -> usize {
         self.steps.len()
     }
 }
 
-/// Gives instructions before a function's first place that place, as the compiler hoists loads there.
+/// Gives the instructions before a function's first place this place, because the compiler hoists loads there.
 fn give_places(steps: &mut [Step]) {
     let mut next = None;
     for step in steps.iter_mut().rev() {

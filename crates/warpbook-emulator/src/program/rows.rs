@@ -1,19 +1,19 @@
 //! What the rows of a warp's registers hold.
 
-/// What a row holds when a warp begins.
+/// The initial contents of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RowKind {
-    /// A register of so many bytes, which nobody has written.
+    /// A register with this size in bytes, still unwritten.
     Register(u8),
     /// The same number in all lanes, always.
     Constant(u64),
-    /// The address of dynamic shared memory, and so many bytes.
+    /// The address of dynamic shared memory, plus an offset.
     DynamicShared(i64),
     Special(Special),
 }
 
 impl RowKind {
-    /// The bits of a register; 0 if the row is no register.
+    /// Returns a mask of a register's bits; 0 if the row is not a register.
     pub(crate) fn register_mask(self) -> u64 {
         match self {
             Self::Register(bytes) => u64::MAX >> (64 - 8 * bytes),
@@ -37,7 +37,7 @@ pub(crate) enum Special {
     Multiprocessor,
     Multiprocessors,
     GridId,
-    /// Lanes in relation to a lane's own.
+    /// Masks of the lanes in relation to the lane itself.
     MaskEqual,
     MaskLess,
     MaskLessEqual,

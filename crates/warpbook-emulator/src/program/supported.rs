@@ -5,7 +5,7 @@ use crate::compute::{self, Conversion, combination, comparison};
 use crate::ptx::Type;
 
 const TYPES: &str = "b8 u8 s8 b16 u16 s16 f16 bf16 b32 u32 s32 f32 tf32 f16x2 bf16x2 b64 u64 s64 f64";
-/// Types that only arithmetic and conversions have.
+/// Types of arithmetic and conversions only.
 const PACKED: [&str; 5] = ["f16", "bf16", "tf32", "f16x2", "bf16x2"];
 const COMPARISONS: &str = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan";
 const ROUNDINGS: [&str; 10] = ["", "rn.", "rz.", "rm.", "rp.", "rna.", "rni.", "rzi.", "rmi.", "rpi."];
@@ -17,7 +17,7 @@ const OTHERS: &str = "activemask.b32 bar.arrive bar.red.and.pred bar.red.or.pred
     match.any.sync.b32 match.any.sync.b64 membar.cta membar.gl membar.sys nanosleep.u32 prefetch.global.L2 ret shfl.sync.bfly.b32 shfl.sync.down.b32 \
     shfl.sync.idx.b32 shfl.sync.up.b32 trap vote.sync.all.pred vote.sync.any.pred vote.sync.ballot.b32 vote.sync.uni.pred";
 
-/// Every opcode that the interpreter supports, with its modifiers, sorted; without those that change no value, such as hints for caches and scopes.
+/// Returns every supported opcode with its modifiers, sorted. Modifiers that change no value, such as hints for caches and scopes, are left out.
 #[must_use]
 pub fn supported() -> Vec<String> {
     let others = OTHERS.split_whitespace().map(str::to_owned);

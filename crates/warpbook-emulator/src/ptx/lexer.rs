@@ -2,12 +2,12 @@
 
 use crate::Refusal;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind<'a> {
     /// A name, directive, opcode or special register, with its dots: `.reg`, `ld.global.f32`, `%tid.x`, `$L__BB0_2`.
     Word(&'a str),
-    /// A number, not negative, as its bits.
+    /// The bits of a number without a sign.
     Integer(u64),
     /// `0f3F800000`: the bits of a number in single precision.
     Single(u32),
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         Err(Refusal::new(self.position(), message))
     }
 
-    /// Goes on by so many bytes, and counts the lines among them.
+    /// Advances by a number of bytes, and counts their line breaks.
     fn advance(&mut self, bytes: usize) {
         for (i, byte) in self.text.as_bytes()[self.at..self.at + bytes].iter().enumerate() {
             if *byte == b'\n' {
@@ -138,7 +138,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes of the word that a text begins with. A colon ends it, two colons belong to it: `$L__BB0_2:`, `shared::cta`.
+/// Returns the length in bytes of the word at the start of a text. One colon ends a word, two colons are part of it: `$L__BB0_2:`, `shared::cta`.
 fn word_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;

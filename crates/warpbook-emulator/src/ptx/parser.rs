@@ -7,14 +7,14 @@ use crate::Refusal;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes that a variable may have.
+/// Limit on the size of a variable in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 impl Module {
-    /// Parses a text of PTX.
+    /// Parses PTX.
     ///
     /// # Errors
-    /// If the text is not valid, with line and column.
+    /// If the text is not valid PTX; the refusal has line and column.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let tokens = tokens(text)?;
         let mut parser = Parser {
@@ -30,13 +30,13 @@ impl Module {
         Ok(parser.module)
     }
 
-    /// Names of the module's entries.
+    /// Returns the names of the module's entries.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
         self.functions.iter().filter(|f| f.is_entry).map(|f| f.name.as_str())
     }
 }
 
-/// The files by their numbers. They stand at the end, after the instructions that refer to them.
+/// Returns the files by their numbers. Their directives are at the end, after the instructions that refer to them.
 fn files(tokens: &[Token]) -> HashMap<u64, Arc<str>> {
     let triples = tokens.windows(3).filter_map(|t| match (t[0].kind, t[1].kind, t[2].kind) {
         (Kind::Word(".file"), Kind::Integer(number), Kind::Text(name)) => Some((number, name.into())),
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.at].kind
     }
 
-    /// The token after the next.
+    /// Returns the token after the next.
     pub(super) fn peek_second(&self) -> Kind<'a> {
         self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips what is left of a line, for directives without a semicolon.
+    /// Skips the rest of a line, for directives without a semicolon.
     pub(super) fn skip_line(&mut self) {
         let line = self.position().0;
         while self.position().0 == line && self.peek() != Kind::End {
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A directive, variable or function of the module.
+    /// Parses a directive, variable or function of the module.
     fn item(&mut self) -> Result<(), Refusal> {
         while matches!(self.peek(), Kind::Word(".extern" | ".visible" | ".weak" | ".common")) {
             self.next();
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Skips a section of data for debuggers.
+    /// Skips a section for debuggers.
     fn section(&mut self) -> Result<(), Refusal> {
         while !self.takes('}') {
             if self.next() == Kind::End {
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A variable's declaration, without what ends it.
+    /// Parses a variable's declaration up to its initial values or its semicolon.
     pub(super) fn variable(&mut self) -> Result<Variable, Refusal> {
         let space = match self.word()? {
             ".global" => Space::Global,
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
                 "v2" => vector = 2,
                 "v4" => vector = 4,
                 "ptr" => {
-                    // What a pointer points to: its space and alignment.
+                    // Space and alignment of a pointer's target.
                     if matches!(self.peek(), Kind::Word(".global" | ".const" | ".shared" | ".local")) {
                         self.next();
                     }
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
         Ok(Variable { name, space, align: align.unwrap_or(element), bytes, initial })
     }
 
-    /// The values of an initialised variable, as bytes.
+    /// Parses the initial values of a variable, as bytes.
     fn initial(&mut self, ty: Type, bytes: &mut Vec<u8>, depth: u32) -> Result<(), Refusal> {
         if self.takes('{') {
             if depth > 8 {
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parameters between parentheses, if there are any.
+    /// Parses parameters between parentheses, if there are any.
     fn parameters(&mut self, variables: &mut Vec<Variable>) -> Result<Vec<u32>, Refusal> {
         let mut all = Vec::new();
         if !self.takes('(') {
@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// An index as the tree holds it. A text of 4 GB would have too many.
+/// Converts a length to an index of the tree. Only a text of 4 GB would have too many.
 pub(super) fn index(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -8,17 +8,17 @@ use crate::Refusal;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Registers that a function may have.
+/// Limit on the registers of a function.
 const MOST_REGISTERS: u64 = 50_000;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy)]
 enum Named {
     Register(Register),
     Variable(VariableId),
 }
 
-/// What is known while a body is parsed.
+/// State while a body is parsed.
 struct Body<'f> {
     function: &'f mut Function,
     /// Names by scope, the innermost last.
@@ -101,7 +101,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `.reg .f32 %f<3>, %g;`.
+    /// Parses registers, such as `.reg .f32 %f<3>, %g;`.
     fn registers(&mut self, body: &mut Body) -> Result<(), Refusal> {
         self.next();
         let Some(ty) = self.word()?.strip_prefix('.').and_then(Type::parse) else {
@@ -131,7 +131,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
+    /// Parses a place, such as `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
     fn place(&mut self) -> Result<Option<Arc<Place>>, Refusal> {
         let line_of_ptx = self.position().0;
         self.next();
@@ -148,7 +148,7 @@ impl Parser<'_> {
                 inlined_at = file.map(|file| (file, line));
             }
         }
-        // Line 0 is code of the compiler's own.
+        // Line 0 marks code without a source line.
         let place = file.filter(|_| line > 0).map(|file| Place { file, line, column, inlined_at });
         Ok(place.map(Arc::new))
     }
@@ -170,7 +170,7 @@ impl Parser<'_> {
         Ok(Instruction { at, place: body.place.clone(), guard, opcode, operands })
     }
 
-    /// Operands up to a symbol, such as `;` or `}`.
+    /// Parses operands up to a symbol, such as `;` or `}`.
     fn operands(&mut self, body: &mut Body, end: char, depth: u32) -> Result<Vec<Operand>, Refusal> {
         if depth > 3 {
             return self.refuse("Operands are nested too deep.");
@@ -227,7 +227,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name or a number.
+    /// Parses a name or a number.
     fn simple_operand(&mut self, body: &mut Body) -> Result<Operand, Refusal> {
         let at = self.position();
         let is_negative = self.takes('-');
@@ -269,7 +269,7 @@ impl Parser<'_> {
         Ok(Operand::Target(index(body.wanted.len() - 1)))
     }
 
-    /// `+16`, `+-4`, `-8` or nothing.
+    /// Parses an offset: `+16`, `+-4`, `-8` or nothing.
     fn offset(&mut self) -> Result<i64, Refusal> {
         let is_more = self.takes('+');
         let is_less = self.takes('-');

@@ -4,7 +4,7 @@ use super::types::{Space, Type};
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in a kernel's source, as `.loc` says.
+/// A place in a kernel's source, from `.loc`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The file's name, as it was given to the compiler.
@@ -50,7 +50,7 @@ pub(crate) struct Variable {
     pub(crate) name: String,
     pub(crate) space: Space,
     pub(crate) align: u64,
-    /// Bytes; 0 of an array whose size the launch sets.
+    /// Size in bytes; 0 for an array whose size the launch sets.
     pub(crate) bytes: u64,
     /// The first bytes; those after them are zero.
     pub(crate) initial: Vec<u8>,
@@ -68,9 +68,9 @@ pub(crate) struct Function {
     /// Results and parameters, by index in `variables`.
     pub(crate) results: Vec<u32>,
     pub(crate) parameters: Vec<u32>,
-    /// `.maxntid` and the like, with their numbers.
+    /// Directives such as `.maxntid`, with their numbers.
     pub(crate) directives: Vec<(String, Vec<u64>)>,
-    /// False for a declaration, such as that of `vprintf`.
+    /// False for a mere declaration, such as `vprintf`.
     pub(crate) has_body: bool,
     pub(crate) registers: Vec<Type>,
     pub(crate) variables: Vec<Variable>,
@@ -84,9 +84,9 @@ pub(crate) struct Instruction {
     /// Line and column of the PTX.
     pub(crate) at: (u32, u32),
     pub(crate) place: Option<Arc<Place>>,
-    /// The predicate that it depends on, and whether it has to be false.
+    /// The predicate that guards it, and true if the predicate has to be false.
     pub(crate) guard: Option<(Register, bool)>,
-    /// With its modifiers: `ld.global.v4.f32`.
+    /// The opcode with its modifiers: `ld.global.v4.f32`.
     pub(crate) opcode: String,
     pub(crate) operands: Vec<Operand>,
 }
@@ -101,7 +101,7 @@ pub(crate) enum Operand {
     Pair(Option<Register>, Option<Register>),
     /// `_`.
     Nothing,
-    /// `%tid.x` and the like.
+    /// A special register, such as `%tid.x`.
     Special(String),
     Integer(u64),
     Single(u32),

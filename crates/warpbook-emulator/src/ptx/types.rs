@@ -43,7 +43,7 @@ impl Type {
         })
     }
 
-    /// Bytes that a value takes in memory.
+    /// Returns the size in bytes of a value in memory.
     pub(crate) fn bytes(self) -> u8 {
         match self {
             Self::Bits(bytes) | Self::Unsigned(bytes) | Self::Signed(bytes) | Self::Float(bytes) => bytes,
@@ -55,7 +55,7 @@ impl Type {
 /// A state space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
-    /// Addresses that say themselves which space they are in.
+    /// Generic addresses: the address itself tells the space.
     Generic,
     Global,
     Const,

@@ -4,10 +4,9 @@
 use crate::forms::{self, Form, Kind};
 use crate::generate::HEAD;
 use crate::random::Random;
-use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
-use warpbook_device::cudarc::nvrtc::Ptx;
-use warpbook_device::testing;
+use warpbook_device::testing::{self, PtxModule};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
+use warpbook_kernels::Launch as Shape;
 
 /// Number of operands that a form is tried with.
 const COUNT: usize = 1 << 16;
@@ -82,26 +81,18 @@ fn value(form: &Form, bits: u64) -> f64 {
 
 #[test]
 fn approximations_are_near_a_gpu_s() {
-    let Some(_device) = testing::gpu("approximations_are_near_a_gpu_s") else { return };
-    let context = CudaContext::new(0).unwrap();
-    let stream = context.default_stream();
+    let Some(device) = testing::gpu("approximations_are_near_a_gpu_s") else { return };
     let mut failures = Vec::new();
     for form in forms::all().into_iter().filter(Form::is_approximate) {
         let (bound, text, mut random) = (Bound::of_form(&form), kernel(&form), Random(7));
         let operands: Vec<u64> = (0..2 * COUNT).map(|_| bits(&form, bound.draw(&mut random))).collect();
-        let function = context.load_module(Ptx::from_src(&text)).unwrap().load_function("k").unwrap();
-        let input = stream.clone_htod(&operands).unwrap();
-        let mut output = stream.alloc_zeros::<u64>(COUNT).unwrap();
         let blocks = u32::try_from(COUNT / 256).unwrap();
-        let mut launch = stream.launch_builder(&function);
-        launch.arg(&input).arg(&mut output);
+        let shape = Shape { grid: [blocks, 1, 1], block: [256, 1, 1], dynamic_shared_bytes: 0 };
+        let module = PtxModule::load(&device, &text).unwrap();
         // SAFETY: the kernel reads 16 bytes and writes 8 bytes for each of these threads.
         #[allow(unsafe_code)]
-        unsafe {
-            launch.launch(LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 })
-        }
-        .unwrap();
-        let theirs = stream.clone_dtoh(&output).unwrap();
+        let after = unsafe { module.run("k", shape, &[&bytes(&operands), &[0; 8 * COUNT]]) }.unwrap();
+        let theirs = words(&after[1]);
         let ours = emulated(&text, &operands, blocks);
         let mut worst = (0.0, 0);
         for i in 0..COUNT {
@@ -133,7 +124,7 @@ fn approximations_are_near_a_gpu_s() {
 fn emulated(text: &str, operands: &[u64], blocks: u32) -> Vec<u64> {
     let mut gpu = Gpu::new();
     let kernel = gpu.load(&Module::parse(text).unwrap()).unwrap().kernel("k").unwrap();
-    let bytes: Vec<u8> = operands.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes = bytes(operands);
     let input = gpu.allocate(bytes.len() as u64).unwrap();
     gpu.write(input, &bytes).unwrap();
     let mut results = vec![0; 8 * COUNT];
@@ -141,7 +132,15 @@ fn emulated(text: &str, operands: &[u64], blocks: u32) -> Vec<u64> {
     gpu.write(output, &results).unwrap();
     gpu.launch(&kernel, &Launch::new(blocks, 256), &[input, output].map(Argument::U64)).unwrap();
     gpu.read(output, &mut results).unwrap();
-    results.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
+    words(&results)
+}
+
+fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
 }
 
 /// Checks that every approximate form has a bound and runs in the emulator.

@@ -15,12 +15,11 @@ use forms::Form;
 use generate::{BLOCKS, HEAD, OUT_BYTES, SUM_BYTES, THREADS, inputs, kernel};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use warpbook_device::cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
-use warpbook_device::cudarc::nvrtc::Ptx;
-use warpbook_device::testing;
+use warpbook_device::testing::{self, PtxModule};
 use warpbook_emulator::{Argument, Gpu, Launch, Module};
+use warpbook_kernels::Launch as Shape;
 
 /// Number of kernels in a module.
 const OF_A_MODULE: u64 = 50;
@@ -128,20 +127,17 @@ fn random_kernels_compute_the_same_on_a_gpu() {
         // Every CPU core runs a thread, because the driver's compiler takes most of the time.
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                let context = CudaContext::new(0).unwrap();
-                let stream = context.new_stream().unwrap();
                 loop {
                     let first = next.fetch_add(OF_A_MODULE, Ordering::Relaxed);
                     if first >= ALL {
                         return;
                     }
                     let (text, _) = module(first..first + OF_A_MODULE, &forms);
-                    let loaded = context
-                        .load_module(Ptx::from_src(&text))
-                        .unwrap_or_else(|e| panic!("kernels from {first} on: {e}"));
+                    let loaded =
+                        PtxModule::load(&device, &text).unwrap_or_else(|e| panic!("kernels from {first} on: {e}"));
                     let parsed = Module::parse(&text).unwrap();
                     for seed in first..first + OF_A_MODULE {
-                        let theirs = on_gpu(&stream, &loaded.load_function(&format!("k{seed}")).unwrap(), seed);
+                        let theirs = on_gpu(&loaded, seed);
                         let ours = emulated(&parsed, seed);
                         let mut found = found.lock().unwrap();
                         if seed < STORED {
@@ -161,14 +157,14 @@ fn random_kernels_compute_the_same_on_a_gpu() {
         device.info().name
     );
     file.extend(stored.into_values());
-    let (context, count) = (CudaContext::new(0).unwrap(), forms.len() as u64);
+    let count = forms.len() as u64;
     for first in (0..count).step_by(usize::try_from(OF_A_MODULE).unwrap()) {
         let numbers = first..(first + OF_A_MODULE).min(count);
         let text = module_of_forms(numbers.clone(), &forms);
-        let (loaded, parsed) = (context.load_module(Ptx::from_src(&text)).unwrap(), Module::parse(&text).unwrap());
+        let (loaded, parsed) = (PtxModule::load(&device, &text).unwrap(), Module::parse(&text).unwrap());
         for number in numbers {
             let seed = SINGLE + number;
-            let theirs = on_gpu(&context.default_stream(), &loaded.load_function(&format!("k{seed}")).unwrap(), seed);
+            let theirs = on_gpu(&loaded, seed);
             let ours = emulated(&parsed, seed);
             if let Some(at) = (0..ours.len()).find(|i| ours[*i] != theirs[*i]) {
                 let opcode = &forms[usize::try_from(number).unwrap()].opcode;
@@ -183,19 +179,14 @@ fn random_kernels_compute_the_same_on_a_gpu() {
     assert!(wrong.is_empty(), "{} of {ALL} kernels differ", wrong.len());
 }
 
-fn on_gpu(stream: &Arc<CudaStream>, function: &CudaFunction, seed: u64) -> Vec<u8> {
-    let input = stream.clone_htod(&inputs(seed)).unwrap();
-    let mut output = stream.alloc_zeros::<u8>(OUT_BYTES * (BLOCKS * THREADS) as usize).unwrap();
-    let mut sums = stream.alloc_zeros::<u8>(SUM_BYTES).unwrap();
-    let shape = LaunchConfig { grid_dim: (BLOCKS, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes: 0 };
-    let mut launch = stream.launch_builder(function);
-    launch.arg(&input).arg(&mut output).arg(&mut sums);
+fn on_gpu(module: &PtxModule, seed: u64) -> Vec<u8> {
+    let shape = Shape { grid: [BLOCKS, 1, 1], block: [THREADS, 1, 1], dynamic_shared_bytes: 0 };
+    let results = vec![0; OUT_BYTES * (BLOCKS * THREADS) as usize];
+    let arrays = [&inputs(seed)[..], &results, &[0; SUM_BYTES]];
     // SAFETY: the kernel takes these three addresses, and its threads stay within their own parts.
     #[allow(unsafe_code)]
-    unsafe { launch.launch(shape) }.unwrap();
-    let mut results = stream.clone_dtoh(&output).unwrap();
-    results.extend(stream.clone_dtoh(&sums).unwrap());
-    results
+    let after = unsafe { module.run(&format!("k{seed}"), shape, &arrays) }.unwrap();
+    after[1..].concat()
 }
 
 /// Describes the register that contains a byte of the results, with the values of both sides.

@@ -28,7 +28,7 @@ pub struct Evidence<'a> {
     pub again: &'a [f32],
 }
 
-/// Description of what is wrong with a result.
+/// Description of the error in a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
     /// m, n and k.

@@ -510,7 +510,7 @@ mod tests {
         let (thin, cube) = (estimated((16384, 16384, 64)), estimated((8192, 8192, 8192)));
         assert!(thin.dram_us > thin.math_us && cube.math_us > 5.0 * cube.dram_us, "{thin:?} {cube:?}");
         assert_eq!((cube.copies_us, cube.sums_us, cube.launches_us), (0.0, 0.0, cost.launch_us));
-        // Of equally tight limits each makes the others worse.
+        // Several equally tight limits make each other worse.
         let most = cube.waves_us.max(cube.math_us);
         assert!(cube.us() > most && cube.us() < 2.0 * most);
         assert!(estimated((8191, 8191, 8191)).copies_us > 0.0);

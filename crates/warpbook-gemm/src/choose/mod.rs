@@ -198,7 +198,7 @@ pub(crate) mod tests {
         for (dtype, info) in [(Dtype::Tf32, &h200()), (Dtype::F32, &h200()), (Dtype::Bf16, &h100)] {
             assert!(why(dtype, info).ends_with(" us by the costs of its tile"), "{}", why(dtype, info));
         }
-        // Nothing was measured on other devices, which the sentence must say.
+        // There are no measurements on other devices, and the sentence must say so.
         let a100 = device("A100", (8, 0), 108);
         let scaled = ", in proportion to an H100's SMs and clock";
         assert!(why(Dtype::F32, &a100).ends_with(&format!("by the costs of its tile{scaled}")));

@@ -29,9 +29,9 @@ pub struct Operands<'a> {
     pub n: usize,
     /// Products summed for each element, at least 1.
     pub k: usize,
-    /// Elements from one row of A, as it is stored, to the next.
+    /// Number of elements from one stored row of A to the next.
     pub lda: usize,
-    /// Elements from one row of B, as it is stored, to the next.
+    /// Number of elements from one stored row of B to the next.
     pub ldb: usize,
     /// Elements from one row of C to the next; elements behind the first `n` stay unchanged.
     pub ldc: usize,

@@ -92,9 +92,9 @@ impl HostArrayMut<'_> {
 /// All arrays of a product on the host.
 #[derive(Debug)]
 pub struct HostArrays<'a> {
-    /// A as it is stored.
+    /// A in its stored layout.
     pub a: HostArray<'a>,
-    /// B as it is stored.
+    /// B in its stored layout.
     pub b: HostArray<'a>,
     /// C, which is written.
     pub c: HostArrayMut<'a>,

@@ -135,7 +135,7 @@ impl Summed {
 pub(crate) struct Columns {
     pub n: u32,
     pub k: u32,
-    /// Elements from one row of B, as it is stored, to the next.
+    /// Number of elements from one stored row of B to the next.
     pub ld: u32,
     pub rows: u32,
 }

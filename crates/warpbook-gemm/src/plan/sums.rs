@@ -44,7 +44,7 @@ pub struct Sums {
 
 #[derive(Debug, Clone)]
 enum First {
-    /// There is no first level, since the rows are few.
+    /// There are few rows, so the first level is skipped.
     None,
     /// Sums over chunks of rows, with 16 bytes of columns per thread.
     Vectors { kernel: Kernel, dtype: Dtype, rows: u32, chunk: u32 },

@@ -25,9 +25,9 @@ impl MatrixElement for half::bf16 {
 /// Addresses of a product's arrays on the device. Arrays that the product does not use are not accessed, and may be null.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays {
-    /// A as it is stored.
+    /// A in its stored layout.
     pub a: DevicePtr,
-    /// B as it is stored.
+    /// B in its stored layout.
     pub b: DevicePtr,
     /// C.
     pub c: DevicePtr,
@@ -83,7 +83,7 @@ impl DeviceArray {
     /// Returns a range of the array's elements.
     ///
     /// # Panics
-    /// If the range ends behind the end of the array.
+    /// If the range ends past the end of the array.
     #[must_use]
     pub fn range(&self, range: Range<usize>) -> Self {
         let size = self.dtype.bytes() as usize;
@@ -182,9 +182,9 @@ pub struct EpilogueInputs {
 /// All arrays of a product on a device.
 #[derive(Debug, Clone)]
 pub struct DeviceArrays {
-    /// A as it is stored.
+    /// A in its stored layout.
     pub a: DeviceArray,
-    /// B as it is stored.
+    /// B in its stored layout.
     pub b: DeviceArray,
     /// C, which is written.
     pub c: DeviceArray,
@@ -295,7 +295,7 @@ impl Workspace {
     /// Returns `bytes` bytes from an offset on.
     ///
     /// # Panics
-    /// If they end behind the end of the workspace.
+    /// If they end past the end of the workspace.
     pub fn part(&self, offset: u64, bytes: u64) -> Slice<u8> {
         let at = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         self.0.range(at(offset)..at(offset.saturating_add(bytes)))

@@ -20,9 +20,9 @@ pub struct Product {
     pub n: u32,
     /// Terms of each sum, at least 1.
     pub k: u32,
-    /// Elements from one row of A, as it is stored, to the next.
+    /// Number of elements from one stored row of A to the next.
     pub lda: u32,
-    /// Elements from one row of B, as it is stored, to the next.
+    /// Number of elements from one stored row of B to the next.
     pub ldb: u32,
     /// Elements from one row of C to the next.
     pub ldc: u32,
@@ -136,13 +136,13 @@ impl Product {
         Self { bias_gradient: true, ..self }
     }
 
-    /// Returns rows and columns of A as it is stored.
+    /// Returns the rows and columns of A in its stored layout.
     #[must_use]
     pub fn stored_a(&self) -> (u32, u32) {
         if self.form.trans_a { (self.k, self.m) } else { (self.m, self.k) }
     }
 
-    /// Returns rows and columns of B as it is stored.
+    /// Returns the rows and columns of B in its stored layout.
     #[must_use]
     pub fn stored_b(&self) -> (u32, u32) {
         if self.form.trans_b { (self.n, self.k) } else { (self.k, self.n) }

@@ -96,7 +96,7 @@ impl Storage {
     /// Returns the address of an element, for a kernel.
     ///
     /// # Panics
-    /// If `index` is behind the end.
+    /// If `index` is past the end.
     #[must_use]
     pub fn at(&self, index: usize) -> DevicePtr {
         match self {

@@ -65,7 +65,7 @@ fn a_short_product_is_not_timed() {
     assert!(why.ends_with("not timed: below 10 us the model chooses as well"), "{why}");
 }
 
-/// Without timing the cost model chooses, whatever was timed here.
+/// Without timing the cost model chooses, even if kernels were timed here before.
 #[test]
 fn what_was_timed_does_not_count_when_it_is_off() {
     let Some(device) = testing::gpu("what_was_timed_does_not_count_when_it_is_off") else { return };

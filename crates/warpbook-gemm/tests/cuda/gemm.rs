@@ -452,7 +452,7 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
     let stream = device.stream().unwrap();
     for round in 0..50 {
         cases.iter().for_each(|(case, ..)| case.reset_c());
-        // The order differs in each round; some run twice in a row, and at last each runs once.
+        // The order differs in each round; some run twice in a row, and at the end each runs once.
         for i in 0..4 * bound.len() {
             bound[(i * (round % 4 + 1) + i / bound.len() + round) % bound.len()].launch(&stream).unwrap();
         }

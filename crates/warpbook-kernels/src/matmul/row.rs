@@ -94,7 +94,7 @@ pub enum CpuBody {
     Naive,
     /// Blocks for the caches and vector registers, on one thread.
     Blocked,
-    /// The same blocks on all threads.
+    /// Blocks for the caches and vector registers, on all threads.
     Threaded,
     /// The `gemm` crate.
     Library,

@@ -33,11 +33,11 @@ pub const MAX_FEATURES: u64 = 256;
 /// The data that a rung moves in a descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
-    /// Not counted, as for the CPU's rungs.
+    /// The data are not counted, for example those of the CPU's rungs.
     Uncounted,
-    /// The inputs and two intermediates, written and read, every epoch.
+    /// In every epoch, the inputs are read, and two intermediates are written and read.
     Intermediates,
-    /// The inputs every epoch.
+    /// The inputs are read in every epoch.
     Inputs,
     /// The inputs every epoch in alternating direction: an epoch begins with the points that are still on the chip.
     Alternating,

@@ -17,9 +17,9 @@ pub struct LibraryGemm {
     pub n: u32,
     /// Products summed for each element, at least 1.
     pub k: u32,
-    /// Elements from one row of A, as it is stored, to the next.
+    /// Number of elements from one stored row of A to the next.
     pub lda: u32,
-    /// Elements from one row of B, as it is stored, to the next.
+    /// Number of elements from one stored row of B to the next.
     pub ldb: u32,
     /// Elements from one row of C to the next.
     pub ldc: u32,

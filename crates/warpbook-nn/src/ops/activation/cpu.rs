@@ -12,7 +12,7 @@ use warpbook_gemm::{gelu, gelu_derivative};
 pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
     check(x.len(), &[("y", y.len())])?;
     match f {
-        // Not f32::max, which would turn a NaN into 0.
+        // f32::max would turn a NaN into 0.
         Activation::Relu => map(x, y, |x| if x < 0.0 { 0.0 } else { x }),
         Activation::Gelu => map(x, y, |x| gelu(x.into()) as f32),
     }

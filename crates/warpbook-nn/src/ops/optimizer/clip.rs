@@ -18,7 +18,7 @@ pub fn global_norm(gradients: &[&[f32]]) -> f64 {
 pub fn factor(norm: f64, max_norm: f64) -> Result<f32> {
     Check("clip").value("the largest norm", max_norm, max_norm > 0.0, "above 0")?;
     let factor = max_norm / (norm + 1e-6);
-    // Not f64::min, which would turn a NaN into 1.
+    // f64::min would turn a NaN into 1.
     Ok(if factor > 1.0 { 1.0 } else { factor as f32 })
 }
 

@@ -110,7 +110,7 @@ fn a_checkpoint_that_cannot_be_written_goes_elsewhere_and_comes_back() {
         let mut told = Vec::new();
         let ended = trainer.train(&digits.train, &digits.test, 100, &mut |event| {
             match event {
-                // A file takes the place of the folder.
+                // The folder is replaced by a file.
                 Event::Step { step: 2, .. } => {
                     std::fs::rename(&place, &away).unwrap();
                     std::fs::write(&place, "").unwrap();

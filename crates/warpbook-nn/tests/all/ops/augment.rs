@@ -110,7 +110,7 @@ fn a_border_may_mirror_the_image() {
         for (i, got) in out.iter().enumerate() {
             let (y, x, c) = (i / 12, i / 3 % 4, i % 3);
             let x = if draw.flip { 3 - x } else { x };
-            // By hand: 0 1 2 3 4 has 3 2 1 before it, and 3 2 1 after it.
+            // Reflected by hand: 0 1 2 3 4 has 3 2 1 before it, and 3 2 1 after it.
             let row = [3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1][y + draw.row];
             let column = [3, 2, 1, 0, 1, 2, 3, 2, 1, 0][x + draw.column];
             let value = f32::from(image[c * 20 + row * 4 + column]) / 255.0;

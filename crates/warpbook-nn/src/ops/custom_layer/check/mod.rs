@@ -51,7 +51,7 @@ pub struct OwnReport {
     pub input: Shape,
     /// Shape of an output sample.
     pub output: Shape,
-    /// Where it was checked, such as "NVIDIA H200".
+    /// The device on which the layer was checked, such as "NVIDIA H200".
     pub place: String,
     /// Comparisons in order. Nothing is compared after a flaw.
     pub rows: Vec<OwnRow>,
