@@ -126,7 +126,7 @@ class Rank:
         first = own.clone()
         torch.distributed.broadcast(first, 0)
         if not torch.equal(own, first):
-            raise SystemExit(f"Rank {torch.distributed.get_rank()} has other weights than rank 0.")
+            raise SystemExit(f"The weights of rank {torch.distributed.get_rank()} differ from those of rank 0.")
 
     def samples_us(self, steps: int, repeats: int) -> list[float]:
         """Times a step on the slowest rank: `repeats` samples, each the mean of `steps` steps."""
@@ -194,21 +194,21 @@ def parsed(words: list[str]) -> argparse.Namespace:
     where.add_argument("--ranks", type=int, metavar="N", help="1 to N processes on the CPU, doubling")
     parser.add_argument("--network", choices=list(NETWORKS), default="cifar10")
     parser.add_argument("--batch", type=int, nargs="+", default=[512], metavar="N", help="samples of each rank; several, one after the other [default: 512]")
-    parser.add_argument("--edge", type=int, default=4096, help="of the amp-recipe's layers")
+    parser.add_argument("--edge", type=int, default=4096, help="edge of the amp-recipe's layers [default: 4096]")
     parser.add_argument("--ways", nargs="+", choices=[*WAYS, ONE_PROCESS], help="[all; on the CPU ddp_fp32]")
-    parser.add_argument("--steps", type=int, default=50, help="of a sample [default: 50]")
-    parser.add_argument("--repeats", type=int, default=15, help="samples [default: 15]")
+    parser.add_argument("--steps", type=int, default=50, help="steps per sample [default: 50]")
+    parser.add_argument("--repeats", type=int, default=15, help="number of samples [default: 15]")
     parser.add_argument("--out", type=Path, help="file for the samples, as JSON")
     args = parser.parse_args(words)
     args.ways = args.ways or ([*WAYS, ONE_PROCESS] if args.gpus is not None else list(CPU_WAYS))
     if ONE_PROCESS in args.ways and args.gpus is None:
         parser.error(f"{ONE_PROCESS} needs GPUs: torch.nn.DataParallel does nothing on the CPU")
     if (args.gpus or args.ranks or 0) < 1:
-        parser.error("choose 1 rank at least")
+        parser.error("choose at least 1 rank")
     values = [("batch", batch) for batch in args.batch] + [(name, getattr(args, name)) for name in ("edge", "steps", "repeats")]
     for name, value in values:
         if value < 1:
-            parser.error(f"--{name} {value}: choose 1 at least")
+            parser.error(f"--{name} {value}: choose at least 1")
     if len(set(args.batch)) < len(args.batch):
         parser.error("--batch: name each size once")
     if args.out:

@@ -23,8 +23,8 @@ The pairs, with their ways in the ladder's order:
     checkpointing    kept, checkpointed (checkpoint_sequential)
     accumulation     at_once, accumulated
 
-The other pairs are about what happens inside of a kernel, or about the chip, and PyTorch has no second way for them: their
-records are refused.
+The other pairs are about the inside of a kernel, or about the chip, and PyTorch has no second way for them: their records are
+refused.
 
 Inputs are the pair's own where they follow from an element's place; Gaussian numbers and first weights are drawn by torch's
 generator from the same distribution. Every result is compared with the same in float64, before the timed loop and after it,
@@ -618,7 +618,7 @@ class Pair(wr.Ladder):
     ways = ()
     # The largest allowed error of a result, relative to the element or to 1, whichever is larger.
     tolerance = 0.0
-    reference = "the same in f64, every element"
+    reference = "every element of the same work in f64"
     # True if a run changes the weights with which the next one starts.
     trains = False
     counts_memory = False
@@ -1025,11 +1025,11 @@ PAIRS: tuple[type[Pair], ...] = (
     Accumulation,
 )
 
-# The reasons why PyTorch has no two ways for the other pairs.
-INSIDE = "it is about what happens inside of a kernel, and a PyTorch program writes none"
+# The reasons why PyTorch cannot show both ways of the other pairs.
+INSIDE = "it is about the inside of a kernel, but a PyTorch program does not write kernels"
 LEFT_OUT = dict.fromkeys(
     "coalescing bank-conflicts divergence reduction vector-loads latency memory-latency gather occupancy".split(), INSIDE
-) | {"power": "it is about the numbers and the chip's power, and the program is the same for both"}
+) | {"power": "it compares the chip's power for different numbers; the program is the same"}
 
 
 def pair_of(arguments: list[str]) -> type[Pair]:
@@ -1042,7 +1042,7 @@ def pair_of(arguments: list[str]) -> type[Pair]:
         return Pair
     for name, why in LEFT_OUT.items():
         if experiment == f"guide-{name}":
-            raise wr.Refused(f"PyTorch has no two ways for the pair {name}: {why}.")
+            raise wr.Refused(f"PyTorch cannot show both ways of the pair {name}: {why}.")
     return next((kind for kind in PAIRS if kind.experiment == experiment), Pair)
 
 

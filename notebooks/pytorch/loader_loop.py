@@ -45,7 +45,7 @@ def idx(path: Path) -> tuple[tuple[int, ...], bytes]:
     try:
         raw = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
     except OSError as e:
-        raise wr.Refused(f"{path} cannot be read, nor {packed.name} next to it: {e}. Name MNIST's folder by --data.") from e
+        raise wr.Refused(f"{path} cannot be read, nor {packed.name} next to it: {e}. Name MNIST's folder with --data.") from e
     if len(raw) < 4 or raw[:3] != b"\0\0\x08" or len(raw) < 4 + 4 * raw[3]:
         raise wr.Refused(f"{path} is not an IDX file of bytes.")
     shape = struct.unpack_from(f">{raw[3]}I", raw, 4)
@@ -54,7 +54,7 @@ def idx(path: Path) -> tuple[tuple[int, ...], bytes]:
     for size in shape:
         count *= size
     if len(data) != count:
-        raise wr.Refused(f"{path} is of {shape}, {count} bytes, but has {len(data)}.")
+        raise wr.Refused(f"{path} has the shape {shape}, which takes {count} bytes, but it has {len(data)}.")
     return shape, data
 
 
@@ -67,7 +67,7 @@ def images_and_labels(folder: Path, part: str) -> Files:
     shape, images = idx(folder / f"{part}-images-idx3-ubyte")
     (count, *_), labels = idx(folder / f"{part}-labels-idx1-ubyte")
     if len(shape) != 3 or count != shape[0]:
-        raise wr.Refused(f"{folder} has {count} labels for images of {shape}.")
+        raise wr.Refused(f"{folder} has {count} labels, but its images have the shape {shape}.")
     return shape, images, labels
 
 
@@ -105,7 +105,7 @@ class Work:
     @staticmethod
     def of(problem: Problem) -> Work:
         if problem.size("network") != "mnist":
-            raise wr.Refused(f"The problem `{problem.id}` is not of the MNIST CNN.")
+            raise wr.Refused(f"The problem `{problem.id}` does not train the MNIST CNN.")
         data = problem.size("data")
         if not str(data).startswith("MNIST"):
             raise wr.Refused(

@@ -10,22 +10,22 @@ One way in one process, since a second training would find PyTorch, CUDA and cuD
 
 The training ends after the first epoch whose test accuracy is at least --to, or after --epochs of them. All times are seconds. `wall_s` is from the start
 of the process, as the kernel has it (to a tick, which is 10 ms), to the end of the last test; where the kernel does not say, `since` is "script" and it
-is from the script's first line. `caller_s` is the same from --started-at, the Unix time at which the caller started the process. Neither has what Python
-takes to end; `time` around the command has. `phases_s` add up to `wall_s`:
+is from the script's first line. `caller_s` is measured from --started-at, the Unix time at which the caller started the process. Neither includes the time
+that Python takes to exit; `time` before the command does. `phases_s` add up to `wall_s`:
 
     interpreter  from the start of the process to the script's first line
     import       this script's modules and PyTorch
     device       CUDA's context
     data         the files are read, unpacked and copied to the GPU
-    build        the network, the optimiser (for whose sake PyTorch imports its compiler), the scaler
+    build        the network, the optimiser (PyTorch imports its compiler for it), the scaler
     first_step   the first step: cuDNN and cuBLAS are loaded, algorithms chosen, with --compile kernels compiled
     capture      for `graph`, two more steps of the training and the capture
     train        all other steps, the last one of each epoch waited for
     test         the tests after each epoch
 
-`each_epoch` has the parts of `train` and `test`, and the accuracies. --search lets cuDNN try its algorithms out (torch.backends.cudnn.benchmark), which
-the first step, the first batch of 96 and the first test pay for; without it cuDNN's heuristics choose. The first process on a machine reads PyTorch's
-libraries from the disk, later ones from memory: leave it out, as Warpbook's first run, which compiles its kernels.
+`each_epoch` has the parts of `train` and `test`, and the accuracies. --search lets cuDNN measure its algorithms (torch.backends.cudnn.benchmark), which
+takes time in the first step, the first batch of 96 and the first test; without it cuDNN's heuristics choose. The first process on a machine reads PyTorch's
+libraries from the disk, later ones from memory: leave it out, like Warpbook's first run, which compiles its kernels.
 
 The same as in Warpbook's `train mnist --precision amp-fp16` (crates/warpbook-nn/src/train/recipe.rs): the network and its dropout, the files,
 normalisation, no augmentation, batches of 512 in a new order each epoch with one of 96 at its end, SGD with momentum 0.9, a rate of 0.05 that is halved
@@ -45,9 +45,9 @@ A record next to Warpbook's, of the same accuracy from as many seeds:
     warpbook merge ours.json pytorch.json --out both.json
 
 --cold N starts this script again as N + 1 processes for each way, one after the other, the ways in turn, prints the line of each, and writes the record
-after each seed to --out: a row for each way, or for that of --way alone. The first process of a way is not counted. A sample is the time from the start of a
-process to its end, what Python takes to end included, by the clock of the process that started it, as in Warpbook's; the record has the phases of each
-process until the end of the last test as parts of its row, and their medians in a note.
+after each seed to --out: a row for each way, or only for the one of --way. The first process of a way is not counted. A sample is the time from the start
+of a process to its end, including the time that Python takes to exit, by the clock of the process that started it, as in Warpbook's; the record has the
+phases of each process until the end of the last test as parts of its row, and their medians in a note.
 """
 
 from __future__ import annotations
@@ -312,14 +312,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p = wr.Parser("mnist_to_99.py", description=__doc__, formatter_class=raw, allow_abbrev=False)
     p.add_argument("--data", required=True, type=Path, metavar="DIR", help="the folder with MNIST's four files, packed by gzip or not")
     p.add_argument("--way", choices=WAYS, help="[default: graph; with --cold both, in turn]")
-    p.add_argument("--compile", action="store_true", help="the step's forward and backward pass through torch.compile")
-    p.add_argument("--search", action="store_true", help="cuDNN tries its algorithms out")
-    p.add_argument("--to", type=float, metavar="SHARE", help="of test images that have to be right, 0 to 1 [default: 0.99, or --like's]")
-    p.add_argument("--epochs", type=int, default=20, metavar="N", help="the most passes over the images [default: 20]")
-    p.add_argument("--seed", type=int, default=1, metavar="N", help="of weights, order and dropout [default: 1]")
+    p.add_argument("--compile", action="store_true", help="compile the step's forward and backward pass with torch.compile")
+    p.add_argument("--search", action="store_true", help="let cuDNN measure its algorithms and choose the fastest")
+    p.add_argument("--to", type=float, metavar="SHARE", help="share of test images that must be correct, from 0 to 1 [default: 0.99, or --like's]")
+    p.add_argument("--epochs", type=int, default=20, metavar="N", help="largest number of passes over the images [default: 20]")
+    p.add_argument("--seed", type=int, default=1, metavar="N", help="seed of weights, order and dropout [default: 1]")
     p.add_argument("--started-at", type=float, metavar="SECONDS", help="Unix time at which the caller started this: $(date +%%s.%%N)")
     p.add_argument("--out", type=Path, metavar="FILE", help="file for the line that is printed, or with --cold for the record")
-    p.add_argument("--cold", type=int, metavar="N", help="train in so many new processes, each from another seed, and write a record")
+    p.add_argument("--cold", type=int, metavar="N", help="train in N new processes, each from another seed, and write a record")
     p.add_argument("--like", type=Path, metavar="FILE", help=f"the record that --cold's is to be merged with: {OURS} --out FILE")
     p.add_argument("--author", metavar="NAME", help="who ran it, for the record of --cold")
     # --cold passes this option to the processes that it starts; they write their machine to the file.
@@ -334,9 +334,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if not 0.0 <= a.to <= 1.0:
         raise wr.Refused(f"--to {a.to}: choose a share from 0 to 1, as 0.99.")
     if a.seed < 0:
-        raise wr.Refused(f"--seed {a.seed}: choose a whole number from 0 up.")
+        raise wr.Refused(f"--seed {a.seed}: choose a whole number of at least 0.")
     if a.started_at is not None and not 0.0 <= time.time() - a.started_at <= 3600.0:
-        raise wr.Refused(f"--started-at {a.started_at}: that is no time within the last hour, in seconds since 1970.")
+        raise wr.Refused(f"--started-at {a.started_at}: that is not a time within the last hour, in seconds since 1970.")
     if a.out is not None:
         wr.check_writable(a.out)
     return a
@@ -370,7 +370,7 @@ def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
     for name, value in {**WORK, "type": "f16"}.items():
         theirs = problem.dtype if name == "type" else problem.size(name)
         if theirs != value:
-            raise wr.Refused(f"{a.like} has {name} {theirs}, and this script trains with {value}: make it with `{OURS}`, on MNIST's original files.")
+            raise wr.Refused(f"{a.like} has {name} {theirs}, but this script trains with {value}: make it with `{OURS}`, on MNIST's original files.")
     if not 0.0 < problem.number("accuracy") <= 100.0:
         raise wr.Refused(f"{a.like} has an accuracy of {problem.number('accuracy')} %: make it with `{OURS}`.")
     more = [name for name, on in (("compiled", a.compile), ("searched", a.search)) if on]
@@ -404,7 +404,7 @@ def process(a: argparse.Namespace, way: str, to: float, seed: int, machine: Path
     except ValueError:
         line = None
     if line is None:
-        raise wr.Refused(f"The process that trains from seed {seed} gave no result (exit code {done.returncode}); what it said is above.")
+        raise wr.Refused(f"The process that trains from seed {seed} gave no result (exit code {done.returncode}); its output is above.")
     print(done.stdout.strip(), flush=True)
     return seconds, line
 
@@ -493,7 +493,7 @@ def run(a: argparse.Namespace, arguments: list[str], phases: Phases) -> dict[str
     torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = False, a.search
     phases.mark("import")
     if not torch.cuda.is_available():
-        raise wr.Refused("PyTorch finds no GPU here, and this trains on one.")
+        raise wr.Refused("This script trains on a GPU, but PyTorch finds none.")
     torch.cuda.init()
     torch.cuda.synchronize()
     phases.mark("device")

@@ -54,14 +54,14 @@ class Arguments(InFolder):
     def test_what_is_wrong_is_said(self):
         self.fails("one of the arguments --gpus --ranks is required")
         self.fails("not allowed with argument", "--gpus", "2", "--ranks", "2")
-        self.fails("choose 1 rank at least", "--gpus", "0")
-        self.fails("choose 1 rank at least", "--ranks", "-1")
+        self.fails("choose at least 1 rank", "--gpus", "0")
+        self.fails("choose at least 1 rank", "--ranks", "-1")
         self.fails("torch.nn.DataParallel does nothing on the CPU", "--ranks", "2", "--ways", "dp_fp32")
         self.fails("invalid choice: 'vgg'", "--gpus", "2", "--network", "vgg")
         self.fails("invalid choice: 'ddp_fp64'", "--gpus", "2", "--ways", "ddp_fp64")
         for name in ("batch", "edge", "steps", "repeats"):
-            self.fails(f"--{name} 0: choose 1 at least", "--gpus", "2", f"--{name}", "0")
-        self.fails("--batch 0: choose 1 at least", "--gpus", "2", "--batch", "8", "0")
+            self.fails(f"--{name} 0: choose at least 1", "--gpus", "2", f"--{name}", "0")
+        self.fails("--batch 0: choose at least 1", "--gpus", "2", "--batch", "8", "0")
         self.fails("name each size once", "--gpus", "2", "--batch", "8", "8")
         self.fails("no folder", "--gpus", "2", "--out", str(self.folder / "none/ddp.json"))
 

@@ -128,7 +128,7 @@ class Pairs(InFolder):
             arguments = self.arguments(like(f"guide-{name}", [problem("s", "f32", size=1, n=1)]))
             with contextlib.redirect_stderr(io.StringIO()) as said:
                 self.assertEqual(guide.main(arguments), 2)
-            self.assertIn(f"PyTorch has no two ways for the pair {name}: ", said.getvalue())
+            self.assertIn(f"PyTorch cannot show both ways of the pair {name}: ", said.getvalue())
             self.assertIn(expect, said.getvalue())
 
     def test_records_of_anything_else_are_refused(self):

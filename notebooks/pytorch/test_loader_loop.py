@@ -44,13 +44,13 @@ class Files(InFolder):
         for name, expect in [
             ("text", "not an IDX file"),
             ("cut", "not an IDX file"),
-            ("short", "6 bytes, but has 5"),
-            ("none", "Name MNIST's folder by --data"),
+            ("short", "6 bytes, but it has 5"),
+            ("none", "Name MNIST's folder with --data"),
         ]:
             self.refused(lambda name=name: loader_loop.idx(self.folder / name), expect)
         (self.folder / "train-images-idx3-ubyte").write_bytes(idx(2, 1, 1, data=b"12"))
         (self.folder / "train-labels-idx1-ubyte").write_bytes(idx(3, data=b"123"))
-        self.refused(lambda: loader_loop.images_and_labels(self.folder, "train"), "3 labels for images of (2, 1, 1)")
+        self.refused(lambda: loader_loop.images_and_labels(self.folder, "train"), "3 labels, but its images have the shape (2, 1, 1)")
 
 
 class InMnist(InFolder):
@@ -85,9 +85,9 @@ class Loops(InMnist):
         def settings(**more):
             return lambda: self.settings(loader_loop.Loops, like("loop", [looped(**more)]))
 
-        self.refused(settings(network="cifar10"), "not of the MNIST CNN")
+        self.refused(settings(network="cifar10"), "does not train the MNIST CNN")
         self.refused(settings(data="synthetic digits"), "`warpbook run loop --data DIR` with MNIST's files")
-        self.refused(settings(epochs=0), "from 1 up")
+        self.refused(settings(epochs=0), "at least 1")
         self.refused(lambda: self.ladder(None, looped(images=41)), "has 40. Name the folder that the record was made with")
         self.refused(lambda: loader_loop.Loops.settings_of(["--like", "l", "--out", "o"]), "--data")
         self.refused(lambda: self.settings(loader_loop.Loops, like("training", [looped()])), "`warpbook run loop --data DIR --out FILE`")

@@ -68,9 +68,9 @@ class Settings(InFolder):
             ("a training takes at least one", "--epochs", "0"),
             ("choose a share", "--to", "99"),
             ("choose a share", "--to", "nan"),
-            ("from 0 up", "--seed", "-1"),
-            ("no time within the last hour", "--started-at", "5"),
-            ("no time within the last hour", "--started-at", f"{time.time() + 60}"),
+            ("at least 0", "--seed", "-1"),
+            ("not a time within the last hour", "--started-at", "5"),
+            ("not a time within the last hour", "--started-at", f"{time.time() + 60}"),
             ("invalid choice: 'fast'", "--way", "fast"),
             ("no folder", "--out", str(self.folder / "no/o.json")),
         ]:
@@ -80,7 +80,7 @@ class Settings(InFolder):
     def test_without_a_gpu_nothing_is_trained(self):
         cudnn = SimpleNamespace(benchmark=True, allow_tf32=True)
         torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False), backends=SimpleNamespace(cudnn=cudnn))
-        for loaded, expect in ((mock.Mock(return_value=torch), "finds no GPU"), (mock.Mock(side_effect=wr.Refused("no torch")), "no torch")):
+        for loaded, expect in ((mock.Mock(return_value=torch), "PyTorch finds none"), (mock.Mock(side_effect=wr.Refused("no torch")), "no torch")):
             with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(wr, "load_torch", loaded):
                 self.assertEqual(mnist_to_99.main(["--data", "d"], time.perf_counter()), 2)
             self.assertIn(expect, said.getvalue())

@@ -135,7 +135,7 @@ class Problems(InFolder):
             record = like("regression", [work(**changed)])
             self.refused(lambda: self.settings(r.Regression, record), expect)
 
-        refused({"points": 1, "train_points": 1}, "has points 1; it must be a whole number from 2 up")
+        refused({"points": 1, "train_points": 1}, "has points 1; it must be a whole number of at least 2")
         refused({"train_points": 51}, "trains on more points than it has")
         refused({"train_points": 0}, "has train_points 0")
         refused({"epochs": 0}, "has epochs 0")

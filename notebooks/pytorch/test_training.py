@@ -49,7 +49,7 @@ class TrainingSteps(InFolder):
         self.assertEqual(ladder.figure(problems[0], 512.0), "1e+06 samples/s")
         self.assertIsNone(ladder.obstacle(training.WAYS[0], problems[0]))
         unknown = like("training", [problem("m", "f32", network="vgg", batch=512)])
-        self.refused(lambda: self.settings(training.TrainingSteps, unknown), "`vgg` is none of the networks")
+        self.refused(lambda: self.settings(training.TrainingSteps, unknown), "`vgg` is not one of the networks")
 
     def test_without_a_gpu_nothing_is_trained(self):
         ladder, problems = self.ladder(None, problem("m", "f32", network="mnist", batch=8), machine=WITHOUT_GPU)

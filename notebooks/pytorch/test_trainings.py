@@ -71,7 +71,7 @@ class Words(InFolder):
         p = trained()
         for changed, expect in [
             ({"recipe": "cifar10-speedrun"}, "trains mnist and cifar10, not cifar10-speedrun"),
-            ({"optimiser": "SGD, momentum 0.5"}, "its optimiser is `SGD, momentum 0.5`, and this script trains with `SGD, momentum 0.9`"),
+            ({"optimiser": "SGD, momentum 0.5"}, "its optimiser is `SGD, momentum 0.5`, but this script trains with `SGD, momentum 0.9`"),
             ({"learning_rate": "0.1"}, "its learning rate is `0.1`"),
             ({"parameters conv*.weight": "Muon"}, "knows no parameters conv*.weight"),
             ({"ranks": "2 ranks"}, "knows no ranks"),
@@ -277,7 +277,7 @@ class Trainings(InFolder):
         folder = self.files("mnist", 30, 10)
         code, said, record = self.run_script(self.of_cpu(trained()), folder)
         self.assertEqual((code, record), (2, {}))
-        self.assertIn("has 30 training images, and the record was trained on 20", said)
+        self.assertIn("has 30 training images, but the record was trained on 20", said)
         code, said, _ = self.run_script(self.of_cpu(trained("cifar10")), folder)
         self.assertEqual(code, 2)
         self.assertIn("CIFAR-10's binary files cannot be read", said)

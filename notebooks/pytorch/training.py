@@ -95,7 +95,7 @@ class Sizes:
     def of(problem: Problem) -> Sizes:
         network = problem.size("network")
         if network not in NETWORKS:
-            raise wr.Refused(f"`{network}` is none of the networks {', '.join(NETWORKS)}.")
+            raise wr.Refused(f"`{network}` is not one of the networks {', '.join(NETWORKS)}.")
         return Sizes(network, problem.count("batch"), problem.count("features", default=1))
 
     def inputs(self, torch: Any, device: str) -> tuple[Any, Any]:

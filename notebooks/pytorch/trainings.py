@@ -164,7 +164,7 @@ def job_of(path: Path, problem: wr.Problem, log: dict[str, Any]) -> Job:
         raise refuse(f"this script trains {' and '.join(RECIPES)}, not {name or 'a recipe without a name'}.")
     for key, value in RECIPES[name].words.items():
         if words.get(key) != value:
-            raise refuse(f"its {key} is `{words.get(key)}`, and this script trains with `{value}`.")
+            raise refuse(f"its {key} is `{words.get(key)}`, but this script trains with `{value}`.")
     more = [key for key in words if key.startswith("parameters ") or key in ("initial weights", "ranks")]
     if more or course.get("first_step"):
         raise refuse(f"this script knows no {more[0] if more else 'training that was gone on with'}.")
@@ -236,7 +236,7 @@ def images_of(torch: Any, name: str, folder: Path, device: str) -> tuple[Images,
     try:
         x, y, test_x, test_y = training.cifar_files(torch, inner if inner.is_dir() else folder, device)
     except (OSError, RuntimeError) as e:
-        raise wr.Refused(f"CIFAR-10's binary files cannot be read from {folder}: {e}. Name their folder by --data.") from e
+        raise wr.Refused(f"CIFAR-10's binary files cannot be read from {folder}: {e}. Name their folder with --data.") from e
     return Images(name, x, y), Images(name, test_x, test_y)
 
 
@@ -450,7 +450,7 @@ def followed(torch: Any, job: Job, folder: Path, machine: wr.Machine, keep: Call
     device = "cuda" if job.way.on_gpu else "cpu"
     train, test = images_of(torch, job.name, folder, device)
     if len(train.y) != job.samples:
-        raise wr.Refused(f"{folder} has {len(train.y)} training images, and the record was trained on {job.samples}: name its folder by --data.")
+        raise wr.Refused(f"{folder} has {len(train.y)} training images, but the record was trained on {job.samples}: name its folder with --data.")
     log, of = Log(job), f"PyTorch {machine.torch_version.partition('+')[0]} on {machine.device['name']} in {job.precision}"
     try:
         for _ in Training(torch, job, train, test, device).epochs(log):

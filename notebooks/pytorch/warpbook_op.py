@@ -74,7 +74,7 @@ def library_file() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise wr.Unavailable(f"{VARIABLE} names {named}, which is no file; build it with `{BUILD}`")
+            raise wr.Unavailable(f"{VARIABLE} names {named}, which is not a file; build it with `{BUILD}`")
         return Path(named).resolve()
     installed = Path(__file__).resolve().with_name(library_name())
     if installed.is_file():
@@ -82,7 +82,7 @@ def library_file() -> Path:
     target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target")
     path = target / "release" / library_name()
     if not path.is_file():
-        raise wr.Unavailable(f"needs {path}; build it with `{BUILD}`, or let {VARIABLE} name it")
+        raise wr.Unavailable(f"needs {path}; build it with `{BUILD}`, or set {VARIABLE} to its path")
     return path
 
 
@@ -330,7 +330,7 @@ def converted(model: Any, kernel: str | os.PathLike[str] | None = None) -> Any:
         if type(layer) is torch.nn.Conv2d and torch.nn.Conv2d in ours:
             plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
             if not plain or isinstance(layer.padding, str):
-                raise wr.Refused(f"{name or 'the layer'}, {layer}: Warpbook's convolutions have no groups, no dilation and zeros as padding.")
+                raise wr.Refused(f"{name or 'the layer'}, {layer}: Warpbook's convolutions support only zero padding, without groups or dilation.")
     for layer in model.modules():
         if type(layer) in ours:
             layer.__class__ = ours[type(layer)]

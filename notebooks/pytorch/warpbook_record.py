@@ -128,13 +128,13 @@ class Problem:
     def count(self, name: str, least: int = 1, default: int | None = None) -> int:
         value = self.size(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a whole number from {least} up.")
+            raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a whole number of at least {least}.")
         return value
 
     def number(self, name: str) -> float:
         value = self.size(name)
         if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-            raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a number from 0 up.")
+            raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a number of at least 0.")
         return float(value)
 
     def real(self, name: str, default: float) -> float:
@@ -175,9 +175,9 @@ def read_like(path: Path, experiment: str, command: str | None = None) -> dict[s
 
     schema = need("schema", int)
     if schema < SCHEMA:
-        raise Refused(f"{path} has format {schema}, and this script reads format {SCHEMA}. {again}")
+        raise Refused(f"{path} has format {schema}, but this script reads format {SCHEMA}. {again}")
     if schema > SCHEMA:
-        raise Refused(f"{path} has format {schema}, and this script reads format {SCHEMA}: use that warpbook's script.")
+        raise Refused(f"{path} has format {schema}, but this script reads format {SCHEMA}: use the script of that version of Warpbook.")
     theirs = need("experiment", str)
     if theirs != experiment:
         raise Refused(f"{path} is a record of {theirs}; this script needs one of {experiment}, as {run} writes it.")
@@ -288,7 +288,7 @@ def choose_ways(ways: tuple[Way, ...], text: str | None) -> tuple[Way, ...]:
     wanted, known = names_of(text), ", ".join(way.short for way in ways)
     for name in wanted:
         if not any(name in (way.id, way.short) for way in ways):
-            raise Refused(f"There is no way `{name}`. The ways are: {known}")
+            raise Refused(f"`{name}` is not a way. The ways are: {known}")
     if not wanted:
         raise Refused(f"No way was named. The ways are: {known}")
     return tuple(way for way in ways if way.id in wanted or way.short in wanted)
@@ -831,8 +831,8 @@ class Ladder:
         p.add_argument("--out", required=True, metavar="FILE", help="file for the new record; an old one is replaced")
         p.add_argument("--size", metavar="SIZE[,..]", help="only these sizes of the record, as 100k,1M,5Mx16 or 4096^3")
         p.add_argument("--ways", metavar="WAY[,..]", help="only these ways")
-        p.add_argument("--samples", metavar="N", help="samples of each measurement, if not as in the record")
-        p.add_argument("--budget", metavar="SECONDS", help="time for these samples, if not as in the record")
+        p.add_argument("--samples", metavar="N", help="samples of each measurement [default: as in the record]")
+        p.add_argument("--budget", metavar="SECONDS", help="time for these samples [default: as in the record]")
         p.add_argument("--author", metavar="NAME", help="who ran it, for the new record")
         cls.add_options(p)
         a = p.parse_args(arguments)
@@ -844,7 +844,7 @@ class Ladder:
         bench = Bench.of(like["policy"])
         if a.samples is not None:
             if not a.samples.isdecimal() or int(a.samples) < 1:
-                raise Refused(f"`{a.samples}` samples: choose a whole number from 1 up.")
+                raise Refused(f"`{a.samples}` samples: choose a whole number of at least 1.")
             bench = replace(bench, samples=int(a.samples))
         if a.budget is not None:
             if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", a.budget):

@@ -92,8 +92,8 @@ impl Emulator {
         self.gpu().read(address, bytes).map_err(|why| failed("Copying from the device", &why))
     }
 
-    /// Loads PTX and decodes one of its entries; an error names `path`.
-    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str) -> Result<EmulatedKernel> {
+    /// Loads PTX and decodes one of its entries, whose arguments have these names in messages; an error names `path`.
+    pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str, names: &[String]) -> Result<EmulatedKernel> {
         let refused =
             |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,8 @@ impl Emulator {
             let loaded = self.gpu().load(&module).map_err(|why| failed(&format!("Loading {path}"), &why))?;
             modules.insert(ptx.to_owned(), loaded);
         }
-        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let kernel = modules[ptx].kernel(entry).map_err(|why| refused(why.to_string()))?.with_argument_names(&names);
         let mut code = DefaultHasher::new();
         (ptx, entry).hash(&mut code);
         Ok(EmulatedKernel { kernel, code: code.finish() })
@@ -195,6 +196,25 @@ fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
     }
 }
 
+/// Returns what the emulator noted and counted in a launch as a record has it.
+#[must_use]
+pub fn recorded_verdict(Verdict { counts, notes, .. }: Verdict) -> Emulated {
+    Emulated {
+        orders: Vec::new(),
+        finding: None,
+        notes: notes.iter().map(told).collect(),
+        lines: counts.lines.into_iter().map(recorded).collect(),
+        requests: counts.requests.into_iter().map(recorded_request).collect(),
+        shuffles_of_a_warp: counts.shuffles_of_a_warp,
+        barriers_of_a_block: counts.barriers_of_a_block,
+    }
+}
+
+/// Returns a remark with its place.
+fn told(note: &Note) -> String {
+    note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
+}
+
 /// Orders in which blocks and warps run in the first checked launch of a kernel; later launches run only forwards.
 const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
 
@@ -209,9 +229,6 @@ impl Found {
         let Verdict { report, counts, notes } = match in_all_orders {
             true => gpu.verdict(kernel, launch, arguments)?,
             false => gpu.launch_checked(kernel, launch, arguments)?,
-        };
-        let told = |note: &Note| {
-            note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
         };
         self.notes.extend(notes.iter().map(told));
         self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);

@@ -24,5 +24,6 @@ pub fn all() -> Vec<Definition> {
         first::HISTOGRAM,
         first::BARRIER,
         memory::COALESCED,
+        first::QUIZ,
     ]
 }

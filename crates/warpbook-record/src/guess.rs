@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Guessed {
+    /// The lesson, such as "10"; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lesson: String,
     /// The question, as a statement with a gap: "Fused is so many times as fast as Unfused".
     pub what: String,
     /// The guess.
@@ -55,7 +58,7 @@ mod tests {
     use super::*;
 
     fn guessed(guess: Answer, measured: Option<Answer>) -> Guessed {
-        Guessed { what: "x".into(), guess, measured }
+        Guessed { lesson: String::new(), what: "x".into(), guess, measured }
     }
 
     #[test]

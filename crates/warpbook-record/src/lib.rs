@@ -14,6 +14,7 @@ mod format;
 mod guess;
 mod measured;
 mod problem;
+mod progress;
 mod roofline;
 mod run;
 mod rung;
@@ -37,6 +38,7 @@ pub use measured::profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Sett
 pub use measured::xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 pub use measured::{counters, stats, xray};
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
+pub use progress::{ExerciseProgress, Progress, TargetCount, Try, Verdict};
 pub use roofline::{
     Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,
 };

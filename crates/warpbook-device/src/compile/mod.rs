@@ -7,3 +7,4 @@ pub(crate) mod cubin;
 pub(crate) mod headers;
 pub(crate) mod kernel_file;
 pub(crate) mod nvrtc;
+pub(crate) mod parameters;

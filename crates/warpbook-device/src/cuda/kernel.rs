@@ -1,5 +1,6 @@
 //! Compiled kernels on a device, and their launches.
 
+use crate::compile::parameters::parameter_names;
 use crate::cuda::context::{Inner, describe};
 use crate::cuda::module::Module;
 use crate::cuda::stream::Keep;
@@ -166,7 +167,8 @@ impl Kernel {
     pub(crate) fn emulate(device: &CudaDevice, emulator: &Emulator, spec: &KernelSpec, tile: &Tile) -> Result<Self> {
         let compiler = device.compiler()?;
         let ptx = compiler.compile_to_ptx(spec, tile, emulator::VIRTUAL)?;
-        let kernel = emulator.kernel(&ptx, &spec.entry, &spec.path())?;
+        let names = parameter_names(&spec.source, &spec.entry);
+        let kernel = emulator.kernel(&ptx, &spec.entry, &spec.path(), &names)?;
         let compiled = compiler.compile(spec, tile, &device.architecture_of(spec))?;
         let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
         let shape = device.launch_shape(spec, tile, u64::MAX >> 16);

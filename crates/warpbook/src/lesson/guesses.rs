@@ -22,24 +22,25 @@ fn is_ratio(guess: f64) -> bool {
 ///
 /// ```
 /// use warpbook::lesson::Guesses;
-/// let mut guesses: Guesses = Guesses::new();
+/// let mut guesses: Guesses = Guesses::new("30_mixed_precision");
 /// assert_eq!(guesses.times("AMP", None, Some(1.8)), "You made no guess. AMP: 1.80 times.");
 /// assert_eq!(guesses.times("AMP", 2.0, Some(1.8)), "AMP: 1.80 times. You guessed 2.00 times, a good guess.");
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Guesses {
+    lesson: String,
     all: Vec<Guessed>,
 }
 
 impl Guesses {
-    /// Makes an empty list, at the beginning of a lesson.
+    /// Makes an empty list, at the beginning of a lesson; its guesses have the lesson's name in a record.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(lesson: &str) -> Self {
+        Self { lesson: lesson.to_owned(), all: Vec::new() }
     }
 
     fn keep(&mut self, what: &str, guess: Answer, measured: Option<Answer>) {
-        let new = Guessed { what: what.to_owned(), guess, measured };
+        let new = Guessed { lesson: self.lesson.clone(), what: what.to_owned(), guess, measured };
         match self.all.iter_mut().find(|old| old.what == what) {
             Some(old) => *old = new,
             None => self.all.push(new),
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_guess_that_was_not_made_is_neither_judged_nor_kept() {
-        let mut guesses = Guesses::new();
+        let mut guesses = Guesses::new("");
         assert_eq!(guesses.percent("Weak", None, Some(85.4)), "You made no guess. Weak: 85 %.");
         assert_eq!(guesses.word("The bound", None, Some("the link")), "You made no guess. The bound: the link.");
         assert!(guesses.all().is_empty());
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn guesses_are_judged_kept_once_and_scored() {
-        let mut guesses = Guesses::new();
+        let mut guesses = Guesses::new("");
         assert_eq!(guesses.percent("Weak", 90.0, Some(85.4)), "Weak: 85 %. You guessed 90 %, a good guess.");
         assert!(guesses.percent("Weak", 30.0, Some(90.0)).ends_with("3.00× too low."));
         assert_eq!(guesses.count("Buckets", 3, Some(3)), "Buckets: 3. You guessed 3, exactly that.");

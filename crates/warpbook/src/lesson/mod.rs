@@ -1,12 +1,13 @@
 //! Sentences and tables that a lesson computes from a record: no figure in a notebook is typed.
 //!
-//! The functions of this module are about any record and about the regression; [`matmul`] is about the matrix product, [`training`] about a training,
-//! [`precision`] about its types, [`cifar`] about a training on photographs, [`guide`] about the pairs of the optimisation guide, and [`pictures`] draws how
-//! CUDA works.
+//! The functions of this module are about any record and about the regression; [`first`] is about the first kernels of lessons 00 to 02, [`matmul`] about the
+//! matrix product, [`training`] about a training, [`precision`] about its types, [`cifar`] about a training on photographs, and [`guide`] about the pairs of the
+//! optimisation guide. [`pictures`] draws how CUDA works.
 
 pub mod cifar;
 mod counted;
 mod edits;
+pub mod first;
 mod guesses;
 pub mod guide;
 pub mod matmul;

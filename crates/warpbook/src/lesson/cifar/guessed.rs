@@ -109,7 +109,7 @@ mod tests {
             accuracy: None,
         };
         let all = [swept(32, 100.0), swept(32, 90.0), swept(64, 150.0), swept(128, f64::NAN)];
-        let mut guesses = Guesses::new();
+        let mut guesses = Guesses::new("");
         let page = rate_gain(&all, &mut guesses, Some(2.0)).page("");
         assert!(page.contains("over the rate at a batch of 32: 1.50 times. You guessed 2.00 times"), "{page}");
         assert!(page.contains("your guess"));

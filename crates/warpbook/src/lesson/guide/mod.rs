@@ -10,6 +10,7 @@ use crate::prelude::*;
 pub use published::of_a_gpu;
 pub(super) use published::{label, published};
 use warpbook_charts::power_in_words;
+use warpbook_experiments::Pair;
 use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 
@@ -331,7 +332,7 @@ mod tests {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         assert!(place(&lab).contains("no GPU in this lab"));
         let run = measured(&lab, "coalescing").unwrap();
-        let mut guesses = Guesses::new();
+        let mut guesses = Guesses::new("");
         let asked = ("cpu_lines_apart", "cpu_in_order", 32);
         let untouched = guesses.pair(&run, asked, None).page("");
         assert!(untouched.contains("You made no guess.") && !untouched.contains("your guess for "), "{untouched}");

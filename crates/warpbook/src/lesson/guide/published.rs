@@ -145,7 +145,7 @@ mod tests {
         assert!(place(&lab).contains("NVIDIA H200"), "{}", place(&lab));
         let run = measured(&lab, "divergence").unwrap();
         assert!(label(&run).is_some() && is_of_gpu(&run), "{:?}", run.notes);
-        let text = Guesses::new().pair(&run, ("01_divergent", "02_uniform", 32), 4.0).text();
+        let text = Guesses::new("").pair(&run, ("01_divergent", "02_uniform", 32), 4.0).text();
         assert!(
             text.starts_with("There is no GPU in this lab. What follows is the published record data/results/guide-"),
             "{text}"
@@ -163,7 +163,7 @@ mod tests {
         let run = measured(&lab, "bank-conflicts").unwrap();
         assert!(label(&run).is_none() && !is_of_gpu(&run));
         let cpu = run.environment.device.name.clone();
-        let mut guesses = Guesses::new();
+        let mut guesses = Guesses::new("");
         let page = guesses.pair(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
         assert!(page.contains(&format!("On {cpu}, ")) && page.contains("on NVIDIA H200"), "{page}");
         // A question about rungs of a GPU is answered from the published record.
@@ -185,16 +185,16 @@ mod tests {
         // The registers, allocated in eights to a thread, suffice for this many blocks of four warps.
         assert_eq!(warps, 65_536 / (registers.next_multiple_of(8) * 128) * 4);
         assert!(
-            Guesses::new()
+            Guesses::new("")
                 .warps(&run, 1600, "01_held", 128)
                 .contains(&format!("with {registers} registers per thread: {warps}. You guessed 1600, "))
         );
-        assert!(Guesses::new().warps(&run, 16, "cpu_held", 128).contains("only a GPU's driver"));
+        assert!(Guesses::new("").warps(&run, 16, "cpu_held", 128).contains("only a GPU's driver"));
         let (kept, parts) = ("01_kept", "02_checkpointed");
         let run = published("guide-checkpointing").unwrap();
         let ratio = memory_ratio(&run, kept, parts, 8).unwrap();
         assert!(
-            Guesses::new()
+            Guesses::new("")
                 .memory(&run, 30.0, (kept, parts, 8))
                 .contains(&format!(": {ratio:.2} times. You guessed 30.00 times, "))
         );
@@ -205,17 +205,19 @@ mod tests {
         let mut run = published("guide-precision").unwrap();
         let types = ["02_tf32", "03_fp16", "04_bf16"];
         assert!(
-            Guesses::new()
+            Guesses::new("")
                 .accuracy(&run, "bf16", &types)
                 .starts_with("The most accurate: fp16. You guessed bf16. The largest relative errors: fp16 ")
         );
-        assert!(Guesses::new().accuracy(&run, "fp8", &types).contains("write one of tf32, fp16, bf16"));
+        assert!(Guesses::new("").accuracy(&run, "fp8", &types).contains("write one of tf32, fp16, bf16"));
         for m in &mut run.measurements {
             if let (true, Some(check)) = (m.rung == types[2], &mut m.check) {
                 check.max_rel_error = 0.0;
             }
         }
-        assert!(Guesses::new().accuracy(&run, "bf16", &types).starts_with("The most accurate: bf16, as you guessed."));
+        assert!(
+            Guesses::new("").accuracy(&run, "bf16", &types).starts_with("The most accurate: bf16, as you guessed.")
+        );
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
         let lab = Lab::open("cpu").unwrap();
         let product = Matmul::new().shapes([(64, 64, 64)]).dtypes([Dtype::F32]).rungs(["cpu_naive"]).transfers(false);
         let run = lab.run(&product).unwrap();
-        let text = sectors_of_rungs(&lab, &product, &run, &mut Guesses::new(), 4.0).text();
+        let text = sectors_of_rungs(&lab, &product, &run, &mut Guesses::new(""), 4.0).text();
         assert!(text.contains("GPU"), "{text}");
         assert!(l2_of_rungs(&lab, &product, &run, run.main_problem().unwrap()).text().contains("GPU"));
         let kernel = |_: u32| LiveKernel::of("02_coalesced");

@@ -1,0 +1,93 @@
+//! The first three lessons: kernels from text, what they do in the emulator, and times from a GPU or from published records.
+
+mod launch;
+mod pictures;
+mod pictures_shared;
+mod tally;
+mod times;
+
+pub use launch::{Given, compile, open, shape, shape_2d};
+pub use pictures::{layouts, turns, warp_reads};
+pub use pictures_shared::{banks, halo, scan_steps, through_a_tile};
+pub use tally::{Tally, tally};
+pub use times::{Point, Roof, pair, roof_of, time};
+pub use warpbook_kernels::Launch;
+
+use crate::figures;
+use std::fmt::Display;
+
+/// Compares a guess of a ratio with what was measured; without a guess it says how to make one.
+#[must_use]
+fn guess_in_words(guess: Option<f64>, measured: Option<f64>) -> String {
+    match (guess, measured) {
+        (None, _) => "No guess yet: write Some(2.0) for twice as fast, and run both cells again.".into(),
+        (Some(guess), _) if !(guess.is_finite() && guess > 0.0) => {
+            format!("{guess} is not a guess: write a number above 0, such as Some(2.0) for twice as fast.")
+        }
+        (Some(guess), None) => format!("You guessed {}. It was not measured.", figures::times(guess)),
+        (Some(guess), Some(ratio)) => {
+            let judged = match guess / ratio {
+                off if (0.8..=1.25).contains(&off) => "a good guess".to_owned(),
+                off if off > 1.0 => format!("{} too high", figures::times(off)),
+                off => format!("{} too low", figures::times(1.0 / off)),
+            };
+            format!("You guessed {}: {judged}.", figures::times(guess))
+        }
+    }
+}
+
+/// Compares a guess of a count with what the emulator counted; without a guess it says how to make one.
+#[must_use]
+pub fn guessed_count(guess: Option<u64>, counted: u64, noun: &str) -> String {
+    match guess {
+        None => format!("No guess yet of the {noun}: write Some(4), say, and run both cells again."),
+        Some(guess) if guess == counted => format!("Right: {counted} {noun}."),
+        Some(guess) => format!("You guessed {guess}; counted: {counted} {noun}."),
+    }
+}
+
+/// Compares what a learner copied back with what is expected.
+#[must_use]
+pub fn judge<T: PartialEq + Display>(mine: Option<&[T]>, want: &[T]) -> String {
+    let Some(mine) = mine else {
+        return "Nothing came back yet: put your lines in place of `None`, and run the cell again.".into();
+    };
+    if mine.len() != want.len() {
+        return format!("{} elements came back, and {} are expected.", mine.len(), want.len());
+    }
+    let right = mine.iter().zip(want).filter(|(mine, want)| mine == want).count();
+    match mine.iter().zip(want).position(|(mine, want)| mine != want) {
+        None => format!("Right: all {} elements are as expected.", want.len()),
+        Some(i) => format!(
+            "Element {i} is {}, and should be {}. {right} of {} elements are right.",
+            mine[i],
+            want[i],
+            want.len()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_are_judged_only_if_they_were_made() {
+        assert!(guessed_count(None, 8, "sectors").starts_with("No guess yet"));
+        assert_eq!(guessed_count(Some(8), 8, "sectors"), "Right: 8 sectors.");
+        assert_eq!(guessed_count(Some(4), 8, "sectors"), "You guessed 4; counted: 8 sectors.");
+        assert!(guess_in_words(None, Some(2.0)).starts_with("No guess yet"));
+        assert_eq!(guess_in_words(Some(2.2), Some(2.0)), "You guessed 2.20×: a good guess.");
+        assert_eq!(guess_in_words(Some(1.0), Some(4.0)), "You guessed 1.00×: 4.00× too low.");
+        assert!(guess_in_words(Some(f64::NAN), Some(2.0)).contains("not a guess"));
+    }
+
+    #[test]
+    fn what_came_back_is_compared_element_by_element() {
+        assert!(judge::<i32>(None, &[1]).starts_with("Nothing came back yet"));
+        assert_eq!(judge(Some(&[1, 2]), &[1, 2]), "Right: all 2 elements are as expected.");
+        assert_eq!(judge(Some(&[1, 0, 3]), &[1, 2, 3]), "Element 1 is 0, and should be 2. 2 of 3 elements are right.");
+        assert_eq!(judge(Some(&[1]), &[1, 2]), "1 elements came back, and 2 are expected.");
+        assert!(judge(Some(&[f32::NAN]), &[f32::NAN]).starts_with("Element 0 is NaN"));
+    }
+}

@@ -1,0 +1,275 @@
+//! Times in the first lessons: measured on a GPU, and taken from a published record in the emulator, which has none.
+
+use super::guess_in_words;
+use crate::figures;
+use crate::lesson::guide::{measured, published};
+use crate::lesson::{at, valid};
+use crate::prelude::*;
+use std::path::Path;
+use warpbook_charts::{ChartError, Curve, Scale};
+use warpbook_record::MemoryLevel;
+
+/// Times the launch of a kernel on the lab's GPU, in microseconds; `None` in the emulator, which has no times.
+///
+/// # Errors
+/// The errors of the launch, and those of the device.
+pub fn time(lab: &Lab, stream: &Stream, launch: impl FnMut() -> warpbook_device::Result<()>) -> Result<Option<f64>> {
+    let Some(device) = lab.device().gpu() else { return Ok(None) };
+    let samples = lab.bench().cuda(device, stream, Some(lab.watch()), None, launch)?;
+    Ok(Some(samples.median_us()))
+}
+
+/// Returns the day of a record in words, such as "26 November 2026".
+fn day(run: &Run) -> String {
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let date = run.created.split('T').next().unwrap_or_default();
+    let parts: Vec<usize> = date.split('-').filter_map(|part| part.parse().ok()).collect();
+    match parts[..] {
+        [year, month, day] if (1..=12).contains(&month) => format!("{day} {} {year}", MONTHS[month - 1]),
+        _ => date.to_owned(),
+    }
+}
+
+/// Says where the figures of a published record come from.
+fn origin(run: &Run) -> String {
+    format!("the published record of {}, measured on {}", run.environment.device.name, day(run))
+}
+
+/// Shows two ways to do the same work, (slow, fast, size), from a pair of the optimisation guide: the published times of an H200, and on a GPU those of this
+/// one. A guess of how many times as fast the second is is compared with them; without one it says how to make it.
+///
+/// # Errors
+/// If there is no pair of that name, and for the reasons of [`Lab::run`].
+pub fn pair(lab: &Lab, name: &str, (slow, fast, size): (&str, &str, u64), guess: Option<f64>) -> Result<Panel> {
+    let record = Guide::pair(name)?.plan(None)?.name;
+    let here = if lab.device().gpu().is_some() { Some(measured(lab, name)?) } else { None };
+    let there = published(&record);
+    let mut panel = Panel::column([]);
+    if let Some(there) = &there {
+        panel = panel.and(&format!("From {}: {}", origin(there), ratio(there, (slow, fast, size)).1));
+    }
+    if let Some(here) = &here {
+        panel = panel.and(&format!("Here, on {}: {}", here.environment.device.name, ratio(here, (slow, fast, size)).1));
+    }
+    let Some(shown) = here.or(there) else {
+        return Ok(panel.and(&"There is no GPU in this lab, and no published record of this pair in the repository."));
+    };
+    panel = panel.and(&guess_in_words(guess, ratio(&shown, (slow, fast, size)).0));
+    let Some(problem) = shown.problems().into_iter().find(|p| p.size() == size) else { return Ok(panel) };
+    let mut part = at(&shown, problem);
+    part.rungs.retain(|rung| !rung.is_cpu());
+    part.measurements.retain(|m| part.rungs.iter().any(|rung| rung.id == m.rung));
+    Ok(panel.and(&draw().ladder(&part, problem, Quantity::Time)))
+}
+
+/// Returns how many times as fast the second rung is at a size, and a sentence with both times.
+fn ratio(run: &Run, (slow, fast, size): (&str, &str, u64)) -> (Option<f64>, String) {
+    let problem = run.problems().into_iter().find(|p| p.size() == size);
+    let us = |id: &str| valid(run, id, problem?)?.median_us();
+    let title = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |rung| format!("“{}”", rung.title));
+    match us(slow).zip(us(fast)) {
+        Some((old, new)) => {
+            let ratio = old / new;
+            let (old, new, times) = (figures::time(old), figures::time(new), figures::times(ratio));
+            (Some(ratio), format!("{} takes {old}, {} takes {new}: {times} as fast.", title(slow), title(fast)))
+        }
+        None => (None, "they were not both measured at this size.".into()),
+    }
+}
+
+/// Ceilings of a device: how many bytes its memory moves in a second, and how many operations it does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Roof {
+    /// Where the ceilings come from: a device's name, with the day if they were not measured here.
+    pub of: String,
+    /// Bytes that a plain copy moves in a second, read and written.
+    pub bytes_per_s: f64,
+    /// Operations on fp32 in a second.
+    pub flops_per_s: f64,
+    is_here: bool,
+}
+
+/// Returns the ceilings of the lab's GPU, which takes some seconds to measure; in the emulator those of the published record of an H200.
+///
+/// # Errors
+/// If the device reports an error, or the emulator's lab finds no published record.
+pub fn roof_of(lab: &Lab) -> Result<Roof> {
+    let (of, peaks) = match lab.device().gpu() {
+        Some(device) => (device.info().name.clone(), lab.peaks()?),
+        None => {
+            let record = record_of("regression")?;
+            (origin(&record), record.peaks)
+        }
+    };
+    let copies = peaks.level_for(MemoryLevel::Dram, 1.0 / 3.0).map(warpbook_record::BandwidthPeak::bytes_per_s);
+    let flops = peaks.arithmetic(Dtype::F32).map(warpbook_record::ComputePeak::flops_per_s);
+    let (Some(bytes_per_s), Some(flops_per_s)) = (copies, flops) else {
+        return Err(Error::Setting(format!("No ceilings of {of} were measured.")));
+    };
+    Ok(Roof { of, bytes_per_s, flops_per_s, is_here: lab.device().gpu().is_some() })
+}
+
+/// Returns a published record of an H200, by the name of its experiment.
+fn record_of(name: &str) -> Result<Run> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file = format!("data/results/{name}-h200.json");
+    let found = here.ancestors().chain([sources.as_path()]).find_map(|folder| read_record(folder.join(&file)).ok());
+    found.ok_or_else(|| Error::Setting(format!("{file} was not found: start the notebook inside of the repository.")))
+}
+
+/// Work of a kernel: its name, operations and bytes, and the microseconds that it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    name: String,
+    flops: f64,
+    bytes: f64,
+    us: f64,
+}
+
+impl Roof {
+    /// Returns the least time in microseconds for so many operations and bytes.
+    #[must_use]
+    pub fn least_us(&self, flops: u64, bytes: u64) -> f64 {
+        1e6 * (bytes as f64 / self.bytes_per_s).max(flops as f64 / self.flops_per_s)
+    }
+
+    /// Compares a prediction in microseconds with the least time for so many operations and bytes.
+    #[must_use]
+    pub fn judge(&self, predicted_us: Option<f64>, flops: u64, bytes: u64) -> String {
+        let least = self.least_us(flops, bytes);
+        let why = format!(
+            "{} at {} take {} ({}).",
+            figures::bytes(bytes),
+            figures::bandwidth(self.bytes_per_s),
+            figures::time(least),
+            self.of
+        );
+        match predicted_us {
+            None => "Nothing is predicted yet: write Some(...) with your microseconds, and run the cell again.".into(),
+            Some(us) if (us / least - 1.0).abs() <= 0.1 => format!("Right. {why}"),
+            Some(us) => format!("You predicted {}. {why}", figures::time(us)),
+        }
+    }
+
+    /// Draws the roof with a kernel's point, and says what share of its least time the kernel reaches. In the emulator, which has no times, the point is that of the nearest
+    /// kernel with a published time, `y[i] = 2 * x[i]`, and the sentence says so.
+    ///
+    /// # Errors
+    /// If nothing can be drawn.
+    pub fn point(&self, name: &str, flops: u64, bytes: u64, us: Option<f64>) -> Result<Panel, ChartError> {
+        let measured = us.map(|us| Point { name: name.into(), flops: flops as f64, bytes: bytes as f64, us });
+        let (points, said) = match measured {
+            Some(point) => {
+                let share = self.least_us(flops, bytes) / point.us;
+                let (us, share) = (figures::time(point.us), figures::percent(share));
+                (vec![point], format!("{name} took {us} on {}: {share} of what the roof allows.", self.of))
+            }
+            None if self.is_here => {
+                let said = format!("{name} was not timed: a kernel is timed only once its result is right.");
+                return Ok(Panel::column([&said, &self.chart(&[])?]));
+            }
+            None => not_timed(name),
+        };
+        Ok(Panel::column([&said, &self.chart(&points)?]))
+    }
+
+    fn chart(&self, points: &[Point]) -> Result<Chart, ChartError> {
+        let ridge = self.flops_per_s / self.bytes_per_s;
+        let height = |intensity: f64| (intensity * self.bytes_per_s).min(self.flops_per_s) / 1e9;
+        let line = [1.0 / 16.0, ridge, 256.0].map(|intensity| (intensity, height(intensity)));
+        let roof = Curve::new("the roof: memory, then arithmetic", line);
+        let point = |p: &Point| Curve::new(&*p.name, [(p.flops / p.bytes, p.flops / p.us / 1e3)]);
+        let all: Vec<Curve> = std::iter::once(roof).chain(points.iter().map(point)).collect();
+        let title = "Work with few operations a byte is limited by memory";
+        draw().curves([title, &self.of], ("FLOP per byte", Scale::Log), ("GFLOP/s", Scale::Log), &all)
+    }
+}
+
+/// Returns the point to draw where a kernel was not timed, and the sentence about it.
+fn not_timed(name: &str) -> (Vec<Point>, String) {
+    let nothing = || (Vec::new(), format!("{name} was not timed: the emulator has no times."));
+    let Some(record) = published("guide-vector-loads") else { return nothing() };
+    let Some(problem) = record.problems().into_iter().max_by_key(|problem| problem.size()) else { return nothing() };
+    let Some(us) = valid(&record, "01_words", problem).and_then(|m| m.median_us()) else { return nothing() };
+    let n = problem.size() as f64;
+    let said = format!(
+        "{name} was not timed: the emulator has no times. The point is that of `y[i] = 2 * x[i]`, its nearest relative with a published time: 1 operation for \
+         8 bytes, {} for {} elements, from {}.",
+        figures::time(us),
+        figures::count(n),
+        origin(&record)
+    );
+    (vec![Point { name: "y[i] = 2 x[i], published".into(), flops: n, bytes: 8.0 * n, us }], said)
+}
+
+impl Show for Roof {
+    fn html(&self) -> String {
+        self.text().html()
+    }
+
+    fn text(&self) -> String {
+        let whose = if self.is_here { "Measured here, on" } else { "There is no GPU in this lab. From" };
+        format!(
+            "{whose} {}: memory moves {}, counted as bytes read plus bytes written by a plain copy; arithmetic in fp32 reaches {}. So a kernel can do {} operations \
+             in the time of one byte.",
+            self.of,
+            figures::bandwidth(self.bytes_per_s),
+            figures::rate(self.flops_per_s),
+            figures::significant(self.flops_per_s / self.bytes_per_s, 2)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_gpu_a_pair_shows_the_published_times_with_their_day_and_judges_a_guess() {
+        let lab = Lab::open("emulator").unwrap();
+        let asked = ("01_strided", "02_coalesced", 32);
+        let shown = pair(&lab, "coalescing", asked, None).unwrap().text();
+        assert!(shown.contains("NVIDIA H200, measured on 26 November 2026") && shown.contains("No guess"), "{shown}");
+        let judged = pair(&lab, "coalescing", asked, Some(32.0)).unwrap().text();
+        assert!(judged.contains("too high") && !judged.contains("CPU"), "{judged}");
+    }
+
+    #[test]
+    fn a_prediction_is_compared_with_bytes_over_bandwidth() {
+        let lab = Lab::open("emulator").unwrap();
+        let roof = roof_of(&lab).unwrap();
+        assert!(roof.text().contains("published record of NVIDIA H200"), "{}", roof.text());
+        let n = 1 << 26;
+        let least = roof.least_us(2 * n, 12 * n);
+        assert!((least - 12.0 * n as f64 / roof.bytes_per_s * 1e6).abs() < 1e-9);
+        assert!(roof.judge(Some(least * 1.05), 2 * n, 12 * n).starts_with("Right."));
+        assert!(roof.judge(Some(least * 2.0), 2 * n, 12 * n).starts_with("You predicted"));
+        assert!(roof.judge(None, 2 * n, 12 * n).contains("Some(...)"));
+        let shown = roof.point("SAXPY", 2 * n, 12 * n, None).unwrap().text();
+        assert!(shown.contains("was not timed") && shown.contains("26 November 2026"), "{shown}");
+        let shown = roof.point("SAXPY", 2 * n, 12 * n, Some(2.0 * least)).unwrap().text();
+        assert!(shown.contains("50 %"), "{shown}");
+    }
+
+    #[test]
+    fn nothing_is_timed_in_the_emulator() {
+        let lab = Lab::open("emulator").unwrap();
+        let device = lab.device().cuda().unwrap();
+        let stream = device.stream().unwrap();
+        assert_eq!(time(&lab, &stream, || Ok(())).unwrap(), None);
+    }
+}
