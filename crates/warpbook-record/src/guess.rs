@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Guessed {
-    /// The lesson, such as "10"; empty if it is not known.
+    /// The lesson, such as "10_fused_regression"; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lesson: String,
     /// The question, as a statement with a gap: "Fused is so many times as fast as Unfused".
