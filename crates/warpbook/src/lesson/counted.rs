@@ -194,7 +194,7 @@ mod tests {
         let last: Vec<f64> = last_of_each(&all).iter().map(|k| k.values[0].value).collect();
         assert_eq!(last, [3.0, 2.0]);
         let lab = Lab::open("cpu").unwrap();
-        assert!(counters_of_an_epoch(&lab, &Regression::new()).unwrap().text().contains("GPU"));
+        assert!(counters_of_an_epoch(&lab, &Regression::new()).unwrap().text().contains("CUDA device"));
     }
 
     #[test]

@@ -204,10 +204,10 @@ mod tests {
         let product = Matmul::new().shapes([(64, 64, 64)]).dtypes([Dtype::F32]).rungs(["cpu_naive"]).transfers(false);
         let run = lab.run(&product).unwrap();
         let text = sectors_of_rungs(&lab, &product, &run, &mut Guesses::new(""), 4.0).text();
-        assert!(text.contains("GPU"), "{text}");
-        assert!(l2_of_rungs(&lab, &product, &run, run.main_problem().unwrap()).text().contains("GPU"));
+        assert!(text.contains("CUDA device"), "{text}");
+        assert!(l2_of_rungs(&lab, &product, &run, run.main_problem().unwrap()).text().contains("CUDA device"));
         let kernel = |_: u32| LiveKernel::of("02_coalesced");
-        assert!(counters_of_factors(&lab, &run, &[], &[], kernel).text().contains("GPU"));
+        assert!(counters_of_factors(&lab, &run, &[], &[], kernel).text().contains("CUDA device"));
     }
 
     #[test]

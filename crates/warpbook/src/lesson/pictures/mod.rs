@@ -45,33 +45,3 @@ mod tests {
         assert_eq!(listed(&[5, 21, 37], 2), "5, 21 ...");
     }
 }
-#[cfg(test)]
-mod dump_tmp {
-    use super::*;
-    use crate::display::Show;
-    #[test]
-    fn dump() {
-        let gpu = crate::lesson::guide::published("guide-memory-latency").unwrap().environment.device;
-        let all = [
-            ("who", who_is_there(&gpu, 4, 256)),
-            ("who27", who_is_there(&gpu, 1, 27)),
-            ("memory", memory_levels(&gpu)),
-            ("element", which_element(4, 8, 27)),
-            ("element2d", which_element_2d((8, 4), (7, 13))),
-            ("stride", grid_stride(4, 4, 42)),
-            ("coalesced32", coalesced_and_strided(32)),
-            ("coalesced2", coalesced_and_strided(2)),
-            ("tree", reduction_tree(8)),
-            ("butterfly", butterfly(8)),
-            ("sum", sum_of_a_grid(4, 256, 10_000)),
-            ("launch", launch_returns(3)),
-            ("copy", overlapped_copy(4, [120.0, 80.0, 110.0])),
-        ];
-        for (name, chart) in all {
-            let chart = chart.unwrap();
-            std::fs::write(format!("/tmp/pics/{name}.svg"), chart.svg.standalone()).unwrap();
-            std::fs::write(format!("/tmp/pics/{name}.html"), chart.html()).unwrap();
-            std::fs::write(format!("/tmp/pics/{name}.txt"), chart.text()).unwrap();
-        }
-    }
-}
