@@ -25,7 +25,7 @@ fn a_matrix_says_what_was_taken_for_what() {
         .filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")))
         .filter_map(|n| n.descendants().rfind(roxmltree::Node::is_text)?.text())
         .collect();
-    for expect in ["true class", "taken for", "80 %", "90 %", "0 %", "<ship>"] {
+    for expect in ["true class", "predicted class", "80 %", "90 %", "0 %", "<ship>"] {
         assert!(texts.contains(&expect), "{expect} in {texts:?}");
     }
     // Every nonzero count has a figure: 8, 2, 1, 9 and 5.
