@@ -43,7 +43,7 @@ pub fn fit_image(path: impl AsRef<Path>, [channels, height, width]: [usize; 3], 
         (picture.samples % 2 == 0).then(|| "transparency left out".to_owned()),
     ];
     let steps: Vec<String> = steps.into_iter().flatten().collect();
-    let steps = if steps.is_empty() { "as it is".into() } else { steps.join(", ") };
+    let steps = if steps.is_empty() { "unchanged".into() } else { steps.join(", ") };
     let kind = if grey { "grey" } else { "RGB" };
     Ok(Fitted { pixels, note: format!("{} x {} {kind}: {steps}", picture.height, picture.width) })
 }
