@@ -262,7 +262,7 @@ impl LiveKernel {
         let launched = ["BM", "BN", "THREADS"].into_iter().filter(|n| of_base.is_some_and(|t| t.get(n).is_some()));
         if let Some(missing) = launched.into_iter().find(|n| !sensible(n)) {
             return setting(format!(
-                "The size {missing} has to be a number from 1 to 1048576: the launch is made of it."
+                "The size {missing} must be a number from 1 to 1048576, since the launch depends on it."
             ));
         }
         Ok(())
