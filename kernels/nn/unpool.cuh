@@ -55,7 +55,7 @@ struct Unpooled {
 
     // The part of these words that belongs to one pixel of the window, given by its row and column modulo 2.
     __device__ __forceinline__ uint4 at(const unsigned (&words)[4], unsigned row, unsigned column) const {
-        // Moves the bits of each place to the highest bit, which is then set where the place is the pixel's.
+        // A byte of `index` has its maximum's row in bit 1 and column in bit 0. The top bit ends up set where both are this pixel's.
         row = row % 2 ? 0 : 0x80808080u, column = column % 2 ? 0 : 0x80808080u;
         const unsigned first = (index.x << 6 ^ row) & (index.x << 7 ^ column), last = (index.y << 6 ^ row) & (index.y << 7 ^ column);
         return make_uint4(words[0] & first_signs(first), words[1] & last_signs(first), words[2] & first_signs(last),

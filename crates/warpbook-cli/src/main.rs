@@ -5,6 +5,7 @@ mod args;
 mod datasets;
 mod devices;
 mod doctor;
+mod exercises;
 mod experiments;
 mod failure;
 mod files;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         },
         Command::Attempt(args) => experiments::attempt(&args),
         Command::Work(args) => experiments::work(&args),
+        Command::Exercise(args) => exercises::exercise(&args),
         Command::Merge(args) => records::merge(&args),
         Command::Train(args) => train::train(*args),
         Command::Speedrun(args) => train::speedrun(*args),

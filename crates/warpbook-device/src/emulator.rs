@@ -196,6 +196,25 @@ fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
     }
 }
 
+/// Returns what the emulator noted and counted in a launch as a record has it.
+#[must_use]
+pub fn recorded_verdict(Verdict { counts, notes, .. }: Verdict) -> Emulated {
+    Emulated {
+        orders: Vec::new(),
+        finding: None,
+        notes: notes.iter().map(told).collect(),
+        lines: counts.lines.into_iter().map(recorded).collect(),
+        requests: counts.requests.into_iter().map(recorded_request).collect(),
+        shuffles_of_a_warp: counts.shuffles_of_a_warp,
+        barriers_of_a_block: counts.barriers_of_a_block,
+    }
+}
+
+/// Returns a remark with its place.
+fn told(note: &Note) -> String {
+    note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
+}
+
 /// Orders in which blocks and warps run in the first checked launch of a kernel; later launches run only forwards.
 const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
 
@@ -210,9 +229,6 @@ impl Found {
         let Verdict { report, counts, notes } = match in_all_orders {
             true => gpu.verdict(kernel, launch, arguments)?,
             false => gpu.launch_checked(kernel, launch, arguments)?,
-        };
-        let told = |note: &Note| {
-            note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
         };
         self.notes.extend(notes.iter().map(told));
         self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(counts.shuffles_of_a_warp);

@@ -37,6 +37,7 @@ pub use cuda::stream::Stream;
 #[doc(no_inline)]
 pub use cudarc;
 pub use device::{Choice, Device, Inventory};
+pub use emulator::recorded_verdict;
 pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{behind_links, ensure_writable, read_file, write_atomic, write_atomic_with_folder};
 pub use libraries::cublas::Cublas;

@@ -29,6 +29,7 @@ mod machine;
 mod program;
 mod ptx;
 mod verdict;
+mod writers;
 
 pub use checks::Note;
 pub use counts::{Counts, LineCounts, Transfers, WarpRequest};
@@ -37,3 +38,4 @@ pub use machine::{AccessKind, Argument, Gpu, LIMITS, Launch, Limits, Loaded, Ord
 pub use program::{Kernel, supported};
 pub use ptx::{Module, Place};
 pub use verdict::Verdict;
+pub use writers::Touched;

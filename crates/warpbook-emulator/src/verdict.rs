@@ -64,7 +64,7 @@ impl Gpu {
     }
 
     /// Runs a kernel once with all checks on and another observer, which it returns.
-    fn checked<O: Observer>(
+    pub(crate) fn checked<O: Observer>(
         &mut self,
         kernel: &Kernel,
         launch: &Launch,

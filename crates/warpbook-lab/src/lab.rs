@@ -10,7 +10,7 @@ pub struct Lab {
     device: Device,
     bench: Bench,
     watch: ClockWatch,
-    peaks: OnceLock<Peaks>,
+    peaks: Arc<OnceLock<Peaks>>,
     listener: Option<Listener>,
     author: Option<String>,
     isolated: bool,
@@ -50,7 +50,7 @@ impl Lab {
             device,
             bench: Bench::default(),
             watch,
-            peaks: OnceLock::new(),
+            peaks: Arc::default(),
             listener: None,
             author: None,
             isolated: false,
@@ -153,6 +153,11 @@ impl Lab {
             Device::Cpu(info) => cpu_peaks(&self.bench, info.l2_bytes, info.memory_bytes)?,
         };
         Ok(self.peaks.get_or_init(|| measured).clone())
+    }
+
+    /// Returns the place of the ceilings, whether they are measured yet or not.
+    pub(crate) fn shared_peaks(&self) -> Arc<OnceLock<Peaks>> {
+        self.peaks.clone()
     }
 
     /// Returns the environment of a run made now: host, device and versions.

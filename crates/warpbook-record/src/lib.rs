@@ -13,6 +13,7 @@ mod environment;
 mod format;
 mod measured;
 mod problem;
+mod progress;
 mod roofline;
 mod run;
 mod rung;
@@ -35,6 +36,7 @@ pub use measured::profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Sett
 pub use measured::xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 pub use measured::{counters, stats, xray};
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
+pub use progress::{ExerciseProgress, Guessed, Progress, TargetCount, Try, Verdict};
 pub use roofline::{
     Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,
 };

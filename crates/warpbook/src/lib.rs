@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod display;
+mod exercises;
 pub mod lesson;
 pub mod prelude;
 
@@ -18,6 +19,8 @@ pub use display::{
     ConfusionMatrix, EvcxrDisplay, Headers, HostCode, ImageRows, KernelDiff, KernelView, Panel, PredictionGrid, Show,
     Viewed, figures, lines_against_speed, lines_of_code, notebook_progress, printable, progress_line,
 };
+pub use exercises::Exercises;
+pub use warpbook_exercises::all as all_exercises;
 pub use warpbook_experiments::{
     Attempts, ConvolutionLayer, Convolutions, DataSet, Expression, Gram, Guide, LAYERS, Matmul, Moments, PAIRS, Pair,
     Reference, Regression, Session, Sets, Statistics, TensorParallel, Timed, Training, TrainingLoop, TrainingRun,
@@ -26,8 +29,8 @@ pub use warpbook_experiments::{
 };
 pub use warpbook_lab::{
     Attempt, Candidate, Checked, Closures, Compilation, Details, Error, Event, Experiment, Lab, LiveKernel, Plan,
-    Prepared, Repeated, Request, Result, Timelines, Trials, XrayRun, on_cpu, on_gpu, profile, read_record, settings,
-    write_record,
+    Prepared, Repeated, Request, Result, Timelines, Trials, XrayRun, exercise, on_cpu, on_gpu, profile, read_record,
+    settings, write_record,
 };
 pub use {
     warpbook_charts as charts, warpbook_data as data, warpbook_device as device, warpbook_gemm as gemm,

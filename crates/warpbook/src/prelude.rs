@@ -2,14 +2,12 @@
 //! each for networks ([`nn`]), custom experiments ([`experiment`]) and profiles ([`profile`]).
 
 pub use crate::{
-    EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code,
-    notebook_progress,
+    EvcxrDisplay, Exercises, HostCode, KernelView, Panel, Show, Viewed, lines_against_speed, notebook_progress,
 };
 pub use warpbook_charts::{Chart, draw};
 pub use warpbook_device::{Bench, Buffer, Choice, CudaDevice, Device, Kernel, Slice, Stream};
-pub use warpbook_experiments::{
-    Attempts, Convolutions, Guide, Matmul, PAIRS, Pair, Regression, Training, matmul_figure,
-};
+pub use warpbook_experiments::{Attempts, Convolutions, Guide, Matmul, PAIRS, Regression, Training, matmul_figure};
+pub use warpbook_lab::exercise::{Exercise, Tried};
 pub use warpbook_lab::write_and_link as write_record;
 pub use warpbook_lab::{Attempt, Error, Event, Experiment, Lab, LiveKernel, Result, XrayRun, read_record};
 pub use warpbook_record::{Dtype, Problem, Quantity, Run, Rung, Tile};

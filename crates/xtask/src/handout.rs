@@ -93,7 +93,7 @@ mod tests {
         let mut expected = vec!["Cargo.toml".to_owned(), "kernels/wrong/solution.cu".to_owned()];
         expected.extend(["hints.toml", "stub.cu", "task.md"].map(|f| format!("{exercise}/{f}")));
         assert_eq!(found, expected);
-        // What is there already stays.
+        // A folder that is not empty is refused.
         let again = run(&workspace(&root), &place).unwrap_err().to_string();
         assert!(again.contains("is not empty"), "{again}");
         let inside = run(&workspace(&root), &root.join("class")).unwrap_err().to_string();

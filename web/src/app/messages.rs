@@ -2,13 +2,14 @@
 
 use crate::address::ProblemChoice;
 use crate::library::Filter;
+use crate::library::class::RankBy;
 use crate::library::open::Opened;
 use crate::library::origin::Index;
 use crate::plot::trace::Shown;
 use crate::record::Tab;
 use std::rc::Rc;
 use warpbook_charts::{Chart, Window};
-use warpbook_record::Quantity;
+use warpbook_record::{Progress, Quantity};
 use web_sys::File;
 
 /// A message to the app.
@@ -20,6 +21,8 @@ pub enum Msg {
     Disk(DiskMsg),
     /// A message that changes the page's subject.
     View(ViewMsg),
+    /// A message about the progress files of a class.
+    Class(ClassMsg),
     /// A message about the comparison.
     Compare(CompareMsg),
     /// A message about the charts.
@@ -74,6 +77,8 @@ pub enum DiskMsg {
     Paste(String),
     /// A file was read: its name, the record and its size in bytes.
     Read(String, Reading, usize),
+    /// A progress file was read: its name, and the progress or why it could not be read.
+    Progress(String, Result<Rc<Progress>, String>),
     /// The records kept from an earlier visit were read.
     Kept(Vec<(String, Reading, usize)>),
     /// The browser could not keep the record with this key and file name.
@@ -103,6 +108,19 @@ pub enum ViewMsg {
     Select(String),
     /// Show this tab.
     Tab(Tab),
+}
+
+/// A message about the progress files of a class.
+#[derive(Clone)]
+pub enum ClassMsg {
+    /// Rank this exercise.
+    Exercise(String),
+    /// Rank by this.
+    RankBy(RankBy),
+    /// Show large type, or type of the usual size.
+    Large(bool),
+    /// Forget the class.
+    Close,
 }
 
 /// A message about the comparison.

@@ -14,8 +14,8 @@ mod update;
 mod window;
 
 pub use messages::{
-    ChartMsg, CompareMsg, DiskMsg, LibraryMsg, Msg, NoticeMsg, OpenedFrom, ReportMsg, RungMsg, SheetMsg, ViewMsg,
-    WindowMsg,
+    ChartMsg, ClassMsg, CompareMsg, DiskMsg, LibraryMsg, Msg, NoticeMsg, OpenedFrom, ReportMsg, RungMsg, SheetMsg,
+    ViewMsg, WindowMsg,
 };
 pub use rung_panel::HEADING as RUNG_HEADING;
 pub use state::{App, HEADING, SwipeStart};

@@ -1,10 +1,20 @@
 //! Messages that change the page's subject: overview, class board, record, tab.
 
-use super::messages::ViewMsg;
+use super::messages::{ClassMsg, ViewMsg};
 use super::sheets::Sheets;
 use super::state::App;
 
 impl App {
+    /// Handles a message about the progress files of a class.
+    pub(super) fn update_class(&mut self, msg: ClassMsg) {
+        match msg {
+            ClassMsg::Exercise(id) => self.class.exercise = id,
+            ClassMsg::RankBy(by) => self.class.by = by,
+            ClassMsg::Large(on) => self.class.is_large = on,
+            ClassMsg::Close => self.class.clear(),
+        }
+    }
+
     /// Handles a message that changes the page's subject.
     pub(super) fn update_view(&mut self, msg: ViewMsg) {
         match msg {

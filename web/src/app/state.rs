@@ -4,6 +4,7 @@ use super::messages::OpenedFrom;
 use super::notices::Notices;
 use super::sheets::Sheets;
 use crate::address::{About, Link, ProblemChoice};
+use crate::library::class::Class;
 use crate::library::{Entry, Filter, Library, Origin};
 use crate::record::Tab;
 use crate::report::Report;
@@ -70,6 +71,8 @@ pub struct App {
     pub link: Link,
     /// The known records.
     pub library: Library,
+    /// The progress files of a class.
+    pub class: Class,
     /// The filter of the overview.
     pub filter: Filter,
     /// The state of the tables: sorting, search, unfolding.

@@ -8,6 +8,7 @@ use super::state::{App, Live, Loading, SwipeStart};
 use super::window::listeners;
 use crate::address::Link;
 use crate::browser;
+use crate::library::class::Class;
 use crate::library::{Filter, Library};
 use yew::Context;
 
@@ -19,6 +20,7 @@ impl App {
         let mut app = Self {
             link: Link::parse(&browser::query()),
             library: Library::default(),
+            class: Class::default(),
             filter: Filter::default(),
             sheets: Sheets::default(),
             notices: Notices::default(),
@@ -69,6 +71,7 @@ impl App {
             Msg::Library(msg) => return self.update_library(ctx, msg),
             Msg::Disk(msg) => return self.update_disk(ctx, msg),
             Msg::View(msg) => self.update_view(msg),
+            Msg::Class(msg) => self.update_class(msg),
             Msg::Compare(msg) => self.update_comparison(msg),
             Msg::Chart(msg) => self.update_charts(msg),
             Msg::Rung(msg) => return self.update_rung(msg),

@@ -1,5 +1,6 @@
 //! The records that the page knows, and how files are read into them.
 
+pub mod class;
 mod entries;
 mod filter;
 pub mod open;

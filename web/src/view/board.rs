@@ -1,6 +1,7 @@
 //! The class board: each person's best result at a task, the distribution, and who has no valid result.
 
 use super::chart;
+use super::class;
 use super::controls::{DIALOG, Send, heading, press, scrolled, tick_box};
 use crate::app::{App, Msg, ViewMsg};
 use crate::browser;
@@ -10,7 +11,7 @@ use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
 use warpbook_record::Run;
 use web_sys::HtmlSelectElement;
-use yew::{Event, Html, TargetCast, html};
+use yew::{Event, Html, TargetCast, classes, html};
 
 /// Records that were read, with their entries.
 type Opened<'a> = Vec<(&'a Entry, &'a Run)>;
@@ -26,8 +27,9 @@ pub fn board(app: &App, send: &Send) -> Html {
     let board = Board::of(if app.busy() { &[] } else { &records }).with_published(&published);
     let asked = app.link.board.as_deref().unwrap_or_default();
     let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
+    let large = app.class.is_large.then_some("projector");
     html! {
-        <section class="overview board" aria-label="Class board">
+        <section class={classes!("overview", "board", large)} aria-label="Class board">
             <header class="heading">
                 { heading("Class board") }
                 <p class="policy">
@@ -42,14 +44,17 @@ pub fn board(app: &App, send: &Send) -> Html {
                 { for task.map(|_| chart::save_csv(send, &board.table(), "class-board")) }
                 <p class="size" role="status">{ count(app, &board, records.len()) }</p>
             </div>
+            { class::class(app, send) }
             { match task {
                 Some(task) => of_task(app, send, task, &read),
                 None if app.busy() => html! { <p class="empty">{ "Reading the records." }</p> },
+                None if !app.class.people().is_empty() => Html::default(),
                 None => html! {
                     <div class="empty">
                         <p>
                             { "No record is open yet. Drop the records of the whole class anywhere on this page: each person gets a line. To put a \
-                               name into a record, run with " }<code>{ "--author NAME" }</code>{ "." }
+                               name into a record, run with " }<code>{ "--author NAME" }</code>{ ". Progress files of the exercises are shown \
+                               here, too: " }<code>{ "warpbook exercise list" }</code>{ " names the folder that yours is in." }
                         </p>
                         <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
                     </div>

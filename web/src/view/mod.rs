@@ -3,6 +3,7 @@
 mod board;
 mod chart;
 mod choosers;
+mod class;
 mod compare;
 mod controls;
 mod environment;

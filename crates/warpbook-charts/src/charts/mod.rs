@@ -7,6 +7,7 @@ pub mod diagram;
 pub(crate) mod exponents;
 pub(crate) mod kinds;
 pub(crate) mod ladder;
+pub(crate) mod lanes;
 pub(crate) mod latencies;
 pub(crate) mod parts;
 pub(crate) mod roofline;

@@ -26,7 +26,7 @@ impl DeviceArg {
 pub struct PlaceArgs {
     #[command(flatten)]
     pub device: DeviceArg,
-    /// Types: fp32, tf32, amp-fp16 or amp-bf16; fp16 and bf16 are the same. The CPU computes in fp32; tf32 and bf16 need a GPU of compute
+    /// Types: fp32, tf32, amp-fp16 (or fp16), amp-bf16 (or bf16). The CPU computes in fp32; tf32 and bf16 need a GPU of compute
     /// capability 8.0 or later.
     #[arg(long, value_name = "P", default_value = "fp32")]
     pub precision: Precision,

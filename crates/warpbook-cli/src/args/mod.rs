@@ -3,6 +3,7 @@
 mod common;
 mod datasets;
 mod devices;
+mod exercises;
 mod experiments;
 mod inference;
 mod records;
@@ -10,6 +11,7 @@ mod training;
 
 pub use datasets::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
+pub use exercises::{ExerciseArgs, ExerciseCommand};
 pub use experiments::{AttemptArgs, Chosen, ChosenXray, RunArgs, SurveyArgs, SurveyCommand, SurveyMatmulArgs};
 pub use experiments::{TuneArgs, TuneCommand, TuneMatmulArgs, WorkArgs, XrayArgs};
 pub use inference::{EvalArgs, FreezeArgs, PredictArgs};
@@ -22,6 +24,7 @@ use crate::output::is_loss;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use datasets::DATA_EXAMPLES;
 use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
+use exercises::EXERCISE_EXAMPLES;
 use experiments::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES, RUN_EXAMPLES, SURVEY_EXAMPLES, TUNE_EXAMPLES};
 use experiments::{XRAY_ABOUT, XRAY_EXAMPLES};
 use inference::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
@@ -53,6 +56,7 @@ Examples:
   warpbook run regression --points 50M   one size, all rungs
   warpbook xray matmul --rung 14_overlapped_store   the timeline of every SM in a run
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
+  warpbook exercise watch                the workshop's exercises, tried at each save
   warpbook view regression.json          the record in the browser
   warpbook share regression.json         one HTML file that shows it, to pass on
   warpbook data fetch mnist              images to train on
@@ -94,6 +98,9 @@ pub enum Command {
     /// Run the part of an attempt that needs a separate process.
     #[command(hide = true)]
     Work(WorkArgs),
+    /// Solve the workshop's exercises: show, try, watch, hints, solutions.
+    #[command(after_help = EXERCISE_EXAMPLES)]
+    Exercise(ExerciseArgs),
     /// Merge records of the same work on the same device, such as Warpbook's and another framework's.
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(MergeArgs),

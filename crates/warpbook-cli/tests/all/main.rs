@@ -3,6 +3,7 @@
 mod attempt;
 mod cli;
 mod common;
+mod exercise;
 mod fetch;
 mod gpu;
 mod libraries;

@@ -115,7 +115,7 @@ impl Files {
         }
     }
 
-    /// Returns the images of a workload as the inputs of a record.
+    /// Describes the samples of a workload for a record: name and origin, or how they were generated.
     pub(crate) fn inputs(&self, workload: Workload, seed: u64) -> Inputs {
         match self.open(workload) {
             Ok(Some(set)) => Inputs::default().with(set.train.name(), set.train.origin().to_string()),

@@ -1,9 +1,9 @@
 //! Cuts tiles along k, so that the last wave of a product leaves no SM idle.
 //!
-//! The tiles of C are computed in waves of as many as are resident at once. If the last wave is not full, its tiles and those of the wave
-//! before it are cut: their blocks of k, tile after tile, are divided into one range for each resident cluster. The block with a tile's
-//! first blocks of k adds the sums that others leave in the workspace. This is the "two-tile" hybrid with whole tiles of "Stream-K:
-//! Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et al., 2023.
+//! A wave is as many tiles of C as can be resident at once. If the last wave is not full, its tiles and the tiles of the wave before it
+//! are cut: their slices of k, tile after tile, are divided into one range for each resident cluster. The thread block that has a tile's
+//! first slices adds the partial sums that other thread blocks leave in the workspace. This is the "two-tile" hybrid schedule of
+//! "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et al., 2023.
 
 use crate::Product;
 use crate::plan::copies::Layouts;

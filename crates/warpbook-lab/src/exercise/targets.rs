@@ -68,6 +68,10 @@ pub struct Costs {
     pub threads: u64,
     /// Threads of a block.
     pub block_threads: u64,
+    /// The most shuffles that one warp executed.
+    pub warp_shuffles: u64,
+    /// The most barriers that one block passed.
+    pub block_barriers: u64,
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -82,13 +86,75 @@ impl Costs {
         let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
         let (blocks, block_threads) = (product(case.grid()), product(case.block()));
         let total = counts.total();
-        Self { total, elements: case.element_count(), blocks, threads: blocks * block_threads, block_threads }
+        Self {
+            total,
+            elements: case.element_count(),
+            blocks,
+            threads: blocks * block_threads,
+            block_threads,
+            warp_shuffles: counts.shuffles_of_a_warp,
+            block_barriers: counts.barriers_of_a_block,
+        }
     }
 
     /// Sectors of 32 bytes a request to global memory, loads and stores together; 4 is ideal for 32 floats.
     #[must_use]
     pub fn sectors_per_request(&self) -> f64 {
         ratio(self.total.global_sectors, self.total.global_requests)
+    }
+
+    /// Sectors of 32 bytes a load of a warp from global memory.
+    #[must_use]
+    pub fn sectors_per_load(&self) -> f64 {
+        ratio(self.total.global_loads.sectors, self.total.global_loads.requests)
+    }
+
+    /// Sectors of 32 bytes a store of a warp to global memory.
+    #[must_use]
+    pub fn sectors_per_store(&self) -> f64 {
+        ratio(self.total.global_stores.sectors, self.total.global_stores.requests)
+    }
+
+    /// Loads from global memory an element, in words of 4 bytes: 1 if every element is read once.
+    #[must_use]
+    pub fn loads_per_element(&self) -> f64 {
+        ratio(self.total.global_loads.bytes, 4 * self.elements)
+    }
+
+    /// Stores to global memory a block, in words of 4 bytes: 1 if every block writes one number.
+    #[must_use]
+    pub fn stores_per_block(&self) -> f64 {
+        ratio(self.total.global_stores.bytes, 4 * self.blocks)
+    }
+
+    /// Words of 4 bytes that threads load from shared memory, a multiply-add.
+    #[must_use]
+    pub fn shared_loads_per_multiply_add(&self) -> f64 {
+        ratio(self.total.shared_words_loaded, self.total.multiply_adds)
+    }
+
+    /// Words of 4 bytes that threads load from global memory, a multiply-add.
+    #[must_use]
+    pub fn global_loads_per_multiply_add(&self) -> f64 {
+        ratio(self.total.global_loads.bytes, 4 * self.total.multiply_adds)
+    }
+
+    /// The most shuffles that one warp executed.
+    #[must_use]
+    pub fn shuffles(&self) -> f64 {
+        ratio(self.warp_shuffles, 1)
+    }
+
+    /// The most barriers that one block passed.
+    #[must_use]
+    pub fn barriers(&self) -> f64 {
+        ratio(self.block_barriers, 1)
+    }
+
+    /// Bytes that threads load from or store to shared memory, an element: 0 for a kernel that does not use it.
+    #[must_use]
+    pub fn shared_bytes_per_element(&self) -> f64 {
+        ratio(self.total.shared_bytes, self.elements)
     }
 
     /// Bytes that threads load from or store to global memory, an element.

@@ -508,7 +508,7 @@ impl Profiler<'_> {
             device.synchronize()?;
         }
         let whole_us = us(recording.begin.elapsed());
-        // A range that contains the end of the step has no end yet.
+        // Ranges that are still open at the end of the step end here.
         for range in recording.ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
             range.duration_us = whole_us - range.start_us;
         }

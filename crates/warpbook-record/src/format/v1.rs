@@ -58,7 +58,7 @@ fn upgrade_rung(rung: &mut Value) {
     }
 }
 
-/// The properties that distinguish problems of format 1.
+/// The kind of a problem in format 1, which is read first to choose the struct for the rest.
 #[derive(Deserialize)]
 struct Kind {
     kind: String,

@@ -1,6 +1,7 @@
 //! Tests of the guide's pairs: every half gives the right result, on the CPU and on a GPU, and the record states the pair's ratio and reason.
 
 use std::collections::BTreeSet;
+use warpbook::Pair;
 use warpbook::device::testing;
 use warpbook::prelude::*;
 use warpbook::settings::Configurable;

@@ -4,10 +4,13 @@ use crate::address::fragment;
 use crate::app::messages::{DiskMsg, Msg, NoticeMsg, Reading};
 use crate::app::state::App;
 use crate::browser::{self, store};
+use crate::library::class::{is_progress, open_progress};
 use crate::library::open::{Opened, open_marked};
 use crate::library::{Library, Origin};
 use std::rc::Rc;
 use warpbook_charts::MAX_RECORDS;
+use warpbook_charts::words::counted;
+use warpbook_record::Progress;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 use yew::Context;
@@ -47,6 +50,7 @@ impl App {
                 let (of, read) = self.loading.dropped;
                 return of <= MAX_RECORDS || read == 1 || read >= of || read.is_multiple_of(DRAWN_EVERY);
             }
+            DiskMsg::Progress(name, reading) => self.show_progress(&name, reading),
             DiskMsg::Kept(all) => self.take_kept(all),
             DiskMsg::NotKept(key, name) => {
                 // If the browser keeps nothing, one alert is enough.
@@ -109,6 +113,19 @@ impl App {
         });
     }
 
+    /// Adds a person to the class and shows the board.
+    fn show_progress(&mut self, name: &str, reading: Result<Rc<Progress>, String>) {
+        self.loading.pending -= 1;
+        self.loading.dropped.1 += 1;
+        match reading.and_then(|progress| self.class.add(Rc::unwrap_or_clone(progress))) {
+            Ok(()) if self.link.board.is_none() => self.link.show_board(String::new()),
+            Ok(()) => {}
+            Err(why) => self.notices.alert(not_opened(name, &why)),
+        }
+        let learners = counted(self.class.people().len(), "learner");
+        self.notices.said = format!("The class has {learners}.");
+    }
+
     /// Adds a file that was read. Each of a few records is shown at once; with many, the reader first sees the board.
     fn show_read(&mut self, ctx: &Context<Self>, name: &str, reading: Reading, bytes: usize) {
         self.loading.pending -= 1;
@@ -169,7 +186,7 @@ impl App {
             self.close(&key);
         }
         self.loading.kept_bytes = 0;
-        self.notices.said = format!("{} forgotten.", warpbook_charts::words::counted(count, "record"));
+        self.notices.said = format!("{} forgotten.", counted(count, "record"));
         spawn_local(store::forget_all());
     }
 
@@ -259,8 +276,11 @@ impl App {
     }
 }
 
-/// Parses a file's content and asks the browser to keep it.
+/// Parses a file's content and asks the browser to keep it if it is a record.
 fn opened(send: &Scope<App>, name: String, bytes: Vec<u8>) -> Msg {
+    if is_progress(&bytes) {
+        return Msg::Disk(DiskMsg::Progress(name, open_progress(&bytes).map(Rc::new)));
+    }
     let reading = open_marked(&bytes).map_err(|why| not_opened(&name, &why));
     let size = bytes.len();
     if let Ok(opened) = &reading

@@ -4,6 +4,7 @@ pub(crate) mod attempts;
 pub(crate) mod counters;
 pub(crate) mod devices;
 mod emulated;
+mod exercises;
 pub(crate) mod profiles;
 pub(crate) mod progress;
 pub(crate) mod runs;

@@ -9,6 +9,7 @@ use crate::prelude::*;
 pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
 pub(super) use published::{label, published};
 use warpbook_charts::power_in_words;
+use warpbook_experiments::Pair;
 use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 

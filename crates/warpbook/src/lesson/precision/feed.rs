@@ -52,7 +52,7 @@ pub fn t4() -> Table {
     table(&headers, T4.iter().map(row).collect())
 }
 
-/// Returns the time that a worker of the T4's loop takes for an image if the loop in fp32 only waits for its workers.
+/// Returns the time per image of one loader worker on the T4, assuming that its workers alone limit the fp32 loop.
 #[must_use]
 pub fn t4_image() -> Duration {
     Duration::from_secs_f64(T4[0].2 / T4_IMAGES * T4_WORKERS as f64)

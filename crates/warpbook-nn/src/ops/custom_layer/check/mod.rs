@@ -154,7 +154,7 @@ trait Body {
     /// Computes y. If `is_watched`, unwritten elements and writes elsewhere are flaws.
     fn forward(&mut self, inputs: &Inputs, is_watched: bool) -> Result<Vec<f32>, Stop>;
 
-    /// Computes the gradients from the forward pass's results; always watched.
+    /// Computes the gradients from the forward pass's results. Unwritten elements and writes elsewhere are always flaws.
     fn backward(&mut self, inputs: &Inputs, y: &[f32]) -> Result<Gradients, Stop>;
 }
 

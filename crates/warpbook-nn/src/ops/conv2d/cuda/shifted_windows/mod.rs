@@ -20,7 +20,7 @@ use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 pub(super) const MOST_STAGES: u64 = 8;
 /// The largest side of a box that TMA copies.
 pub(super) const LONGEST_SIDE: u32 = 256;
-/// Cost of a tile's end, as the number of positions whose multiplication by one column takes as long.
+/// Cost of finishing a tile, as the number of positions that are read in the same time.
 const TILE_COST: u64 = 64;
 /// Number of columns whose multiplication takes as long as reading the positions.
 const ROWS_COST: u32 = 32;

@@ -1,0 +1,4 @@
+//! The exercises: their texts.
+
+mod files;
+mod texts;

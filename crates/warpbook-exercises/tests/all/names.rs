@@ -1,0 +1,112 @@
+//! Solutions use only names of CUDA that a lesson has explained before the exercise.
+
+use crate::files::{is_handout, kernels, notebooks, text};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Words of C++ that lesson 00 explains in its ten lines for readers of Rust, or that Rust has too.
+const WORDS: [&str; 13] =
+    ["bool", "char", "const", "else", "extern", "float", "for", "if", "int", "return", "unsigned", "void", "while"];
+
+/// Returns a source without its comments and texts in quotation marks.
+fn code(source: &str) -> String {
+    let mut code = String::new();
+    for line in source.lines() {
+        let line = line.split("//").next().unwrap_or_default();
+        // Every second part is between quotation marks.
+        line.split('"').step_by(2).for_each(|part| code.push_str(part));
+        code.push('\n');
+    }
+    code
+}
+
+/// Returns the words of a text, in which a digit is no beginning.
+fn words(text: &str) -> Vec<&str> {
+    let all = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    all.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_')).collect()
+}
+
+/// Returns the names of CUDA that a kernel uses: its words that are neither C++ nor declared in it.
+fn names(source: &str) -> BTreeSet<String> {
+    let code = code(source);
+    let words = words(&code);
+    let is_type =
+        |word: &str| WORDS.contains(&word) && !["else", "extern", "for", "if", "return", "while"].contains(&word);
+    // A type before a word declares it; a pointer's star is no word.
+    let declared: BTreeSet<&str> = words.windows(2).filter(|pair| is_type(pair[0])).map(|pair| pair[1]).collect();
+    let is_name = |word: &&&str| !WORDS.contains(*word) && !declared.contains(*word) && word.len() > 1;
+    words.iter().filter(is_name).map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns the words of text cells of the lessons before the cell with an exercise: of the lesson `until` up to that cell, and of all before it. `None`
+/// if the lesson has no such cell.
+fn explained(lessons: &[(String, Value)], until: &str, id: &str) -> Option<BTreeSet<String>> {
+    let mut known = BTreeSet::new();
+    for (name, lesson) in lessons {
+        for cell in lesson["cells"].as_array().into_iter().flatten() {
+            let lines = cell["source"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let source: String = lines.collect();
+            if cell["cell_type"] == "code" {
+                if name == until && source.contains(&format!("exercise(\"{id}\")")) {
+                    return Some(known);
+                }
+            } else {
+                known.extend(words(&source).into_iter().map(str::to_owned));
+            }
+        }
+    }
+    None
+}
+
+/// The exercises of the first evening, whose readers know no CUDA.
+const FIRST: std::ops::RangeInclusive<&str> = "E01"..="E09";
+
+#[test]
+fn every_name_in_the_first_solutions_is_explained_in_a_text_before() {
+    if is_handout("every_name_in_the_first_solutions_is_explained_in_a_text_before") {
+        return;
+    }
+    let read = |name: &str| {
+        let text = fs::read_to_string(notebooks().join(name).with_extension("ipynb")).unwrap();
+        (name.to_owned(), serde_json::from_str(&text).unwrap())
+    };
+    let lessons = ["00_hello_gpu", "01_memory_access"].map(read);
+    let mut wrong = Vec::new();
+    for (definition, _) in kernels().iter().filter(|(definition, _)| FIRST.contains(&definition.id)) {
+        match explained(&lessons, definition.lesson, definition.id) {
+            None => wrong.push(format!("{} has no cell for {}", definition.lesson, definition.id)),
+            Some(known) => {
+                let unknown = names(&text(definition, "solution.cu")).into_iter().filter(|name| !known.contains(name));
+                wrong.extend(
+                    unknown.map(|name| format!("{} uses `{name}`, which nothing before it explains", definition.id)),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn names_of_cuda_are_told_from_those_of_the_kernel() {
+    let source = "extern \"C\" __global__ void k(const float* in, int n)\n{\n    __shared__ float part[32]; // blockDim\n    \
+                  int t = threadIdx.x;\n    if (t < n) part[t] = fmaxf(in[t], 1e-3f);\n    __syncthreads();\n}\n";
+    let expected = ["__global__", "__shared__", "__syncthreads", "fmaxf", "threadIdx"];
+    assert_eq!(names(source).into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_name_is_explained_only_by_texts_before_the_exercise() {
+    let cell = |kind: &str, source: &str| serde_json::json!({"cell_type": kind, "source": [source]});
+    let lesson = serde_json::json!({"cells": [
+        cell("markdown", "`blockIdx` is the number of a block."),
+        cell("code", "let name = \"gridDim\";"),
+        cell("code", "let ex = lab.exercise(\"E03\")?;"),
+        cell("markdown", "`atomicAdd`"),
+    ]});
+    let lessons = [("00".to_owned(), lesson)];
+    let known = explained(&lessons, "00", "E03").unwrap();
+    assert!(known.contains("blockIdx") && !known.contains("gridDim") && !known.contains("atomicAdd"));
+    assert_eq!(explained(&lessons, "00", "E04"), None);
+    assert_eq!(explained(&lessons, "01", "E03"), None);
+}

@@ -1,0 +1,87 @@
+//! Every exercise has its texts, and they say the same as its definition.
+
+use crate::files::{folder, is_handout, kernels, text, wrong_answers};
+use std::collections::BTreeSet;
+use toml::de::DeTable;
+use warpbook_exercises::all;
+
+/// Returns a text with single spaces.
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn ids_ascend_and_name_their_folders() {
+    let all = all();
+    assert!(all.windows(2).all(|pair| pair[0].id < pair[1].id));
+    for definition in &all {
+        assert!(definition.folder.starts_with(&format!("{}_", definition.id)), "{}", definition.folder);
+        assert!(folder(definition).is_dir(), "{}", definition.folder);
+    }
+}
+
+#[test]
+fn tasks_have_title_signature_and_target() {
+    for (definition, task) in kernels() {
+        let words = squeezed(&text(&definition, "task.md"));
+        for part in
+            [&format!("# {}: {}", definition.id, definition.title), task.signature, "**Launch:**", "**Target:**"]
+        {
+            assert!(words.contains(&squeezed(part)), "{} does not say `{part}`", definition.folder);
+        }
+    }
+}
+
+#[test]
+fn stubs_have_the_signature_and_say_what_to_do() {
+    for (definition, task) in kernels() {
+        let stub = text(&definition, "stub.cu");
+        assert!(stub.contains("TODO"), "{}", definition.folder);
+        assert!(squeezed(&stub).contains(task.signature), "{}", definition.folder);
+    }
+}
+
+#[test]
+fn there_are_three_hints() {
+    for (definition, _) in kernels() {
+        let file = text(&definition, "hints.toml");
+        let table = DeTable::parse(&file).unwrap_or_else(|why| panic!("{}: {why}", definition.folder));
+        let hints = table.get_ref()["hints"].get_ref().as_array().unwrap();
+        assert_eq!(hints.len(), 3, "{}", definition.folder);
+        let is_sentence = |hint: &str| hint.len() > 20;
+        assert!(hints.iter().all(|hint| hint.get_ref().as_str().is_some_and(is_sentence)), "{}", definition.folder);
+    }
+}
+
+#[test]
+fn solutions_are_explained_and_wrong_answers_have_four_causes() {
+    if is_handout("solutions_are_explained_and_wrong_answers_have_four_causes") {
+        return;
+    }
+    for (definition, task) in kernels() {
+        let solution = text(&definition, "solution.cu");
+        assert!(squeezed(&solution).contains(task.signature) && solution.contains("//"), "{}", definition.folder);
+        let causes: BTreeSet<String> = wrong_answers(&definition).into_iter().map(|(_, cause, _)| cause).collect();
+        assert!(causes.len() >= 4, "{} has {} causes", definition.folder, causes.len());
+    }
+}
+
+/// Causes of answers that only look right, which every exercise has to find.
+const CHEATS: [&str; 8] =
+    ["nothing_written", "zeros", "copy", "nan", "fixed_size", "race", "out_of_bounds", "later_launch"];
+/// Those that an exercise cannot have: E01 has no input and one size, and integers are never NaN. E07 has its own name for a copy.
+const NOT_THERE: [(&str, &[&str]); 3] =
+    [("E01", &["copy", "nan", "fixed_size"]), ("E07", &["copy", "nan"]), ("E16", &["nan"])];
+
+#[test]
+fn every_exercise_tries_all_cheats() {
+    if is_handout("every_exercise_tries_all_cheats") {
+        return;
+    }
+    for (definition, _) in kernels() {
+        let causes: BTreeSet<String> = wrong_answers(&definition).into_iter().map(|(_, cause, _)| cause).collect();
+        let excused = NOT_THERE.iter().find(|(id, _)| *id == definition.id).map_or(&[][..], |(_, all)| *all);
+        let missing: Vec<_> = CHEATS.iter().filter(|c| !causes.contains(**c) && !excused.contains(*c)).collect();
+        assert!(missing.is_empty(), "{} has no wrong answer with {missing:?}", definition.folder);
+    }
+}

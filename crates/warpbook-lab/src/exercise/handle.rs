@@ -1,0 +1,446 @@
+//! The handle of an exercise: its texts, tries, hints and solution.
+
+use super::answers::{judge_answers, judge_function};
+use super::definition::{Ceiling, Definition, KernelTask, Task, TimeTarget};
+use super::judge::{LikelyCause, code, compile, judge, spec, time_on_gpu, wrong_on_gpu};
+use super::keep::{Keeper, now, progress_folder};
+use super::texts::{Texts, exercises_folder, read_text};
+use super::tried::{Tried, TryTime};
+use crate::{Error, Lab, Result};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use warpbook_device::{Bench, Compiler, CudaDevice, Device, cuda_peaks};
+use warpbook_record::{ExerciseProgress, LIVE, MemoryLevel, Peaks, Verdict, nearest};
+
+/// Different tries after which a solution is shown although none was right.
+const TRIES_BEFORE_SOLUTION: usize = 3;
+/// Shows solutions to an instructor.
+const INSTRUCTOR: &str = "WARPBOOK_SOLUTIONS";
+
+/// An exercise that somebody works on. Tries, hints and the solution are noted in the person's progress file.
+#[derive(Debug)]
+pub struct Exercise {
+    definition: Definition,
+    texts: Texts,
+    task: String,
+    keeper: Keeper,
+    device: Device,
+    bench: Bench,
+    /// The device's ceilings, which the lab's exercises share.
+    peaks: Arc<OnceLock<Peaks>>,
+    compiler: OnceLock<Compiler>,
+    /// The stub's code, which a try is compared with.
+    stub: OnceLock<String>,
+}
+
+/// A hint of an exercise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hint {
+    /// Its number, counted from 1.
+    pub number: usize,
+    /// Number of all hints.
+    pub of: usize,
+    /// The hint.
+    pub text: String,
+}
+
+/// The solution of an exercise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Solution {
+    /// The exercise's id.
+    pub exercise: &'static str,
+    /// CUDA C++.
+    pub source: String,
+}
+
+/// Finds an exercise by its id, such as "E05", "e5" or "5", or by its folder's name.
+///
+/// # Errors
+/// If there is no such exercise; the message names the nearest.
+pub fn find_exercise(all: &[Definition], id: &str) -> Result<Definition> {
+    let wanted = id.trim();
+    let digits = wanted.strip_prefix(['E', 'e']).unwrap_or(wanted);
+    let by_number = digits.parse::<u32>().ok().map(|number| format!("E{number:02}"));
+    let is_it = |one: &&Definition| {
+        by_number.as_deref() == Some(one.id)
+            || one.id.eq_ignore_ascii_case(wanted)
+            || one.folder.eq_ignore_ascii_case(wanted)
+    };
+    all.iter().find(is_it).cloned().ok_or_else(|| {
+        let near = nearest(wanted, all.iter().map(|one| one.id));
+        let near = near.first().map_or_else(String::new, |id| format!(" Did you mean {id}?"));
+        let range = all.first().zip(all.last()).map_or_else(String::new, |(first, last)| {
+            format!(
+                " There are {} exercises, from {} to {}; `warpbook exercise list` shows them.",
+                all.len(),
+                first.id,
+                last.id
+            )
+        });
+        Error::Setting(format!("There is no exercise `{wanted}`.{near}{range}"))
+    })
+}
+
+impl Exercise {
+    /// Opens an exercise for a lab's author, with the texts of [`exercises_folder`] and the progress of [`progress_folder`].
+    ///
+    /// # Errors
+    /// If the exercise's folder is missing, or its task cannot be read.
+    ///
+    /// [`exercises_folder`]: super::exercises_folder
+    pub fn new(lab: &Lab, definition: Definition) -> Result<Self> {
+        Self::in_folders(lab, definition, &exercises_folder()?, progress_folder())
+    }
+
+    /// Opens an exercise with texts and progress in other folders; without a folder for progress, none is kept.
+    ///
+    /// # Errors
+    /// As for [`Exercise::new`].
+    pub fn in_folders(lab: &Lab, definition: Definition, exercises: &Path, progress: Option<PathBuf>) -> Result<Self> {
+        let texts = Texts::find(&definition, exercises)?;
+        let task = texts.read("task.md")?;
+        let keeper = Keeper::new(lab.author(), progress);
+        Ok(Self {
+            definition,
+            texts,
+            task,
+            keeper,
+            device: lab.device().clone(),
+            bench: lab.bench().clone(),
+            peaks: lab.shared_peaks(),
+            compiler: OnceLock::new(),
+            stub: OnceLock::new(),
+        })
+    }
+
+    /// Returns the definition.
+    #[must_use]
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Returns the task, in Markdown.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        &self.task
+    }
+
+    /// Returns the source to begin with.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn stub(&self) -> Result<String> {
+        self.texts.read("stub.cu")
+    }
+
+    /// Returns the path of the learner's file, `notebooks/work/E05.cu`, whether it exists or not.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        self.texts.work()
+    }
+
+    /// Puts the stub into the learner's file, unless there is one, and returns the file's path.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn open(&self) -> Result<PathBuf> {
+        self.kernel_only("open")?;
+        let path = self.texts.open()?;
+        // Time runs from here. A progress file that cannot be written is told at the first try.
+        let _ = self.keeper.change(|progress| _ = progress.begin(self.definition.id, now()));
+        Ok(path)
+    }
+
+    /// Puts the learner's file aside as `E05.1.cu` and so on, and the stub in its place. Returns the path of the old file, if there was one. The
+    /// progress stays.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn reset(&self) -> Result<Option<PathBuf>> {
+        self.kernel_only("reset")?;
+        self.texts.reset()
+    }
+
+    /// Tries the learner's file.
+    ///
+    /// # Errors
+    /// If there is none yet, and as for [`Exercise::try_source`].
+    pub fn try_file(&self) -> Result<Tried> {
+        self.kernel_only("try_file")?;
+        let path = self.texts.work();
+        if !path.is_file() {
+            return Err(Error::Setting(format!(
+                "{} does not exist yet: `open()` puts the stub there.",
+                path.display()
+            )));
+        }
+        self.try_path(path)
+    }
+
+    /// Tries a file anywhere.
+    ///
+    /// # Errors
+    /// If it cannot be read, and as for [`Exercise::try_source`].
+    pub fn try_path(&self, path: &Path) -> Result<Tried> {
+        self.try_source(&read_text(path)?)
+    }
+
+    /// Compiles a source, runs it in the emulator at every size with random inputs, and compares its results with the reference. Each try is noted in
+    /// the progress.
+    ///
+    /// # Errors
+    /// If there is no NVRTC, the stub cannot be read, or the exercise asks for no kernel. A source that does not compile is a verdict, not an error.
+    pub fn try_source(&self, source: &str) -> Result<Tried> {
+        self.try_seeded(source, RandomState::new().build_hasher().finish())
+    }
+
+    /// Tries a source as [`Exercise::try_source`] does, with the inputs of a seed that an earlier verdict has printed.
+    ///
+    /// # Errors
+    /// As for [`Exercise::try_source`].
+    pub fn try_seeded(&self, source: &str, seed: u64) -> Result<Tried> {
+        let Task::Kernel(task) = &self.definition.task else { return Err(self.other_kind("try_source")) };
+        let compiler = self.compiler()?;
+        let file = format!("{}.cu", self.definition.id);
+        let name = (file.as_str(), task.entry);
+        let tried = self.blank(format!("{LIVE}{file}"), source);
+        let tried = match compile(compiler, name, source)? {
+            Err(error) => {
+                let what = error.diagnostics.iter().find(|d| d.is_error);
+                let what = what.map_or_else(
+                    || "The source does not compile.".into(),
+                    |d| format!("It does not compile. Line {}: {}.", d.line, d.message.trim_end_matches('.')),
+                );
+                let cause = LikelyCause {
+                    id: "does_not_compile".into(),
+                    sentence: "The compiler's message names the line.".into(),
+                };
+                Tried { sentence: what, cause: Some(cause), compile_error: Some(error), ..tried }
+            }
+            Ok(ptx) if code(&ptx) == *self.stub_code(compiler, name)? => Tried {
+                verdict: Verdict::Unchanged,
+                sentence: "This is the stub as it was: nothing was tried.".into(),
+                ..tried
+            },
+            Ok(ptx) => self.on_gpu(task, tried.judged(judge(task, &ptx, seed), seed), name),
+        };
+        Ok(self.note(tried, &[]))
+    }
+
+    /// Runs a right kernel on the GPU, if there is one: it has to be right there, too, and is timed if the exercise has a target in time.
+    fn on_gpu(&self, task: &KernelTask, tried: Tried, name: (&str, &'static str)) -> Tried {
+        let Some(device) = self.device.gpu().filter(|_| tried.verdict.is_right()) else { return tried };
+        let gpu = device.info().name.clone();
+        match self.run_on_gpu(device, task, &tried, name) {
+            Ok(Ok(time)) => Tried { time, ..tried },
+            Ok(Err(wrong)) => {
+                let id = "wrong_on_gpu".into();
+                let sentence = "It is right in the emulator, and wrong on the GPU. Does it rely on an order of blocks or warps, or on small sizes?".into();
+                let cause = Some(LikelyCause { id, sentence });
+                Tried { verdict: Verdict::NotYet, sentence: format!("On {gpu}: {wrong}"), cause, ..tried }
+            }
+            Err(why) => {
+                let mut tried = tried;
+                tried.remarks.push(format!("It was judged in the emulator and not run on {gpu}: {why}"));
+                tried
+            }
+        }
+    }
+
+    /// Returns the time if there is a target for it, or what is wrong.
+    fn run_on_gpu(
+        &self,
+        device: &CudaDevice,
+        task: &KernelTask,
+        tried: &Tried,
+        name: (&str, &'static str),
+    ) -> Result<std::result::Result<Option<TryTime>, String>> {
+        let (spec, tile) = spec(name, &tried.source);
+        let kernel = device.kernel(&spec, &tile)?;
+        if let Some(wrong) = wrong_on_gpu(device, &kernel, task, tried.seed)? {
+            return Ok(Err(wrong));
+        }
+        let Some(TimeTarget { size, bytes, ceiling, share: target }) = task.time else { return Ok(Ok(None)) };
+        let us = match time_on_gpu(device, &self.bench, &kernel, (task, size), tried.seed)? {
+            Ok(us) => us,
+            Err(wrong) => return Ok(Err(wrong)),
+        };
+        let peaks = match self.peaks.get() {
+            Some(peaks) => peaks,
+            None => {
+                let measured = cuda_peaks(device, &self.bench)?;
+                self.peaks.get_or_init(|| measured)
+            }
+        };
+        let written = if ceiling == Ceiling::Copy { 0.5 } else { 0.0 };
+        let peak = peaks.level_for(MemoryLevel::Dram, written).map_or(f64::NAN, |peak| peak.bytes_per_s());
+        let share = bytes as f64 / (us * 1e-6) / peak;
+        let gpu = device.info().name.clone();
+        Ok(Ok(share.is_finite().then_some(TryTime { gpu, us, share, target })))
+    }
+
+    /// Gives answers to the questions, in their order; an empty text leaves one out.
+    ///
+    /// # Errors
+    /// If the exercise asks no questions.
+    pub fn answer(&self, answers: &[&str]) -> Result<Tried> {
+        let Task::Answers(questions) = self.definition.task else { return Err(self.other_kind("answer")) };
+        let tried = self.blank(String::new(), &answers.join("\n"));
+        let is_empty = answers.iter().all(|answer| answer.trim().is_empty());
+        let tried = match is_empty {
+            true => Tried { verdict: Verdict::Unchanged, sentence: "No question is answered yet.".into(), ..tried },
+            false => {
+                let tried = tried.judged(judge_answers(questions, answers), 0);
+                let all_right = "All answers are right.".to_owned();
+                if tried.verdict.is_right() { Tried { sentence: all_right, ..tried } } else { tried }
+            }
+        };
+        Ok(self.note(tried, answers))
+    }
+
+    /// Tries a Rust function from lists of numbers to lists of numbers.
+    ///
+    /// # Errors
+    /// If the exercise asks for no function.
+    pub fn try_with(&self, function: impl Fn(&[Vec<f64>]) -> Vec<Vec<f64>>) -> Result<Tried> {
+        let Task::Function(task) = &self.definition.task else { return Err(self.other_kind("try_with")) };
+        let seed = RandomState::new().build_hasher().finish();
+        let tried = self.blank(String::new(), "").judged(judge_function(task, &function, seed), seed);
+        Ok(self.note(tried, &[]))
+    }
+
+    /// Shows a hint, counted from 1. It is noted in the progress.
+    ///
+    /// # Errors
+    /// If there is no such hint.
+    pub fn hint(&self, number: usize) -> Result<Hint> {
+        let hints = self.texts.hints()?;
+        let of = hints.len();
+        let Some(text) = number.checked_sub(1).and_then(|at| hints.into_iter().nth(at)) else {
+            let id = self.definition.id;
+            return Err(Error::Setting(match of {
+                0 => format!("{id} has no hints."),
+                _ => format!("{id} has no hint {number}: its hints are 1 to {of}."),
+            }));
+        };
+        let shown = u32::try_from(number).unwrap_or(u32::MAX);
+        let _ = self.keeper.change(|progress| {
+            let exercise = progress.begin(self.definition.id, now());
+            exercise.hints = exercise.hints.max(shown);
+        });
+        Ok(Hint { number, of, text })
+    }
+
+    /// Shows the solution: once a try was right, or after three different tries. An instructor sees it at any time with `WARPBOOK_SOLUTIONS=show` in the
+    /// environment. It is noted in the progress.
+    ///
+    /// # Errors
+    /// If it is too early, or there is no solution, as in a hand-out.
+    pub fn solution(&self) -> Result<Solution> {
+        let is_instructor = std::env::var(INSTRUCTOR).is_ok_and(|word| word.trim() == "show");
+        self.solution_if(is_instructor)
+    }
+
+    pub(super) fn solution_if(&self, is_instructor: bool) -> Result<Solution> {
+        let source = self.texts.solution()?;
+        let progress = self.progress();
+        let is_right = progress.best().is_some_and(Verdict::is_right);
+        let tries = progress.different_tries();
+        if !(is_right || tries >= TRIES_BEFORE_SOLUTION || is_instructor) {
+            let left = TRIES_BEFORE_SOLUTION - tries;
+            let more = if left == 1 { "one more different try".into() } else { format!("{left} more different tries") };
+            return Err(Error::Setting(format!(
+                "The solution of {} opens once a try is right, or after {more}. Hints are there at any time. (Instructors: set {INSTRUCTOR}=show.)",
+                self.definition.id
+            )));
+        }
+        let _ = self.keeper.change(|progress| progress.begin(self.definition.id, now()).solution_shown = true);
+        Ok(Solution { exercise: self.definition.id, source })
+    }
+
+    /// Returns what the person has done in this exercise.
+    #[must_use]
+    pub fn progress(&self) -> ExerciseProgress {
+        let known = self.keeper.read().ok().and_then(|all| all.exercise(self.definition.id).cloned());
+        known.unwrap_or_default()
+    }
+
+    fn blank(&self, path: String, source: &str) -> Tried {
+        Tried::new((self.definition.id, self.definition.title), path, source)
+    }
+
+    /// Notes a try in the progress. That a file cannot be written must not cost the verdict.
+    fn note(&self, mut tried: Tried, answers: &[&str]) -> Tried {
+        let at = now();
+        let record = tried.record(at);
+        let nvrtc = self.compiler.get().map(|compiler| compiler.nvrtc().version());
+        let kept = self.keeper.change(|progress| {
+            progress.device = Some(self.device.info().clone());
+            progress.warpbook = env!("CARGO_PKG_VERSION").into();
+            progress.nvrtc = nvrtc.map(|(major, minor)| format!("{major}.{minor}")).or(progress.nvrtc.take());
+            let exercise = progress.begin(self.definition.id, at);
+            if !answers.is_empty() {
+                exercise.answers = answers.iter().map(|answer| (*answer).to_owned()).collect();
+            }
+            exercise.add(record);
+        });
+        if let (Err(why), Some(path)) = (kept, self.keeper.path()) {
+            tried
+                .remarks
+                .push(format!("This try is not in your progress: {} cannot be written: {why}.", path.display()));
+        }
+        tried
+    }
+
+    fn compiler(&self) -> Result<&Compiler> {
+        if let Some(compiler) = self.compiler.get() {
+            return Ok(compiler);
+        }
+        // The version that fits the GPU's driver, where there is one.
+        let compiler = match self.device.cuda() {
+            Some(device) => device.compiler()?.clone(),
+            None => Compiler::new(None)?,
+        };
+        Ok(self.compiler.get_or_init(|| compiler))
+    }
+
+    fn stub_code(&self, compiler: &Compiler, name: (&str, &'static str)) -> Result<&String> {
+        if let Some(stub) = self.stub.get() {
+            return Ok(stub);
+        }
+        // A stub that does not compile equals no try.
+        let ptx = compile(compiler, name, &self.stub()?)?.unwrap_or_default();
+        Ok(self.stub.get_or_init(|| code(&ptx)))
+    }
+
+    fn kernel_only(&self, method: &str) -> Result<()> {
+        match self.definition.task {
+            Task::Kernel(_) => Ok(()),
+            _ => Err(self.other_kind(method)),
+        }
+    }
+
+    fn other_kind(&self, method: &str) -> Error {
+        let id = self.definition.id;
+        Error::Setting(match self.definition.task {
+            Task::Kernel(_) => {
+                format!(
+                    "{id} asks for a kernel: `try_source(r##\"...\"##)` or `open()` and `try_file()` take one, not `{method}`."
+                )
+            }
+            Task::Answers(questions) => {
+                format!(
+                    "{id} asks {} questions: `answer(&[\"...\"])` takes the answers, not `{method}`.",
+                    questions.len()
+                )
+            }
+            Task::Function(_) => {
+                format!(
+                    "{id} asks for a Rust function, in a notebook: `try_with(|lists| ...)` takes it, not `{method}`."
+                )
+            }
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! A person's progress on disk: one file, the same for notebooks, terminals and `watch`.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use warpbook_device::{read_file, write_atomic_with_folder};
+use warpbook_record::{MAX_BYTES, Progress};
+
+/// Longest name of a file, without its ending.
+const LONGEST: usize = 40;
+
+/// Returns the folder of progress files: `WARPBOOK_PROGRESS`, or `warpbook/exercises` in the user's data folder. `None` if neither is known, or if
+/// `WARPBOOK_PROGRESS` is empty, which keeps nothing.
+#[must_use]
+pub fn progress_folder() -> Option<PathBuf> {
+    if let Some(set) = std::env::var_os("WARPBOOK_PROGRESS") {
+        return (!set.is_empty()).then(|| PathBuf::from(set));
+    }
+    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let user = variable("XDG_DATA_HOME")
+        .or_else(|| variable("LOCALAPPDATA"))
+        .or_else(|| variable("HOME").map(|home| home.join(".local").join("share")));
+    user.map(|user| user.join("warpbook").join("exercises"))
+}
+
+/// One person's progress file.
+#[derive(Debug, Clone)]
+pub(super) struct Keeper {
+    person: String,
+    /// The file; `None` if nothing is kept.
+    path: Option<PathBuf>,
+}
+
+impl Keeper {
+    /// The file of a person in a folder.
+    pub(super) fn new(person: Option<&str>, folder: Option<PathBuf>) -> Self {
+        let of_system = || ["USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+        let person = person.map(str::to_owned).or_else(of_system).filter(|name| !name.trim().is_empty());
+        let person = person.unwrap_or_else(|| "somebody".into());
+        let path = folder.map(|folder| folder.join(format!("{}.json", file_name(&person))));
+        Self { person, path }
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Reads the progress; a person without a file has none yet.
+    pub(super) fn read(&self) -> io::Result<Progress> {
+        let Some(path) = self.path.as_ref().filter(|path| path.exists()) else {
+            return Ok(Progress::new(&self.person));
+        };
+        let bytes = read_file(path, MAX_BYTES as u64)?;
+        Progress::from_json(&bytes).map_err(io::Error::other)
+    }
+
+    /// Changes the progress, with nobody else writing at the same time. A file that cannot be understood is put aside under another name.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Progress)) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let lock = File::options().create(true).append(true).open(path.with_extension("lock"))?;
+        lock.lock()?;
+        let mut progress = match self.read() {
+            Ok(progress) => progress,
+            Err(why) if path.is_file() && why.kind() == io::ErrorKind::Other => {
+                std::fs::rename(path, path.with_extension(format!("damaged-{}.json", now())))?;
+                Progress::new(&self.person)
+            }
+            Err(why) => return Err(why),
+        };
+        change(&mut progress);
+        write_atomic_with_folder(path, progress.to_json().as_bytes())
+        // The lock is given back as its file is closed.
+    }
+}
+
+/// Returns seconds since 1970, in UTC.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Returns a name for a person's file that every system takes. Names that had to be changed end with a number made of the name itself, so that two
+/// people do not share a file.
+fn file_name(person: &str) -> String {
+    let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' { c } else { '_' };
+    let clean: String = person.chars().map(plain).take(LONGEST).collect();
+    // Windows has devices with such names.
+    let is_device =
+        ["con", "prn", "aux", "nul"].contains(&&*clean) || clean.starts_with("com") || clean.starts_with("lpt");
+    if clean == person && !clean.is_empty() && !is_device {
+        return clean;
+    }
+    format!("{clean}-{:08x}", super::hash_of_bytes(person.as_bytes()) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_names_of_files() {
+        assert_eq!(file_name("ada-1815"), "ada-1815");
+        let changed = |name: &str, start: &str| {
+            let file = file_name(name);
+            let (clean, number) = file.rsplit_once('-').unwrap();
+            assert_eq!((clean, number.len()), (start, 8), "{file}");
+        };
+        changed("Ada Lovelace", "_da__ovelace");
+        changed("../../etc/passwd", "______etc_passwd");
+        changed("", "");
+        changed("con", "con");
+        changed("Größe", "_r__e");
+        assert_ne!(file_name("a b"), file_name("a_b"));
+        assert_ne!(file_name("Ada"), file_name("ada"));
+        assert!(file_name(&"x".repeat(5000)).len() < 60);
+    }
+
+    #[test]
+    fn two_writers_lose_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = Keeper::new(Some("ada"), Some(folder.path().join("deep")));
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let keeper = &keeper;
+                scope.spawn(move || {
+                    for round in 0..10 {
+                        let id = format!("E{writer}{round}");
+                        keeper.change(|progress| _ = progress.begin(&id, 7)).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(keeper.read().unwrap().exercises.len(), 40);
+        assert_eq!(keeper.read().unwrap().person, "ada");
+    }
+
+    #[test]
+    fn a_damaged_file_is_put_aside_and_an_empty_setting_keeps_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = Keeper::new(Some("ada"), Some(folder.path().into()));
+        std::fs::write(folder.path().join("ada.json"), "{ cut off").unwrap();
+        assert!(keeper.read().is_err());
+        keeper.change(|progress| _ = progress.begin("E01", 7)).unwrap();
+        assert_eq!(keeper.read().unwrap().exercises.len(), 1);
+        let aside = |name: &str| name.starts_with("ada.damaged-");
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| aside(name)).count(), 1);
+        let nowhere = Keeper::new(Some("ada"), None);
+        nowhere.change(|progress| _ = progress.begin("E01", 7)).unwrap();
+        assert!(nowhere.read().unwrap().exercises.is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! A picture of an array after a launch: who wrote which element, and which are right.
+
+use super::case::Case;
+use warpbook_emulator::{Thread, Touched};
+
+/// Elements that a picture shows.
+const SHOWN: usize = 512;
+/// Elements in a row of a picture: a warp's.
+const ROW: usize = 32;
+
+/// One element of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureCell {
+    /// Number of the block that wrote it last, and of the thread in its block, the first axis fastest; `None` if nobody did.
+    pub writer: Option<(u32, u32)>,
+    /// True if its value is right.
+    pub is_right: bool,
+}
+
+/// Elements of an array after a launch, from the row with the first wrong element on, at most 512.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// The case, such as "n = 1000".
+    pub case: String,
+    /// The array's name.
+    pub array: String,
+    /// Index of the first element.
+    pub first: usize,
+    /// Number of elements of the array.
+    pub length: usize,
+    /// The elements.
+    pub cells: Vec<PictureCell>,
+}
+
+impl Picture {
+    pub(super) fn new(case: &Case, array: &str, is_right: Vec<bool>, touched: &Touched) -> Self {
+        let length = is_right.len();
+        let number = |index: [u32; 3], sizes: [u32; 3]| index[0] + sizes[0] * (index[1] + sizes[1] * index[2]);
+        let numbers = |thread: Thread| (number(thread.block, case.grid()), number(thread.thread, case.block()));
+        let wrong = is_right.iter().position(|is_right| !is_right).unwrap_or(0);
+        // A row before it shows what is right.
+        let first = (wrong / ROW).saturating_sub(1) * ROW;
+        let cell = |i: usize| PictureCell { writer: touched.writer(i).map(numbers), is_right: is_right[i] };
+        let cells = (first..length.min(first + SHOWN)).map(cell).collect();
+        Self { case: case.name().into(), array: array.into(), first, length, cells }
+    }
+
+    /// Returns the picture as text, a row for 32 elements: the last digit of the block that wrote an element, "x" if it wrote a wrong value, and "."
+    /// if nobody wrote it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let sign = |cell: &PictureCell| match (cell.writer, cell.is_right) {
+            (None, _) => '.',
+            (Some(_), false) => 'x',
+            (Some((block, _)), true) => char::from_digit(block % 10, 10).unwrap_or('?'),
+        };
+        let row = |(at, cells): (usize, &[PictureCell])| {
+            let name = format!("{}[{}]", self.array, self.first + ROW * at);
+            format!("{name:>12}  {}\n", cells.iter().map(sign).collect::<String>())
+        };
+        self.cells.chunks(ROW).enumerate().map(row).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! The result of a try.
+
+use super::judge::{Judged, LikelyCause, WrongElement};
+use super::picture::Picture;
+use warpbook_device::CompileError;
+use warpbook_record::{Emulated, TargetCount, Try, Verdict};
+
+/// The result of one try of an exercise.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    /// The exercise's id, such as "E05".
+    pub exercise: &'static str,
+    /// The exercise's title.
+    pub title: &'static str,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What was found, in one line.
+    pub sentence: String,
+    /// The likely cause, of a try that is not right, or not on target.
+    pub cause: Option<LikelyCause>,
+    /// The first wrong element.
+    pub wrong: Option<WrongElement>,
+    /// Counts that have a target; empty unless the answer is right.
+    pub targets: Vec<TargetCount>,
+    /// The case whose costs were counted, such as "n = 1000".
+    pub counted: Option<String>,
+    /// What the emulator found and counted, by source line.
+    pub emulated: Emulated,
+    /// What the kernel printed in its first launch that printed something.
+    pub printed: String,
+    /// Who wrote which element: of the launch that went wrong, or of the first.
+    pub picture: Option<Picture>,
+    /// The error of a source that does not compile.
+    pub compile_error: Option<Box<CompileError>>,
+    /// The time on a GPU, of a right answer where there is one.
+    pub time: Option<TryTime>,
+    /// What else is worth knowing, such as that the progress could not be written.
+    pub remarks: Vec<String>,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// Instructions of threads that were run, all launches together.
+    pub thread_steps: u64,
+    /// The source; of answers, these.
+    pub source: String,
+    /// The source's path in messages and counts, such as "live/E05.cu".
+    pub path: String,
+}
+
+/// The time of a right answer on a GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TryTime {
+    /// The GPU's name.
+    pub gpu: String,
+    /// Median time in microseconds.
+    pub us: f64,
+    /// Share of the measured ceiling that it reaches.
+    pub share: f64,
+    /// Share that the target in time asks for.
+    pub target: f64,
+}
+
+impl TryTime {
+    /// Returns true if the time earns the second star.
+    #[must_use]
+    pub fn is_on_target(&self) -> bool {
+        self.share >= self.target
+    }
+}
+
+impl Tried {
+    pub(super) fn new((exercise, title): (&'static str, &'static str), path: String, source: &str) -> Self {
+        Self {
+            exercise,
+            title,
+            verdict: Verdict::NotYet,
+            sentence: String::new(),
+            cause: None,
+            wrong: None,
+            targets: Vec::new(),
+            counted: None,
+            emulated: Emulated::default(),
+            printed: String::new(),
+            picture: None,
+            compile_error: None,
+            time: None,
+            remarks: Vec::new(),
+            seed: 0,
+            thread_steps: 0,
+            source: source.into(),
+            path,
+        }
+    }
+
+    pub(super) fn judged(self, judged: Judged, seed: u64) -> Self {
+        let is_on_target = !judged.targets.is_empty() && judged.targets.iter().all(|target| target.is_met);
+        let verdict = match judged.is_right {
+            false => Verdict::NotYet,
+            true if is_on_target => Verdict::RightAndOnTarget,
+            true => Verdict::Right,
+        };
+        let sentence = match verdict {
+            Verdict::Right if judged.targets.is_empty() => "All elements are right at every size.".into(),
+            Verdict::Right => missed(&judged.targets),
+            Verdict::RightAndOnTarget => "All elements are right at every size, and the counts are on target.".into(),
+            _ => judged.sentence,
+        };
+        let Judged { cause, wrong, targets, counted, emulated, printed, picture, thread_steps, .. } = judged;
+        Self {
+            verdict,
+            sentence,
+            cause,
+            wrong,
+            targets,
+            counted,
+            emulated,
+            printed,
+            picture,
+            thread_steps,
+            seed,
+            ..self
+        }
+    }
+
+    /// Returns the verdict in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{} {}: {}", self.exercise, self.verdict.words(), self.sentence)
+    }
+
+    /// Returns the id of the likely cause.
+    #[must_use]
+    pub fn cause_id(&self) -> Option<&str> {
+        self.cause.as_ref().map(|cause| cause.id.as_str())
+    }
+
+    /// Returns the try as progress files keep it.
+    pub(super) fn record(&self, at: u64) -> Try {
+        Try {
+            at,
+            verdict: self.verdict,
+            source: format!("{:016x}", super::source_hash(&self.source)),
+            cause: self.cause_id().map(str::to_owned),
+            counts: self.targets.clone(),
+            time_us: self.time.as_ref().map(|time| time.us),
+            share: self.time.as_ref().map(|time| time.share),
+            gpu: self.time.as_ref().map(|time| time.gpu.clone()),
+        }
+    }
+}
+
+/// Says which targets are missed.
+fn missed(targets: &[TargetCount]) -> String {
+    let one = |target: &TargetCount| {
+        let count = target.count.map_or_else(|| "none".into(), |count| number(count));
+        let bound = if target.is_most { "at most" } else { "at least" };
+        format!("{} {count}, target {bound} {}", target.name, number(target.bound))
+    };
+    let missed: Vec<String> = targets.iter().filter(|target| !target.is_met).map(one).collect();
+    format!("All elements are right; not on target: {}.", missed.join("; "))
+}
+
+/// Returns a count in up to three decimal places.
+fn number(count: f64) -> String {
+    let text = format!("{count:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_targets_are_named_with_their_counts() {
+        let target = |count, is_met| TargetCount {
+            name: "sectors a request".into(),
+            count: Some(count),
+            bound: 4.0,
+            is_most: true,
+            is_met,
+        };
+        assert_eq!(
+            missed(&[target(31.25, false), target(4.0, true)]),
+            "All elements are right; not on target: sectors a request 31.25, target at most 4."
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! The display of exercises and tries.
+
+use super::emulated::counts;
+use crate::display::Show;
+use crate::display::code::cuda_cpp::highlighted;
+use crate::display::figures;
+use crate::display::html::{details, escape, heading, note, paragraph, printable, scroll, table};
+use std::collections::BTreeMap;
+use warpbook_charts::Table;
+use warpbook_lab::exercise::{Exercise, Hint, Picture, Solution, TargetCount, Task, Tried, Verdict};
+
+/// Sides of an element in a picture, in pixels.
+const SIDE: usize = 12;
+
+/// Returns the counts that have targets as a table.
+fn targets(tried: &Tried) -> Option<Table> {
+    let number = |v: f64| figures::significant(v, 4);
+    let row = |target: &TargetCount| {
+        let bound = format!("{} {}", if target.is_most { "at most" } else { "at least" }, number(target.bound));
+        let count = target.count.map_or_else(|| "none".into(), number);
+        [target.name.clone(), count, bound, if target.is_met { "on target" } else { "missed" }.into()]
+    };
+    let rows: Vec<_> = tried.targets.iter().map(row).collect();
+    (!rows.is_empty()).then(|| table(["count", "yours", "target", ""], rows))
+}
+
+/// Returns the costs by source line, of a right answer.
+fn costs(tried: &Tried) -> Option<Table> {
+    let sources = BTreeMap::from([(tried.path.clone(), tried.source.clone())]);
+    counts(&tried.emulated, &sources)
+}
+
+/// Returns the time on a GPU in a sentence.
+fn time(tried: &Tried) -> Option<String> {
+    let time = tried.time.as_ref()?;
+    let star = if time.is_on_target() { "second star" } else { "no second star yet" };
+    let (share, target) = (figures::percent(time.share), figures::percent(time.target));
+    Some(format!(
+        "{} on {}: {share} of the measured ceiling, target {target}: {star}.",
+        figures::time(time.us),
+        time.gpu
+    ))
+}
+
+/// Returns the sentences below the verdict.
+fn sentences(tried: &Tried) -> Vec<String> {
+    let cause = tried.cause.as_ref().map(|cause| match tried.verdict {
+        Verdict::NotYet if tried.compile_error.is_none() => format!("Likely cause: {}", cause.sentence),
+        _ => cause.sentence.clone(),
+    });
+    let notes = tried.emulated.notes.iter().cloned();
+    cause.into_iter().chain(time(tried)).chain(notes).chain(tried.remarks.iter().cloned()).collect()
+}
+
+/// Returns the line that repeats a verdict.
+fn seed(tried: &Tried) -> Option<String> {
+    (tried.seed != 0).then(|| format!("Inputs were drawn anew, with seed {}.", tried.seed))
+}
+
+/// Returns the picture's title.
+fn picture_title(picture: &Picture) -> String {
+    let Picture { case, array, first, length, cells } = picture;
+    let shown = match cells.len() == *length {
+        true => "each element".to_owned(),
+        false => format!("elements {first} to {}", first + cells.len().saturating_sub(1)),
+    };
+    format!("Who wrote {shown} of `{array}`, at {case}")
+}
+
+/// Draws who wrote which element: a square an element, a row a warp's 32; neighbouring blocks have different colours, wrong elements a cross, and
+/// elements that nobody wrote an empty frame.
+fn draw(picture: &Picture) -> String {
+    let rows = picture.cells.chunks(32);
+    let (width, height) = (32 * SIDE + 70, rows.len() * SIDE + 2);
+    let square = |x: usize, y: usize, class: &str, title: &str| {
+        format!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{0}\" height=\"{0}\" {class}><title>{title}</title></rect>",
+            SIDE - 2
+        )
+    };
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{}\" font-family=\"monospace\" font-size=\"10\">",
+        escape(&picture_title(picture))
+    );
+    for (row, cells) in rows.enumerate() {
+        let y = row * SIDE + 1;
+        let index = picture.first + 32 * row;
+        svg += &format!("<text x=\"62\" y=\"{}\" text-anchor=\"end\" fill=\"currentColor\">{index}</text>", y + 9);
+        for (column, cell) in cells.iter().enumerate() {
+            let x = 68 + column * SIDE;
+            let i = index + column;
+            let (fill, title) = match cell.writer {
+                None => ("fill=\"none\" stroke=\"#888\"", format!("element {i}: nobody wrote it")),
+                Some((block, thread)) => {
+                    let fill = ["fill=\"#4c78a8\"", "fill=\"#72b7b2\"", "fill=\"#9ecae9\""][block as usize % 3];
+                    let is_wrong = if cell.is_right { "" } else { ", wrong" };
+                    (fill, format!("element {i}: block {block}, thread {thread}{is_wrong}"))
+                }
+            };
+            svg += &square(x, y, fill, &title);
+            if cell.writer.is_some() && !cell.is_right {
+                let (a, b, c, d) = (x + 1, y + 1, x + SIDE - 3, y + SIDE - 3);
+                svg += &format!("<path d=\"M{a} {b}L{c} {d}M{a} {d}L{c} {b}\" stroke=\"#d62728\" stroke-width=\"2\"/>");
+            }
+        }
+    }
+    svg + "</svg>"
+}
+
+impl Show for Tried {
+    fn html(&self) -> String {
+        let title = heading(&format!("{} {}: {}", self.exercise, self.title, self.verdict.words()));
+        if let Some(error) = &self.compile_error {
+            return format!("{title}{}", error.html());
+        }
+        let said = match self.verdict {
+            Verdict::NotYet => format!("<div class=\"wb-error\" role=\"alert\">{}</div>", escape(&self.sentence)),
+            _ => format!("<p>{}</p>", escape(&self.sentence)),
+        };
+        let more: String = sentences(self).iter().map(|sentence| note(sentence)).collect();
+        let printed = match self.printed.is_empty() {
+            true => String::new(),
+            false => format!("<p>It printed:</p><pre>{}</pre>", escape(&self.printed)),
+        };
+        let targets = targets(self).map_or_else(String::new, |table| scroll(&table));
+        let costs = match (costs(self), &self.counted) {
+            (Some(table), Some(case)) => format!("<p>Costs by source line, at {}:</p>{}", escape(case), scroll(&table)),
+            _ => String::new(),
+        };
+        let picture =
+            self.picture.as_ref().map_or_else(String::new, |picture| details(&picture_title(picture), &draw(picture)));
+        let seed = seed(self).map_or_else(String::new, |seed| format!("<p class=\"wb-faint\">{}</p>", escape(&seed)));
+        format!("{title}{said}{more}{printed}{targets}{costs}{picture}{seed}")
+    }
+
+    fn text(&self) -> String {
+        let mut parts = vec![printable(&self.line())];
+        if let Some(error) = &self.compile_error {
+            parts.push(error.text());
+            return parts.join("\n");
+        }
+        parts.extend(sentences(self).iter().map(|sentence| printable(sentence)));
+        if !self.printed.is_empty() {
+            parts.push(printable(&format!("It printed:\n{}", self.printed.trim_end())));
+        }
+        parts.extend(targets(self).map(|table| printable(&table.text())));
+        if let (Some(table), Some(case)) = (costs(self), &self.counted) {
+            parts.push(printable(&format!("Costs by source line, at {case}:\n{}", table.text())));
+        }
+        // Where all is right, a picture in letters says nothing new.
+        if let Some(picture) = self.picture.as_ref().filter(|_| self.wrong.is_some()) {
+            let legend = "digits: the last digit of the block; x: wrong; .: nobody wrote it";
+            parts.push(printable(&format!("{} ({legend}):\n{}", picture_title(picture), picture.text().trim_end())));
+        }
+        parts.extend(seed(self));
+        parts.join("\n")
+    }
+}
+
+/// Returns the questions of an exercise, with their choices.
+fn questions(exercise: &Exercise) -> String {
+    let Task::Answers(questions) = exercise.definition().task else { return String::new() };
+    let one = |(number, question): (usize, &warpbook_lab::exercise::Question)| {
+        let letters = ('a'..='z').zip(question.choices);
+        let choices: String = letters.map(|(letter, choice)| format!("\n   {letter}  {choice}")).collect();
+        format!("{number}. {}{choices}", question.text)
+    };
+    (1..).zip(questions).map(one).collect::<Vec<_>>().join("\n")
+}
+
+impl Show for Exercise {
+    fn html(&self) -> String {
+        let title = heading(&format!("{} {}", self.definition().id, self.definition().title));
+        // The lesson has the task in Markdown above the cell.
+        let text = match self.definition().task {
+            Task::Answers(_) => questions(self),
+            _ => self.task().lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n"),
+        };
+        let task = details("The task", &format!("<pre>{}</pre>", escape(text.trim())));
+        format!("{title}{}{task}", paragraph(&standing(self)))
+    }
+
+    fn text(&self) -> String {
+        let task = match self.definition().task {
+            Task::Answers(_) => {
+                format!("# {}: {}\n\n{}", self.definition().id, self.definition().title, questions(self))
+            }
+            _ => self.task().trim_end().to_owned(),
+        };
+        printable(&format!("{task}\n\n{}", standing(self)))
+    }
+}
+
+/// Says how far the person is.
+fn standing(exercise: &Exercise) -> String {
+    let progress = exercise.progress();
+    match (progress.best(), progress.count) {
+        (None, _) => "Not tried yet.".into(),
+        (Some(best), 1) => format!("{}, after one try.", best.words()),
+        (Some(best), count) => format!("{}, after {count} tries.", best.words()),
+    }
+}
+
+impl Show for Hint {
+    fn html(&self) -> String {
+        note(&self.text())
+    }
+
+    fn text(&self) -> String {
+        printable(&format!("Hint {} of {}: {}", self.number, self.of, self.text.trim()))
+    }
+}
+
+impl Show for Solution {
+    fn html(&self) -> String {
+        let title = format!("A solution of {}", self.exercise);
+        format!("{}<pre class=\"wb-code\">{}</pre>", heading(&title), highlighted(self.source.trim_end(), 1))
+    }
+
+    fn text(&self) -> String {
+        printable(self.source.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Exercises, Lab};
+
+    fn exercise(folder: &tempfile::TempDir) -> Exercise {
+        let lab = Lab::open("cpu").unwrap().with_author("ada");
+        let root = warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
+        let definition = warpbook_lab::exercise::find_exercise(&warpbook_exercises::all(), "E05").unwrap();
+        let exercises = root.join("../../notebooks/exercises");
+        Exercise::in_folders(&lab, definition, &exercises, Some(folder.path().into())).unwrap()
+    }
+
+    #[test]
+    fn a_try_shows_verdict_cause_picture_and_costs() {
+        let folder = tempfile::tempdir().unwrap();
+        let exercise = exercise(&folder);
+        assert!(exercise.text().contains("SAXPY") && exercise.text().ends_with("Not tried yet."));
+        let stub = exercise.stub().unwrap();
+        let body = |body: &str| stub.replace("// TODO: each thread computes one element of y.", body);
+        let index = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n    ";
+        let tried = |text: &str| exercise.try_source(&body(&format!("{index}{text}"))).unwrap();
+        let wrong = tried("if (i < n) y[i] = x[i] + y[i]; // <b>");
+        let (text, html) = (wrong.text(), wrong.html());
+        assert!(text.starts_with("E05 NOT YET: At n = ") && text.contains("Likely cause: "), "{text}");
+        assert!(text.contains("y[0]  xxxx"), "{text}");
+        assert!(html.contains("NOT YET") && html.contains("<svg") && html.contains("wrong</title>"), "{html}");
+        let right = tried("if (i < n) y[i] = a * x[i] + y[i]; // <b>");
+        let (text, html) = (right.text(), right.html());
+        assert!(text.starts_with("E05 RIGHT AND ON TARGET: ") && text.contains("on target"), "{text}");
+        assert!(text.contains("E05.cu:4") && text.contains("y[i] = a * x[i] + y[i];"), "{text}");
+        assert!(!html.contains("<b>") && html.contains("Costs by source line"), "{html}");
+        assert!(exercise.html().contains("after 2 tries"));
+        assert!(exercise.solution().unwrap().text().contains("saxpy"));
+        assert!(exercise.hint(1).unwrap().text().starts_with("Hint 1 of 3: "));
+    }
+
+    #[test]
+    fn an_unknown_exercise_is_refused() {
+        let lab = Lab::open("cpu").unwrap();
+        assert!(lab.exercise("E99").unwrap_err().to_string().contains("no exercise `E99`"));
+    }
+}
