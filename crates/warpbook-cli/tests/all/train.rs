@@ -156,7 +156,7 @@ fn a_checkpoint_is_frozen_judged_and_used() {
     let parts = [
         "a.png: ",
         " %), then ",
-        "  28 x 28 grey: as it is",
+        "  28 x 28 grey: unchanged",
         "  84 x 84 grey: scaled to 28 x 28",
         "an image alone: ",
         "(median of 3)",
