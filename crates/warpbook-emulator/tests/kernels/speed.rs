@@ -1,4 +1,4 @@
-//! Measures thread instructions per second: `cargo test -p warpbook-emulator --test kernels speed -- --ignored --nocapture`.
+//! Measures thread instructions per second: `cargo test -p warpbook-emulator --test kernels speed -- --nocapture`.
 
 use crate::machine::{MODE, Machine, Mode};
 use crate::{products, regression, softmax};
