@@ -3,7 +3,9 @@
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
 use crate::compute::{LANES, Lanes};
-use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, Unwritten, lanes};
+use crate::machine::{
+    Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, Unwritten, extend, lanes, low, read,
+};
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
@@ -180,7 +182,7 @@ impl UnwrittenCheck {
             }
             let registers = self.registers(moment);
             for (at, (row, bits)) in into.iter().zip(found.chunks_exact(access.bytes.into())).enumerate() {
-                let bits = extend(number(bits), access);
+                let bits = extend(read(bits), access);
                 if bits != 0 && *row != NONE {
                     registers.bits[*row as usize][lane] = bits;
                     unclear[at] |= 1 << lane;
@@ -229,7 +231,7 @@ impl UnwrittenCheck {
         for lane in lanes(moment.active) {
             let mut old = [0; 8];
             self.read(moment, lane, addresses[lane], &mut old[..bytes]);
-            result[lane] = number(&old[..bytes]);
+            result[lane] = read(&old[..bytes]);
             let bits = operands.map(|row| self.registers(moment).bits(row)[lane] & width);
             let new = if is_exchange { bits[0] } else { result[lane] | bits[0] | bits[1] };
             let new = if new == 0 { 0u64 } else { u64::MAX }.to_le_bytes();
@@ -427,21 +429,4 @@ impl Registers {
             _ => "a variable that was never set".into(),
         }
     }
-}
-
-fn low(value: u64, bits: u32) -> u64 {
-    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
-}
-
-/// Extends the unwritten bits of a loaded value to its register: copies of an unwritten sign bit are unwritten.
-fn extend(bits: u64, access: &Access) -> u64 {
-    if access.sign_to <= access.bytes {
-        return bits;
-    }
-    let unused = 64 - 8 * u32::from(access.bytes);
-    ((bits << unused).cast_signed() >> unused).cast_unsigned() & (u64::MAX >> (64 - 8 * u32::from(access.sign_to)))
 }

@@ -198,7 +198,7 @@ fn region<'m>(
 }
 
 /// Reads a number of up to 8 bytes.
-pub(super) fn read(bytes: &[u8]) -> u64 {
+pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
         [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
@@ -216,7 +216,7 @@ pub(super) fn write(bytes: &mut [u8], value: u64) {
 }
 
 /// Extends a loaded value to its register.
-fn extend(value: u64, access: &Access) -> u64 {
+pub(crate) fn extend(value: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return value;
     }

@@ -17,12 +17,14 @@ pub use launch::{Argument, Launch, Order, Report};
 
 use crate::ptx::Space;
 use crate::{Fault, Kernel, Module, Refusal};
+pub(crate) use access::{extend, read};
 pub(crate) use collective::sources;
 pub(crate) use launch::{Identity, index};
 pub(crate) use memory::{Memory, Unwritten};
 pub(crate) use names::Names;
 pub use observer::AccessKind;
 pub(crate) use observer::{Moment, Observer, Request};
+pub(crate) use step::low;
 pub(crate) use warp::lanes;
 
 /// Generic addresses of shared memory have this bit.

@@ -79,6 +79,6 @@ impl Warp {
 }
 
 /// Returns the lowest bits of a value.
-fn low(value: u64, bits: u32) -> u64 {
+pub(crate) fn low(value: u64, bits: u32) -> u64 {
     if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use warpbook_emulator::{Argument, Cause, Fault, Launch, Module, Verdict};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
 
-struct Planted {
-    name: String,
+pub struct Planted {
+    pub name: String,
     source: String,
-    cause: Cause,
-    lines: Vec<u32>,
+    pub cause: Cause,
+    pub lines: Vec<u32>,
     says: String,
     launch: Launch,
     /// Names and descriptions of the arguments.
@@ -51,7 +51,7 @@ impl Planted {
         }
     }
 
-    fn verdict(&self, is_mended: bool) -> Result<Verdict, Fault> {
+    pub fn verdict(&self, is_mended: bool) -> Result<Verdict, Fault> {
         let tile = Tile::new("t", &[("MENDED", is_mended.into())]);
         let mut spec =
             KernelSpec::new(Source { path: "planted.cu", text: "" }, "k", std::slice::from_ref(&tile), Grid::One);
@@ -62,6 +62,8 @@ impl Planted {
         let names: Vec<&str> = self.arguments.iter().map(|(name, _)| name.as_str()).collect();
         let kernel = machine.gpu.load(&module).unwrap().kernel("k").unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let arguments: Vec<Argument> = self.arguments.iter().map(|(_, kind)| argument(&mut machine, kind)).collect();
+        machine.compiled(&self.name, &text);
+        machine.note_job(&kernel, &self.launch, &arguments);
         machine.gpu.verdict(&kernel.with_argument_names(&names), &self.launch, &arguments)
     }
 }
@@ -86,7 +88,7 @@ fn argument(machine: &mut Machine, kind: &str) -> Argument {
     }
 }
 
-fn planted() -> Vec<Planted> {
+pub fn planted() -> Vec<Planted> {
     let folder = warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("tests/faults");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -122,6 +124,16 @@ fn mended_kernels_are_clean() {
     let faults = planted().into_iter().filter_map(|planted| Some((planted.name.clone(), planted.verdict(true).err()?)));
     let wrong: Vec<String> = faults.map(|(name, fault)| format!("{name}: {:?}: {fault}", fault.cause)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_cause_has_kernels_of_several_kinds() {
+    let all = planted();
+    let causes = [Cause::OutOfBounds, Cause::Misaligned, Cause::Unwritten, Cause::Race, Cause::Barrier, Cause::Endless];
+    for cause in causes {
+        let kernels = all.iter().filter(|planted| planted.cause == cause).count();
+        assert!(kernels >= 4, "{cause:?}: {kernels}");
+    }
 }
 
 #[test]

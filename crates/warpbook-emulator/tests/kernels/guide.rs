@@ -35,7 +35,7 @@ fn each(spec: &KernelSpec, n: usize, size: usize, group: usize, want: impl Fn(&[
 }
 
 #[test]
-fn elements_are_scaled_whatever_thread_takes_them() {
+pub fn elements_are_scaled_whatever_thread_takes_them() {
     for n in [1024, 6144] {
         let double = |x: &[f32], i: usize| 2.0 * x[i];
         each(&guide::strided(), n, 32, 1, double);
@@ -47,7 +47,7 @@ fn elements_are_scaled_whatever_thread_takes_them() {
 }
 
 #[test]
-fn matrices_are_transposed() {
+pub fn matrices_are_transposed() {
     for edge in [32, 96] {
         let turned = |x: &[f32], i: usize| x[i % edge * edge + i / edge];
         each(&guide::transpose_direct(), edge * edge, edge, 1, turned);
@@ -58,7 +58,7 @@ fn matrices_are_transposed() {
 }
 
 #[test]
-fn lanes_that_part_meet_again() {
+pub fn lanes_that_part_meet_again() {
     for (n, kinds) in [(1024, 5), (2048, 32)] {
         let steps = |x: &[f32], i: usize| {
             let kind = (i % kinds) as f32;
@@ -74,7 +74,7 @@ fn lanes_that_part_meet_again() {
 }
 
 #[test]
-fn chains_of_operations_have_the_same_bits() {
+pub fn chains_of_operations_have_the_same_bits() {
     let operation = |v: f32, number: usize| if number.is_multiple_of(2) { v.mul_add(0.9, 0.1) } else { v.max(0.0) };
     for n in [1000, 5000] {
         each(&guide::one_operation(), n, 3, 1, |x, i| operation(x[i], 3));
@@ -94,7 +94,7 @@ fn chains_of_operations_have_the_same_bits() {
 }
 
 #[test]
-fn sums_of_whole_numbers_are_exact() {
+pub fn sums_of_whole_numbers_are_exact() {
     for n in [1024, 20_000] {
         let x = whole(n, 1);
         let sum: f32 = x.iter().sum();
@@ -107,7 +107,7 @@ fn sums_of_whole_numbers_are_exact() {
 }
 
 #[test]
-fn a_layer_of_neurons_is_that_of_the_cpu() {
+pub fn a_layer_of_neurons_is_that_of_the_cpu() {
     for samples in [3, 70] {
         let x = real(samples * 64, 3);
         let y = run(&guide::dense(), &x, &vec![0.0; samples * 64], [samples, 1], samples * 64);
@@ -121,7 +121,7 @@ fn a_layer_of_neurons_is_that_of_the_cpu() {
 }
 
 #[test]
-fn words_from_random_places_are_added() {
+pub fn words_from_random_places_are_added() {
     let mixed = |i: u32| {
         let h = i.wrapping_mul(0x9e37_79b1);
         (h ^ h >> 15).wrapping_mul(0x85eb_ca6b) as usize
@@ -145,7 +145,7 @@ fn cycle(lines: usize) -> Vec<u32> {
 }
 
 #[test]
-fn walks_arrive_where_the_cpu_s_do() {
+pub fn walks_arrive_where_the_cpu_s_do() {
     for lines in [64, 256] {
         let x = cycle(lines);
         let end = |j: usize| (0..125_000).fold(j * (lines / 8), |at, _| x[32 * at] as usize) as f32;
@@ -156,7 +156,7 @@ fn walks_arrive_where_the_cpu_s_do() {
 }
 
 #[test]
-fn lanes_follow_what_one_of_them_read() {
+pub fn lanes_follow_what_one_of_them_read() {
     let place = |h: u32, lines: usize| {
         let h = h.wrapping_mul(0x9e37_79b1);
         (h ^ h >> 15).wrapping_mul(0x85eb_ca6b) as usize & (lines - 1)

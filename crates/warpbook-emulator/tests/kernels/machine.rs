@@ -1,6 +1,7 @@
 //! An emulated GPU with the buffers of a test.
 
-use std::cell::Cell;
+use crate::job::{Buffer, Job, Piece};
+use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
 use warpbook_device::Compiler;
 use warpbook_emulator::{Argument, Gpu, Kernel, LIMITS, Launch, Module, Report};
@@ -54,6 +55,8 @@ thread_local! {
     pub static MODE: Cell<Mode> = const { Cell::new(Mode::Verdict) };
     /// The barrier that is removed from kernels, by its number in the PTX.
     pub static LOST_BARRIER: Cell<Option<usize>> = const { Cell::new(None) };
+    /// Launches from here on as jobs with their titles, if somebody wants them.
+    pub static JOBS: RefCell<Option<Vec<(String, Job)>>> = const { RefCell::new(None) };
 }
 
 #[derive(Default)]
@@ -62,6 +65,10 @@ pub struct Machine {
     /// Number of thread instructions run so far; `seconds` is the time that they took.
     pub thread_steps: u64,
     pub seconds: f64,
+    /// Address and bytes of each buffer, and true if nobody has written it.
+    buffers: Vec<(u64, usize, bool)>,
+    /// The kernel that was compiled last, and its text.
+    compiled: (String, String),
 }
 
 impl Machine {
@@ -70,12 +77,16 @@ impl Machine {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.bytes()).collect();
         let address = self.gpu.allocate(bytes.len() as u64).unwrap();
         self.gpu.write(address, &bytes).unwrap();
+        self.buffers.push((address, bytes.len(), false));
         Argument::U64(address)
     }
 
     /// Allocates elements without writing them, so that the emulator reports reads of them.
     pub fn room<T>(&mut self, length: usize) -> Argument {
-        Argument::U64(self.gpu.allocate((length * size_of::<T>()) as u64).unwrap())
+        let bytes = length * size_of::<T>();
+        let address = self.gpu.allocate(bytes as u64).unwrap();
+        self.buffers.push((address, bytes, true));
+        Argument::U64(address)
     }
 
     pub fn get<T: Element>(&mut self, buffer: &Argument, length: usize) -> Vec<T> {
@@ -92,6 +103,7 @@ impl Machine {
             text.replace_range(at..at + barrier.len(), "//");
         }
         let module = Module::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", spec.file));
+        self.compiled = (format!("{} {} {}", spec.file, spec.entry, tile.id), text);
         self.gpu.load(&module).unwrap().kernel(&spec.entry).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
     }
 
@@ -105,6 +117,7 @@ impl Machine {
         let Shape { grid, block, dynamic_shared_bytes } = shape;
         let plain = Launch::new(1, 1);
         let launch = Launch { grid, block, dynamic_shared: dynamic_shared_bytes.into(), is_cooperative, ..plain };
+        self.note_job(kernel, &launch, arguments);
         let start = std::time::Instant::now();
         let report = match MODE.get() {
             Mode::Verdict => self.gpu.verdict(kernel, &launch, arguments).map(|verdict| verdict.report),
@@ -114,7 +127,46 @@ impl Machine {
         let report = report.unwrap_or_else(|e| panic!("{}: {e}", kernel.name()));
         self.seconds += start.elapsed().as_secs_f64();
         self.thread_steps += report.thread_steps;
+        self.buffers.iter_mut().for_each(|(.., is_new)| *is_new = false);
         report
+    }
+
+    /// Keeps the title and the PTX of what is launched next.
+    pub fn compiled(&mut self, title: &str, ptx: &str) {
+        self.compiled = (title.to_owned(), ptx.to_owned());
+    }
+
+    /// Adds a launch that is about to happen to the jobs, if somebody wants them.
+    pub fn note_job(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) {
+        if JOBS.with_borrow(Option::is_none) {
+            return;
+        }
+        let starts: Vec<u64> = self.buffers.iter().map(|(start, ..)| *start).collect();
+        let mut contents = |(start, length, is_new): &(u64, usize, bool)| {
+            let mut bytes = vec![0; *length];
+            self.gpu.read(*start, &mut bytes).unwrap();
+            if *is_new { Buffer::New(*length as u64) } else { Buffer::Bytes(bytes) }
+        };
+        let buffers = self.buffers.iter().map(&mut contents).collect();
+        let piece = |word: &[u8]| {
+            let address = word.try_into().map_or(0, u64::from_le_bytes);
+            match starts.iter().position(|start| *start == address) {
+                Some(number) => Piece::Address(number),
+                None => Piece::Bytes(word.to_vec()),
+            }
+        };
+        let pieces = |argument: &Argument| argument.bytes().chunks(8).map(piece).collect();
+        let job = Job {
+            kernel: kernel.name().to_owned(),
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_shared: launch.dynamic_shared,
+            is_cooperative: launch.is_cooperative,
+            buffers,
+            arguments: arguments.iter().map(pieces).collect(),
+            ptx: self.compiled.1.clone(),
+        };
+        JOBS.with_borrow_mut(|jobs| jobs.iter_mut().for_each(|jobs| jobs.push((self.compiled.0.clone(), job.clone()))));
     }
 }
 

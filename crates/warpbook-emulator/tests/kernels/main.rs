@@ -4,6 +4,9 @@
 mod checks;
 mod faults;
 mod guide;
+#[path = "../../examples/page/job.rs"]
+mod job;
+mod jobs;
 mod learners;
 mod machine;
 mod network;
@@ -12,3 +15,4 @@ mod regression;
 mod softmax;
 mod speed;
 mod supported;
+mod training;

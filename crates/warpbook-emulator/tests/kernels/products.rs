@@ -59,7 +59,7 @@ const RUNGS: [&str; 7] =
     ["01_naive", "02_coalesced", "03_shared_tile", "04_register_1d", "05_register_2d", "06_vectorised", "07_warp_tile"];
 
 #[test]
-fn products_of_whole_tiles_are_those_of_the_cpu() {
+pub fn products_of_whole_tiles_are_those_of_the_cpu() {
     for id in RUNGS {
         check(id, [128, 128, 64], PLAIN);
     }

@@ -1,4 +1,4 @@
-// cause: old_condition
+// cause: out_of_bounds
 // Writes under the condition of the reading.
 extern "C" __global__ void transpose(const float* in, float* out, int rows, int cols)
 {

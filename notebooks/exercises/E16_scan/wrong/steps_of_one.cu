@@ -1,5 +1,5 @@
 // cause: step_missing
-// Goes on to the next number instead of doubling, and stops after eight steps.
+// Forgets to double the step, and stops after the first one.
 extern "C" __global__ void scan(const int* x, int* y, int n)
 {
     __shared__ int sums[2][256];

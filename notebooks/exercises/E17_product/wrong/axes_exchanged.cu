@@ -1,4 +1,4 @@
-// cause: some_not_written
+// cause: axes_exchanged
 // x runs over columns and y over rows; here it is the other way round.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

@@ -1,4 +1,4 @@
-// cause: first_term_missing
+// cause: first_terms_missing
 // Begins with 1, as mathematicians do.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

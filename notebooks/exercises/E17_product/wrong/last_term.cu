@@ -1,4 +1,4 @@
-// cause: last_term_missing
+// cause: first_terms_only
 // Stops one product too early.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

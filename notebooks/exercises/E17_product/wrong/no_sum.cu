@@ -1,4 +1,4 @@
-// cause: last_term_only
+// cause: first_terms_missing
 // Writes each product over the one before.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

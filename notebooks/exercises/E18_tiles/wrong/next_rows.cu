@@ -1,4 +1,4 @@
-// cause: rows_permuted
+// cause: other_row
 // Multiplies rows y, y + 1, y + 2, y + 3, and stores rows y, y + 8, y + 16, y + 24.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

@@ -1,4 +1,4 @@
-// cause: rows_repeated
+// cause: other_row
 // All four sums are those of row y.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

@@ -1,4 +1,4 @@
-// cause: last_terms_only
+// cause: first_terms_missing
 // The sums begin with 0 in each piece.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

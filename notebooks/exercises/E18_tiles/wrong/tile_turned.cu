@@ -1,4 +1,4 @@
-// cause: b_transposed_in_tiles
+// cause: b_transposed
 // Reads the tile of `b` by rows instead of columns.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {

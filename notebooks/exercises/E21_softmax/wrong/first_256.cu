@@ -1,4 +1,4 @@
-// cause: some_not_written
+// cause: no_loop
 // One element for each thread, however long a row is.
 extern "C" __global__ void softmax(const float* x, float* y, int cols)
 {

@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn what_does_not_compile_is_told_with_its_line() {
         let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
-        let error = compile(&compiler, ("t.cu", "k"), "void k() {\n  int a = b;\n}\n").unwrap().unwrap_err();
-        assert_eq!((error.path.as_str(), error.diagnostics[0].line), ("live/t.cu", 2));
+        let error = compile(&compiler, ("t.cu", "k"), "__global__ void k() {\n  int a = b;\n}\n").unwrap().unwrap_err();
+        let first = error.diagnostics.iter().find(|d| d.is_error).unwrap();
+        assert_eq!((error.path.as_str(), first.line), ("live/t.cu", 2));
     }
 }

@@ -7,6 +7,9 @@ use std::path::Path;
 
 const SIZES: &[Size] = &[[300, 1, 1], [1, 1, 1], [31, 1, 1], [2000, 1, 1]];
 
+/// Elements of the timed case.
+const LARGE: u32 = 1 << 24;
+
 const SCALE: Definition = Definition {
     id: "E97",
     folder: "E97_scale",
@@ -19,8 +22,10 @@ const SCALE: Definition = Definition {
         case: |[n, ..], draw| {
             let x = draw.floats(n as usize);
             let expected: Vec<f32> = x.iter().map(|x| 3.0 * x).collect();
+            // A GPU begins about one block a clock, which would limit a large case with small blocks.
+            let threads = if n == LARGE { 256 } else { 64 };
             Case::new(format!("n = {n}"))
-                .over(n, 64)
+                .over(n, threads)
                 .input("x", x)
                 .output("y", expected, Tolerance::Within { relative: 1e-6, scale: 1e-6 })
                 .int("n", n)
@@ -30,7 +35,7 @@ const SCALE: Definition = Definition {
             Target::at_most("sectors a request", 4.0, Costs::sectors_per_request)
                 .because("strided", "Threads that are neighbours touch elements that are far apart."),
         ],
-        time: None,
+        time: Some(TimeTarget { size: [LARGE, 1, 1], bytes: 8 * LARGE as u64, ceiling: Ceiling::Copy, share: 0.3 }),
         mistakes: &[
             Mistake::new("doubled", "The factor is 2 and should be 3.", |wrong| {
                 let x = wrong.input("x");
@@ -316,4 +321,27 @@ fn on_a_device_guards_and_values_are_compared_again() {
     check("if (i < n) y[i] = 2 * x[i];", "`y[0]` is");
     check("if (i <= n) y[i] = 3 * (i < n ? x[i] : 1);", "outside of `y`");
     check("if (i < n) { y[i] = 3 * x[i]; const_cast<float*>(x)[i] = 0; }", "`x` has other elements");
+}
+
+#[test]
+fn a_right_kernel_is_timed_on_a_gpu_and_one_that_fails_at_the_timed_size_is_wrong() {
+    let test = "a_right_kernel_is_timed_on_a_gpu_and_one_that_fails_at_the_timed_size_is_wrong";
+    if warpbook_device::testing::gpu(test).is_none() {
+        return;
+    }
+    let folder = folder();
+    let lab = Lab::open("cuda:0").unwrap();
+    let exercise = Exercise::in_folders(&lab, SCALE, &folder.path().join("exercises"), None).unwrap();
+    let tried = exercise.try_source(&kernel(RIGHT)).unwrap();
+    assert_eq!((tried.verdict, &tried.remarks), (Verdict::RightAndOnTarget, &Vec::new()), "{}", tried.line());
+    let time = tried.time.unwrap();
+    println!("{}: {:.1} \u{b5}s, {:.3} of a copy", time.gpu, time.us, time.share);
+    assert!(time.is_on_target() && time.share < 1.3, "{time:?}");
+    let wrong = exercise.try_source(&kernel(&RIGHT.replace("i < n", "i < n && n < 1000000"))).unwrap();
+    assert_eq!((wrong.verdict, wrong.cause_id()), (Verdict::NotYet, Some("wrong_on_gpu")), "{}", wrong.line());
+    // Right as long as it is compared, and nothing afterwards.
+    let flag = "__device__ unsigned launches;\n";
+    let lazy = "__shared__ unsigned before; if (threadIdx.x == 0) before = atomicAdd(&launches, 1u); __syncthreads(); if (before < 100u * gridDim.x) { RIGHT }";
+    let lazy = exercise.try_source(&format!("{flag}{}", kernel(&lazy.replace("RIGHT", RIGHT)))).unwrap();
+    assert_eq!((lazy.verdict, lazy.cause_id()), (Verdict::NotYet, Some("wrong_on_gpu")), "{}", lazy.line());
 }

@@ -263,7 +263,7 @@ mod tests {
         };
         let live = |id: &str| LiveKernel::of(id).unwrap();
         check(live("02_coalesced").named("../x"), "letters from a to z, digits");
-        check(live("02_coalesced").size("BM", 0), "BM has to be");
+        check(live("02_coalesced").size("BM", 0), "BM must be");
         check(live("02_coalesced").time_limit(f64::NAN), "time limit");
         check(live("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");
         assert!(LiveKernel::of("02_coalessed").unwrap_err().to_string().contains("02_coalesced"));

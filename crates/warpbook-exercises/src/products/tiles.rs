@@ -1,0 +1,89 @@
+//! E18: a matrix product through tiles, with four sums a thread.
+
+use super::causes::{
+    A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
+    OTHER_COLUMN, OTHER_ROW, SCALED,
+};
+use super::{LESSON, SIGNATURE};
+use crate::causes::only_written;
+use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task};
+
+pub(crate) const TILES: Definition = Definition {
+    id: "E18",
+    folder: "E18_tiles",
+    lesson: LESSON,
+    title: "A product through tiles, four sums a thread",
+    task: Task::Kernel(KernelTask {
+        entry: "matmul",
+        signature: SIGNATURE,
+        // m, n and k. In a square product, a transposed matrix is told from other mistakes.
+        sizes: &[[32, 32, 32], [8, 12, 37], [1, 1, 1], [40, 32, 35]],
+        case: product,
+        targets: &[
+            Target::at_most("reads of global memory for each multiply-add", 0.125, |costs| {
+                per_multiply_add(costs, costs.total.global_loads.bytes / 4)
+            })
+            .because(
+                "global_reads",
+                "Each multiply-add reads from global memory. Copy 32 x 32 elements of A and of B to shared memory, where each is used 32 times.",
+            ),
+            Target::at_most("reads of shared memory for each multiply-add", 1.25, |costs| {
+                per_multiply_add(costs, costs.total.shared_words_loaded)
+            })
+            .because(
+                "shared_reads",
+                "Each multiply-add reads both of its numbers from shared memory. Read one element of B into a variable, and use it for all four sums.",
+            ),
+        ],
+        time: None,
+        mistakes: &[
+            Mistake::new(
+                "no_block_index",
+                "Only the first 32 rows and columns were written. Which block a thread is in say `blockIdx.x` and `blockIdx.y`.",
+                |wrong| {
+                    let n = wrong.number("n") as usize;
+                    only_written(wrong, |i| i / n < 32 && i % n < 32)
+                },
+            ),
+            C_TRANSPOSED,
+            A_TRANSPOSED,
+            B_TRANSPOSED,
+            BOTH_TRANSPOSED,
+            EXCHANGED,
+            OTHER_ROW,
+            OTHER_COLUMN,
+            FIRST_TERMS_ONLY,
+            FIRST_TERMS_MISSING,
+            SCALED,
+        ],
+        faults: &[
+            (
+                "race",
+                "A thread reads a place of a tile that another thread writes, and nothing orders the two. A barrier comes after the tiles are filled, and another one after they are used.",
+            ),
+            (
+                "barrier",
+                "Blocks at the edges have threads without an element. They have to reach every `__syncthreads()` too: put it outside of every `if`.",
+            ),
+            (
+                "unwritten",
+                "A place of a tile was used that no thread has written. 256 threads fill 1024 places, so each fills four, and places beyond the matrices hold 0.",
+            ),
+            (
+                "out_of_bounds",
+                "Tiles at the edges reach beyond the matrices: compare with `m`, `n` and `k` before reading and before writing.",
+            ),
+            ("endless", "The loop never ends. Does its variable grow in every round, by 32?"),
+        ],
+    }),
+};
+
+fn per_multiply_add(costs: &Costs, words: u64) -> f64 {
+    words as f64 / costs.total.multiply_adds as f64
+}
+
+/// Launches blocks of 32 x 8 threads for 32 x 32 elements of C.
+fn product(size: Size, draw: &mut Draw) -> Case {
+    let [m, n, _] = size;
+    super::case(size, draw).launch([n.div_ceil(32), m.div_ceil(32), 1], [32, 8, 1])
+}

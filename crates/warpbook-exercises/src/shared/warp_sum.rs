@@ -1,0 +1,92 @@
+//! E12: the sum of a warp in five exchanges.
+
+use super::{LESSON, large_floats, reads_per_element};
+use crate::causes::only_written;
+use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance};
+
+pub(crate) const WARP_SUM: Definition = Definition {
+    id: "E12",
+    folder: "E12_warp_sum",
+    lesson: LESSON,
+    title: "The sum of a warp",
+    task: Task::Kernel(KernelTask {
+        entry: "warp_sums",
+        signature: "extern \"C\" __global__ void warp_sums(const float* x, float* y, int n)",
+        sizes: &[[100, 1, 1], [1, 1, 1], [31, 1, 1], [64, 1, 1], [1003, 1, 1]],
+        case: warp_sums,
+        targets: &[
+            Target::at_most("exchanges of a warp", 5.0, |costs| {
+                costs.total.shuffles as f64 / (costs.threads as f64 / 32.0)
+            })
+            .because(
+                "too_many_exchanges",
+                "Five exchanges are enough for 32 lanes: each doubles the numbers that a sum holds. With `__shfl_xor_sync` all lanes have the sum after the fifth.",
+            ),
+            Target::at_most("reads of global memory for each element", 1.0, reads_per_element)
+                .because("read_32_times", "Each lane reads the elements of all lanes. It should read its own, and exchange sums."),
+            Target::at_most("bytes of shared memory for each element", 0.0, |costs: &Costs| {
+                costs.total.shared_bytes as f64 / costs.elements as f64
+            })
+            .because("through_shared_memory", "Lanes of a warp read each other's registers by shuffles: shared memory is not needed."),
+        ],
+        time: None,
+        mistakes: &[
+            Mistake::new(
+                "only_lane_0_written",
+                "Only lane 0 of each warp wrote its result. All lanes should.",
+                |wrong| only_written(wrong, |i| i % 32 == 0),
+            ),
+            Mistake::new(
+                "only_lane_0",
+                "Only lane 0 of each warp has the sum. With `__shfl_down_sync` the other lanes add fewer numbers; `__shfl_xor_sync` gives the sum to all.",
+                |wrong| wrong.only(|i| i % 32 != 0),
+            ),
+            Mistake::new(
+                "only_lane_31",
+                "Only lane 31 of each warp has the sum. With `__shfl_up_sync` the other lanes add fewer numbers; `__shfl_xor_sync` gives the sum to all.",
+                |wrong| wrong.got().len() > 32 && wrong.only(|i| i % 32 != 31),
+            ),
+            Mistake::new(
+                "no_block_index",
+                "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                |wrong| only_written(wrong, |i| i < 128),
+            ),
+            Mistake::new(
+                "offset_missing",
+                "Each sum holds only some lanes of the warp. The offsets are 16, 8, 4, 2 and 1, and none may be missing.",
+                |wrong| {
+                    let x = wrong.input("x");
+                    let with_offsets = |offsets: usize, i: usize| -> f64 {
+                        let others = (0..32).filter(|lane| lane & !offsets == 0);
+                        others.map(|lane| x.get(i ^ lane).copied().unwrap_or(0.0)).sum()
+                    };
+                    (1..31).any(|offsets| wrong.looks_like(|i| with_offsets(offsets, i)))
+                },
+            ),
+        ],
+        faults: &[
+            (
+                "barrier",
+                "A shuffle waits for all 32 lanes, but those without an element never come. Put it outside of every `if`, and let them bring 0.",
+            ),
+            (
+                "out_of_bounds",
+                "The last warp has lanes without an element. They take part in the exchanges, but neither read nor write.",
+            ),
+            ("race", "Two threads write the same element. Each should write `y[i]`, and no other one."),
+        ],
+    }),
+};
+
+/// Launches blocks of 128 threads for `n` elements.
+fn warp_sums([n, ..]: Size, draw: &mut Draw) -> Case {
+    let x = large_floats(draw, n as usize);
+    let sum = |part: &[f32]| part.iter().map(|v| f64::from(*v)).sum::<f64>() as f32;
+    let expected: Vec<f32> = x.chunks(32).flat_map(|part| vec![sum(part); part.len()]).collect();
+    Case::new(format!("n = {n}"))
+        .over(n, 128)
+        .input("x", x)
+        // Sums of up to 32 numbers below 1.
+        .output("y", expected, Tolerance::Within { relative: 2e-6, scale: 32.0 })
+        .int("n", n)
+}
