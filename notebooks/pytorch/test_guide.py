@@ -22,7 +22,7 @@ import warpbook_record as wr
 from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, torch_or_skip
 
 FOLDER = Path(__file__).resolve().parent
-LESSONS = sorted(FOLDER.parent.glob("4[0-4]_*.ipynb"))
+LESSONS = [FOLDER.parent / "01_memory_access.ipynb", *sorted(FOLDER.parent.glob("4[0-4]_*.ipynb"))]
 CRATE = FOLDER.parents[1] / "crates/warpbook-experiments/src/guide"
 # Small sizes of each pair: the swept size, and the amount of work.
 SMALL = {
@@ -313,7 +313,7 @@ def lines_of(text: str) -> list[str]:
 
 
 class Lessons(unittest.TestCase):
-    """Lessons 40 to 44 show the lines of guide.py in which the ways of a pair differ."""
+    """Lessons 01 and 40 to 44 show the lines of guide.py in which the ways of a pair differ."""
 
     def blocks(self) -> list[tuple[str, str]]:
         """Returns the section's text and the code of each Python block."""
@@ -325,7 +325,7 @@ class Lessons(unittest.TestCase):
         return found
 
     def test_shown_lines_are_those_that_are_timed(self):
-        self.assertEqual(len(LESSONS), 5)
+        self.assertEqual(len(LESSONS), 6)
         source = lines_of((FOLDER / "guide.py").read_text(encoding="utf-8"))
         for _, block in self.blocks():
             for part in re.split(r"\n\s*\n", block):

@@ -77,7 +77,7 @@ class Words(InFolder):
             ({"ranks": "2 ranks"}, "knows no ranks"),
             ({"first_step": 5}, "training that was gone on with"),
             ({"data": "synthetic digits: drawn by a program (seed 1)"}, "which this script does not draw"),
-            ({"device": "NVIDIA Test in fp8"}, "whose precision is none of fp32"),
+            ({"device": "NVIDIA Test in fp8"}, "whose precision is not one of fp32"),
         ]:
             self.refused(lambda changed=changed: self.jobs(log(p, **changed), problems=[p]), expect)
         self.refused(lambda: self.jobs(log(p) | {"course": None}, problems=[p]), "does not say what was trained")

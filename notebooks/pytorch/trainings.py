@@ -173,7 +173,7 @@ def job_of(path: Path, problem: wr.Problem, log: dict[str, Any]) -> Job:
     device = words["device"]
     precision = "fp32" if device == "the CPU in fp32" else device.rpartition(" in ")[2]
     if precision not in WAYS:
-        raise refuse(f"it was trained on `{device}`, whose precision is none of {', '.join(WAYS)}.")
+        raise refuse(f"it was trained on `{device}`, whose precision is not one of {', '.join(WAYS)}.")
     clip = re.fullmatch(r"to a norm of (\S+)", words["gradient clipping"])
     return Job(
         problem,

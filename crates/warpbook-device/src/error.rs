@@ -65,7 +65,7 @@ pub enum Error {
     BadChoice(String),
     /// More memory is needed than is free.
     #[error(
-        "{what} needs {} of device memory, and {} are free of {}. Choose a smaller size.",
+        "{what} needs {} of device memory, but only {} of {} are free. Choose a smaller size.",
         bytes(*.needed), bytes(*.free), bytes(*.total)
     )]
     OutOfMemory {
@@ -111,7 +111,7 @@ pub enum Error {
     },
     /// An arena has no room for a slice.
     #[error(
-        "A slice of {what} asks for {asked} bytes, and {left} of its {total} bytes are left in the arena. Make the arena larger, or let arrays that are not in use at the same time share memory (ArenaPlan)."
+        "{what} needs a slice of {asked} bytes, but only {left} of the arena's {total} bytes are left. Make the arena larger, or let arrays that are not in use at the same time share memory (ArenaPlan)."
     )]
     ArenaFull {
         /// The slice's elements, as in "1000 f32".
@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// The host still accesses page-locked memory that is to be used.
     #[error(
-        "{what} needs page-locked memory that the host can still {loan}: drop what `Pinned::{loan}` returned first."
+        "{what} needs page-locked memory that the host is still using: first drop the value that `Pinned::{loan}` returned."
     )]
     PinnedInUse {
         /// The refused operation.
@@ -144,11 +144,11 @@ pub enum Error {
         sticky: bool,
     },
     /// An earlier kernel has ended the context.
-    #[error("An earlier kernel failed ({0}) and took the CUDA context with it.{RESTART}")]
+    #[error("An earlier kernel failed ({0}) and destroyed the CUDA context.{RESTART}")]
     ContextLost(String),
     /// A kernel did not end within its time, and CUDA has no call that would stop it.
     #[error(
-        "The kernel {kernel} was still running after {limit_s} s. A loop that never ends, or a barrier that not all threads reach, does that. CUDA cannot stop it inside this process: write what you have measured to a file, then restart the kernel (or the program)."
+        "The kernel {kernel} was still running after {limit_s} s. The cause may be an endless loop, or a barrier that not all threads reach. CUDA cannot stop it inside this process: write what you have measured to a file, then restart the kernel (or the program)."
     )]
     StillRunning {
         /// Entry point of the kernel.
@@ -394,7 +394,10 @@ mod tests {
         check(Error::NoSuchDevice { index: 3, count: 1 }, "the only one is cuda:0");
         check(Error::NoSuchDevice { index: 3, count: 2 }, "cuda:0 to cuda:1");
         check(Error::OutOfMemory { what: "x".into(), needed: 2 << 30, free: 1 << 20, total: 1 << 30 }, "2.0 GiB");
-        check(Error::PinnedInUse { what: "A copy to the host", loan: "read" }, "drop what `Pinned::read` returned");
+        check(
+            Error::PinnedInUse { what: "A copy to the host", loan: "read" },
+            "drop the value that `Pinned::read` returned",
+        );
         check(Error::ContextLost("illegal address".into()), "restart the kernel");
     }
 }

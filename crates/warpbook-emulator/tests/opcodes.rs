@@ -14,8 +14,8 @@ fn page() -> String {
         by_name.entry(name).or_default().push(rest.trim_start_matches(' '));
     }
     let mut page = format!(
-        "# Opcodes\n\nThe {} opcodes of PTX that the emulator supports, asked of its own tables; `tests/opcodes.rs` compares and decodes them. Hints for caches,\n\
-         `.volatile`, `.relaxed`, `.acquire`, `.release`, scopes and `.aligned` are read too. Everything else is refused with its name and line.\n\n\
+        "# Opcodes\n\nThe {} opcodes of PTX that the emulator supports, taken from its own tables; `tests/opcodes.rs` compares and decodes them. Hints for caches,\n\
+         `.volatile`, `.relaxed`, `.acquire`, `.release`, scopes and `.aligned` are accepted too. Everything else is refused with its name and line.\n\n\
          | opcode | forms |\n|---|---|\n",
         all.len()
     );

@@ -139,7 +139,7 @@ impl Gemm {
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let finding = chosen.find(product)?;
         let (row, tile) = finding.kernel(rows, product, self.device.info())?;
-        let why = format!("the kernel that the product has in this run: {:.1} us", finding.us);
+        let why = format!("the kernel chosen for the product in this run: {:.1} us", finding.us);
         Some(Choice { row: row.clone(), tile: tile.clone(), why, us: finding.us })
     }
 
@@ -269,7 +269,8 @@ impl Gemm {
         let choice = choose_from(&rows, product, self.device.info(), &Findings::default()).ok_or_else(|| {
             Error::Unsupported {
                 what: format!("A product in {} with k = {}", product.form.dtype.label(), product.k),
-                why: "has no rung here that reads its operands as they are stored; align their rows to 16 bytes".into(),
+                why: "has no rung here that can read its operands in their stored layout; align their rows to 16 bytes"
+                    .into(),
             }
         })?;
         Plan::new(&self.device, &choice.row, &choice.tile, product, [true; 2])

@@ -156,7 +156,7 @@ fn unknown(text: &str, all: &[Row]) -> String {
     let (names, (_, rung, _)) = (ProductBy::ALL.map(ProductBy::name), parts(text));
     let near = nearest(rung, names.into_iter().chain(all.iter().map(|row| &*row.rung.id)))[0];
     format!(
-        "`{rung}` computes no linear layer; did you mean `{near}`? Choose one of {}, a rung such as 05_register_2d, or a file such as mine.cu.",
+        "`{rung}` cannot compute a linear layer; did you mean `{near}`? Choose one of {}, a rung such as 05_register_2d, or a file such as mine.cu.",
         names.join(", ")
     )
 }
@@ -211,7 +211,7 @@ mod tests {
         assert!(why("none.cu").contains("none.cu cannot be read"), "{}", why("none.cu"));
         std::fs::write(folder.path().join("k.cu"), "").unwrap();
         assert!(why("k.cu@03_shared").contains("did you mean `03_shared_tile`?"), "{}", why("k.cu@03_shared"));
-        assert!(why("cublas").contains("computes no linear layer"), "{}", why("cublas"));
+        assert!(why("cublas").contains("cannot compute a linear layer"), "{}", why("cublas"));
         for size in ["BM=x", "BM=0", "BM=9999999"] {
             assert!(why(&format!("k.cu:{size}")).contains(&format!("`{size}` is not a size")), "{size}");
         }

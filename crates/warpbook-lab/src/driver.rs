@@ -450,8 +450,7 @@ impl Ladder<'_> {
         let alone = rung.variant_of.is_some() && self.lab.is_isolated();
         match error {
             Error::Device(warpbook_device::Error::StillRunning { limit_s, .. }) if alone => format!(
-                "The kernel was still running after {limit_s} s and was stopped. A loop that never ends, or a barrier that not all \
-                 threads reach, does that. It ran in a separate process, so nothing else was lost."
+                "The kernel was still running after {limit_s} s and was stopped. The cause may be an endless loop, or a barrier that not all threads reach. It ran in a separate process, so nothing else was lost."
             ),
             Error::Device(
                 warpbook_device::Error::Launch { why, sticky: true, .. }

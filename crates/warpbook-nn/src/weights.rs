@@ -91,7 +91,7 @@ impl Weights {
         for (spec, values) in self.specs.iter().zip(&self.values) {
             if let Some(at) = values.iter().position(|v| !v.is_finite()) {
                 return Err(WeightsError::Mismatch(format!(
-                    "{} has the value {} at element {at} of {}: every weight has to be a finite number. The training that made them has \
+                    "{} has the value {} at element {at} of {}: every weight must be a finite number. The training that made them has \
                      diverged: use an earlier checkpoint, or train again with a lower learning rate.",
                     spec.name,
                     values[at],
@@ -289,10 +289,10 @@ fn why_not(file: &[u8], error: &SafeTensorError) -> String {
                 .into()
         }
         () if start.starts_with(b"<") => {
-            "it is a web page, which was saved in the file's place. Download the file again".into()
+            "it is a web page that was saved instead of the file. Download the file again".into()
         }
         () if start.starts_with(b"version https://git-lfs") => {
-            "it is a pointer of Git LFS. Get the file itself with `git lfs pull`".into()
+            "it is a Git LFS pointer instead of the file. Get the file itself with `git lfs pull`".into()
         }
         () if start.starts_with(b"\x1f\x8b") => "it is packed by gzip. Unpack it first".into(),
         () if start.starts_with(b"\x89HDF") => "it is an HDF5 file. Save the weights as safetensors".into(),

@@ -22,7 +22,7 @@
 //! may be called from several threads at once. The first call with a shape compiles its kernels, which takes seconds,
 //! and the first call on a stream allocates a workspace. Work may be captured into a CUDA graph, which can be launched
 //! while the session is open.
-#![allow(unsafe_code, reason = "pointers of C; every function says what they have to be")]
+#![allow(unsafe_code, reason = "C pointers; every function states its requirements")]
 
 mod arguments;
 mod session;

@@ -18,9 +18,7 @@ pub enum Error {
         address: String,
     },
     /// Rank 0 cannot listen at its address for another reason.
-    #[error(
-        "Rank 0 cannot listen at {address}: {why}. MASTER_ADDR has to be an address of the machine that rank 0 runs on."
-    )]
+    #[error("Rank 0 cannot listen at {address}: {why}. MASTER_ADDR must be an address of rank 0's machine.")]
     CannotListen {
         /// Host and port.
         address: String,
@@ -43,7 +41,7 @@ pub enum Error {
     },
     /// Some ranks did not arrive in time.
     #[error(
-        "{} not come to rank 0 at {address} within {waited:.0?}. Check that all {world} ranks were started, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.",
+        "{} not reached rank 0 at {address} within {waited:.0?}. Check that all {world} ranks were started, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.",
         missing_words(.missing)
     )]
     Missing {
@@ -93,12 +91,12 @@ mod tests {
             Error::Missing { missing: missing.to_vec(), world: 4, address, waited }.to_string()
         };
         assert!(
-            missing(&[2]).starts_with("Rank 2 has not come to rank 0 at 127.0.0.1:1 within 30s."),
+            missing(&[2]).starts_with("Rank 2 has not reached rank 0 at 127.0.0.1:1 within 30s."),
             "{}",
             missing(&[2])
         );
-        assert!(missing(&[1, 3]).starts_with("Ranks 1, 3 have not come"));
+        assert!(missing(&[1, 3]).starts_with("Ranks 1, 3 have not reached"));
         let many: Vec<usize> = (1..16_000).collect();
-        assert!(missing(&many).starts_with("Ranks 1, 2, 3, 4, 5, 6, 7, 8 and 15991 more have not come"));
+        assert!(missing(&many).starts_with("Ranks 1, 2, 3, 4, 5, 6, 7, 8 and 15991 more have not reached"));
     }
 }

@@ -150,7 +150,7 @@ impl Schedule {
             Self::Graph => "captured once as a CUDA graph and replayed".into(),
             Self::OverlappedGraph => "captured as a CUDA graph with programmatic dependent launch and replayed".into(),
             Self::Cooperative => "one cooperative launch".into(),
-            Self::Clusters => "launched in clusters of as many thread blocks as the tile says".into(),
+            Self::Clusters => "launched in clusters whose size is given by the tile".into(),
         }
     }
 }
@@ -316,14 +316,14 @@ pub enum Grid {
 }
 
 impl Grid {
-    /// Returns the rule in words, such as "as many blocks as cover the items".
+    /// Returns the rule in words, such as "enough blocks to cover the items".
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::One => "one block",
-            Self::Cover => "as many blocks as cover the items",
+            Self::Cover => "enough blocks to cover the items",
             Self::Resident => "a resident grid that strides over the items",
-            Self::Tiles => "a block for each tile of the result, or as many as share its k",
+            Self::Tiles => "one block for each tile of the result, or several that share its k",
             Self::ResidentTiles => "a block for each SM, which goes through tiles of the result",
         }
     }

@@ -306,7 +306,7 @@ fn rungs_are_profiled_and_counted() {
 
 /// Returns true if the error says that the machine forbids reading counters; any other error fails the test.
 fn refused(said: &str) -> bool {
-    let known = ["ERR_NVGPUCTRPERM", "another process reads them", "virtual GPU", "CUDA 12.6"];
+    let known = ["ERR_NVGPUCTRPERM", "another process, such as DCGM", "virtual GPU", "CUDA 12.6"];
     known.iter().any(|k| said.contains(k))
 }
 

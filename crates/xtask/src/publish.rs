@@ -199,7 +199,7 @@ fn replace_section(text: &str, section: &str) -> Result<String> {
         (&[begin], &[end]) if begin < end => {
             Ok(format!("{}\n\n{}\n\n{}", &text[..begin + BEGIN.len()], section.trim(), &text[end..]))
         }
-        _ => bail!("the lines `{BEGIN}` and `{END}` have to be there once each, in this order"),
+        _ => bail!("the lines `{BEGIN}` and `{END}` must occur exactly once each, in this order"),
     }
 }
 

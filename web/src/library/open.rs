@@ -72,7 +72,7 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     // A median over the other samples would look like a valid result.
     for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
         if m.samples_us.iter().any(|us| !us.is_finite()) {
-            m.outcome = Outcome::Failed { error: "one of its times is no finite number".into() };
+            m.outcome = Outcome::Failed { error: "one of its times is not finite".into() };
         }
     }
     Ok(run)

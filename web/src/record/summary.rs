@@ -71,9 +71,7 @@ fn notices(run: &Run) -> Vec<String> {
         matches!(m.outcome, Outcome::Skipped { .. }) && run.rung(&m.rung).is_some_and(|r| !r.requires.met_by(None))
     });
     if cpu && skipped_gpu {
-        out.push(
-            "This record was made on a CPU: the GPU rungs were skipped, and none of its figures is a GPU's.".into(),
-        );
+        out.push("This record was made on a CPU: GPU rungs were skipped, and all figures are the CPU's.".into());
     }
     if e.device.kind == DeviceKind::Emulator {
         out.push("This record was made in the emulator: results were checked, and nothing was timed.".into());

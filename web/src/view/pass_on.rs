@@ -120,7 +120,7 @@ pub fn paste(send: &Send) -> Html {
     html! {
         <details class="paste">
             <summary>{ "Paste a record" }</summary>
-            <label for="paste">{ "The record's JSON text; it opens as soon as it is here" }</label>
+            <label for="paste">{ "Paste the record's JSON text here to open it" }</label>
             <textarea id="paste" rows="3" spellcheck="false" autocomplete="off" oninput={typed} />
         </details>
     }

@@ -118,7 +118,7 @@ impl Matrix<'_> {
 
     fn draw_headers(&self, canvas: &Canvas<'_>, shown: usize, layout: &Layout, bottom: f64) -> Drawn {
         let middle = layout.left + shown as f64 * layout.cell / 2.0;
-        canvas.text("taken for", (middle, bottom - layout.header - AXIS / 2.0), At::Middle, Font::SMALL)?;
+        canvas.text("predicted class", (middle, bottom - layout.header - AXIS / 2.0), At::Middle, Font::SMALL)?;
         canvas.text("true class", (MARGIN, bottom - 9.0), At::Left, Font::SMALL)?;
         let recall = layout.left + shown as f64 * layout.cell + RECALL - 6.0;
         canvas.text("right", (recall, bottom - 9.0), At::Right, Font::SMALL)?;
@@ -173,7 +173,7 @@ impl Matrix<'_> {
     fn data(&self, class: usize, taken_for: usize) -> MarkData {
         let names = [class, taken_for].map(|i| clean(&self.of.classes[i]));
         MarkData {
-            name: format!("{} taken for {}", names[0], names[1]),
+            name: format!("{} predicted as {}", names[0], names[1]),
             value: plain(self.count(class, taken_for) as f64),
             ..MarkData::default()
         }
@@ -207,10 +207,10 @@ impl Matrix<'_> {
         let most: Vec<String> = wrong
             .iter()
             .take(3)
-            .map(|(count, i, j)| format!("{} taken for {} ({count})", name(*i), name(*j)))
+            .map(|(count, i, j)| format!("{} predicted as {} ({count})", name(*i), name(*j)))
             .collect();
         let confused = if most.is_empty() {
-            "No class was taken for another.".to_owned()
+            "No mistakes.".to_owned()
         } else {
             format!("The most frequent mistakes: {}.", listed(&most))
         };

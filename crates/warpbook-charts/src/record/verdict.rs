@@ -102,7 +102,7 @@ pub(crate) fn divergence(log: &TrainLog) -> Option<String> {
         Some(p) => {
             Some(p.step.map_or_else(|| format!("diverged at epoch {}", p.epoch), |s| format!("diverged at step {s}")))
         }
-        None if log.diverged() => Some("diverged: its final weights or loss are no finite numbers".into()),
+        None if log.diverged() => Some("diverged: its final weights or loss are not finite".into()),
         None => None,
     }
 }

@@ -13,8 +13,8 @@ fn a_matrix_says_what_was_taken_for_what() {
     let chart = draw().confusion(&confusion).unwrap();
     assert_eq!(
         chart.description,
-        "Confusion matrix of 3 classes: 17 of 25 samples are right (68 %). The most frequent mistakes: <ship> taken for dog (5), \
-         cat taken for dog (2) and dog taken for cat (1)."
+        "Confusion matrix of 3 classes: 17 of 25 samples are right (68 %). The most frequent mistakes: <ship> predicted as dog (5), \
+         cat predicted as dog (2) and dog predicted as cat (1)."
     );
     assert_eq!(chart.table.headers, ["class", "as cat", "as dog", "as <ship>", "right, %"]);
     assert_eq!(chart.table.rows[0], ["cat", "8", "2", "0", "80.0"]);
@@ -25,7 +25,7 @@ fn a_matrix_says_what_was_taken_for_what() {
         .filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")))
         .filter_map(|n| n.descendants().rfind(roxmltree::Node::is_text)?.text())
         .collect();
-    for expect in ["true class", "taken for", "80 %", "90 %", "0 %", "<ship>"] {
+    for expect in ["true class", "predicted class", "80 %", "90 %", "0 %", "<ship>"] {
         assert!(texts.contains(&expect), "{expect} in {texts:?}");
     }
     // Every nonzero count has a figure: 8, 2, 1, 9 and 5.

@@ -108,6 +108,6 @@ fn of_many_lines_a_few_stand_out() {
     assert!(few.svg.as_str().contains(">Grey: "), "{}", few.svg.as_str());
     assert!(named(&sweep(&["01_naive"]), "Naive"));
     // The size 1000 is not joined to 1024, but it is drawn.
-    assert!(few.svg.as_str().contains("no multiple of 64"));
+    assert!(few.svg.as_str().contains("not multiples of 64"));
     assert_eq!(few.table.rows.iter().filter(|r| r[0] == "14_overlapped_store" && r[1] == "1000").count(), 1);
 }

@@ -45,10 +45,10 @@ fn a_roofline_without_roofs_or_points_says_so() {
     };
     check(&|r| r.peaks.bandwidth.clear(), "No bandwidth");
     check(&|r| r.peaks.bandwidth.iter_mut().for_each(|p| p.samples_us = vec![f64::NAN]), "No bandwidth");
-    check(&|r| r.measurements.iter_mut().for_each(|m| m.traffic.clear()), "No valid rung of NVIDIA H200");
+    check(&|r| r.measurements.iter_mut().for_each(|m| m.traffic.clear()), "No valid rung on NVIDIA H200");
     check(&|r| r.measurements.clear(), "no measurement of 5 M points");
     let error = draw().roofline(&sample::troubled(), &sample::problem(100_000)).unwrap_err().to_string();
-    assert!(error.starts_with("No valid rung of AMD Ryzen"), "{error}");
+    assert!(error.starts_with("No valid rung on AMD Ryzen"), "{error}");
 
     let mut without_peak = sample::full();
     without_peak.peaks.compute.clear();

@@ -37,10 +37,10 @@ pub struct FetchArgs {
     /// Folder for its files; created if missing. [default: the set's name in WARPBOOK_DATA, or in data in the cache]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Mirror of your own, e.g. a class's server, in place of the public ones: the URL of a folder with the files, http or https; several with commas.
+    /// Your own mirror instead of the public ones, e.g. a class's server: the URL of a folder with the files, http or https; several with commas.
     #[arg(long, value_name = "URL[,..]", value_delimiter = ',', env = "WARPBOOK_MIRROR")]
     mirror: Vec<String>,
-    /// Seconds without data after which a mirror is given up.
+    /// Try the next mirror after this many seconds without data.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0, allow_hyphen_values = true)]
     timeout: f64,
 }

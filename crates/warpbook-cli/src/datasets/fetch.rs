@@ -32,9 +32,8 @@ fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
     let mirrors = args.mirrors().map_err(Failure::usage)?;
     let folder = match &args.dir {
         Some(dir) => dir.clone(),
-        None => folder_for(recipe.name).ok_or_else(|| {
-            Failure::usage("There is no place for data: no home folder is known. Name a folder with --dir.")
-        })?,
+        None => folder_for(recipe.name)
+            .ok_or_else(|| Failure::usage("No folder for data: the home folder is unknown. Choose one with --dir."))?,
     };
     for file in recipe.files {
         let wanted = wanted(file, &mirrors);

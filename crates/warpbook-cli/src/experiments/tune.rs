@@ -18,7 +18,7 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     let Some(device) = lab.device().cuda().cloned() else { return Err(Error::NeedsCuda("Tuning").into()) };
     if warpbook::record::cache_folder().is_none() {
         return Err(Failure::usage(
-            "There is no place for the findings: WARPBOOK_CACHE is empty, or no home folder is known.",
+            "The findings cannot be stored: WARPBOOK_CACHE is empty, or the home folder is unknown.",
         ));
     }
     let progress = Progress::new();

@@ -20,7 +20,7 @@ pub fn check_writable(option: &str, path: &Path) -> Result<(), Failure> {
     let file = behind_links(path).map_err(|e| unwritable(option, path, &e.to_string()))?;
     let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() && file.file_name().is_some() {
-        return refuse(&format!("there is no folder {}; make it first, as with mkdir -p", folder.display()));
+        return refuse(&format!("the folder {} does not exist; create it with mkdir -p", folder.display()));
     }
     ensure_writable(path, PROBE_BYTES).map_err(|e| unwritable(option, path, &e.to_string()))
 }

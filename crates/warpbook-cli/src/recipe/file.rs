@@ -214,14 +214,14 @@ fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = match given.as_deref() {
         None => None,
         Some(&[c, h, w]) if [c, h, w].iter().all(size) => Some([c as usize, h as usize, w as usize]),
-        Some(_) => return keys.refuse("input", "has to be [channels, height, width], such as [3, 32, 32]."),
+        Some(_) => return keys.refuse("input", "must be [channels, height, width], such as [3, 32, 32]."),
     };
     match (given, images.about().map(|a| a.shape)) {
         (Some(given), Some(shape)) if given != shape => {
             keys.refuse("input", format!("is {given:?}, and images of this data set are {shape:?}: leave it out."))
         }
         (Some([c, ..]), None) if c != 1 && c != 3 => {
-            keys.refuse("input", "has to begin with 1 channel, for grey, or 3, for colour.")
+            keys.refuse("input", "must begin with 1 channel, for grey, or 3, for colour.")
         }
         (Some(shape), _) | (None, Some(shape)) => Ok(shape),
         (None, None) => {
@@ -295,7 +295,7 @@ fn optimizer(keys: &Keys<'_>) -> Result<Optimizer, String> {
     let betas = match own.numbers("betas")?.as_deref() {
         None => [0.9, 0.999],
         Some(&[first, second]) => [first, second],
-        Some(_) => return own.refuse("betas", "has to be two numbers, such as [0.9, 0.999]."),
+        Some(_) => return own.refuse("betas", "must be two numbers, such as [0.9, 0.999]."),
     };
     let optimizer = match kind {
         "sgd" => Optimizer::Sgd {
@@ -352,7 +352,7 @@ fn augmentation(keys: &Keys<'_>) -> Result<Option<Augmentation>, String> {
     let Some(own) = keys.table("augmentation", &["crop", "flip", "reflect", "alternate"])? else { return Ok(None) };
     let crop = own.whole("crop", 0)?.unwrap_or(0);
     if crop > 1024 {
-        return own.refuse("crop", format!("is {crop}; it has to be at most 1024 pixels."));
+        return own.refuse("crop", format!("is {crop}; it must be at most 1024 pixels."));
     }
     let flag = |name: &str| Ok::<_, String>(own.flag(name)?.unwrap_or(false));
     let (flip, reflect, alternate) = (flag("flip")?, flag("reflect")?, flag("alternate")?);
@@ -379,7 +379,7 @@ fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f
         };
         match all.iter().find(|n| !fits(**n as f32)) {
             None => Ok(all.into_iter().map(|n| n as f32).collect()),
-            Some(n) => own.refuse(name, format!("has the number {n:?}; each has to be {words}.")),
+            Some(n) => own.refuse(name, format!("has the number {n:?}; each must be {words}.")),
         }
     };
     Ok((read("mean", usual.0)?, read("deviation", usual.1)?))

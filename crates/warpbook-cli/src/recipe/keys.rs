@@ -82,7 +82,7 @@ impl<'a> Keys<'a> {
             DeValue::Array(_) => "a list".into(),
             DeValue::Table(_) => "a table".into(),
         };
-        self.refuse(key, format!("is {found}; it has to be {expected}."))
+        self.refuse(key, format!("is {found}; it must be {expected}."))
     }
 
     /// Returns the key's value, or an error if it is missing.
@@ -98,7 +98,7 @@ impl<'a> Keys<'a> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match whole(value).filter(|n| *n >= least) {
             Some(n) => Ok(Some(n)),
-            None => self.wrong(key, value, &format!("a whole number from {least} up")),
+            None => self.wrong(key, value, &format!("a whole number of at least {least}")),
         }
     }
 

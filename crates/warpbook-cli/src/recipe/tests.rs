@@ -204,7 +204,7 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&add("data = \"mnist\""), &["line 4", "not TOML"]);
     check(&add("epoch = 3"), &["line 4", "no key `epoch`", "did you mean `epochs`?"]);
     check(&add("weather = 3"), &["no key `weather`", "choose from name, data"]);
-    check(&add("epochs = -3"), &["line 4", "`epochs` is -3", "a whole number from 1 up"]);
+    check(&add("epochs = -3"), &["line 4", "`epochs` is -3", "a whole number of at least 1"]);
     check(&add("epochs = 5_000_000_000"), &["`epochs` is at most"]);
     check(&add("batch = 0.5"), &["`batch` is 0.5"]);
     check(&add("batch = \"many\""), &["`batch` is the text \"many\""]);
@@ -218,7 +218,7 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&add("[optimizer]\nkind = \"adam\"\nmomentum = 0.9"), &["line 6", "no key `optimizer.momentum`", "betas"]);
     check(&add("[optimizer]\nmomentum = 0.9"), &["line 4", "`optimizer.kind` is missing", "sgd, adam, adam_w"]);
     check(&add("[optimizer]\nkind = \"sgd\"\nnesterov = true"), &["line 4", "Nesterov"]);
-    check(&add("[optimizer]\nkind = \"adam\"\nbetas = [1]"), &["`optimizer.betas` has to be two numbers"]);
+    check(&add("[optimizer]\nkind = \"adam\"\nbetas = [1]"), &["`optimizer.betas` must be two numbers"]);
     check(&add("optimizer = \"adam\""), &["`optimizer` is the text \"adam\"", "write [optimizer]"]);
     check(&add("[schedule]\nkind = \"cosine\""), &["`schedule.period` is missing"]);
     check(&add("[schedule]\nkind = \"step\"\nevery = 2\ngamma = -1"), &["line 4", "`schedule`", "gamma"]);
@@ -318,7 +318,7 @@ fn groups_are_read_and_told() {
         assert!(why.starts_with("my.toml, line ") && why.contains(words), "{why}");
     };
     refused("[[groups]]\nrate = 1", "`groups.params` is missing");
-    refused("[[groups]]\nparams = \"fc1.weight\"\nmuon = true", "Muon is for filters");
+    refused("[[groups]]\nparams = \"fc1.weight\"\nmuon = true", "Muon works on filters");
     refused("[[groups]]\nparams = \"conv7.*\"", "names of trained parameters");
     refused("[[groups]]\nparams = \"*\"\nschedule = { kind = \"constant\", by = \"step\" }", "is the recipe's");
     refused("[initial]\nfactors = [1]", "`initial.factors` is a list");

@@ -41,7 +41,8 @@ impl TrainedWeights {
         let file = Path::new(file);
         let Some(Trained { recipe, source, classes, identity }) = read(file)? else {
             if Frozen::is_in(file) {
-                let (shown, why) = (file.display(), "is a frozen network already: predict and eval take it as it is");
+                let (shown, why) =
+                    (file.display(), "is already a frozen network: use it directly with predict and eval");
                 return Err(Failure::usage(format!("{shown} {why}.")));
             }
             return Err(Failure::usage(format!(

@@ -118,7 +118,7 @@ impl LiveRecords {
             warn_once(
                 &mut self.warned,
                 path,
-                format!("{} is not there yet; it is shown as soon as it is.", path.display()),
+                format!("{} does not exist yet; it will be shown once it does.", path.display()),
             );
             return;
         }

@@ -40,10 +40,7 @@ pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     let mut refused = 0;
     for path in files(named)? {
         if !named.contains(&path) && path.metadata().is_ok_and(|about| about.len() == 0) {
-            warn(&format!(
-                "{} is empty, so it is passed over. A run that was killed may have left it.",
-                path.display()
-            ));
+            warn(&format!("{} is empty, so it is skipped. A run that was killed may have left it.", path.display()));
             continue;
         }
         match read_record(&path) {

@@ -291,7 +291,7 @@ mod tests {
             "cifar10-speedrun trains at once unless --checkpoint or --out is given",
         );
         check("train mnist --gpus 2 --device cpu", "--gpus 2 trains on GPUs");
-        check("train mnist --ranks 0", "--ranks 0: choose 1 at least");
+        check("train mnist --ranks 0", "--ranks 0: choose at least 1");
         check("train mnist --ranks 2 --bucket 0", "--bucket 0: choose MiB above 0");
     }
 }

@@ -27,7 +27,7 @@ impl Role {
         let asked = args.count();
         let name = if matches!(asked, Some((RunsOn::Gpus, _))) { "gpus" } else { "ranks" };
         match (placement, asked.map(|(_, count)| count)) {
-            (_, Some(0)) => Err(Failure::usage(format!("--{name} 0: choose 1 at least."))),
+            (_, Some(0)) => Err(Failure::usage(format!("--{name} 0: choose at least 1."))),
             // Warpbook's launcher passes its own options on to the ranks.
             (Some(p), Some(count)) if p.launcher != StartedBy::Warpbook || p.world != count => {
                 Err(Failure::usage(format!(

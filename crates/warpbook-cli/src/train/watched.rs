@@ -228,7 +228,7 @@ fn profile(
     };
     if profile.cycles.iter().all(|c| (c.steps.len() as u64) < schedule.active()) {
         warn(&format!(
-            "There is no profile: it takes a training of {}. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
+            "No profile was recorded: it needs a training of {}. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
             figures::counted(schedule.needed() as usize, "step")
         ));
         return Ok((run, None));
@@ -275,9 +275,9 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     match made {
         0 => {}
         made if made >= steps => say(&format!(
-            "the checkpoint is of step {made}, so that nothing is left to train: ask for more with --epochs or --steps"
+            "the checkpoint is at step {made}, and the training ends at step {steps}: raise --epochs or --steps to train further"
         )),
-        made => say(&format!("goes on after step {made}")),
+        made => say(&format!("resuming after step {made}")),
     }
     if let Some(what) = trainer.not_compared() {
         warn(what);

@@ -53,7 +53,7 @@ pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
     let more = count.saturating_sub(1);
     first.checked_add(more).ok_or_else(|| {
         Failure::usage(format!(
-            "--{option} {count}: there are not so many seeds from {first} on. Choose a --seed of at most {}.",
+            "--{option} {count}: too many seeds from {first} on. Choose a --seed of at most {}.",
             u64::MAX - more
         ))
     })

@@ -143,7 +143,7 @@ fn an_unwritable_output_is_refused_before_anything_is_measured() {
         assert!(!done.out.contains("median"), "{}", done.out);
     };
     check("nowhere/a.json", "mkdir -p");
-    check("file/a.json", "no folder");
+    check("file/a.json", "does not exist");
     check("folder", "it is a folder");
     if cfg!(unix) {
         check("/dev/null", "not a regular file");
@@ -368,7 +368,7 @@ fn rungs_are_profiled_after_all_was_measured_and_counters_need_a_gpu() {
     let trace: serde_json::Value = serde_json::from_slice(&fs::read(place.path("p.trace.json")).unwrap()).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().iter().any(|e| e["name"] == "cpu_1_thread"));
     assert!(record.notes.iter().any(|n| n.contains("hardware counters needs a CUDA device")), "{:?}", record.notes);
-    with(&["--profile", "no/p.json"]).expect(2, "there is no folder no");
+    with(&["--profile", "no/p.json"]).expect(2, "the folder no does not exist");
     place.run(&["run", "guide", "--profile", "p.json"]).expect(2, "Name one of them");
 }
 
@@ -436,5 +436,5 @@ fn records_of_the_same_work_become_one() {
     place.write("broken.json", "{");
     refused("broken.json", "not valid JSON");
     place.run(&["merge", "ours.json", "--out", "x.json"]).expect(2, "");
-    place.run(&["merge", "ours.json", "theirs.json", "--out", "no/such/folder.json"]).expect(2, "no folder");
+    place.run(&["merge", "ours.json", "theirs.json", "--out", "no/such/folder.json"]).expect(2, "does not exist");
 }

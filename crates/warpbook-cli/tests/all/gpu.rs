@@ -185,7 +185,7 @@ fn a_training_on_a_gpu_is_gone_on_with_to_the_same_bits_and_judged_on_the_cpu() 
         }
         run(&["--steps", "70", "--checkpoint", "part.safetensors"]);
         let text = run(&["--steps", "120", "--resume", "part.safetensors", "--checkpoint", "part.safetensors"]);
-        assert!(text.contains("goes on after step 70"), "{text}");
+        assert!(text.contains("resuming after step 70"), "{text}");
         let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
         assert!(bytes("part.safetensors") == bytes("whole.safetensors"), "{precision}: the files differ");
         for loader in [["--workers", "0", "--pin", "off"], ["--workers", "3", "--pin", "on"]] {

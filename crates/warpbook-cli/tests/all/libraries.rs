@@ -31,7 +31,7 @@ fn a_driver_that_lacks_functions_leaves_the_cpu() {
         ("int cuInit(unsigned f) { return 0; }", "its library lacks cuDriverGetVersion"),
         (
             "int cuDriverGetVersion(int* v) { *v = 13000; return 0; }",
-            "functions more, so it is not NVIDIA's or not whole",
+            "more functions, so it is not NVIDIA's or is incomplete",
         ),
         ("int cuDriverGetVersion(int* v) { *v = 11000; return 0; }", "supports CUDA 11.0"),
         ("int cuDriverGetVersion(int* v) { return 1000; }", "cuDriverGetVersion returned the error 1000"),

@@ -128,7 +128,7 @@ fn names_that_a_killed_process_took_are_free_again() {
     child.wait().unwrap();
     assert_eq!(fs::metadata(&reserved).unwrap().len(), 0, "it was killed before the first record");
     // At first there is only the empty file, later also a record.
-    place.run(&["view", "--text", "."]).expect(2, "regression.json is empty, so it is passed over");
+    place.run(&["view", "--text", "."]).expect(2, "regression.json is empty, so it is skipped");
     place.record("good.json");
     let shown = place.run(&["view", "--text", "."]);
     assert!(shown.expect(0, "good.json").err.contains("regression.json is empty"), "{}", shown.err);

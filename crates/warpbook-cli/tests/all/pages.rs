@@ -90,7 +90,7 @@ fn records_are_shared_as_one_file_that_connects_to_nothing() {
     assert!(!place.path("broken.html").exists());
     with_viewer(&place, &["share", "broken.json", "a.json", "--out", "some.html"]).expect(2, "broken.json");
     assert!(place.path("some.html").exists(), "what could be read is shared");
-    with_viewer(&place, &["share", "a.json", "--out", "nowhere/a.html"]).expect(2, "there is no folder nowhere");
+    with_viewer(&place, &["share", "a.json", "--out", "nowhere/a.html"]).expect(2, "the folder nowhere does not exist");
     place.run(&["share", "a.json"]).expect(2, "cargo xtask web");
     place.run(&["view", "--live", "a.json"]).expect(2, "cargo xtask web");
 }

@@ -88,7 +88,7 @@ fn ranks_train_as_one_process_and_say_it_once() {
     for ranks in [&["--ranks", "3"][..], &[]] {
         let resume = ["train", "small.toml", "--device", "cpu", "--resume", "c.safetensors", "--steps", "45"];
         let (code, text) = run(folder.path(), &[&resume[..], ranks].concat());
-        assert!(code == 0 && text.contains("goes on after step 40"), "{text}");
+        assert!(code == 0 && text.contains("resuming after step 40"), "{text}");
     }
 }
 
@@ -168,7 +168,10 @@ fn a_rank_that_is_killed_ends_all_and_the_checkpoint_goes_on() {
     assert!(!ranks.iter().any(|id| lives(*id)), "processes are left over");
     let resume = ["train", "small.toml", "--device", "cpu", "--resume", "k.safetensors", "--epochs", "1000000"];
     let (code, text) = run(folder.path(), &[&resume[..], &["--ranks", "2", "--time-budget", "10ms"]].concat());
-    assert!(code == 0 && text.contains("goes on after step ") && text.contains("the time budget is used up"), "{text}");
+    assert!(
+        code == 0 && text.contains("resuming after step ") && text.contains("the time budget is used up"),
+        "{text}"
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -257,12 +260,12 @@ fn what_cannot_be_done_by_ranks_is_said() {
         let (got, text) = ended(command.envs(variables.iter().copied()).spawn().unwrap());
         assert!(got == code && text.contains(part), "{words:?}: {got}\n{text}");
     };
-    check(&["--ranks", "0"], &[], 2, "--ranks 0: choose 1 at least");
+    check(&["--ranks", "0"], &[], 2, "--ranks 0: choose at least 1");
     check(&["--ranks", "2", "--gpus", "2"], &[], 2, "cannot be used with");
     check(&["--ranks", "2", "--seeds", "2"], &[], 2, "are for one rank");
     check(&["--ranks", "2", "--gradients", "fp8"], &[], 2, "fp8");
     check(&["--ranks", "2", "--bucket", "0"], &[], 2, "--bucket 0: choose MiB above 0");
-    check(&["--ranks", "2", "--batch", "1"], &[], 2, "fewer samples than there are ranks, 2");
+    check(&["--ranks", "2", "--batch", "1"], &[], 2, "fewer samples than the 2 ranks");
     check(&["--ranks", "2", "--resume", "none.safetensors"], &[], 2, "none.safetensors");
     check(&["--gpus", "4096"], &[], if cfg!(target_os = "linux") { no_gpus() } else { 3 }, "");
     check(&[], &[("RANK", "0")], 2, "WORLD_SIZE is not set");
@@ -313,7 +316,7 @@ fn two_gpus_train_from_the_command_line() {
         ["train", "mnist", "--data", "synthetic", "--batch", "64", "--steps", "310", "--precision", "amp-bf16"];
     let (code, text) =
         run(folder.path(), &[&resume[..], &["--resume", "g.safetensors", "--device", "cuda:0"]].concat());
-    assert!(code == 0 && text.contains("goes on after step 300"), "{text}");
+    assert!(code == 0 && text.contains("resuming after step 300"), "{text}");
 }
 
 #[cfg(target_os = "linux")]

@@ -19,9 +19,9 @@ fn a_training_is_kept_gone_on_with_and_judged() {
         0,
         &["synthetic digits", "step 2: loss", "step 4: loss", "step 4 is kept", "MiB allocated"],
     );
-    let resumed = ["goes on after step 4", "step 6: loss", "step 6 is kept"];
+    let resumed = ["resuming after step 4", "step 6: loss", "step 6 is kept"];
     expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &resumed);
-    expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["of step 6, so that nothing is left to train"]);
+    expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["at step 6, and the training ends at step 6"]);
     let judged = warpbook(folder.path(), &["eval", "mnist", "c.safetensors"]);
     expect(&judged, 0, &["synthetic digits", "test loss", "of 2000)"]);
     // An uninterrupted training gives the same result.
@@ -84,13 +84,13 @@ fn some_steps_are_profiled() {
     let known = ["Cycle 0: 2 steps from step 3 on", "conv2 forward", "No hardware counters of a step"];
     expect(&run("6", &short), 0, &known);
     assert_eq!(read("q.json")["measurements"][0]["samples_us"].as_array().unwrap().len(), 2);
-    expect(&run("15", &["--profile", "short.json"]), 0, &["takes a training of 16 steps"]);
+    expect(&run("15", &["--profile", "short.json"]), 0, &["needs a training of 16 steps"]);
     expect(&run("6", &["--profile", "q.json", "--profile-schedule", "2,1"]), 2, &["three numbers with commas"]);
-    expect(&run("6", &["--profile", "q.json", "--profile-schedule", "2,1,0"]), 2, &["at least one step"]);
+    expect(&run("6", &["--profile", "q.json", "--profile-schedule", "2,1,0"]), 2, &["record at least one step"]);
     expect(&run("6", &["--profile-schedule", "2,1,1"]), 2, &["--profile"]);
     expect(&run("6", &["--counters"]), 2, &["--profile"]);
     assert!(!folder.path().join("short.json").exists());
-    expect(&run("17", &["--profile", "no/p.json"]), 2, &["there is no folder no"]);
+    expect(&run("17", &["--profile", "no/p.json"]), 2, &["the folder no does not exist"]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_checkpoint_is_frozen_judged_and_used() {
     let parts = [
         "a.png: ",
         " %), then ",
-        "  28 x 28 grey: as it is",
+        "  28 x 28 grey: unchanged",
         "  84 x 84 grey: scaled to 28 x 28",
         "an image alone: ",
         "(median of 3)",
@@ -400,9 +400,9 @@ fn a_training_that_is_killed_leaves_its_last_checkpoint() {
     child.wait().unwrap();
     let resume = ["train", "small.toml", "--device", "cpu", "--resume", "k.safetensors", "--epochs", "1000000"];
     let output = warpbook(folder.path(), &[&resume[..], &["--time-budget", "1ms"]].concat());
-    expect(&output, 0, &["goes on after step ", "the time budget is used up"]);
+    expect(&output, 0, &["resuming after step ", "the time budget is used up"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let (_, rest) = text.split_once("goes on after step ").unwrap();
+    let (_, rest) = text.split_once("resuming after step ").unwrap();
     let step: u64 = rest.lines().next().unwrap().parse().unwrap();
     assert!(step >= 375 && step.is_multiple_of(375), "a whole epoch, not step {step}");
 }
@@ -452,7 +452,7 @@ fn what_computes_on_a_gpu_is_said_for_one_only() {
     let train = |more: &[&str]| warpbook(folder.path(), &[&["train", "mnist", "--device", "cpu"], more].concat());
     expect(&train(&["--product", "stock"]), 2, &["--product says what computes on a GPU", "--device cuda:0"]);
     expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
-    expect(&train(&["--product", "stok"]), 2, &["`stok` computes no linear layer; did you mean `stock`?"]);
+    expect(&train(&["--product", "stok"]), 2, &["`stok` cannot compute a linear layer; did you mean `stock`?"]);
     expect(&train(&["--product", "none.cu"]), 2, &["none.cu cannot be read"]);
     expect(&train(&["--convolution", "naive"]), 2, &["Unknown convolution `naive`: choose one of own, im2col, stock."]);
 }

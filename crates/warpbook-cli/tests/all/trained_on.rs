@@ -191,7 +191,7 @@ fn what_a_file_of_an_older_version_does_not_say_is_said() {
     }
     expect(&run("eval c.st"), 0, &["100.00 %", "c.st does not say which classes it was trained on", "by their number"]);
     expect(&run("freeze c.st --out g.st"), 0, &["c.st does not say which classes"]);
-    expect(&run("train pets.toml --device cpu --resume c.st"), 0, &["goes on after step 6", "could not be compared"]);
+    expect(&run("train pets.toml --device cpu --resume c.st"), 0, &["resuming after step 6", "could not be compared"]);
     expect(&run("eval f.st"), 0, &["100.00 %"]);
     let predicted = run("predict f.st pets/dog/001.png");
     expect(
@@ -257,7 +257,7 @@ fn a_training_does_not_go_on_with_something_else() {
     // Rates and lengths may change, and a folder may be renamed.
     fs::rename(folder.path().join("pets"), folder.path().join("animals")).unwrap();
     fs::create_dir(folder.path().join("pets")).unwrap();
-    expect(&resume(" --data animals --lr 0.1 --epochs 9"), 0, &["goes on after step 6"]);
+    expect(&resume(" --data animals --lr 0.1 --epochs 9"), 0, &["resuming after step 6"]);
     // One more image changes the choice of test images.
     fs::copy(folder.path().join("animals/cat/000.png"), folder.path().join("animals/cat/more.png")).unwrap();
     expect(&resume(" --data animals"), 2, &["36 images", "animals: own data"]);
@@ -316,8 +316,8 @@ fn what_lies_in_a_folder_and_is_not_read_is_counted() {
         fs::write(folder.path().join("pets").join(name), "RIFF").unwrap();
     }
     let train = warpbook(folder.path(), &["train", "pets.toml", "--device", "cpu", "--checkpoint", "c.st"]);
-    expect(&train, 0, &["1 .bmp and 2 .webp passed over", "PNG and JPEG", "36 samples"]);
-    expect(&warpbook(folder.path(), &["eval", "c.st"]), 0, &["2 .webp passed over"]);
+    expect(&train, 0, &["1 .bmp and 2 .webp skipped", "PNG and JPEG", "36 samples"]);
+    expect(&warpbook(folder.path(), &["eval", "c.st"]), 0, &["2 .webp skipped"]);
 }
 
 #[test]

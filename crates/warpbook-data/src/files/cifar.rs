@@ -144,13 +144,13 @@ fn from_archive(path: &Path) -> Result<Splits> {
             true => {
                 "Some of its names are longer than 100 characters, and such files are skipped: pack it with shorter folder names."
             }
-            false => "Load it again.",
+            false => "Download it again.",
         };
         return source.refuse(format!("the archive contains neither {name}.bin nor {name}. {why}"));
     }
     // Padding follows the archive's end; a tar ends with zeros.
     std::io::copy(&mut Read::take(&mut source, ARCHIVE), &mut std::io::sink())
-        .or_else(|e| source.refuse(format!("it cannot be unpacked ({e}). Load it again.")))?;
+        .or_else(|e| source.refuse(format!("it cannot be unpacked ({e}). Download it again.")))?;
     let hash = source.finish("the archive")?;
     let mut verdict = Verdict::new();
     verdict.note(path, Some(CIFAR_ARCHIVES.iter().any(|(_, sum)| *sum == hash)));
@@ -160,7 +160,7 @@ fn from_archive(path: &Path) -> Result<Splits> {
 /// Reads the batches of an archive without writing to disk. Returns true if the archive also has files that are not read.
 fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) -> Result<bool> {
     let damaged = |e: std::io::Error| {
-        Error::format(path, 0, format!("it is not an intact .tar.gz archive ({e}). Load it again."))
+        Error::format(path, 0, format!("it is not an intact .tar.gz archive ({e}). Download it again."))
     };
     let mut has_long_names = false;
     let mut archive = tar::Archive::new(Read::take(source, ARCHIVE));
@@ -183,7 +183,7 @@ fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) 
         entry.read_to_end(&mut bytes).map_err(damaged)?;
         if bytes.len() as u64 != entry.size() {
             let (read, size) = (bytes.len(), entry.size());
-            let why = format!("the archive ends within this file, after {read} of {size} bytes. Load it again.");
+            let why = format!("the archive ends within this file, after {read} of {size} bytes. Download it again.");
             return Err(Error::format(&within, read as u64, why));
         }
         found[i] = Some(layout.read(&within, &bytes)?);
@@ -197,8 +197,9 @@ fn records(path: &Path, bytes: &[u8]) -> Result<Images> {
     let (records, rest) = bytes.as_chunks::<RECORD>();
     if records.is_empty() || records.len() > MOST || !rest.is_empty() {
         let (at, length) = (records.len() * RECORD, bytes.len());
-        let why =
-            format!("the file should be 1 to {MOST} records of {RECORD} bytes, but has {length} bytes. Load it again.");
+        let why = format!(
+            "the file should be 1 to {MOST} records of {RECORD} bytes, but has {length} bytes. Download it again."
+        );
         return Err(Error::format(path, at as u64, why));
     }
     if let Some(i) = records.iter().position(|r| usize::from(r[0]) >= CLASSES.len()) {

@@ -71,7 +71,7 @@ const OTHER_KINDS: [(&[u8], &str); 5] = [
     (b"\xfd7zXZ\0", "packed by xz: unpack it"),
     (b"BZh", "packed by bzip2: unpack it"),
     (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it"),
-    (b"version https://git-lfs", "a pointer of Git LFS in the file's place: get the file with `git lfs pull`"),
+    (b"version https://git-lfs", "a Git LFS pointer instead of the file: get the file with `git lfs pull`"),
 ];
 
 /// Returns true if a file begins like a web page.
@@ -196,7 +196,7 @@ impl Source {
         }
         if bytes.len() < n {
             return self.refuse(format!(
-                "the file ends here, in {what}, but {n} bytes were expected from byte {start} on. Load it again."
+                "the file ends here, in {what}, but {n} bytes were expected from byte {start} on. Download it again."
             ));
         }
         Ok(bytes)

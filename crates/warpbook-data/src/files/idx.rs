@@ -131,13 +131,13 @@ fn elements<const D: usize>(
     if magic != expect {
         return source.refuse_at(
             0,
-            format!("an IDX file of {what} begins with the bytes {expect:02x?}, but this one with {magic:02x?}. Load it again."),
+            format!("an IDX file of {what} begins with the bytes {expect:02x?}, but this one begins with {magic:02x?}. Download it again."),
         );
     }
     let n = dimension(&mut source)?;
     if n == 0 || n > MOST {
         return source
-            .refuse_at(4, format!("its header announces {n} {what}; 1 to {MOST} are allowed. Load it again."));
+            .refuse_at(4, format!("its header announces {n} {what}; 1 to {MOST} are allowed. Download it again."));
     }
     for (i, side) in shape.into_iter().enumerate() {
         let found = dimension(&mut source)?;
@@ -145,7 +145,7 @@ fn elements<const D: usize>(
             let which = ["rows", "columns"].get(i).unwrap_or(&"elements");
             return source.refuse_at(
                 8 + 4 * i as u64,
-                format!("its images have {found} {which}, but those of {} have {side}.", set.name),
+                format!("its images have {found} {which}, but the images of {} have {side}.", set.name),
             );
         }
     }
@@ -283,7 +283,7 @@ pub(crate) mod tests {
         check(
             i,
             &with(images(2), 8, &[0x80, 0, 0, 0]),
-            "byte 8: its images have 2147483648 rows, but those of mnist have 28",
+            "byte 8: its images have 2147483648 rows, but the images of mnist have 28",
         );
         check(i, &with(images(2), 12, &[0, 0, 0, 29]), "byte 12: its images have 29 columns");
         check(i, &images(2)[..10], "byte 10: the file ends here, in the dimensions");

@@ -27,8 +27,8 @@ pub(crate) fn batch(path: &Path, bytes: &[u8]) -> Result<Images> {
 }
 
 /// Advice for a pickle that Python 3 has rewritten.
-const AS_PYTHON_3: &str = "this pickle was written by Python 3, and those of CIFAR-10 by Python 2 in protocol 2, which is all that is read. Take the \
-    published file (`warpbook data fetch cifar10`), or write yours as the set's binary files: records of a label and 3072 bytes.";
+const AS_PYTHON_3: &str = "this pickle was written by Python 3, but only pickles by Python 2 in protocol 2, as in CIFAR-10, can be read. Use the \
+    published file (`warpbook data fetch cifar10`), or save yours as the set's binary files: records of a label and 3072 bytes.";
 
 enum Refusal {
     /// The pickle uses another protocol, or bytes as Python 3 writes them for protocol 2.
@@ -175,7 +175,7 @@ impl Machine<'_> {
 
     /// Takes the last mark: the height of the stack when it was set.
     fn mark(&mut self, at: usize) -> Step<usize> {
-        self.marks.pop().map_or_else(|| refuse(at, "The pickle goes back to a mark that was not set."), Ok)
+        self.marks.pop().map_or_else(|| refuse(at, "The pickle refers to a mark that was not set."), Ok)
     }
 
     fn integer(&mut self, op: u8, at: usize) -> Step {
@@ -282,7 +282,7 @@ impl Machine<'_> {
             }
         };
         if items.iter().any(|i| !matches!(i, Value::Int(..) | Value::Text(_))) {
-            return refuse(at, "The pickle has a list of other things than numbers and strings.");
+            return refuse(at, "The pickle has a list with items other than numbers and strings.");
         }
         match self.stack.last_mut() {
             Some(Value::List(list)) if list.len() + items.len() <= MOST_VALUES => list.extend(items),

@@ -43,7 +43,7 @@ pub fn fit_image(path: impl AsRef<Path>, [channels, height, width]: [usize; 3], 
         (picture.samples % 2 == 0).then(|| "transparency left out".to_owned()),
     ];
     let steps: Vec<String> = steps.into_iter().flatten().collect();
-    let steps = if steps.is_empty() { "as it is".into() } else { steps.join(", ") };
+    let steps = if steps.is_empty() { "unchanged".into() } else { steps.join(", ") };
     let kind = if grey { "grey" } else { "RGB" };
     Ok(Fitted { pixels, note: format!("{} x {} {kind}: {steps}", picture.height, picture.width) })
 }
@@ -86,7 +86,7 @@ mod tests {
         let all = fit_image(&path, [1, 2, 2], Fit::Whole).unwrap();
         assert_eq!((&*all.note, all.pixels[0] < 255), ("4 x 6 RGB: scaled to 2 x 2, made grey", true));
         let whole = fit_image(&path, [3, 4, 6], Fit::Centre).unwrap();
-        assert_eq!((&*whole.note, &whole.pixels[24..30]), ("4 x 6 RGB: as it is", &[0, 255, 255, 255, 255, 0][..]));
+        assert_eq!((&*whole.note, &whole.pixels[24..30]), ("4 x 6 RGB: unchanged", &[0, 255, 255, 255, 255, 0][..]));
         write_png(&path, (2, 2), ColorType::GrayscaleAlpha, &[9, 0, 8, 0, 7, 0, 6, 0]);
         let colour = fit_image(&path, [3, 2, 2], Fit::Centre).unwrap();
         assert_eq!(colour.pixels, [9, 8, 7, 6].repeat(3));

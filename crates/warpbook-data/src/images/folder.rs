@@ -50,7 +50,7 @@ pub fn image_folder(folder: impl AsRef<Path>, channels: usize, resize: Option<(u
         let (h, w) = (picture.height, picture.width);
         if resize.is_none() && (h, w) != (height, width) {
             let why = format!(
-                "it is {h} x {w} pixels high and wide, and {} is {height} x {width}. Give a size to scale all images to",
+                "its height and width are {h} x {w} pixels, but {} has {height} x {width}. Give a size to scale all images to",
                 files[0].0.display()
             );
             return Err(Error::read(path, why));
@@ -211,7 +211,7 @@ mod tests {
         fs::create_dir(place("dog/more")).unwrap();
         let data = image_folder(folder.path(), 3, None).unwrap();
         assert_eq!(data.len(), 4, "the JPEG that a browser saved as .jfif is read");
-        let counted = "1 .bmp, 1 .tiff, 1 .txt, 2 .webp, 1 file without an extension and 1 folder passed over";
+        let counted = "1 .bmp, 1 .tiff, 1 .txt, 2 .webp, 1 file without an extension and 1 folder skipped";
         assert!(data.note().contains(counted), "{}", data.note());
         fs::create_dir(place("emu")).unwrap();
         fs::write(place("emu/a.webp"), "none").unwrap();

@@ -41,7 +41,7 @@ impl Picture {
             [0xff, 0xd8, ..] => Self::jpeg(&bytes),
             other => Err(match known_format(other) {
                 Some(format) => {
-                    format!("it is a {format} image, whatever its name; PNG and JPEG are read, so convert it")
+                    format!("it is a {format} image, despite its name; convert it to PNG or JPEG")
                 }
                 None => "it is neither a PNG nor a JPEG image".into(),
             }),
@@ -95,7 +95,7 @@ impl Picture {
         match length.filter(|l| sides.contains(&h) && sides.contains(&w) && *l <= MOST_BYTES) {
             Some(length) => Ok(length),
             None => Err(format!(
-                "it is {h} x {w} pixels high and wide; sides of 1 to {MOST_SIDE} and {} MiB are read",
+                "its height and width are {h} x {w} pixels; sides of 1 to {MOST_SIDE} and {} MiB are read",
                 MOST_BYTES >> 20
             )),
         }

@@ -32,7 +32,7 @@ fn text_of(path: &Path) -> Result<String, String> {
         Err(e) => {
             let line = 1 + bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count();
             Err(failed(format!(
-                "line {line} has a character that is not in UTF-8, as files in Latin-1 or GBK have. Save the file as UTF-8."
+                "line {line} is not valid UTF-8 (the file may be in Latin-1 or GBK). Save the file as UTF-8."
             )))
         }
     }
@@ -86,7 +86,7 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             read_kernel(&path).unwrap_err()
         };
-        assert!(refused(b"// a\n// b\n// gr\xf6\xdfe\n").contains("line 3 has a character that is not in UTF-8"));
+        assert!(refused(b"// a\n// b\n// gr\xf6\xdfe\n").contains("line 3 is not valid UTF-8"));
         assert!(refused(b"\xff\xfe/\0").contains("it is UTF-16"));
         #[cfg(unix)]
         assert!(read_kernel(Path::new("/dev/zero")).unwrap_err().contains("longer than 16777216 bytes"));

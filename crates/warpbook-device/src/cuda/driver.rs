@@ -89,8 +89,8 @@ fn probe() -> Result<Driver> {
     let lacks = |name: &&&str| unsafe { library.get::<*const c_void>(**name) }.is_err();
     let missing: Vec<&str> = THROUGH_CUDARC.iter().filter(lacks).copied().collect();
     if let [first, others @ ..] = &missing[..] {
-        let more = if others.is_empty() { String::new() } else { format!(" and {} functions more", others.len()) };
-        return Err(failed(format!("its library lacks {first}{more}, so it is not NVIDIA's or not whole")));
+        let more = if others.is_empty() { String::new() } else { format!(" and {} more functions", others.len()) };
+        return Err(failed(format!("its library lacks {first}{more}, so it is not NVIDIA's or is incomplete")));
     }
     let calls = DriverCalls::load(library).map_err(failed)?;
     // SAFETY: the function takes no flags, and may be called at any time.

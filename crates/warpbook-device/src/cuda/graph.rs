@@ -154,7 +154,7 @@ impl Graph {
         let queueing = stream.queueing()?;
         if queueing.is_captured() {
             // This is refused here, because the driver's refusal would also end the capture.
-            let why = "a graph cannot be launched into a capture; queue what it was captured from there instead";
+            let why = "a graph cannot be launched during a capture; queue its original work instead";
             return Err(self.label.error(why.into(), false));
         }
         let claims = self.replayed.pinned.iter().map(|(m, access)| m.claim(*access, stream, "A launch of a graph"));

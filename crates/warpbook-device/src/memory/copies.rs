@@ -182,7 +182,7 @@ impl Stream {
         Err(Error::Unsupported {
             what: what.into(),
             why: format!(
-                "needs memory of the stream's device, cuda:{here}, and this is of cuda:{index}; allocate both on one device"
+                "needs memory of the stream's device, cuda:{here}, but this memory belongs to cuda:{index}; allocate both on one device"
             ),
         })
     }

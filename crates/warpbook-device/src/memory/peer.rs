@@ -89,7 +89,9 @@ impl Stream {
         }
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         if a != here && b != here {
-            let why = format!("from cuda:{a} to cuda:{b} needs a stream of one of the two, and this is of cuda:{here}");
+            let why = format!(
+                "from cuda:{a} to cuda:{b} needs a stream of one of the two, but this one belongs to cuda:{here}"
+            );
             return Err(Error::Unsupported { what: WHAT.into(), why });
         }
         if from.is_empty() {
@@ -98,7 +100,7 @@ impl Stream {
         self.device.bind()?;
         let queueing = self.queueing()?;
         if queueing.is_captured() {
-            let why = "cannot be captured, since a graph keeps the memory of one device only; queue it each time";
+            let why = "cannot be captured, because a graph refers to the memory of only one device; queue it each time";
             return Err(Error::Unsupported { what: WHAT.into(), why: why.into() });
         }
         let contexts = [target.context()?.cu_ctx(), source.context()?.cu_ctx()];

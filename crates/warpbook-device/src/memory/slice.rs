@@ -95,7 +95,7 @@ impl<T: Element> Slice<T> {
     #[must_use]
     pub fn cast<U: Element>(&self) -> Slice<U> {
         let (bytes, size) = (self.bytes(), size_of::<U>().max(1));
-        assert!(bytes.is_multiple_of(size), "{bytes} bytes are no whole number of {}", std::any::type_name::<U>());
+        assert!(bytes.is_multiple_of(size), "{bytes} bytes are not a whole number of {}", std::any::type_name::<U>());
         Slice::new(self.memory.clone(), (self.address - self.memory.address) as usize, bytes / size)
     }
 

@@ -100,7 +100,7 @@ impl TensorMap {
             _ => return Err(malformed(shape, "a swizzle of 64 or 128 bytes")),
         };
         if !(1..=5).contains(&rank) || shape.boxes.len() != rank || shape.strides.len() != rank - 1 {
-            return Err(malformed(shape, "one to five sizes, as many boxes, and one stride fewer"));
+            return Err(malformed(shape, "one to five sizes, the same number of box sizes, and one stride fewer"));
         }
         let data_type = match shape.dtype {
             Dtype::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,

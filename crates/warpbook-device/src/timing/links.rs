@@ -101,7 +101,7 @@ pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<
 pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], bench: &Bench) -> Result<LinkCurve> {
     assert_eq!(devices.len(), communicators.len(), "a communicator for each device");
     let (Some(first), Some(first_rank)) = (devices.first(), communicators.first()) else {
-        return Err(Error::Argument("An all-reduce needs a GPU, and none is named.".into()));
+        return Err(Error::Argument("An all-reduce needs a GPU, but none was named.".into()));
     };
     let sizes = sizes(free(devices)?, 1);
     let sides = devices.iter().map(Side::new).collect::<Result<Vec<_>>>()?;

@@ -26,7 +26,7 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     let fits = |o: &u32| o.is_multiple_of(bytes) && *o <= last;
     if !kernels::READ_WIDTHS.contains(&bytes) || !offsets.iter().all(fits) {
         return Err(Error::Argument(format!(
-            "A lane reads 4, 8 or 16 bytes at a multiple of that, up to {last}; asked for were {bytes} bytes at {offsets:?}."
+            "A lane reads 4, 8 or 16 bytes at a multiple of that, up to {last}; {bytes} bytes at {offsets:?} were requested."
         )));
     }
     let spec = kernels::shared_reads(bytes);

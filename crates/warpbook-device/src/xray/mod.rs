@@ -134,7 +134,7 @@ impl Xray {
         stream.synchronize_within(limit_s)?;
         let unlike = || Error::Unsupported {
             what: "An X-ray".into(),
-            why: "found no time between its begin and its end on this GPU's clocks".into(),
+            why: "found its start and end at the same time on this GPU's clock".into(),
         };
         let clocks = Clocks::fit(&before.read()?, &after.read()?).ok_or_else(unlike)?;
         let mut kernels = Vec::new();

@@ -347,12 +347,18 @@ fn what_cannot_run_is_refused_in_words() {
     };
     let flat = LibraryGemm { lda: 63, ..call };
     // SAFETY: here and below, the call is refused before anything is launched.
-    refused(unsafe { cublas.gemm(&stream, &flat, a, b, c) }, "leading dimension of at least 64 for A");
-    refused(lt.plans(&flat, 32, WORKSPACE as u64).map(|_| ()), "leading dimension of at least 64 for A");
+    refused(
+        unsafe { cublas.gemm(&stream, &flat, a, b, c) },
+        "leading dimension of at least 64, the length of a row of A",
+    );
+    refused(
+        lt.plans(&flat, 32, WORKSPACE as u64).map(|_| ()),
+        "leading dimension of at least 64, the length of a row of A",
+    );
     let plan = lt.plans(&call, 1, WORKSPACE as u64).unwrap().remove(0);
     let workspace = device.zeros::<u8>(WORKSPACE).unwrap();
     // SAFETY: as above.
-    refused(unsafe { plan.launch(&stream, a, b, c, &workspace) }, "ask for plans with the address itself");
+    refused(unsafe { plan.launch(&stream, a, b, c, &workspace) }, "request plans with the actual address");
     if plan.workspace_bytes() > 0 {
         let [a, b, c] = case.device.each_ref().map(|b| b.at(0));
         let none = device.zeros::<u8>(0).unwrap();

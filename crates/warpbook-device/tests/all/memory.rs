@@ -124,7 +124,7 @@ fn slices_are_parts_and_casts_of_the_same_bytes() {
     assert!(bytes.range(..3).overlaps(&bytes.range(2..)) && !bytes.range(..2).overlaps(&bytes.range(2..)));
     let fails = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
     assert!(fails(&|| drop(bytes.range(..9))));
-    assert!(fails(&|| drop(bytes.range(..6).cast::<u32>())), "six bytes are no whole number of u32");
+    assert!(fails(&|| drop(bytes.range(..6).cast::<u32>())), "six bytes are not a whole number of u32");
     assert!(fails(&|| drop(bytes.range(2..6).cast::<u32>())), "not aligned");
     assert!(fails(&|| _ = bytes.at(9)));
 }
@@ -221,7 +221,7 @@ fn what_the_host_has_borrowed_is_not_copied() {
     let into = || stream.copy_to_device(&host, &slice);
     let refused = |r: Result<(), Error>, by: &str| {
         let words = r.unwrap_err().to_string();
-        assert!(words.contains(&format!("drop what `Pinned::{by}` returned")), "{words}");
+        assert!(words.contains(&format!("drop the value that `Pinned::{by}` returned")), "{words}");
     };
     let reading = host.read().unwrap();
     let second = host.read().unwrap();

@@ -14,7 +14,7 @@ fn thread_instructions_a_second() {
     for mode in [Mode::Plain, Mode::Checked] {
         MODE.set(mode);
         let mean = measure();
-        println!("{mode:?}: geometric mean {mean:.0} M instructions of threads a second");
+        println!("{mode:?}: geometric mean {mean:.0} million thread instructions per second");
         // The bound is low, because a busy core runs at a third of the speed.
         assert!(mean > 10.0, "{mode:?}: {mean}");
     }
@@ -31,7 +31,7 @@ fn measure() -> f64 {
         ("softmax", rate(|| softmax::check(softmax::WARP, 32, 1, [64, 512]))),
     ];
     for (name, rate) in rates {
-        println!("{name}: {rate:.0} M instructions of threads a second");
+        println!("{name}: {rate:.0} million thread instructions per second");
     }
     let mean = rates.iter().map(|(_, rate)| rate.ln()).sum::<f64>() / rates.len() as f64;
     mean.exp()

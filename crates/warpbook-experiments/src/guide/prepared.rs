@@ -226,7 +226,7 @@ impl Prepared for Arrays {
         if let How::Made { make, .. } = half.how {
             if rung.variant_of.is_some() {
                 return Err(Error::Setting(format!(
-                    "{} runs kernels of the engine, none of which can be replaced by itself. Try yours in the place of a rung of the matrix product.",
+                    "{} runs several kernels of the engine, which cannot be replaced one by one. Try your kernel in place of a rung of the matrix product.",
                     half.id
                 )));
             }

@@ -422,6 +422,8 @@ fn ensure_the_same_weights(trainer: &Trainer, ranks: &Ranks) -> Result<()> {
     let all = ranks.all_gather(&hash.to_le_bytes()).map_err(failure)?;
     match all.iter().position(|other| *other != all[0]) {
         None => Ok(()),
-        Some(rank) => Err(Error::Setting(format!("Rank {rank} has other weights than rank 0 after the timed steps."))),
+        Some(rank) => Err(Error::Setting(format!(
+            "The weights of rank {rank} differ from those of rank 0 after the timed steps."
+        ))),
     }
 }

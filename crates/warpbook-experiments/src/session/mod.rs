@@ -230,7 +230,7 @@ impl<'a> Session<'a> {
             (Device::Cuda(device) | Device::Emulator(device), Some(options)) => Place::Cuda(device.clone(), options),
             (Device::Cpu(_), Some(_)) => {
                 return Err(Error::Setting(
-                    "The CPU trains in one way and has none of the GPU's rungs: they need a lab on a GPU (--device cuda:0).".into(),
+                    "The CPU has only one way of training; the rungs need a lab on a GPU (--device cuda:0).".into(),
                 ));
             }
             (device, None) => Place::new(device, self.precision)?,

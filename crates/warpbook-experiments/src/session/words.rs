@@ -332,7 +332,7 @@ pub fn training_line(event: &Event, classified: bool) -> Option<String> {
                 Some(file) => format!("it is kept in {} until that works", file.display()),
                 None => "it is kept nowhere until that works".to_owned(),
             };
-            Some(format!("warning: the checkpoint cannot be written: {why}. The training goes on; {place}."))
+            Some(format!("warning: the checkpoint cannot be written: {why}. The training continues; {place}."))
         }
         _ => None,
     }

@@ -276,7 +276,7 @@ impl TensorParallel {
             return setting(format!("--panels is from 1 to {MAX_PANELS}, or left out."));
         }
         if self.gpus == Some(0) {
-            return setting("--gpus 0: choose 1 at least, or leave it out for all GPUs.".into());
+            return setting("--gpus 0: choose at least 1, or leave it out for all GPUs.".into());
         }
         self.selection.validate(&Self::all_rungs())?;
         lab.map_or(Ok(()), |lab| self.problems().iter().try_for_each(|problem| self.fits(lab, problem)))

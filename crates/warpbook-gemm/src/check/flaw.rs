@@ -182,7 +182,8 @@ impl Evidence<'_> {
         }
         if holes.len() == m * n {
             return Some(
-                "nothing of C was written. Does every thread return before its store, or is the store missing?".into(),
+                "no element of C was written. Does every thread return before its store, or is the store missing?"
+                    .into(),
             );
         }
         let empty_row = |r: usize| (0..n).all(|c| self.unwritten[r * n + c]);
@@ -193,13 +194,13 @@ impl Evidence<'_> {
         };
         if let Some(row) = tail(m, &empty_row) {
             return Some(format!(
-                "rows from {row} on were not written. Does the grid cover all {m} rows, and each block its {}?",
+                "rows from {row} on were not written. Does the grid cover all {m} rows, and does each block cover its {}?",
                 self.tile[0]
             ));
         }
         if let Some(column) = tail(n, &empty_column) {
             return Some(format!(
-                "columns from {column} on were not written. Does the grid cover all {n} columns, and each block its {}?",
+                "columns from {column} on were not written. Does the grid cover all {n} columns, and does each block cover its {}?",
                 self.tile[1]
             ));
         }
@@ -246,15 +247,14 @@ impl Evidence<'_> {
         let row_is =
             |other: &usize| *other != row && most((0..n).filter(|c| close(row * n + c, other * n + c)).count(), n);
         if let Some(other) = (0..m).find(row_is) {
-            let text = format!("row {row} holds the values of row {other}: look at how the row is computed.");
+            let text = format!("row {row} holds the values of row {other}: check how the row is computed.");
             return Some((FlawKind::OtherRow, text));
         }
         let column_is = |other: &usize| {
             *other != column && most((0..m).filter(|r| close(r * n + column, r * n + other)).count(), m)
         };
         if let Some(other) = (0..n).find(column_is) {
-            let text =
-                format!("column {column} holds the values of column {other}: look at how the column is computed.");
+            let text = format!("column {column} holds the values of column {other}: check how the column is computed.");
             return Some((FlawKind::OtherColumn, text));
         }
         None
@@ -326,7 +326,7 @@ impl Evidence<'_> {
             return Some((FlawKind::TermsMissing, text));
         }
         let ratio = sampled.iter().map(|(got, t)| f64::from(*got) / t.iter().sum::<f64>()).next()?;
-        let text = format!("every wrong element is {ratio:.4} times what it should be.");
+        let text = format!("every wrong element is {ratio:.4} times the correct value.");
         (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then_some((FlawKind::Scaled, text))
     }
 
@@ -361,7 +361,7 @@ impl Evidence<'_> {
             error <= 0.05 * reference.size[*i] / (self.sizes[2] as f64).sqrt()
         });
         near.then(|| {
-            let text = "all are nearly right: are sums or intermediate values in a type with fewer digits than fp32?";
+            let text = "all are nearly correct: does the kernel keep sums or intermediate values in a type less precise than fp32?";
             (FlawKind::Rounding, text.into())
         })
     }
@@ -444,7 +444,7 @@ mod tests {
             assert_eq!((flaw.got, flaw.wrong), (None, (holes.len(), m * n)));
             assert!(flaw.hint.contains(expect) && flaw.to_string().contains("it was not written"), "{flaw}");
         };
-        check((0..m * n).collect(), "nothing of C");
+        check((0..m * n).collect(), "no element of C");
         check((16 * n..m * n).collect(), "rows from 16 on");
         check((0..m * n).filter(|i| i % n >= 32).collect(), "columns from 32 on");
         check((0..m * n).filter(|i| i / n % 2 == 1).collect(), "12 of 24 rows were not written, row 1 the first");
@@ -512,7 +512,7 @@ mod tests {
         assert!(flaw.hint.contains("threads race"), "{flaw}");
         case.check(&spoilt(&|i| i % n >= 32, &noise), "tiles that cross the edge of C");
         let small: Vec<f32> = noise.iter().map(|v| v * 1e-3).collect();
-        case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly right");
+        case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly correct");
         case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
         // There is no hint if none applies.
         let flaw = case.flaw_of(&got, &got, &[]).unwrap();

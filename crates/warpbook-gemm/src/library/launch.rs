@@ -7,7 +7,7 @@ use warpbook_device::{KernelArg, Result, Slice, Stream};
 
 /// Returns the number of elements as a 32-bit word.
 fn word(len: usize) -> Result<u32> {
-    u32::try_from(len).map_err(|_| refused(Malformed(format!("An array has {len} elements, and 2^32 are too many."))))
+    u32::try_from(len).map_err(|_| refused(Malformed(format!("An array has {len} elements; the limit is 2^32 - 1."))))
 }
 
 impl AfterLibrary {
@@ -23,7 +23,7 @@ impl AfterLibrary {
         let (n, relu) = (word(y.len())?, u32::from(relu));
         self.holds("The output", y, y.len())?;
         if channels == 0 || pixels == 0 || bias.len() < channels as usize {
-            let text = format!("The bias has {} elements, and {channels} channels need as many.", bias.len());
+            let text = format!("The bias has {} elements, but {channels} channels need {channels}.", bias.len());
             return Err(refused(Malformed(text)));
         }
         let args: [&dyn KernelArg; 6] = [y.bytes(), bias, &channels, &pixels, &relu, &n];

@@ -73,7 +73,10 @@ impl LibraryPlan {
         if p.ldc != p.n && p.form.epilogue != Epilogue::None {
             return Err(Error::Unsupported {
                 what: "A product by cuBLASLt".into(),
-                why: format!("needs a C without gaps for an epilogue, and its rows of {} are {} apart", p.n, p.ldc),
+                why: format!(
+                    "needs a C without gaps for an epilogue, but its rows of {} elements are {} apart",
+                    p.n, p.ldc
+                ),
             });
         }
         let plan = library.first_plan(&p.library_call(), ALIGNMENT, WORKSPACE_BYTES)?;

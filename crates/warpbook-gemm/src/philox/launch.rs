@@ -78,7 +78,9 @@ impl Philox {
         if of > 1 << 62 || first_index.checked_add(n).is_none_or(|end| end > of) {
             return Err(Error::Unsupported {
                 what: format!("A permutation of {of} elements"),
-                why: format!("has no {n} elements from {first_index} on, or more than 2^62; ask for fewer"),
+                why: format!(
+                    "does not have {n} elements from {first_index} on, or has more than 2^62 in total; request fewer"
+                ),
             });
         }
         // SAFETY: permutation(out, n, seed, first, of).

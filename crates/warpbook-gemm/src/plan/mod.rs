@@ -154,10 +154,7 @@ impl Plan {
         let layouts = match can.operands {
             Operands::Addresses => Layouts::none(product),
             operands => Layouts::new(product, tile, operands, aligned).ok_or_else(|| {
-                refused(format!(
-                    "would copy its operands, and with k = {} they do not fit into the workspace",
-                    product.k
-                ))
+                refused(format!("would copy its operands, which with k = {} do not fit into the workspace", product.k))
             })?,
         };
         let parts = if can.in_parts {

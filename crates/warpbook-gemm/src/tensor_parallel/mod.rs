@@ -178,7 +178,7 @@ impl Chosen {
         let found = row.and_then(|row| Some((row.kernel()?.tile(plan.tile())?.clone(), row)));
         let (tile, row) = found.ok_or_else(|| Error::Unsupported {
             what: format!("{} with the tile {}", plan.rung(), plan.tile()),
-            why: "is no kernel of the catalogue".into(),
+            why: "is not a kernel of the catalogue".into(),
         })?;
         Ok(Self { row, tile })
     }
@@ -213,10 +213,10 @@ impl TensorParallel {
             routes.push(first.connect(device)?);
         }
         if stores && options.split == Split::K {
-            return Err(malformed("by K cannot store into the first GPU: split it by rows, or let copies carry it"));
+            return Err(malformed("by K cannot store into the first GPU: split it by rows, or use copies"));
         }
         if stores && routes.contains(&Route::Host) {
-            return Err(malformed("by stores needs GPUs that can access each other's memory: let copies carry it"));
+            return Err(malformed("by stores needs GPUs that can access each other's memory: use copies"));
         }
         // By K with one GPU there is nothing to add up.
         let of_k = shares(product.k, devices.len(), K_UNIT);

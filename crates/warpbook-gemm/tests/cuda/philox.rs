@@ -63,5 +63,5 @@ fn parts_are_queued_and_captured() {
     graph.launch(&stream).unwrap();
     check();
     let refused = philox.permutation_into(&stream, &order, 3, 60_000 - n as u64 + 1, 60_000).unwrap_err();
-    assert!(refused.to_string().contains("ask for fewer"), "{refused}");
+    assert!(refused.to_string().contains("request fewer"), "{refused}");
 }

@@ -9,7 +9,10 @@ pub(super) fn split(activities: &[Activity], runs: usize) -> Result<Vec<Vec<&Act
     queued.sort_by_key(|a| (a.correlation, a.graph.map(|g| g.1), a.start_ns));
     let each = queued.len() / runs.max(1);
     if each == 0 || each * runs != queued.len() {
-        return Err(format!("{} activities were recorded of {runs} runs, which are not as many of each", queued.len()));
+        return Err(format!(
+            "{} activities were recorded in {runs} runs, which is not the same number for each",
+            queued.len()
+        ));
     }
     let split: Vec<Vec<&Activity>> = queued.chunks(each).map(<[&Activity]>::to_vec).collect();
     for (i, run) in split.iter().enumerate().skip(1) {

@@ -11,12 +11,13 @@ use crate::settings::Preset;
 use crate::{Error, Event, Experiment, Lab, Result, driver};
 use serde::{Deserialize, Serialize};
 use warpbook_charts::highlight::without_comments;
+use warpbook_charts::{Chart, ChartError, draw};
 use warpbook_device::{CompileError, Compiler, CudaDevice};
 use warpbook_gemm::OWN_KERNEL_LIMIT_S;
 use warpbook_kernels::matmul;
 use warpbook_record::{
     Define, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run, Rung, Runner,
-    Tile, nearest,
+    Tile, WarpRequest, nearest,
 };
 
 /// Edge of the cube for timing an attempt at the matrix product.
@@ -236,13 +237,18 @@ impl LiveKernel {
         &self.base
     }
 
-    /// Returns true if the source equals the rung's apart from comments and white space, with the rung's own sizes:
-    /// those of its first tile or of `usual`, the tile that the rung uses at the problem.
-    fn is_unchanged(&self, usual: Option<&str>) -> bool {
-        let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
+    /// Returns true if the sizes are the rung's own: those of its first tile or of `usual`, the tile that the rung uses
+    /// at the problem.
+    fn has_own_sizes(&self, usual: Option<&str>) -> bool {
         let Some(spec) = self.base.kernels().first() else { return false };
         let mut own = spec.tiles.iter().take(1).chain(spec.tiles.iter().filter(|t| usual == Some(&t.id)));
-        own.any(|t| t.defines == self.tile.defines) && code(&self.source) == code(&spec.source)
+        own.any(|t| t.defines == self.tile.defines)
+    }
+
+    /// Returns true if the source equals the rung's apart from comments and white space.
+    fn has_own_text(&self) -> bool {
+        let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
+        self.base.kernels().first().is_some_and(|spec| code(&self.source) == code(&spec.source))
     }
 
     fn validate(&self) -> Result<()> {
@@ -262,7 +268,7 @@ impl LiveKernel {
         let launched = ["BM", "BN", "THREADS"].into_iter().filter(|n| of_base.is_some_and(|t| t.get(n).is_some()));
         if let Some(missing) = launched.into_iter().find(|n| !sensible(n)) {
             return setting(format!(
-                "The size {missing} has to be a number from 1 to 1048576: the launch is made of it."
+                "The size {missing} must be a number from 1 to 1048576, since the launch depends on it."
             ));
         }
         Ok(())
@@ -360,8 +366,8 @@ impl Attempt {
         &self.compiled
     }
 
-    /// Returns `true` if nothing was tried, because the kernel equals the rung's own apart from comments and white
-    /// space, with the rung's sizes.
+    /// Returns `true` if nothing was tried: with the rung's sizes, the kernel equals the rung's own apart from comments
+    /// and white space, or the compiler makes the same code of both.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.unchanged
@@ -378,6 +384,35 @@ impl Attempt {
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.measurement().is_some_and(|m| m.is_valid() || m.is_right_in_emulator())
+    }
+
+    /// Draws which sectors of global memory and which banks of shared memory the lanes of a warp access in a line of the kernel's source. The
+    /// picture shows the first warp that runs the line.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] if the kernel did not run in the emulator or had a fault there, or if the line accesses no such memory.
+    pub fn lanes(&self, line: u32) -> std::result::Result<Chart, ChartError> {
+        let why = |why: String| Err(ChartError::NothingToDraw(why));
+        let Some(emulated) = self.measurement().and_then(|m| m.emulated.as_ref()).filter(|e| e.finding.is_none())
+        else {
+            return why("Only the emulator sees what each lane accesses, and only of a kernel without a fault.".into());
+        };
+        let is_own = |request: &&WarpRequest| request.file.starts_with(LIVE);
+        let own: Vec<WarpRequest> = emulated.requests.iter().filter(is_own).cloned().collect();
+        let all = if own.is_empty() { &emulated.requests } else { &own };
+        let here: Vec<WarpRequest> = all.iter().filter(|request| request.line == line).cloned().collect();
+        let Some(first) = here.first() else {
+            let mut lines: Vec<u32> = all.iter().map(|request| request.line).collect();
+            lines.dedup();
+            let lines: Vec<String> = lines.iter().map(u32::to_string).collect();
+            return why(format!(
+                "Line {line} accesses neither global nor shared memory; these lines do: {}.",
+                lines.join(", ")
+            ));
+        };
+        let source =
+            self.run.sources.get(&first.file).and_then(|text| text.lines().nth(line.saturating_sub(1) as usize));
+        draw().lanes(&here, source.unwrap_or_default())
     }
 
     /// Returns the reason for a failure; `None` unless the kernel failed.
@@ -468,7 +503,8 @@ impl Lab {
         let spec = experiment.compiled(self, &rung, problem).ok_or_else(no_kernel)?;
         let (architecture, compiled) = self.compile_live(live, &rung, &spec);
         let run = driver::empty(self, &plan);
-        let unchanged = live.is_unchanged(tile_without_trials(experiment, self, &live.base, problem).as_deref());
+        let unchanged = live.has_own_sizes(tile_without_trials(experiment, self, &live.base, problem).as_deref())
+            && (live.has_own_text() || self.is_same_code(experiment, problem, live, &spec, &architecture));
         let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, unchanged, run };
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
@@ -485,6 +521,27 @@ impl Lab {
             },
         };
         Ok(attempt)
+    }
+
+    /// Returns true if the compiler makes the same PTX of a learner's kernel as of its rung, apart from line numbers.
+    fn is_same_code(
+        &self,
+        experiment: &dyn Experiment,
+        problem: &Problem,
+        live: &LiveKernel,
+        spec: &KernelSpec,
+        architecture: &str,
+    ) -> bool {
+        let Ok(compiler) = self.device().cuda().map_or_else(|| Compiler::new(None), |d| d.compiler().cloned()) else {
+            return false;
+        };
+        let virtual_architecture = architecture.replace("sm_", "compute_");
+        let code = |spec: &KernelSpec| {
+            let ptx = compiler.compile_to_ptx(spec, &live.tile, &virtual_architecture).ok()?;
+            Some(ptx.lines().filter(|line| !is_about_lines(line)).collect::<Vec<_>>().join("\n"))
+        };
+        let own = experiment.compiled(self, &live.base, problem).and_then(|spec| code(&spec));
+        own.is_some() && own == code(spec)
     }
 
     /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or if the device is
@@ -535,6 +592,13 @@ impl Lab {
         };
         (architecture, compiled)
     }
+}
+
+/// Returns true for a line of PTX that is a comment or is about lines and files of the source, which change with every
+/// comment.
+fn is_about_lines(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || [".loc", ".file", "//"].iter().any(|word| line.starts_with(word))
 }
 
 impl Attempt {

@@ -252,7 +252,7 @@ impl Cycle {
         let mut all = vec![format!("Recorded by {}.", figures::versions(self.source.trim_end_matches('.')))];
         if self.is_of_events() {
             all.push(
-                "The device's time of a range is from when it could begin until the last of what it queued had ended, on all streams: gaps in it are counted."
+                "A range's device time runs from its possible start to the end of its last queued work, on all streams; gaps count, too."
                     .into(),
             );
         }

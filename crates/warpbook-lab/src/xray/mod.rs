@@ -250,7 +250,7 @@ impl Ray<'_> {
         recorder.pause();
         if recorder.marked() == 0 {
             return Err(Error::Setting(format!(
-                "{} ran none of the kernels that have marks at {}: another was chosen for this size or this GPU.",
+                "{} ran no kernel with marks at {}: another one was chosen for this size or this GPU.",
                 self.rung.id, self.problem.label
             )));
         }

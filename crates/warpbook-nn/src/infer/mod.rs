@@ -116,7 +116,9 @@ impl Frozen {
         }
         let fits = |v: &[f32], allowed: fn(f32) -> bool| v.len() == channels && v.iter().all(|v| allowed(*v));
         if !fits(&self.mean, f32::is_finite) || !fits(&self.deviation, |d| d > 0.0 && d.is_finite()) {
-            return refuse(format!("Images of {channels} channels need as many finite means, and deviations above 0."));
+            return refuse(format!(
+                "Images of {channels} channels need {channels} finite means and {channels} deviations above 0."
+            ));
         }
         // Folding divides by running variances, so finite weights need not stay finite.
         self.weights.ensure_finite()?;
@@ -206,7 +208,7 @@ impl Frozen {
         if set.shape() != self.shape {
             let [[c, h, w], [of_c, of_h, of_w]] = [self.shape, set.shape()];
             return Err(TrainError::Setting(format!(
-                "The network takes images of {c} x {h} x {w}; those of {} are {of_c} x {of_h} x {of_w}.",
+                "The network takes images of {c} x {h} x {w}, but the images of {} are {of_c} x {of_h} x {of_w}.",
                 set.name()
             )));
         }

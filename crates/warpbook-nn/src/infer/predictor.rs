@@ -197,7 +197,7 @@ impl Predictor {
     fn batch_outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
         let (most, n) = (self.batch(), images.len() / self.shape.iter().product::<usize>());
         if n > most {
-            let why = format!("{n} images are more than the batch of {most} that there is memory for.");
+            let why = format!("There is memory for a batch of {most} images, but {n} were given.");
             return Err(TrainError::Setting(why));
         }
         match &mut self.engine {

@@ -182,7 +182,7 @@ impl Builder {
             (Kind::Pool(p), Shape::Image { channels, height, width }) => {
                 // A wider border would make windows without a pixel.
                 if (0..2).any(|i| p.padding[i] > p.size[i] / 2) {
-                    return Err("its padding is at most half of its window.".into());
+                    return Err("its padding must be at most half of its window.".into());
                 }
                 let [h, w] = window_counts([height, width], p.size, p.stride, p.padding)?;
                 (Op::Pool(*p), Shape::image(channels, h, w))
@@ -199,16 +199,16 @@ impl Builder {
             (Kind::Activation(a), _) => (Op::Activation(*a), input),
             (Kind::BatchNorm { momentum, epsilon, scale }, _) => {
                 if !(0.0..=1.0).contains(momentum) {
-                    return Err(format!("its momentum is {momentum}; it has to be from 0 to 1."));
+                    return Err(format!("its momentum is {momentum}; it must be from 0 to 1."));
                 }
                 if !(*epsilon >= 0.0 && epsilon.is_finite()) {
-                    return Err(format!("its epsilon is {epsilon}; it has to be at least 0."));
+                    return Err(format!("its epsilon is {epsilon}; it must be at least 0."));
                 }
                 (Op::BatchNorm { momentum: *momentum, epsilon: *epsilon, scale: *scale }, input)
             }
             (Kind::Dropout { p }, _) => {
                 if !(0.0..1.0).contains(p) {
-                    return Err(format!("its probability is {p}; it has to be at least 0 and less than 1."));
+                    return Err(format!("its probability is {p}; it must be at least 0 and less than 1."));
                 }
                 self.dropouts += 1;
                 (Op::Dropout { p: *p, layer: self.dropouts - 1 }, input)
@@ -302,7 +302,7 @@ impl Builder {
         }
         if format!("{name}.").starts_with(STATE) {
             return Err(NetworkError(format!(
-                "`{name}` is taken: checkpoints keep the optimiser's state under it. Use another name."
+                "`{name}` is reserved: checkpoints store the optimiser's state under this name. Use another name."
             )));
         }
         if !self.names.insert(name.clone()) {
@@ -328,8 +328,8 @@ fn window_counts(
     let [rows, columns] = [0, 1].map(|i| windows(extent[i], size[i], stride[i], padding[i]));
     match (rows, columns) {
         (Some(rows), Some(columns)) => Ok([rows, columns]),
-        _ if stride.contains(&0) => Err("its stride has to be at least 1.".into()),
-        _ if size.contains(&0) => Err("its window has to be at least 1 x 1.".into()),
+        _ if stride.contains(&0) => Err("its stride must be at least 1.".into()),
+        _ if size.contains(&0) => Err("its window must be at least 1 x 1.".into()),
         _ => Err(format!(
             "its window of {} x {} does not fit into the image with a padding of {} x {}. Make the window smaller or the padding larger.",
             size[0], size[1], padding[0], padding[1]

@@ -279,8 +279,7 @@ impl Layer {
     }
 
     pub(super) fn without_setting(mut self, name: &str) -> Self {
-        self.misuse =
-            Some(format!("A layer `{self}` has no {name}: leave it out, or set it on the layer that has it."));
+        self.misuse = Some(format!("The layer `{self}` has no {name}: leave it out, or set it on another layer."));
         self
     }
 }

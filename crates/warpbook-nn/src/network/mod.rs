@@ -289,13 +289,13 @@ mod tests {
         check(vec![residual([])], &["residual1 has no layers"]);
         check(vec![dropout(1.0)], &["dropout1", "less than 1"]);
         check(vec![dropout(f32::NAN)], &["dropout1", "NaN"]);
-        check(vec![max_pool(2).stride(0)], &["stride has to be at least 1"]);
+        check(vec![max_pool(2).stride(0)], &["stride must be at least 1"]);
         check(vec![max_pool(2).padding(2)], &["half of its window"]);
         check(vec![relu().stride(2)], &["`relu` has no stride"]);
         check(vec![conv2d(8, 3).momentum(0.1)], &["has no momentum"]);
         check(vec![conv2d(8, 1).named("a"), conv2d(8, 1).named("a")], &["Two layers are called `a`"]);
         check(vec![conv2d(8, 1).named("a b")], &["`a b` is not a name"]);
-        check(vec![conv2d(8, 1).named("optimizer")], &["`optimizer` is taken"]);
+        check(vec![conv2d(8, 1).named("optimizer")], &["`optimizer` is reserved"]);
         check(vec![], &["no layers"]);
         check(vec![conv2d(0, 1)], &["at least one filter"]);
         check(vec![batch_norm().epsilon(-1.0)], &["epsilon is -1"]);

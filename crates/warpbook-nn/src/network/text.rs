@@ -93,7 +93,7 @@ impl FromStr for Layer {
         let text = text.replace(',', " ");
         let mut rest = text.split_whitespace();
         let kind = rest.next().ok_or_else(|| {
-            NetworkError(format!("An empty text is not a layer; begin it with one of {}.", KINDS.join(", ")))
+            NetworkError(format!("The layer's text is empty; begin it with one of {}.", KINDS.join(", ")))
         })?;
         let mut words = Words { kind, rest };
         match kind {
@@ -228,7 +228,7 @@ mod tests {
             let sentence = text.parse::<Layer>().unwrap_err().to_string();
             assert!(sentence.contains(expect), "{sentence}");
         };
-        check("", "An empty text is not a layer");
+        check("", "The layer's text is empty");
         check("convolution 3", "`convolution` is not a layer; choose one of conv2d, linear");
         check("conv2d", "`conv2d` lacks a number of filters");
         check("conv2d 8", "`conv2d` lacks a kernel");

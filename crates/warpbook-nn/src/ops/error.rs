@@ -73,7 +73,7 @@ pub enum OpError {
     },
     /// An array on a device has another type than the kernels were loaded for.
     #[error(
-        "{op}: {name} holds {found:?}, and the kernels were loaded for {needed:?}. Load them for {found:?}, or convert the array."
+        "{op}: {name} holds {found:?}, but the kernels were loaded for {needed:?}. Load kernels for {found:?}, or convert the array."
     )]
     Type {
         /// Name of the operation.

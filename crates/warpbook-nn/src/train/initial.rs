@@ -54,7 +54,7 @@ impl Recipe {
     /// Index of the whitening layer's weight, and its values.
     fn whitening(&self, name: &str, samples: Samples<'_>) -> Result<(usize, Vec<f32>), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(format!("`{name}` cannot whiten: {why}")));
-        let Samples::Images(set) = samples else { return refuse("the samples are no images.".into()) };
+        let Samples::Images(set) = samples else { return refuse("the samples are not images.".into()) };
         let node = self.network.nodes().iter().find(|n| n.name == name);
         let Some((node, Op::Conv2d(conv))) = node.map(|n| (n, n.op)) else {
             return refuse("it is not a convolution of the network.".into());
@@ -62,7 +62,7 @@ impl Recipe {
         let [channels, height, width] = set.shape();
         if node.input != 0 || self.mean.len() != channels || self.deviation.len() != channels {
             return refuse(
-                "it has to be the first layer, and the images need a mean and a deviation for each channel.".into(),
+                "it must be the first layer, and the images need a mean and a deviation for each channel.".into(),
             );
         }
         let [rows, columns] = conv.kernel;
@@ -263,6 +263,6 @@ mod tests {
         };
         check("stem", vec![flatten(), linear(10)], "not a convolution of the network");
         check("conv1", vec![conv2d(7, 2), flatten(), linear(10)], "need 8 filters; it has 7");
-        check("conv2", vec![conv2d(7, 2), conv2d(8, 2)], "has to be the first layer");
+        check("conv2", vec![conv2d(7, 2), conv2d(8, 2)], "must be the first layer");
     }
 }

@@ -208,7 +208,7 @@ impl GradScaler {
     /// If a setting is out of range; the message names it.
     pub fn check(&self) -> Result<(), TrainError> {
         let refuse = |what: &str, value: f32, allowed: &str| {
-            Err(TrainError::Setting(format!("The {what} of the gradient scaler is {value}; it has to be {allowed}.")))
+            Err(TrainError::Setting(format!("The {what} of the gradient scaler is {value}; it must be {allowed}.")))
         };
         if !(self.init_scale > 0.0 && self.init_scale.is_finite()) {
             return refuse("initial scale", self.init_scale, "above 0");

@@ -275,17 +275,17 @@ impl Recipe {
         }
         if self.mean.len() != channels || self.deviation.len() != channels {
             return refuse(format!(
-                "Images of {channels} channels need as many means and deviations; there are {} and {}.",
+                "Images of {channels} channels need {channels} means and deviations, but there are {} and {}.",
                 self.mean.len(),
                 self.deviation.len()
             ));
         }
         if self.deviation.iter().any(|d| !(*d > 0.0 && d.is_finite())) || self.mean.iter().any(|m| !m.is_finite()) {
-            return refuse("Means have to be finite, and deviations above 0.".into());
+            return refuse("Means must be finite, and deviations above 0.".into());
         }
         if matches!(self.loss, Loss::CrossEntropy { .. }) && self.network.output().elements() != classes {
             return refuse(format!(
-                "The network has {} outputs, and the data set {classes} classes: the last layer has to be `linear` with {classes} outputs.",
+                "The network has {} outputs, and the data set {classes} classes: the last layer must be `linear` with {classes} outputs.",
                 self.network.output()
             ));
         }
@@ -297,7 +297,7 @@ impl Recipe {
         let refuse = |why: String| Err(TrainError::Setting(why));
         if self.batch == 0 || self.epochs == 0 {
             return refuse(format!(
-                "The batch is {} and the epochs are {}: each has to be at least 1.",
+                "The batch is {} and the number of epochs is {}; both must be at least 1.",
                 self.batch, self.epochs
             ));
         }
@@ -311,10 +311,10 @@ impl Recipe {
             return refuse("0 steps: there is nothing to train.".into());
         }
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
-            return refuse(format!("The learning rate is {}; it has to be above 0.", self.learning_rate));
+            return refuse(format!("The learning rate is {}; it must be above 0.", self.learning_rate));
         }
         if let Some(clip) = self.clip.filter(|most| most.is_nan() || *most <= 0.0) {
-            return refuse(format!("The gradients are clipped to a norm of {clip}; it has to be above 0."));
+            return refuse(format!("The gradients are clipped to a norm of {clip}; it must be above 0."));
         }
         self.optimizer.check()?;
         self.grouped()?;

@@ -329,7 +329,7 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
     let layers = swish_layers;
     let sentence = |r: &Recipe| Trainer::new(r.clone(), &images(50), None).unwrap_err().to_string();
     let refused = sentence(&recipe(layers(&swish())));
-    assert_eq!(refused, "swish1 has a CUDA body only: train it on a GPU, or give it a body for the CPU with `on_cpu`.");
+    assert_eq!(refused, "swish1 has only a CUDA body: train it on a GPU, or give it a body for the CPU with `on_cpu`.");
     let r = recipe(layers(&swish_on_both()));
     let (outcomes, trainer) = run(&Place::Cpu, &r);
     let (longer, _) = run(&Place::Cpu, &Recipe { epochs: 10, ..r.clone() });
@@ -356,7 +356,7 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
     let why = frozen.save(folder.path().join("f.safetensors")).unwrap_err().to_string();
     assert!(why.contains("layer of your own, `swish`"), "{why}");
     let unfrozen = Frozen::new(&recipe(layers(&swish())), &weights, &classes).unwrap();
-    assert!(unfrozen.predict(images(4).images()).unwrap_err().to_string().contains("CUDA body only"));
+    assert!(unfrozen.predict(images(4).images()).unwrap_err().to_string().contains("only a CUDA body"));
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn ranks_that_train_different_things_say_so() {
     check(whys(&seeded), "Rank 1 trains with another recipe than rank 0");
     let other = |rank: usize| (plain(), synthetic_digits(98, 1, 3 + rank as u64).train);
     check(whys(&other), "Rank 1 trains with another data set than rank 0");
-    check(whys(&|_| (Recipe { batch: 1, ..plain() }, digits().0)), "fewer samples than there are ranks, 2");
+    check(whys(&|_| (Recipe { batch: 1, ..plain() }, digits().0)), "fewer samples than the 2 ranks");
 }
 
 #[test]
@@ -319,6 +319,6 @@ fn statistics_of_all_ranks_are_refused_of_batches_in_parts() {
         Trainer::on_ranks(&Place::Cpu, recipe.clone(), &digits().0, None, ranks).err().map(|e| e.to_string())
     });
     for why in refused {
-        assert!(why.is_some_and(|why| why.contains("accumulate makes it in parts")));
+        assert!(why.is_some_and(|why| why.contains("accumulate splits the batch")));
     }
 }

@@ -265,7 +265,7 @@ fn missing_ranks_are_said_to_all() {
     let port = port();
     let children = [0, 2].map(|rank: usize| spawned("join 6", &rank.to_string(), "4", port, &[]));
     for (code, text) in children.map(ended) {
-        assert!(code == 2 && text.contains("Ranks 1, 3 have not come to rank 0"), "{text}");
+        assert!(code == 2 && text.contains("Ranks 1, 3 have not reached rank 0"), "{text}");
     }
 }
 

@@ -214,11 +214,7 @@ pub fn titles_and_what_is_kept(browser: &Browser, stage: &Stage) -> Result<()> {
                 document.body.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
         });";
     browser.eval(padded)?;
-    browser.wait_until(
-        "that it is not kept",
-        &format!("{ALERTS}.some((t) => t.includes('does not keep it'))"),
-        SOON,
-    )?;
+    browser.wait_until("that it is not kept", &format!("{ALERTS}.some((t) => t.includes('cannot keep it'))"), SOON)?;
     let says = browser.eval("return document.querySelector('.kept')?.textContent;")?;
     let says = says.as_str().unwrap_or_default();
     ensure!(

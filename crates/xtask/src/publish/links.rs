@@ -34,8 +34,7 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
         );
         if shown != TABLES {
             let unknown = unknown_paths(w, path, text, (&files, &known));
-            faults
-                .extend(unknown.into_iter().map(|path| format!("{shown}: `{path}` is no file or folder of this name")));
+            faults.extend(unknown.into_iter().map(|path| format!("{shown}: `{path}` does not exist")));
         }
     }
     Ok((faults, pages.len()))
@@ -288,7 +287,7 @@ mod tests {
         let map = |text: &str| in_folder(&[(MAP, text), there[0], there[1]]);
         let good = "`train/passes/`, `passes/mod.rs`, `nn/src/{ops/cuda,train/passes/mod}.rs`, `ops/`, `warpbook-nn/src/`, `.cu`, `*launch.rs`, `a::b`";
         assert_eq!(map(good), Vec::<String>::new());
-        let expect = |path: &str| vec![format!("{MAP}: `{path}` is no file or folder of this name")];
+        let expect = |path: &str| vec![format!("{MAP}: `{path}` does not exist")];
         for path in ["train/passes.rs", "ops/cuda.rs/", "asses/mod.rs", "nn/ops/cuda.rs"] {
             assert_eq!(map(&format!("`{path}`")), expect(path));
             assert_eq!(map(&format!("`let\nx` `{path}`\n\n```\n`gone.rs`\n```")), expect(path));
@@ -306,10 +305,7 @@ mod tests {
         for page in [page, room] {
             assert_eq!(read(page, good), Vec::<String>::new());
             for path in ["add.cu", "nn/", "nn/add.cu", "nn/src/ops/cuda.rs", "ops/cuda.rs/"] {
-                assert_eq!(
-                    read(page, &format!("`{path}`")),
-                    [format!("{page}: `{path}` is no file or folder of this name")]
-                );
+                assert_eq!(read(page, &format!("`{path}`")), [format!("{page}: `{path}` does not exist")]);
             }
         }
         assert_eq!(read(TABLES, "`gone.rs`"), Vec::<String>::new());

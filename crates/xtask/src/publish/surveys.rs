@@ -51,7 +51,7 @@ pub fn table(w: &Workspace) -> Result<Option<String>> {
     for path in files_below(&folder, &[])?.into_iter().filter(|p| p.extension().is_some_and(|e| e == "json")) {
         let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let mut survey: Survey =
-            serde_json::from_str(&text).with_context(|| format!("{} is no survey", path.display()))?;
+            serde_json::from_str(&text).with_context(|| format!("{} is not a survey", path.display()))?;
         survey.file = path.strip_prefix(&folder).unwrap_or(&path).to_string_lossy().into_owned();
         surveys.push(survey);
     }

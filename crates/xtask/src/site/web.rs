@@ -107,7 +107,7 @@ fn published(page: &str, url: Option<&str>) -> Result<String> {
     let Some(url) = url.map(|u| u.trim_end_matches('/')).filter(|u| !u.is_empty()) else { return Ok(page.to_owned()) };
     if !url.starts_with("https://") || url.contains(['"', '<', '>', ' ', '&']) {
         bail!(
-            "{PAGE_URL}={url} is no address of a page: it begins with https:// and has no quotes, spaces or ampersands"
+            "{PAGE_URL}={url} is not the address of a page: it begins with https:// and has no quotes, spaces or ampersands"
         );
     }
     let place = format!("content=\"{url}/card.png\">\n<meta property=\"og:url\" content=\"{url}/\"");

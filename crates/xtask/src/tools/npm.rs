@@ -42,7 +42,8 @@ pub fn ensure(w: &Workspace, package: &Package) -> Result<std::result::Result<Pa
             return Ok(Err(format!("npm could not fetch {name} ({e}): see {}", w.show(&log))));
         }
     }
-    let lock: Value = serde_json::from_slice(&fs::read(&installed).context("npm left no list of what it installed")?)?;
+    let lock: Value =
+        serde_json::from_slice(&fs::read(&installed).context("npm wrote no list of installed packages")?)?;
     let got = &lock["packages"][format!("node_modules/{name}")]["integrity"];
     if got != integrity {
         let _ = fs::remove_dir_all(&root);

@@ -56,7 +56,7 @@ impl App {
                 // If the browser keeps nothing, one alert is enough.
                 if self.not_kept.is_empty() {
                     self.notices.alert(format!(
-                        "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
+                        "{name} is open, but this browser cannot keep it: open it again after a reload."
                     ));
                 }
                 if !self.not_kept.contains(&key) {
@@ -101,7 +101,7 @@ impl App {
     fn read_text(&mut self, ctx: &Context<Self>, text: String) {
         // Text without a leading brace or bracket was copied for another purpose.
         if !text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']) {
-            let said = "What was pasted is no record: a record is JSON text, which begins with a brace.";
+            let said = "The pasted text is not a record: a record is JSON text that begins with a brace.";
             return self.notices.tell(said);
         }
         self.loading.pending += 1;

@@ -97,7 +97,7 @@ fn picks(app: &App, send: &Send, run: &Run, of: &Problem) -> Html {
     }
     html! {
         <details open={!app.link.picked.is_empty()}>
-            <summary>{ "Lines that stand out, next to the fastest and what they are compared with" }</summary>
+            <summary>{ "Highlighted lines, in addition to the fastest and the references" }</summary>
             <div class="picks">
                 { for rungs.into_iter().map(|r| {
                     let id = r.id.to_string();

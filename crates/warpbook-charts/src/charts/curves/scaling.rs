@@ -66,7 +66,7 @@ impl Options {
     pub fn scaling_efficiency(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
         let all = by_rung(run, line, |m| run.scaling_efficiency(m).map(|e| 100.0 * e));
         let title = format!("{}: scaling efficiency", heading(run));
-        let y = ("% of as many devices, each as fast as one alone", Scale::FromZero);
+        let y = ("% of linear scaling", Scale::FromZero);
         self.curves([&title, line], (&caption(run), Scale::Doubling), y, &all)
     }
 }

@@ -173,7 +173,7 @@ impl Roofs<'_> {
         let Some((of, _)) = p.bound.filter(|(_, share)| *share > 1.0) else { return String::new() };
         let why = clean(&self.run.descriptor.above_bound);
         match why.is_empty() || of.level.is_none() {
-            true => "above the measured ceilings, which are no limit of the device".into(),
+            true => "above the measured ceilings, which the device can exceed".into(),
             false => format!("above 100 %: {}", why.trim_end_matches('.')),
         }
     }

@@ -36,7 +36,7 @@ fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem
     }
     if points.is_empty() {
         return nothing(format!(
-            "No valid rung of {} has its bytes counted at {}, so there is nothing to draw below its roofs.",
+            "No valid rung on {} has counted bytes at {}, so there are no points below its roofs.",
             device(run),
             label(problem)
         ));

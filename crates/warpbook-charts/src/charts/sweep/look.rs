@@ -30,7 +30,7 @@ pub(super) fn notes_of_lines(series: &[Series]) -> Vec<String> {
     }
     if series.iter().any(|s| !s.apart.is_empty()) {
         notes.push(format!(
-            "Dots that no line joins: sizes that are no multiple of {ALIGNED}, whose rows begin at other alignments."
+            "Separate dots are sizes that are not multiples of {ALIGNED}: their rows are aligned differently."
         ));
     }
     notes

@@ -36,8 +36,8 @@ Exit code 0: it is right, or nothing here can run it; 1: it does not compile, is
 pub struct AttemptArgs {
     /// Kernel in CUDA C++. [default: print the rung's own]
     pub file: Option<PathBuf>,
-    /// Rung that it replaces: its id if it is one of the matrix product, such as 05_register_2d; otherwise preceded by the name of the experiment or of the
-    /// guide's pair, such as regression/02_fused or coalescing/02_coalesced.
+    /// Rung to replace: for the matrix product its id, such as 05_register_2d; otherwise EXPERIMENT/ID or PAIR/ID, such as regression/02_fused or
+    /// coalescing/02_coalesced.
     #[arg(long, value_name = "[EXPERIMENT/]ID")]
     pub like: String,
     /// Name of the kernel in the record. [default: the name of its file, where characters other than a-z, A-Z, 0-9 and - become _]
@@ -58,10 +58,10 @@ pub struct AttemptArgs {
     /// Ids of the rungs that are timed with it, with commas between them. [default: its rung and cublas]
     #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
     against: Vec<String>,
-    /// Seconds after which the kernel is assumed never to end.
+    /// Stop the kernel after this many seconds and assume that it hangs.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     limit: f64,
-    /// Run it in the emulator, also where there is a GPU: right or wrong, and no times.
+    /// Run the kernel in the emulator even if there is a GPU: checks the result, without times.
     #[arg(long)]
     pub emulate: bool,
     #[command(flatten)]

@@ -107,7 +107,7 @@ pub struct ExperimentArgs {
     /// Name of the person who runs it, for the record.
     #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
     pub author: Option<String>,
-    /// File for a profile of the rungs at the main problem, made after all measurements: a few runs of each, after as many that are not recorded. The file is a
+    /// File for a profile of the rungs at the main problem, made after all measurements: a few runs of each, after equally many unrecorded ones. The file is a
     /// record, whose timeline `warpbook view` shows; a trace for ui.perfetto.dev (.trace.json) is written next to it. Each rung is an NVTX range, which Nsight
     /// Systems shows: nsys profile --trace=cuda,nvtx -o report warpbook run ... --profile FILE.
     #[arg(long, value_name = "FILE")]

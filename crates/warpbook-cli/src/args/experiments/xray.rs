@@ -40,8 +40,8 @@ pub struct XrayOptions {
     /// Id of the rung.
     #[arg(long, value_name = "ID")]
     pub rung: String,
-    /// Approximate limit, in KiB, on the marks in the record: beyond it they are thinned out, for example for a record that `warpbook merge` adds to that of
-    /// the experiment's rungs. [default: as many as a picture shows, up to some MB]
+    /// Thin out the marks to about this many KiB, for example for a record that `warpbook merge` adds to another one. [default: as many as a picture shows,
+    /// up to some MB]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(16..))]
     pub kib: Option<u32>,
     #[command(flatten)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 pub struct RanksArgs {
-    /// Train data-parallel on the first N GPUs of this machine: a process each, every batch split among them, gradients summed over them. --batch counts the
-    /// samples of all together. Leave this out under torchrun, srun or mpirun, which start the processes themselves.
+    /// Train data-parallel on the first N GPUs of this machine: one process each; every batch is split among them, and gradients are summed.
+    /// --batch is the size of the whole batch. Leave this out under torchrun, srun or mpirun, which start the processes themselves.
     #[arg(long, value_name = "N", conflicts_with = "ranks")]
     pub gpus: Option<usize>,
     /// Train data-parallel in N processes on the CPU.
@@ -23,7 +23,7 @@ pub struct RanksArgs {
     /// Compute the statistics of batch normalisation over all ranks, not over each rank's part of the batch.
     #[arg(long)]
     pub sync_batch_norm: bool,
-    /// Time to wait for a rank before it is given up and all end: 10m, or 90s. At the start, ranks wait for each other no longer than two minutes.
+    /// End all ranks if one is silent for this long: 10m, or 90s. At the start, ranks wait for each other no longer than two minutes.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, allow_hyphen_values = true)]
     pub rank_timeout: Duration,
 }

@@ -35,10 +35,10 @@ pub struct ScalingArgs {
     /// Networks to train: mnist, cifar10, amp-recipe; several with commas.
     #[arg(long, value_name = "NAME[,NAME..]", value_delimiter = ',', default_value = "cifar10")]
     pub network: Vec<Workload>,
-    /// Samples of a batch, of each rank for weak growth or of all together for strong; several with commas. [default: each network's own]
+    /// Batch size: of each rank for weak scaling, of all ranks together for strong; several with commas. [default: each network's own]
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',')]
     pub batch: Vec<u64>,
-    /// Growth of the batch: weak (a batch for each rank) or strong (a batch for all together); both with a comma.
+    /// Scaling: weak (a batch for each rank) or strong (one batch for all ranks together); both with a comma.
     #[arg(long, value_name = "weak|strong", value_delimiter = ',', default_values = ["weak", "strong"])]
     pub growth: Vec<Growth>,
     /// Types that GPUs compute in and send gradients in: fp32, tf32, amp-fp16, amp-bf16; several with commas.
@@ -77,7 +77,7 @@ pub struct ScalingArgs {
     /// File that notebooks/pytorch/ddp.py --out wrote; its figures become rows. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub pytorch: Vec<PathBuf>,
-    /// Time to wait for a rank before it is given up and all end: 10m, or 90s.
+    /// End all ranks if one is silent for this long: 10m, or 90s.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, allow_hyphen_values = true)]
     pub rank_timeout: Duration,
     /// File for the record. [default: scaling.json, or the first free name like it]

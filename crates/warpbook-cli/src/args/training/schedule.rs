@@ -51,7 +51,7 @@ impl FromStr for ProfileSchedule {
         };
         let [wait, warm_up, active] = [number("WAIT", wait)?, number("WARMUP", warm_up)?, number("ACTIVE", active)?];
         if active == 0 {
-            return Err("ACTIVE is 0: at least one step has to be kept".into());
+            return Err("ACTIVE is 0: record at least one step".into());
         }
         Ok(Self { wait, warm_up, active })
     }

@@ -56,8 +56,8 @@ pub struct TrainingArgs {
     /// Initial learning rate. [default: the recipe's]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub lr: Option<f64>,
-    /// Largest norm of all gradients together; larger ones are scaled down to it. `inf` scales none, but computes and records the norm of each step, which is
-    /// otherwise known for fp16 alone. [default: the recipe's]
+    /// Clip the norm of all gradients to this value. With `inf`, nothing is clipped, but each step's norm is recorded (otherwise only fp16 computes it).
+    /// [default: the recipe's]
     #[arg(long, value_name = "NORM", allow_hyphen_values = true)]
     pub clip: Option<f64>,
     /// Seed of weights, order, dropout and augmentation. [default: the recipe's]
@@ -72,8 +72,8 @@ pub struct TrainingArgs {
     /// Train without dropout.
     #[arg(long)]
     pub no_dropout: bool,
-    /// Views of a test image: one (the image itself), flips (the mean of the outputs for the image and its mirror image), or flips-and-shifts (the mean of six
-    /// views: both, each also shifted by a pixel down and right, and up and left). [default: the recipe's, otherwise one]
+    /// Views of a test image: one (the image itself), flips (the mean of the outputs for the image and its mirror image), or flips-and-shifts (the mean over six
+    /// views: the image and its mirror image, each also shifted by one pixel down-right and up-left). [default: the recipe's, otherwise one]
     #[arg(long, value_name = "one|flips|flips-and-shifts")]
     pub views: Option<Views>,
     /// File for the record, written during the training: `train` records losses, accuracy, learning rate, loss scale and memory, `speedrun` the time and the

@@ -116,7 +116,7 @@ pub struct WatchedArgs {
     /// Batches between two lines of progress, each with the mean of their losses, as in the record. 1 logs every step.
     #[arg(long, value_name = "N", default_value_t = LOG_EVERY)]
     pub log_every: u64,
-    /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the result is kept.
+    /// Stop training after this time, such as 90s, 5m or 1h; the test samples are then classified and the result is saved.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub time_budget: Option<Duration>,
     /// File for a profile of some steps (see --profile-schedule): the device's work, operation by operation and kernel by kernel, with FLOP/s and bandwidth

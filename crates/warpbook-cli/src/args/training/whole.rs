@@ -19,11 +19,11 @@ pub struct WholeArgs {
     /// Hold out this many of the training images and test on them instead of the test images, to choose settings.
     #[arg(long, value_name = "N")]
     pub hold_out: Option<usize>,
-    /// Train in this many new processes, one after the other, each with another seed, and time each from its start to its end. One more process comes first and
-    /// is not counted: it compiles the kernels that the cache lacks.
+    /// Train in this many new processes, one after the other, each with another seed, and time each from its start to its end. An additional first
+    /// process compiles missing kernels and is not counted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS), conflicts_with_all = ["seeds", "hold_out"])]
     pub cold: Option<u64>,
-    /// Mean accuracy in percent that the trainings have to reach, such as 99. It is the check of their record, and the exit code is 1 if it is missed.
+    /// Mean accuracy in percent that the trainings must reach, such as 99; the exit code is 1 if they do not.
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub to: Option<f64>,
     /// Description of the images for the record, if their files have none: for example "recompressed as JPEG q75".

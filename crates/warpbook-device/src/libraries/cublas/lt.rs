@@ -345,7 +345,7 @@ impl LtPlan {
         for (name, at, needed) in [("A", a, alignments[0]), ("B", b, alignments[1]), ("C", c, alignments[2])] {
             if !at.is_aligned(needed) {
                 return refused(format!(
-                    "was chosen for an {name} at a multiple of {needed} bytes; ask for plans with the address itself"
+                    "was chosen for an {name} aligned to {needed} bytes; request plans with the actual address"
                 ));
             }
         }

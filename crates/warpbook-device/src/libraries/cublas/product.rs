@@ -61,20 +61,20 @@ impl LibraryGemm {
         let Self { m, n, k, lda, ldb, ldc, trans_a, trans_b, .. } = *self;
         let refused = |why: String| Err(Error::Unsupported { what: "cuBLAS".into(), why });
         if m == 0 || n == 0 || k == 0 {
-            return refused(format!("needs sizes of at least 1, and these are {m}, {n} and {k}"));
+            return refused(format!("needs sizes of at least 1, but these are {m}, {n} and {k}"));
         }
         let stored = [if trans_b { (k, n) } else { (n, k) }, if trans_a { (m, k) } else { (k, m) }, (n, m)];
         for (name, ld, (row, _)) in [("B", ldb, stored[0]), ("A", lda, stored[1]), ("C", ldc, stored[2])] {
             if ld < row {
                 return refused(format!(
-                    "needs a leading dimension of at least {row} for {name}, whose rows are that long; it is {ld}"
+                    "needs a leading dimension of at least {row}, the length of a row of {name}, but it is {ld}"
                 ));
             }
         }
         let Ok([m, n, k, lda, ldb, ldc]) = <[c_int; 6]>::try_from(
             [m, n, k, lda, ldb, ldc].into_iter().filter_map(|v| c_int::try_from(v).ok()).collect::<Vec<_>>(),
         ) else {
-            return refused("counts in 32 bits, and a size or a leading dimension is 2^31 or more".into());
+            return refused("uses 32-bit sizes, but a size or a leading dimension is 2^31 or more".into());
         };
         let (data, compute) = match self.dtype {
             Dtype::F32 => (R_32F, COMPUTE_32F),
@@ -238,10 +238,10 @@ mod tests {
         };
         let fine = call(true, false);
         check(LibraryGemm { k: 0, ..fine }, "these are 3, 5 and 0");
-        check(LibraryGemm { lda: 2, ..fine }, "at least 3 for A");
-        check(LibraryGemm { ldb: 4, ..fine }, "at least 5 for B");
-        check(LibraryGemm { ldc: 4, ..fine }, "at least 5 for C");
-        check(LibraryGemm { ldc: 1 << 31, ..fine }, "32 bits");
+        check(LibraryGemm { lda: 2, ..fine }, "at least 3, the length of a row of A");
+        check(LibraryGemm { ldb: 4, ..fine }, "at least 5, the length of a row of B");
+        check(LibraryGemm { ldc: 4, ..fine }, "at least 5, the length of a row of C");
+        check(LibraryGemm { ldc: 1 << 31, ..fine }, "32-bit sizes");
         check(LibraryGemm { dtype: Dtype::F64, ..fine }, "not F64");
         check(LibraryGemm { out: Dtype::Bf16, ..fine }, "writes F32 or the type of its operands, F32, not Bf16");
     }

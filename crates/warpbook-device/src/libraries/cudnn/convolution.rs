@@ -99,7 +99,7 @@ impl LibraryConvolution {
     pub(super) fn sides(&self, operand: Operand) -> Result<[i64; 4]> {
         let sides = self.elements(operand);
         if sides.iter().any(|side| c_int::try_from(*side).unwrap_or(0) == 0) {
-            return Err(self.refused(format!("needs sides from 1 to 2^31, and {operand:?} has {sides:?}")));
+            return Err(self.refused(format!("needs sides from 1 to 2^31, but {operand:?} has {sides:?}")));
         }
         Ok(sides.map(i64::from))
     }

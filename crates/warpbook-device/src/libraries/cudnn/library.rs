@@ -61,7 +61,7 @@ impl Loadable for Cudnn9 {
         let calls = CudnnCalls::load(&file.library)?;
         match version(calls.property) {
             Some((MAJOR, ..)) => Ok(Self { calls, file }),
-            other => Err(format!("its version is {other:?}, and {MAJOR} is needed")),
+            other => Err(format!("its version is {other:?}, but {MAJOR} is needed")),
         }
     }
 

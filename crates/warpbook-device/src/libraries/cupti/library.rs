@@ -64,7 +64,7 @@ impl Loadable for Cupti {
         // SAFETY: the pointer points to a live integer.
         let status = unsafe { (calls.version)(&raw mut version) };
         if status != 0 || version < OLDEST {
-            return Err(format!("its version is {version}, and {OLDEST} or later is needed, that of CUDA 12.0"));
+            return Err(format!("its version is {version}, but {OLDEST} (CUDA 12.0) or later is needed"));
         }
         Ok(Self { calls, _file: Some(file), path: path.to_owned(), version })
     }
@@ -99,7 +99,7 @@ impl Cupti {
     pub fn check(&self, what: &str, status: Status) -> Result<()> {
         let why = match status {
             0 => return Ok(()),
-            ANOTHER_PROFILER => "another profiler is attached to this process, as ncu, nsys and compute-sanitizer are: run without it".into(),
+            ANOTHER_PROFILER => "another profiler (such as ncu, nsys or compute-sanitizer) is attached to this process: run without it".into(),
             s if NO_RIGHTS.contains(&s) => "the driver lets only administrators profile (NVreg_RestrictProfilingToAdminUsers): run as root, or ask an \
                  administrator to allow it"
                 .into(),

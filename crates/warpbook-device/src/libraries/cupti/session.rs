@@ -141,7 +141,7 @@ pub(super) struct Session {
 impl Session {
     pub fn start(library: Arc<Cupti>, with_calls: bool) -> Result<Self> {
         if COLLECTING.load(Ordering::Acquire) {
-            let why = "hardware counters are being read in this process: drop what reads them first".into();
+            let why = "hardware counters are being read in this process: drop their reader first".into();
             return Err(Error::NotRecorded { why });
         }
         if RECORDING.swap(true, Ordering::AcqRel) {

@@ -106,7 +106,7 @@ impl Communicator {
             indices.push(index);
         }
         let Some(first) = devices.first() else {
-            return Err(Error::Unsupported { what: "NCCL".into(), why: "needs a GPU, and none is named".into() });
+            return Err(Error::Unsupported { what: "NCCL".into(), why: "needs a GPU, but none was named".into() });
         };
         let nccl = LOADED.load(Some(first.driver_cuda()))?;
         let calls = nccl.clone();

@@ -72,7 +72,7 @@ pub(super) fn check(nccl: &Nccl2, communicator: RawCommunicator, what: &str, sta
 fn waited(for_whom: &str, limit: Duration) -> Error {
     Error::Cuda {
         what: "NCCL, asked for a communicator,".into(),
-        why: format!("has waited {limit:.0?} for {for_whom}: NCCL_DEBUG=INFO shows what it does"),
+        why: format!("has waited {limit:.0?} for {for_whom}: NCCL_DEBUG=INFO shows the reason"),
         sticky: false,
     }
 }

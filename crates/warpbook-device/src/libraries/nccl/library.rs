@@ -108,7 +108,7 @@ impl Loadable for Nccl2 {
         // SAFETY: the pointer points to a live integer.
         let status = unsafe { (calls.version)(&raw mut version) };
         if status != 0 || version < OLDEST {
-            return Err(format!("its version is {version}, and {OLDEST} (2.11) or later is needed"));
+            return Err(format!("its version is {version}, but {OLDEST} (2.11) or later is needed"));
         }
         Ok(Self { calls, windows, file, version })
     }

@@ -63,7 +63,7 @@ fn communicators_of_one_process_are_for_different_devices() {
     let Some(device) = crate::testing::gpu(name) else { return };
     let limit = Duration::from_secs(120);
     let error = |devices: &[CudaDevice]| Communicator::all(devices, limit).unwrap_err().to_string();
-    assert!(error(&[]).contains("none is named"), "{}", error(&[]));
+    assert!(error(&[]).contains("none was named"), "{}", error(&[]));
     let twice = error(&[device.clone(), device.clone()]);
     assert!(twice.contains("is named twice"), "{twice}");
     let all = match Communicator::all(std::slice::from_ref(&device), limit) {

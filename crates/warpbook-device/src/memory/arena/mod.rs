@@ -150,7 +150,7 @@ mod tests {
     fn a_full_arena_says_what_was_asked_for_and_what_is_left() {
         let error = Error::ArenaFull { what: "1000 f32".into(), asked: 4000, left: 232, total: 1 << 20 };
         let words = error.to_string();
-        for part in ["1000 f32", "4000 bytes", "232 of its 1048576 bytes", "larger"] {
+        for part in ["1000 f32", "4000 bytes", "232 of the arena's 1048576 bytes", "larger"] {
             assert!(words.contains(part), "{part}: {words}");
         }
     }

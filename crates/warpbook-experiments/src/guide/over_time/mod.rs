@@ -45,7 +45,7 @@ impl Shown<'_> {
                 Ok(more) => found.extend(more),
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) if e.is_cancelled() => return Err(e),
-                Err(e) => found.notes.push(format!("{rung}: what it did over time was not recorded: {e}")),
+                Err(e) => found.notes.push(format!("{rung}: its timeline was not recorded: {e}")),
             }
         }
         Ok(found)

@@ -176,7 +176,7 @@ pub(super) static REDUCTION: Pair = Pair {
     about: "The sum of an array: every element by an atomic addition, or first in registers, warps and blocks.",
     reason: "Atomic additions to one address are made one after another. A hierarchy makes one for each block, and the rest in registers \
              and shuffles, which all SMs do at once.",
-    on_a_smaller_gpu: "Smaller: one address takes as many additions per second on a small GPU, while reading the array takes longer.",
+    on_a_smaller_gpu: "Smaller: a small GPU does as many additions per second to one address, but reads the array more slowly.",
     axis: "elements",
     headline: Quantity::Time,
     sizes: &[1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22],

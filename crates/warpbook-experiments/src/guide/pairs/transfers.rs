@@ -116,7 +116,7 @@ pub(super) static BATCHES: Pair = Pair {
     name: "batches",
     record: "guide-batches",
     title: "Samples one by one, or in batches",
-    about: "4096 samples of 64 features go to the device, through a layer of 64 neurons, and back: one by one, or so many at a time.",
+    about: "4096 samples of 64 features go to the device, through a layer of 64 neurons, and back: one by one, or in batches.",
     reason: "Two copies, a launch and a wait cost tens of microseconds for a sample as for a thousand, and one sample keeps one block of \
              one SM busy.",
     on_a_smaller_gpu: "Smaller: what is paid per batch is the same, while a full batch takes longer.",

@@ -279,12 +279,12 @@ pub(super) fn overlapped_store(of: &Subject<'_>) -> Diagram {
              registers, and leaves in {chunks} chunks by way of two buffers in shared memory and the copy engine, while the first stages of the \
              next tile are multiplied."
         ))
-        .row("13: the consumers store what they have, 4 bytes at a time")
+        .row("13: the consumers store their sums, 4 bytes at a time")
         .put(before.until(end))
         .row("14: the tile waits in half the registers, and is stored in chunks during the next one's first stages")
         .put(after.until(end))
         .note("A chunk waits until the one before the last has been read out of its buffer. Times are made up to show the order.")
-        .note("Where C is fp32, or is read as well, there are no registers for a tile that waits: it goes out before the next one is begun.")
+        .note("If C is fp32 or is also read, there are no registers for a waiting tile: it is stored before the next one begins.")
         .table(["picture", "tensor cores wait for"])
         .figures(["13", "all stores of the tile"])
         .figures(["14", "the rounding of the tile's sums to 16 bits"])
@@ -361,7 +361,7 @@ pub(super) fn split_k(of: &Subject<'_>) -> Diagram {
     let finished = (0..split).fold(finished, |m, part| m.shade(0..1, part..part + 1, part, ""));
     diagram = diagram
         .put(finished)
-        .note("Framed: what the others send to block 1 through distributed shared memory, and what it writes.")
+        .note("Framed: the parts that the other blocks send to block 1 through distributed shared memory, and the part that it writes.")
         .note("It adds to its own sums those of the others in the order of the blocks, so that the same bits come out on every run.")
         .table(["block", "blocks of k", "columns it finishes"]);
     for rank in 0..split {

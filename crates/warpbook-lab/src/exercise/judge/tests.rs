@@ -22,8 +22,10 @@ const SCALE: Definition = Definition {
         case: |[n, ..], draw| {
             let x = draw.floats(n as usize);
             let expected: Vec<f32> = x.iter().map(|x| 3.0 * x).collect();
+            // A GPU begins about one block a clock, which would limit a large case with small blocks.
+            let threads = if n == LARGE { 256 } else { 64 };
             Case::new(format!("n = {n}"))
-                .over(n, 64)
+                .over(n, threads)
                 .input("x", x)
                 .output("y", expected, Tolerance::Within { relative: 1e-6, scale: 1e-6 })
                 .int("n", n)

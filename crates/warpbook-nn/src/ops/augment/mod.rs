@@ -102,9 +102,9 @@ impl Augment<'_> {
         check.positive(&[("channels", channels), ("height", height), ("width", width)])?;
         check.value("the padding", padding, padding < 1 << 30, "below 2^30")?;
         let fits = !self.reflect || padding < height.min(width);
-        check.value("the padding", padding, fits, "below the image's height and width where it reflects")?;
+        check.value("the padding", padding, fits, "less than the image's height and width for reflected borders")?;
         let view = self.view.is_none_or(|v| v.row.max(v.column) <= 2 * padding);
-        check.value("the padding", padding, view, "half of the largest place of the view, at least")?;
+        check.value("the padding", padding, view, "at least half of the view's largest offset")?;
         check.lengths(&[("mean", mean.len(), &[channels]), ("deviation", deviation.len(), &[channels])])?;
         deviation.iter().try_for_each(|d| check.value("a deviation", d, *d > 0.0, "above 0"))?;
         check.value("the batch", indices.len(), u32::try_from(indices.len()).is_ok(), "below 2^32")?;

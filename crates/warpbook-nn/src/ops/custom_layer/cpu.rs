@@ -71,7 +71,7 @@ impl super::OwnLayer {
 
     /// Explains why the layer cannot be computed on the CPU; `name` is its name in the network.
     pub(crate) fn without_cpu_body(name: &str) -> String {
-        format!("{name} has a CUDA body only: train it on a GPU, or give it a body for the CPU with `on_cpu`.")
+        format!("{name} has only a CUDA body: train it on a GPU, or give it a body for the CPU with `on_cpu`.")
     }
 }
 

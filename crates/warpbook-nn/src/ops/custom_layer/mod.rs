@@ -274,14 +274,14 @@ impl OwnLayer {
             return Some(format!("{} threads per block: choose a multiple of 32 up to 1024.", d.threads));
         }
         if d.parameters.len() > MOST_PARAMETERS {
-            return Some(format!("it has {} parameters; there can be {MOST_PARAMETERS}.", d.parameters.len()));
+            return Some(format!("it has {} parameters; at most {MOST_PARAMETERS} are allowed.", d.parameters.len()));
         }
         if d.output.is_some_and(|o| o.elements() == 0) {
             return Some("its output has no elements; each size is at least 1.".into());
         }
         if d.inputs.is_some_and(|[low, high]| !(low < high && low.is_finite() && high.is_finite())) {
             return Some(
-                "its inputs are checked between two numbers, the first of which is not below the second.".into(),
+                "its `checked_between` range must be two finite numbers, the first less than the second.".into(),
             );
         }
         d.parameters.iter().enumerate().find_map(|(i, p)| flaw_of(p, &d.parameters[..i]))
@@ -341,7 +341,7 @@ mod tests {
         check(fine().threads(100), "multiple of 32");
         check(fine().threads(2048), "up to 1024");
         check(fine().output([0, 1, 1]), "no elements");
-        check(fine().checked_between(1.0, 0.0), "not below");
+        check(fine().checked_between(1.0, 0.0), "the first less than the second");
         check(fine().parameter("dy", [1], 0.0), "another argument");
         check(fine().parameter("a", [1], 0.0).parameter("a", [1], 0.0), "another argument");
         check(fine().parameter("1a", [1], 0.0), "not a name for a parameter");

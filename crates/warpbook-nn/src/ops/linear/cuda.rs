@@ -112,7 +112,7 @@ impl Linear {
             (LinearEpilogue::Relu, Some(relu)) => relu,
             (LinearEpilogue::Relu, None) => {
                 let why =
-                    "is computed together with a bias only; make the layer with one, or queue the activation".into();
+                    "is computed only together with a bias; create the layer with one, or queue the activation".into();
                 return Err(Error::Unsupported { what: "linear: a ReLU".into(), why });
             }
         };

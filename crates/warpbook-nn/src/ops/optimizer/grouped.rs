@@ -64,8 +64,11 @@ impl GroupedUpdate {
         let mut filters = Vec::new();
         for (number, rule) in grouped.rules.iter().enumerate() {
             let its = of_rule(number);
-            let starts = its.iter().all(|p| p.at.start.is_multiple_of(CELL) && p.at.end <= n);
-            check.value("the place of a parameter", CELL, starts, "a multiple of it, within the array")?;
+            for FilterPlace { at, .. } in &its {
+                let starts_a_cell = at.start.is_multiple_of(CELL);
+                check.value("the offset of a parameter", at.start, starts_a_cell, "a multiple of 64")?;
+                check.value("the end of a parameter", at.end, at.end <= n, "within the array")?;
+            }
             match rule.muon {
                 Some(muon) if !its.is_empty() => filters.push(Filters::new(device, muon, number, &its, dtype)?),
                 Some(_) => {}

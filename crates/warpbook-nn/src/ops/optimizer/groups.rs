@@ -118,7 +118,7 @@ impl Grouped {
             check.value("the parameters of a group", &group.params, its.clone().next().is_some(), allowed)?;
             let wrong = its.find(|p| group.muon.is_some() && !is_filter(p));
             if let Some(wrong) = wrong {
-                let allowed = "the weight of a convolution: Muon is for filters";
+                let allowed = "the weight of a convolution, since Muon works on filters";
                 check.value("a parameter of Muon", &wrong.name, false, allowed)?;
             }
         }
@@ -236,7 +236,7 @@ mod tests {
         check(sgd(), Group { rate: f64::NAN, ..Group::new("*") }, "the rate of a group is NaN");
         check(sgd(), Group { momentum: Some(1.0), ..Group::new("*") }, "the momentum of a group is 1");
         let muon = Group { muon: Some(Muon::default()), ..Group::new("fc1.weight") };
-        check(sgd(), muon.clone(), "Muon is for filters");
+        check(sgd(), muon.clone(), "Muon works on filters");
         check(sgd(), Group { weight_decay: Some(0.1), ..muon }, "Muon has none");
     }
 }

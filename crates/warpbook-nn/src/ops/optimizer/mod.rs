@@ -121,7 +121,12 @@ impl Optimizer {
     pub(crate) fn coefficients(&self, learning_rate: f64, step: u64) -> Result<Coefficients> {
         self.check()?;
         Check(OP).value("the learning rate", learning_rate, learning_rate >= 0.0, "at least 0")?;
-        Check(OP).value("the step", step, step >= 1, "at least 1, since the bias of the moments is corrected by it")?;
+        Check(OP).value(
+            "the step",
+            step,
+            step >= 1,
+            "at least 1, because the bias correction of the moments depends on it",
+        )?;
         Ok(match *self {
             Self::Sgd { momentum, nesterov, weight_decay } => Coefficients::Sgd(SgdStep {
                 rate: learning_rate as f32,

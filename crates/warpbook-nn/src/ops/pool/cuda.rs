@@ -135,7 +135,8 @@ impl Pooling {
             Some([_, kernel]) => self.queue_adjacent(kernel, stream, (g, sizes), index, (dy, Some((y, scale)), dx)),
             None => Err(warpbook_device::Error::Unsupported {
                 what: "The gradient of a pool and the ReLU before it".into(),
-                why: "is computed at once only where windows are next to each other and channels are whole words of 16 bytes".into(),
+                why: "can be computed together only if windows are adjacent and channels fill whole words of 16 bytes"
+                    .into(),
             }),
         }
     }

@@ -117,7 +117,7 @@ fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice
         }
         if options.precision.scales_the_loss() {
             return refused(format!(
-                "{} scales the loss, and one process with several GPUs does not: train in fp32, tf32 or bf16, or with one process per GPU (--gpus).",
+                "{} scales the loss, which one process with several GPUs does not support: train in fp32, tf32 or bf16, or with one process per GPU (--gpus).",
                 options.precision
             ));
         }

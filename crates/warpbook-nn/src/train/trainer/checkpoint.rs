@@ -167,7 +167,10 @@ impl Checkpoint {
         let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let extra = slot_prefix(optimizer.state_slots());
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
-            return Err(TrainError::Setting(format!("{}: the checkpoint has another optimiser.", path.display())));
+            return Err(TrainError::Setting(format!(
+                "{}: the checkpoint was made with another optimiser.",
+                path.display()
+            )));
         }
         Ok(Self {
             state: State { weights, slots, updates: updates.unwrap_or(step), scaler, kernels },

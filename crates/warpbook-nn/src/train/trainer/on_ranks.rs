@@ -28,7 +28,7 @@ impl Trainer {
             let world = ranks.world();
             if batch < world {
                 return Err(TrainError::Setting(format!(
-                    "A batch of {batch} has fewer samples than there are ranks, {world}: choose a batch of at least {world}, or fewer ranks."
+                    "A batch of {batch} has fewer samples than the {world} ranks: choose a batch of at least {world}, or fewer ranks."
                 )));
             }
             if matches!(place, Place::Cuda(..)) && !batch.is_multiple_of(world) {
@@ -41,12 +41,12 @@ impl Trainer {
                 && wire != Wire::F32
             {
                 return Err(TrainError::Setting(format!(
-                    "On GPUs gradients travel in the type that the precision keeps them in, here {}: choose another precision in place of a type for gradients.",
+                    "On GPUs, gradients are exchanged in the type of the precision, here {}: choose another precision instead of a type for gradients.",
                     cuda.precision.name()
                 )));
             }
             if recipe.accumulate > 1 && ranks.options().synchronised_norm {
-                let why = "Batch normalisation over all ranks takes the statistics of a whole batch, and accumulate makes it in parts: leave one of them out.";
+                let why = "Batch normalisation over all ranks needs the statistics of a whole batch, but accumulate splits the batch: leave one of them out.";
                 return Err(TrainError::Setting(why.into()));
             }
             ranks.ensure_same_training(&recipe, data)?;

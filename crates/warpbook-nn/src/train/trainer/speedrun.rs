@@ -98,7 +98,7 @@ impl Trainer {
     fn ensure_one_rank(&self) -> Result<(), TrainError> {
         if self.ranks.is_some() {
             return Err(TrainError::Setting(
-                "A training without interruption runs on one rank only: train with epochs instead.".into(),
+                "Uninterrupted training runs on only one rank: train with epochs instead.".into(),
             ));
         }
         Ok(())

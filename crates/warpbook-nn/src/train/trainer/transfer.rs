@@ -44,7 +44,7 @@ impl Trainer {
     /// Like [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
     pub fn to(self, place: impl Into<Place>) -> Result<Self, TrainError> {
         if self.ranks.is_some() {
-            let why = "A training of several ranks stays where it is: save it, and resume it on another device.";
+            let why = "A training on several ranks cannot be moved: save it, and resume it on another device.";
             return Err(TrainError::Setting(why.into()));
         }
         let state = self.state()?;

@@ -29,7 +29,7 @@ pub fn rungs_with_product(by: ProductBy) -> [Way; 2] {
         // The options of the bases, which differ only in the precision.
         id,
         title,
-        idea: "The linear layers are computed by a kernel of somebody's own, forwards and both gradients; all else is as before.",
+        idea: "The linear layers are computed by the user's own kernel, forwards and in both gradients; everything else is unchanged.",
         base: Some(base),
         requires: precision.requires(),
         options: CudaOptions { product: by, precision, ..CudaOptions::new(Precision::AmpFp16) },

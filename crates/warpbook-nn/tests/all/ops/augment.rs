@@ -119,7 +119,7 @@ fn a_border_may_mirror_the_image() {
     }
     refused(
         cpu::gather(&Augment { padding: 4, ..a }, &images, &[0], &mut [0.0; 60]),
-        "below the image's height and width",
+        "less than the image's height and width",
     );
 }
 
@@ -149,5 +149,5 @@ fn a_view_is_the_same_for_all() {
             assert_eq!(got, (f32::from(image[row * 4 + column]) / 255.0 - MEAN[0]) / DEVIATION[0], "{at:?}");
         }
     }
-    refused(cpu::gather(&Augment { padding: 0, ..a }, &images, &[0], &mut out[..60]), "the largest place of the view");
+    refused(cpu::gather(&Augment { padding: 0, ..a }, &images, &[0], &mut out[..60]), "the view's largest offset");
 }

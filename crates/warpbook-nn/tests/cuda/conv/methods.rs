@@ -109,7 +109,7 @@ fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
         }
         for dtype in [Dtype::F32, Dtype::Tf32, Dtype::Bf16] {
             let error = new(Method::ImplicitGemmTuring, dtype, layout).unwrap_err().to_string();
-            assert!(error.contains("which takes fp16 only"), "{error}");
+            assert!(error.contains("which supports only fp16"), "{error}");
         }
     }
 }
@@ -198,7 +198,7 @@ fn what_does_not_fit_is_refused() {
         let error = Convolution::new(&device, &b.gemm, &g, form).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    refused(form(Method::Direct, Dtype::F16), "direct method, which takes fp32 only");
+    refused(form(Method::Direct, Dtype::F16), "direct method, which supports only fp32");
     refused(form(Method::ImplicitGemm, Dtype::F64), "use fp32, tf32, fp16 or bf16");
     let convolution = Convolution::new(&device, &b.gemm, &g, form(Method::ImplicitGemm, Dtype::F16)).unwrap();
     let workspace = Workspace::new(&device, convolution.workspace_bytes()).unwrap();

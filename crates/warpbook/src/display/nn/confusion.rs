@@ -42,7 +42,7 @@ impl ConfusionMatrix {
         for (label, prediction) in set.labels().iter().zip(predictions) {
             counts[usize::from(*label) * classes.len() + prediction.class] += 1;
         }
-        let title = format!("{}: classes, and what they were taken for", set.name());
+        let title = format!("{}: true and predicted classes", set.name());
         Ok(Self { title, subtitle: format!("{} images; {}", set.len(), set.note()), classes, counts })
     }
 
@@ -84,15 +84,15 @@ mod tests {
         assert_eq!(matrix.counts, [1, 1, 0, 2]);
         assert_eq!((matrix.count(0, 1), matrix.count(1, 1), matrix.count(2, 0)), (1, 2, 0));
         let text = matrix.text();
+        assert!(text.starts_with("two: true and predicted classes\nConfusion matrix of 2 classes"), "{text}");
         assert!(
-            text.starts_with("two: classes, and what they were taken for\nConfusion matrix of 2 classes"),
+            text.contains("3 of 4 samples are right (75 %)") && text.contains("<cat> predicted as dog (1)"),
             "{text}"
         );
-        assert!(text.contains("3 of 4 samples are right (75 %)") && text.contains("<cat> taken for dog (1)"), "{text}");
         let html = matrix.html();
         assert!(
-            html.contains("alt=\"two: classes, and what they were taken for. Confusion matrix")
-                && html.contains("&lt;cat&gt; taken for dog (1)"),
+            html.contains("alt=\"two: true and predicted classes. Confusion matrix")
+                && html.contains("&lt;cat&gt; predicted as dog (1)"),
             "{html}"
         );
         assert!(html.contains("<td>&lt;cat&gt;</td><td class=\"wb-num\">1</td>"), "{html}");

@@ -148,7 +148,7 @@ impl Show for PredictionGrid {
         if self.cells.is_empty() {
             return title;
         }
-        let rows = table(["image", "is", "taken for", "confidence", ""], self.cells.iter().map(row).collect());
+        let rows = table(["image", "is", "predicted", "confidence", ""], self.cells.iter().map(row).collect());
         format!("{title}\n{}", Show::text(&rows))
     }
 }

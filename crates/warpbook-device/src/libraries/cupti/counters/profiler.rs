@@ -80,8 +80,8 @@ impl Profiler {
             35 | 40 => "the driver lets only administrators do that (ERR_NVGPUCTRPERM). Run as root, in a container with --cap-add=SYS_ADMIN; or let an \
                  administrator write `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file of /etc/modprobe.d and start the machine anew"
                 .into(),
-            36 | 39 => "another profiler is attached to this process, as ncu, nsys and compute-sanitizer are: run without it".into(),
-            26 => "another process reads them: there is one at a time on a GPU, and DCGM (dcgm-exporter, `dcgmi profile --pause`) is such a process too".into(),
+            36 | 39 => "another profiler (such as ncu, nsys or compute-sanitizer) is attached to this process: run without it".into(),
+            26 => "another process, such as DCGM (dcgm-exporter; pause it with `dcgmi profile --pause`), is reading them; a GPU allows one at a time".into(),
             46 => format!("CUPTI at {} does not know this chip: install a later one with `pip install --upgrade nvidia-cuda-cupti`", self.path.display()),
             15 => format!(
                 "CUPTI at {} cannot evaluate them, as it has not found {EVALUATOR}: it belongs into the same folder, and `pip install --force-reinstall \
@@ -128,10 +128,10 @@ impl Profiler {
         let reasons = [
             (found.architecture, "this GPU is older than compute capability 7.0"),
             (found.sli, "GPUs are joined by SLI"),
-            (found.virtual_gpu, "this is a virtual GPU whose host does not let it"),
+            (found.virtual_gpu, "this is a virtual GPU whose host does not allow it"),
             (found.confidential, "confidential computing is switched on"),
             (found.mining, "this GPU is one for mining"),
-            (found.wsl, "this version of WSL does not let it"),
+            (found.wsl, "this version of WSL does not allow it"),
         ];
         if found.supported == SUPPORTED {
             return Ok(());

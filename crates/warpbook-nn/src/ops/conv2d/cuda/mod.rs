@@ -231,7 +231,7 @@ impl Convolution {
         let shapes = Shapes::new(geometry, form.layout)?;
         let body = match form.method {
             Method::Direct if form.dtype != Dtype::F32 => {
-                return Err(unsupported("is not computed by the direct method, which takes fp32 only"));
+                return Err(unsupported("is not computed by the direct method, which supports only fp32"));
             }
             Method::Direct => Body::Direct(Box::new(Direct::new(device, &shapes)?)),
             Method::Im2col => {
@@ -240,7 +240,7 @@ impl Convolution {
             }
             Method::ImplicitGemmTuring if form.dtype != Dtype::F16 => {
                 return Err(unsupported(
-                    "is not computed by the implicit product for GPUs of 7.5, which takes fp16 only",
+                    "is not computed by the implicit product for GPUs of compute capability 7.5, which supports only fp16",
                 ));
             }
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {

@@ -35,7 +35,7 @@ impl Convolution {
         }
         Err(Error::Unsupported {
             what: "A convolution and the pool after it".into(),
-            why: "are one kernel only by the implicit products, in fp16 or bf16, of channels last, with filters that are multiples of 8 and at least 2 x 2 pixels"
+            why: "are a single kernel only with the implicit products, in fp16 or bf16, with channels last, a multiple of 8 filters and an output of at least 2 x 2 pixels"
                 .into(),
         })
     }
@@ -125,8 +125,8 @@ impl Convolution {
     /// Refuses a call of the wrong forward pass.
     pub(super) fn check_pool(&self, pools: bool) -> Result<()> {
         let why = match (self.pools[0], pools) {
-            (true, false) => "was loaded to pool: call `forward_pooled`, or load it by `Convolution::new`",
-            (false, true) => "was not loaded to pool: call `forward`, or load it by `Convolution::pooled`",
+            (true, false) => "was loaded to pool: call `forward_pooled`, or load it with `Convolution::new`",
+            (false, true) => "was not loaded to pool: call `forward`, or load it with `Convolution::pooled`",
             _ => return Ok(()),
         };
         Err(Error::Unsupported { what: "The convolution".into(), why: why.into() })
@@ -136,10 +136,10 @@ impl Convolution {
     pub(super) fn check_unpools(&self, unpools: bool) -> Result<()> {
         let why = match (self.pools[1], unpools) {
             (true, false) => {
-                "was loaded to expand the gradient of maxima: call `pooled_weight_gradient`, or load it by `Convolution::pooled`"
+                "was loaded to expand the gradient of maxima: call `pooled_weight_gradient`, or load it with `Convolution::pooled`"
             }
             (false, true) => {
-                "was not loaded to expand the gradient of maxima: call `weight_gradient`, or load it by `Convolution::unpooling`"
+                "was not loaded to expand the gradient of maxima: call `weight_gradient`, or load it with `Convolution::unpooling`"
             }
             _ => return Ok(()),
         };
@@ -163,7 +163,7 @@ fn check_places(places: &Slice<u8>, maxima: &DeviceArray) -> Result<()> {
 pub(super) fn no_unpooling() -> Error {
     Error::Unsupported {
         what: "The weight gradient of a convolution and the pool after it".into(),
-        why: "is one kernel only of few channels, in fp16 or bf16, of channels last, with filters that are multiples of 8, at least 2 x 2 pixels, and on GPUs from compute capability 8.0 on"
+        why: "is a single kernel only for few channels, in fp16 or bf16, with channels last, a multiple of 8 filters and an output of at least 2 x 2 pixels, on GPUs of compute capability 8.0 or later"
             .into(),
     }
 }

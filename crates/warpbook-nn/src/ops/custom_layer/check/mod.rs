@@ -99,7 +99,7 @@ impl OwnReport {
                 let relative_error = |r: &OwnRow| r.error / r.tolerance;
                 let worst = self.rows.iter().map(relative_error).fold(0.0, f64::max);
                 format!(
-                    "{} is right for {} on {}: the largest error is {:.0} % of what rounding and the step allow.",
+                    "{} is right for {} on {}: the largest error is {:.0} % of the error that rounding and the step allow.",
                     self.layer,
                     self.input,
                     self.place,
@@ -302,7 +302,7 @@ fn twice(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), 
 fn finite(name: &str, values: &[f32], inputs: &Inputs, shape: Shape) -> Result<(), Stop> {
     match values.iter().position(|v| !v.is_finite()) {
         Some(i) => Err(Stop::Flaw(format!(
-            "{name}{} is {}. If the layer is defined for some numbers only, say which with `checked_between`; inputs are {}.",
+            "{name}{} is {}. If the layer is defined only for some numbers, name them with `checked_between`; the inputs were {}.",
             inputs::place(i, shape),
             values[i],
             inputs.range
