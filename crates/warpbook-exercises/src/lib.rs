@@ -4,6 +4,7 @@
 //! compiles, runs and judges a learner's kernel.
 #![forbid(unsafe_code)]
 
+mod causes;
 mod first;
 mod memory;
 mod products;
@@ -24,6 +25,16 @@ pub fn all() -> Vec<Definition> {
         first::HISTOGRAM,
         first::BARRIER,
         memory::COALESCED,
+        memory::STRUCT_OF_ARRAYS,
+        memory::SORTED_WORK,
+        shared::WARP_SUM,
+        shared::SUM,
+        shared::STENCIL,
+        shared::TRANSPOSE,
+        shared::SCAN,
+        products::PRODUCT,
+        products::TILES,
+        shared::SOFTMAX,
         first::QUIZ,
     ]
 }

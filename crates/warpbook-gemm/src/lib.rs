@@ -23,7 +23,7 @@ pub mod tensor_parallel;
 mod tuning;
 
 pub use backend::ProductBy;
-pub use check::flaw::{Evidence, Flaw};
+pub use check::flaw::{Evidence, Flaw, FlawKind};
 pub use check::judge::{Judge, Verdict};
 pub use check::rehearsal::{Rehearsed, rehearse};
 pub use choose::findings::{Finding, Findings};

@@ -1,8 +1,12 @@
 //! Exercises of lesson 01: how the threads of a warp read memory.
 
 mod coalesced;
+mod sorted_work;
+mod struct_of_arrays;
 
 pub(crate) use coalesced::COALESCED;
+pub(crate) use sorted_work::SORTED_WORK;
+pub(crate) use struct_of_arrays::STRUCT_OF_ARRAYS;
 
 /// The lesson.
 const LESSON: &str = "01_memory_access";

@@ -41,9 +41,53 @@ pub struct Flaw {
     pub want: f64,
     /// Number of wrong elements, and of all elements.
     pub wrong: (usize, usize),
+    /// Kind of the most likely cause, if one was found.
+    pub kind: Option<FlawKind>,
     /// The most likely cause, in a sentence or two; empty if none was found.
     pub hint: String,
 }
+
+/// Kind of a likely cause of a wrong product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlawKind {
+    /// Elements of C were not written.
+    Unwritten,
+    /// Elements are NaN.
+    NotANumber,
+    /// C is transposed.
+    CTransposed,
+    /// A row of C holds the values of another row.
+    OtherRow,
+    /// A column of C holds the values of another column.
+    OtherColumn,
+    /// A is read transposed.
+    ATransposed,
+    /// B is read transposed.
+    BTransposed,
+    /// A and B are both read transposed.
+    BothTransposed,
+    /// The product is B times A.
+    Exchanged,
+    /// All wrong elements are 0.
+    Zeros,
+    /// Only the first terms of each sum were added.
+    FirstTermsOnly,
+    /// The first terms of each sum are missing.
+    FirstTermsMissing,
+    /// Terms between others are missing.
+    TermsMissing,
+    /// All wrong elements are the same multiple of what they should be.
+    Scaled,
+    /// Elements differ in a second run.
+    Race,
+    /// Only tiles that cross the edge of C are wrong.
+    Edges,
+    /// All elements are nearly right.
+    Rounding,
+}
+
+/// A likely cause: its kind, and a sentence or two.
+type Hint = (FlawKind, String);
 
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,17 +146,19 @@ impl Evidence<'_> {
         let right = |i: usize| !self.unwritten[i] && self.is_close(self.got[i], reference.want[i], reference.size[i]);
         let wrong: Vec<usize> = (0..self.got.len()).filter(|i| !right(*i)).collect();
         let first = *wrong.first()?;
+        let (kind, hint) = self.hint(&reference, &wrong).unzip();
         Some(Flaw {
             sizes: self.sizes,
             first: (first / n, first % n),
             got: (!self.unwritten[first]).then(|| self.got[first]),
             want: reference.want[first],
             wrong: (wrong.len(), self.got.len()),
-            hint: self.hint(&reference, &wrong).unwrap_or_default(),
+            kind,
+            hint: hint.unwrap_or_default(),
         })
     }
 
-    fn hint(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+    fn hint(&self, reference: &Reference, wrong: &[usize]) -> Option<Hint> {
         self.unwritten_parts(wrong)
             .or_else(|| self.not_a_number(wrong))
             .or_else(|| self.other_place(reference, wrong))
@@ -123,7 +169,12 @@ impl Evidence<'_> {
             .or_else(|| self.nearly(reference, wrong))
     }
 
-    fn unwritten_parts(&self, wrong: &[usize]) -> Option<String> {
+    fn unwritten_parts(&self, wrong: &[usize]) -> Option<Hint> {
+        let text = self.unwritten_text(wrong)?;
+        Some((FlawKind::Unwritten, text))
+    }
+
+    fn unwritten_text(&self, wrong: &[usize]) -> Option<String> {
         let [m, n, _] = self.sizes;
         let holes: Vec<usize> = wrong.iter().copied().filter(|i| self.unwritten[*i]).collect();
         if holes.is_empty() {
@@ -166,18 +217,19 @@ impl Evidence<'_> {
         })
     }
 
-    fn not_a_number(&self, wrong: &[usize]) -> Option<String> {
+    fn not_a_number(&self, wrong: &[usize]) -> Option<Hint> {
         let nans = wrong.iter().filter(|i| self.got[**i].is_nan()).count();
         (nans > 0).then(|| {
-            format!(
+            let text = format!(
                 "{nans} elements are NaN. A, B and C are surrounded by NaNs here, and C holds them at first: something outside A or B was \
                  read, or C was, or shared memory before it was filled."
-            )
+            );
+            (FlawKind::NotANumber, text)
         })
     }
 
     /// Checks if elements were written to the wrong place; returns a sentence if so.
-    fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+    fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<Hint> {
         let [m, n, _] = self.sizes;
         let close = |at: usize, place: usize| self.is_close(self.got[at], reference.want[place], reference.size[place]);
         let most = |hits: usize, total: usize| hits * 10 >= total * 9 && total > 1;
@@ -188,23 +240,22 @@ impl Evidence<'_> {
             wrong.iter().filter(|i| close(**i, **i % m * n + **i / m)).count()
         };
         if most(transposed, wrong.len()) {
-            return Some(
-                "C is transposed: the indices of row and column are swapped in the store, or in both loads.".into(),
-            );
+            let text = "C is transposed: the indices of row and column are swapped in the store, or in both loads.";
+            return Some((FlawKind::CTransposed, text.into()));
         }
         let (row, column) = (wrong[0] / n, wrong[0] % n);
         let row_is =
             |other: &usize| *other != row && most((0..n).filter(|c| close(row * n + c, other * n + c)).count(), n);
         if let Some(other) = (0..m).find(row_is) {
-            return Some(format!("row {row} holds the values of row {other}: check how the row is computed."));
+            let text = format!("row {row} holds the values of row {other}: check how the row is computed.");
+            return Some((FlawKind::OtherRow, text));
         }
         let column_is = |other: &usize| {
             *other != column && most((0..m).filter(|r| close(r * n + column, r * n + other)).count(), m)
         };
         if let Some(other) = (0..n).find(column_is) {
-            return Some(format!(
-                "column {column} holds the values of column {other}: check how the column is computed."
-            ));
+            let text = format!("column {column} holds the values of column {other}: check how the column is computed.");
+            return Some((FlawKind::OtherColumn, text));
         }
         None
     }
@@ -215,7 +266,7 @@ impl Evidence<'_> {
     }
 
     /// Checks if A or B was read transposed, or if both were swapped; returns a sentence if so.
-    fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+    fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<Hint> {
         let [m, n, k] = self.sizes;
         // For other shapes this would read outside the arrays.
         if m != n || n != k {
@@ -229,18 +280,18 @@ impl Evidence<'_> {
             })
         };
         let (a_t, b_t) = (|r, c| a(c, r), |r, c| b(c, r));
-        let hint = |text: &str| Some(text.to_owned());
+        let hint = |kind, text: &str| Some((kind, text.to_owned()));
         match () {
-            () if is(&a_t, &b) => hint("A is read transposed: its row and k are swapped."),
-            () if is(&a, &b_t) => hint("B is read transposed: its k and column are swapped."),
-            () if is(&a_t, &b_t) => hint("A and B are both read transposed."),
-            () if is(&b, &a) => hint("this is B times A: the two are swapped."),
+            () if is(&a_t, &b) => hint(FlawKind::ATransposed, "A is read transposed: its row and k are swapped."),
+            () if is(&a, &b_t) => hint(FlawKind::BTransposed, "B is read transposed: its k and column are swapped."),
+            () if is(&a_t, &b_t) => hint(FlawKind::BothTransposed, "A and B are both read transposed."),
+            () if is(&b, &a) => hint(FlawKind::Exchanged, "this is B times A: the two are swapped."),
             () => None,
         }
     }
 
     /// Checks if a term is missing or was added twice; returns a sentence if so.
-    fn other_terms(&self, wrong: &[usize]) -> Option<String> {
+    fn other_terms(&self, wrong: &[usize]) -> Option<Hint> {
         let [_, n, k] = self.sizes;
         let terms = |i: usize| -> Vec<f64> {
             (0..k).map(|kk| f64::from(self.a[i / n * k + kk]) * f64::from(self.b[kk * n + i % n])).collect()
@@ -250,18 +301,20 @@ impl Evidence<'_> {
             sampled.iter().all(|(got, t)| self.is_close(*got, part(t), t.iter().map(|v| v.abs()).sum()))
         };
         if all(&|_| 0.0) {
-            return Some("all of these are 0: was anything summed?".into());
+            return Some((FlawKind::Zeros, "all of these are 0: was anything summed?".into()));
         }
         for count in 1..k {
             if all(&|t| t[..count].iter().sum()) {
-                return Some(format!(
+                let text = format!(
                     "only the first {count} of {k} terms of each sum were added: look at the end of the loop over k."
-                ));
+                );
+                return Some((FlawKind::FirstTermsOnly, text));
             }
             if all(&|t| t[count..].iter().sum()) {
-                return Some(format!(
+                let text = format!(
                     "the first {count} of {k} terms of each sum are missing: look at the beginning of the loop over k."
-                ));
+                );
+                return Some((FlawKind::FirstTermsMissing, text));
             }
         }
         let step = self.tile[2].max(1);
@@ -269,44 +322,47 @@ impl Evidence<'_> {
             let to = (from + step).min(k);
             all(&|t| t[..*from].iter().chain(&t[to..]).sum())
         }) {
-            return Some(format!("the terms {from} to {} of each sum are missing.", (from + step).min(k) - 1));
+            let text = format!("the terms {from} to {} of each sum are missing.", (from + step).min(k) - 1);
+            return Some((FlawKind::TermsMissing, text));
         }
         let ratio = sampled.iter().map(|(got, t)| f64::from(*got) / t.iter().sum::<f64>()).next()?;
-        let hint = |r: f64| format!("every wrong element is {r:.4} times the correct value.");
-        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then(|| hint(ratio))
+        let text = format!("every wrong element is {ratio:.4} times the correct value.");
+        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then_some((FlawKind::Scaled, text))
     }
 
-    fn race(&self, wrong: &[usize]) -> Option<String> {
+    fn race(&self, wrong: &[usize]) -> Option<Hint> {
         let differ = wrong.iter().filter(|i| self.got[**i].to_bits() != self.again[**i].to_bits()).count();
         (differ > 0).then(|| {
-            format!(
+            let text = format!(
                 "{differ} of them differ in a second run of the kernel: threads race. Is a __syncthreads() missing before \
                  shared memory is read, or before it is overwritten?"
-            )
+            );
+            (FlawKind::Race, text)
         })
     }
 
-    fn only_edges(&self, wrong: &[usize]) -> Option<String> {
+    fn only_edges(&self, wrong: &[usize]) -> Option<Hint> {
         let ([m, n, _], [bm, bn, _]) = (self.sizes, self.tile);
         let (bm, bn) = (bm.max(1), bn.max(1));
         let (whole_m, whole_n) = (m / bm * bm, n / bn * bn);
         let at_edge = wrong.iter().all(|i| i / n >= whole_m || i % n >= whole_n);
         (at_edge && (whole_m < m || whole_n < n)).then(|| {
-            format!(
+            let text = format!(
                 "only elements in tiles that cross the edge of C are wrong (rows from {whole_m} on, columns from {whole_n} on, with tiles of {bm} x {bn}): \
                  look at the guards at the edge."
-            )
+            );
+            (FlawKind::Edges, text)
         })
     }
 
-    fn nearly(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+    fn nearly(&self, reference: &Reference, wrong: &[usize]) -> Option<Hint> {
         let near = wrong.iter().all(|i| {
             let error = (f64::from(self.got[*i]) - reference.want[*i]).abs();
             error <= 0.05 * reference.size[*i] / (self.sizes[2] as f64).sqrt()
         });
         near.then(|| {
-            "all are nearly correct: does the kernel keep sums or intermediate values in a type less precise than fp32?"
-                .into()
+            let text = "all are nearly correct: does the kernel keep sums or intermediate values in a type less precise than fp32?";
+            (FlawKind::Rounding, text.into())
         })
     }
 }
@@ -433,6 +489,7 @@ mod tests {
         case.check(&only(&|_| false), "all of these are 0");
         let doubled: Vec<f32> = case.right().iter().map(|v| 2.0 * v).collect();
         case.check(&doubled, "2.0000 times");
+        assert_eq!(case.flaw_of(&doubled, &doubled, &[]).unwrap().kind, Some(FlawKind::Scaled));
         let long = Case::new([24, 40, 32]);
         let gap = long.product(
             |r, c, kk| {
@@ -458,6 +515,7 @@ mod tests {
         case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly correct");
         case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
         // There is no hint if none applies.
-        assert_eq!(case.flaw_of(&got, &got, &[]).unwrap().hint, "");
+        let flaw = case.flaw_of(&got, &got, &[]).unwrap();
+        assert_eq!((flaw.kind, flaw.hint.as_str()), (None, ""));
     }
 }
