@@ -11,6 +11,7 @@ mod cache_folder;
 mod descriptor;
 mod environment;
 mod format;
+mod guess;
 mod measured;
 mod problem;
 mod progress;
@@ -23,6 +24,7 @@ pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxi
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
 pub use format::read::{MAX_BYTES, ReadError};
 pub use format::{json, real};
+pub use guess::{Answer, Guessed};
 pub use measured::breakdown::{Breakdown, OperationTime};
 pub use measured::check::Check;
 pub use measured::counters::{CounterValue, KernelCounters};
@@ -36,7 +38,7 @@ pub use measured::profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Sett
 pub use measured::xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 pub use measured::{counters, stats, xray};
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
-pub use progress::{ExerciseProgress, Guessed, Progress, TargetCount, Try, Verdict};
+pub use progress::{ExerciseProgress, Progress, TargetCount, Try, Verdict};
 pub use roofline::{
     Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,
 };

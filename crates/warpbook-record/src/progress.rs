@@ -1,5 +1,5 @@
 use crate::format::read::ReadError;
-use crate::{DeviceInfo, MAX_BYTES};
+use crate::{DeviceInfo, Guessed, MAX_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// Marks a file as somebody's progress.
@@ -131,19 +131,6 @@ pub struct TargetCount {
     pub is_most: bool,
     /// True if the count is on target.
     pub is_met: bool,
-}
-
-/// A guess of a lesson, and what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Guessed {
-    /// The lesson, such as "`00_hello_gpu`".
-    pub lesson: String,
-    /// What was guessed, in words.
-    pub what: String,
-    /// The guess.
-    pub guess: f64,
-    /// The measured figure.
-    pub measured: f64,
 }
 
 impl Progress {

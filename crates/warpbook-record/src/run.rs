@@ -9,8 +9,8 @@ pub use ladder::LadderRow;
 
 use crate::problem::resolve;
 use crate::{
-    Breakdown, Descriptor, Environment, Measurement, Outcome, Part, PartGroup, Peaks, Policy, Problem, Profiled, Rung,
-    Span, TrainLog, Xray,
+    Breakdown, Descriptor, Environment, Guessed, Measurement, Outcome, Part, PartGroup, Peaks, Policy, Problem,
+    Profiled, Rung, Span, TrainLog, Xray,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -81,6 +81,9 @@ pub struct Run {
     /// X-rays: the activity of every SM in one run of a rung.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub xrays: Vec<Xray>,
+    /// Guesses that the reader of a lesson made, with what was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<Guessed>,
     /// Remarks that a reader needs, such as "interrupted after 5 of 8 measurements".
     #[serde(default)]
     pub notes: Vec<String>,
@@ -117,6 +120,7 @@ impl Run {
             breakdowns: Vec::new(),
             profiled: Vec::new(),
             xrays: Vec::new(),
+            guesses: Vec::new(),
             notes: Vec::new(),
         }
     }

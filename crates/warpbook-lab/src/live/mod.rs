@@ -237,13 +237,18 @@ impl LiveKernel {
         &self.base
     }
 
-    /// Returns true if the source equals the rung's apart from comments and white space, with the rung's own sizes:
-    /// those of its first tile or of `usual`, the tile that the rung uses at the problem.
-    fn is_unchanged(&self, usual: Option<&str>) -> bool {
-        let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
+    /// Returns true if the sizes are the rung's own: those of its first tile or of `usual`, the tile that the rung uses
+    /// at the problem.
+    fn has_own_sizes(&self, usual: Option<&str>) -> bool {
         let Some(spec) = self.base.kernels().first() else { return false };
         let mut own = spec.tiles.iter().take(1).chain(spec.tiles.iter().filter(|t| usual == Some(&t.id)));
-        own.any(|t| t.defines == self.tile.defines) && code(&self.source) == code(&spec.source)
+        own.any(|t| t.defines == self.tile.defines)
+    }
+
+    /// Returns true if the source equals the rung's apart from comments and white space.
+    fn has_own_text(&self) -> bool {
+        let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
+        self.base.kernels().first().is_some_and(|spec| code(&self.source) == code(&spec.source))
     }
 
     fn validate(&self) -> Result<()> {
@@ -361,8 +366,8 @@ impl Attempt {
         &self.compiled
     }
 
-    /// Returns `true` if nothing was tried, because the kernel equals the rung's own apart from comments and white
-    /// space, with the rung's sizes.
+    /// Returns `true` if nothing was tried: with the rung's sizes, the kernel equals the rung's own apart from comments
+    /// and white space, or the compiler makes the same code of both.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.unchanged
@@ -498,7 +503,8 @@ impl Lab {
         let spec = experiment.compiled(self, &rung, problem).ok_or_else(no_kernel)?;
         let (architecture, compiled) = self.compile_live(live, &rung, &spec);
         let run = driver::empty(self, &plan);
-        let unchanged = live.is_unchanged(tile_without_trials(experiment, self, &live.base, problem).as_deref());
+        let unchanged = live.has_own_sizes(tile_without_trials(experiment, self, &live.base, problem).as_deref())
+            && (live.has_own_text() || self.is_same_code(experiment, problem, live, &spec, &architecture));
         let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, unchanged, run };
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
@@ -515,6 +521,27 @@ impl Lab {
             },
         };
         Ok(attempt)
+    }
+
+    /// Returns true if the compiler makes the same PTX of a learner's kernel as of its rung, apart from line numbers.
+    fn is_same_code(
+        &self,
+        experiment: &dyn Experiment,
+        problem: &Problem,
+        live: &LiveKernel,
+        spec: &KernelSpec,
+        architecture: &str,
+    ) -> bool {
+        let Ok(compiler) = self.device().cuda().map_or_else(|| Compiler::new(None), |d| d.compiler().cloned()) else {
+            return false;
+        };
+        let virtual_architecture = architecture.replace("sm_", "compute_");
+        let code = |spec: &KernelSpec| {
+            let ptx = compiler.compile_to_ptx(spec, &live.tile, &virtual_architecture).ok()?;
+            Some(ptx.lines().filter(|line| !is_about_lines(line)).collect::<Vec<_>>().join("\n"))
+        };
+        let own = experiment.compiled(self, &live.base, problem).and_then(|spec| code(&spec));
+        own.is_some() && own == code(spec)
     }
 
     /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or if the device is
@@ -565,6 +592,13 @@ impl Lab {
         };
         (architecture, compiled)
     }
+}
+
+/// Returns true for a line of PTX that is a comment or is about lines and files of the source, which change with every
+/// comment.
+fn is_about_lines(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || [".loc", ".file", "//"].iter().any(|word| line.starts_with(word))
 }
 
 impl Attempt {

@@ -3,10 +3,10 @@
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
 use crate::prelude::*;
-use warpbook_charts::{Table, counted_by, counters, draw};
+use warpbook_charts::{Table, counted_by, counters, counters_under, draw};
 use warpbook_device::register_latency;
 use warpbook_experiments::Pair;
-use warpbook_record::DeviceInfo;
+use warpbook_record::{DeviceInfo, KernelCounters, Profiled};
 
 /// Beginning of a record's note that nothing was counted.
 const WITHOUT: &str = "Hardware counters: ";
@@ -59,6 +59,58 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     Some(Panel::column([&heading, &table, &meaning]))
 }
 
+/// Counts the rungs of an experiment that a record has, and returns the counters with notes.
+///
+/// # Errors
+/// If there is no GPU, or its counters cannot be read; the message says what is missing.
+pub(super) fn rungs_counted(
+    lab: &Lab,
+    experiment: &dyn Experiment,
+    measured: &Run,
+) -> Result<(Vec<Profiled>, Vec<String>)> {
+    match lab.device().cuda() {
+        Some(_) => lab.count_rungs(experiment, measured),
+        // Without a GPU this says what it needs.
+        None => lab.counters(|| Ok(())).map(|_| (Vec::new(), Vec::new())),
+    }
+}
+
+/// Shows what the hardware counted of each kernel in the last epoch of some descents. Where counters cannot be read, it says what is missing.
+///
+/// # Errors
+/// If a descent cannot be run.
+pub fn counters_of_an_epoch(lab: &Lab, descent: &Regression) -> Result<Panel> {
+    const COLUMNS: [&str; 7] = ["time", "DRAM read", "DRAM written", "DRAM", "L2", "L2 hits", "warps wait for"];
+    let counted = match lab.device().cuda() {
+        Some(_) => rungs_counted(lab, descent, &lab.run(descent)?),
+        None => lab.counters(|| Ok(())).map(|_| (Vec::new(), Vec::new())),
+    };
+    let (rungs, notes) = match counted {
+        Ok(found) => found,
+        Err(why) => return Ok(Panel::column([&why.to_string()])),
+    };
+    let kernels = rungs.iter().flat_map(|rung| last_of_each(&rung.counters).into_iter().map(move |k| (rung, k)));
+    let row = |(rung, kernel): (&Profiled, &KernelCounters)| {
+        [rung.rung.clone(), kernel.kernel.clone()].into_iter().chain(counters_under(&COLUMNS, kernel)).collect()
+    };
+    let rows = kernels.map(row).collect();
+    let by = rungs.first().map(|r| format!("Counted by {}.", r.source));
+    let by = by.unwrap_or_else(|| "None of these rungs was measured here.".to_owned());
+    Ok(Panel::column([&table(&[&["rung", "kernel"][..], &COLUMNS[..]].concat(), rows), &by, &notes]))
+}
+
+/// Returns the last launch of each kernel, which belongs to the last epoch.
+fn last_of_each(kernels: &[KernelCounters]) -> Vec<&KernelCounters> {
+    let mut last: Vec<&KernelCounters> = Vec::new();
+    for kernel in kernels {
+        match last.iter_mut().find(|k| k.kernel == kernel.kernel) {
+            Some(earlier) => *earlier = kernel,
+            None => last.push(kernel),
+        }
+    }
+    last
+}
+
 /// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds; those of
 /// memories come from the record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they come from the published record,
 /// which lacks the latency of registers; without that record, a sentence says so.
@@ -87,7 +139,7 @@ pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
 }
 
 /// Returns the latencies of a GPU's memories in nanoseconds, from the walks of a record; NaN if it has no walk that fits.
-fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
+pub(super) fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
     let kib = |rung: &str, least: u64, most: u64| {
         let fits = |p: &&Problem| (least..=most).contains(&p.size());
         let us = walks
@@ -112,7 +164,7 @@ mod tests {
     use super::*;
     use warpbook_charts::{Counter, counters_of};
     use warpbook_experiments::guide::PAIRS;
-    use warpbook_record::{CounterValue, KernelCounters, Profiled};
+    use warpbook_record::CounterValue;
 
     fn kernel(values: &[(&str, f64)]) -> KernelCounters {
         let value = |(metric, value): &(&str, f64)| CounterValue { metric: (*metric).to_owned(), value: *value };
@@ -133,6 +185,16 @@ mod tests {
                 assert!(headings.contains(counter), "{}: {counter} of {headings:?}", pair.name);
             }
         }
+    }
+
+    #[test]
+    fn the_last_launch_of_a_kernel_is_the_last_epoch_s() {
+        let launch = |name: &str, value: f64| KernelCounters { kernel: name.into(), ..kernel(&[("m", value)]) };
+        let all = [launch("pass", 1.0), launch("update", 2.0), launch("pass", 3.0)];
+        let last: Vec<f64> = last_of_each(&all).iter().map(|k| k.values[0].value).collect();
+        assert_eq!(last, [3.0, 2.0]);
+        let lab = Lab::open("cpu").unwrap();
+        assert!(counters_of_an_epoch(&lab, &Regression::new()).unwrap().text().contains("CUDA device"));
     }
 
     #[test]

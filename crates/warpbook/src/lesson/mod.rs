@@ -2,7 +2,7 @@
 //!
 //! The functions of this module are about any record and about the regression; [`first`] is about the first kernels of lessons 00 to 02, [`matmul`] about the
 //! matrix product, [`training`] about a training, [`precision`] about its types, [`cifar`] about a training on photographs, and [`guide`] about the pairs of the
-//! optimisation guide.
+//! optimisation guide. [`pictures`] draws how CUDA works.
 
 pub mod cifar;
 mod counted;
@@ -11,16 +11,20 @@ pub mod first;
 mod guesses;
 pub mod guide;
 pub mod matmul;
+pub mod pictures;
+pub mod pool;
 pub mod precision;
 mod probes;
 mod regression;
 pub mod scaling;
+pub mod scaling_records;
 pub mod stock;
 pub mod training;
 mod xrays;
 
+pub use counted::counters_of_an_epoch;
 pub use edits::{attempt, variant};
-pub use guesses::{guessed, your_guess, your_guess_of_time};
+pub use guesses::{Guesses, guessed};
 pub use probes::{
     Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts,
     wgmma_counters,

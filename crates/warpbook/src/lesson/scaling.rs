@@ -56,14 +56,8 @@ pub fn efficiency_percent(run: &Run, word: &str, rung: &str, ranks: usize) -> Op
     run.scaling_efficiency(found(run, word, rung, ranks)?).map(|e| 100.0 * e)
 }
 
-/// Compares a guess in percent with the measurement.
-#[must_use]
-pub fn judged_percent(what: &str, guess: f64, measured: Option<f64>) -> String {
-    match measured {
-        Some(percent) => format!("{what}: you guessed {guess:.0} %; measured: {percent:.0} %."),
-        None => format!("{what}: you guessed {guess:.0} %. It was not measured."),
-    }
-}
+/// Factor within which messages and bytes cost alike.
+const ALIKE: f64 = 1.2;
 
 /// Estimate of a training step on many GPUs, from measurements on few and from assumptions.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,7 +167,19 @@ impl StepOnPaper {
         Table { headers: headers.map(String::from).into(), rows: gpus.iter().map(row).collect() }
     }
 
-    /// Names the largest cost besides computing on `gpus` GPUs.
+    /// Returns the largest cost besides computing on `gpus` GPUs in a word: "waiting", "messages", "bytes" or "both".
+    #[must_use]
+    pub fn breaks_first(&self, gpus: u32) -> &'static str {
+        let p = self.on(gpus);
+        match p.messages_us / p.bytes_us {
+            _ if p.exposed_us <= p.waiting_us => "waiting",
+            r if r > ALIKE => "messages",
+            r if r < 1.0 / ALIKE => "bytes",
+            _ => "both",
+        }
+    }
+
+    /// Describes the largest cost besides computing on `gpus` GPUs.
     #[must_use]
     pub fn what_breaks(&self, gpus: u32) -> String {
         let p = self.on(gpus);
@@ -181,12 +187,15 @@ impl StepOnPaper {
             share if share > 99.0 => format!("{share:.1} % of the step"),
             share => format!("{share:.0} % of the step"),
         };
-        if p.exposed_us <= p.waiting_us {
-            return format!("On {gpus} GPUs most is lost to waiting for the slowest of them: {}.", share(p.waiting_us));
-        }
-        let what = match p.messages_us / p.bytes_us {
-            r if r > 1.2 => "the number of messages",
-            r if r < 1.0 / 1.2 => "the bytes of the gradients",
+        let what = match self.breaks_first(gpus) {
+            "waiting" => {
+                return format!(
+                    "On {gpus} GPUs most is lost to waiting for the slowest of them: {}.",
+                    share(p.waiting_us)
+                );
+            }
+            "messages" => "the number of messages",
+            "bytes" => "the bytes of the gradients",
             _ => "the number of messages and the bytes of the gradients alike",
         };
         format!(
@@ -229,15 +238,10 @@ mod tests {
         assert!(on(1024).efficiency < on(64).efficiency && on(64).efficiency < on(8).efficiency);
         assert!(step().what_breaks(64).contains("the bytes"), "{}", step().what_breaks(64));
         assert!(step().what_breaks(1024).contains("number of messages"), "{}", step().what_breaks(1024));
+        assert_eq!([64, 1024].map(|gpus| step().breaks_first(gpus)), ["bytes", "messages"]);
         let quiet = StepOnPaper { gradient_bytes: 1.0, latency_us: 0.0, ..step() };
         assert!(quiet.what_breaks(64).contains("waiting for the slowest"));
         let table = step().table(&[8, 1024]);
         assert!(table.rows.len() == 2 && table.rows[1][8] == "42.8 hours", "{table:?}");
-    }
-
-    #[test]
-    fn a_guess_is_told_what_was_measured() {
-        assert_eq!(judged_percent("Weak", 90.0, Some(85.4)), "Weak: you guessed 90 %; measured: 85 %.");
-        assert!(judged_percent("Weak", 90.0, None).ends_with("It was not measured."));
     }
 }

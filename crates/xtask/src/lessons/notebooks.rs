@@ -291,9 +291,90 @@ mod tests {
                 let users: Vec<_> = of[i + 1..].iter().filter(|c| source(c).contains(&guess)).collect();
                 assert!(!users.is_empty() && users.iter().all(|c| is_answer(c)), "{lesson}: {guess}");
             }
-            let edits = of.iter().filter(|c| source(c).contains("// Your edit")).count();
+            let is_edit = |text: &str| text.contains("// Your edit") || text.contains("// Your choice");
+            let edits = of.iter().filter(|c| is_edit(&source(c))).count();
             assert!(asked >= guesses_asked && edits >= edits_asked, "{lesson}: {asked} guesses, {edits} edits");
         }
+    }
+
+    /// Returns the cells of the lessons from 10 on, each with the notebook's name, its kind and its source.
+    fn cells_from_10_on() -> Vec<(String, Vec<(String, String)>)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let mut lessons = Vec::new();
+        for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
+            let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+            if file.extension().is_some_and(|e| e == "ipynb") && !name.starts_with('0') {
+                let book: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+                let cells = book["cells"].as_array().unwrap().iter();
+                let kind = |c: &serde_json::Value| c["cell_type"].as_str().unwrap_or_default().to_owned();
+                lessons.push((name, cells.map(|c| (kind(c), source(c))).collect()));
+            }
+        }
+        assert!(lessons.len() >= 15, "{}", lessons.len());
+        lessons
+    }
+
+    /// Returns what is wrong with a lesson's form, if anything.
+    fn fault_of_form(cells: &[(String, String)]) -> Option<String> {
+        let (_, first) = cells.first()?;
+        for part in [
+            "**Afterwards you can**",
+            "**You need**",
+            "**You should know**",
+            " minutes**, an estimate",
+            "ARCHITECTURE.md#glossary",
+        ] {
+            if !first.contains(part) {
+                return Some(format!("its first cell lacks `{part}`"));
+            }
+        }
+        let code: Vec<&str> = cells.iter().filter(|(kind, _)| kind == "code").map(|(_, text)| text.as_str()).collect();
+        let guesses: Vec<&str> =
+            code.iter().flat_map(|text| text.lines()).filter(|l| l.starts_with("let guess_")).collect();
+        if let Some(answered) = guesses.iter().find(|l| !l.ends_with("> = None;")) {
+            return Some(format!("a guess does not begin as None: {answered}"));
+        }
+        if !guesses.is_empty() && !code.contains(&"guesses.score()") {
+            return Some("its guesses have no score at its end".into());
+        }
+        let is_item = |l: &&str| l.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
+        let words: Vec<&str> = cells.iter().filter(|(kind, _)| kind == "markdown").map(|(_, t)| t.as_str()).collect();
+        let summary = words.iter().find(|t| t.contains("to take away\n") || t.starts_with("These carry over to"));
+        match summary.map(|text| text.lines().filter(is_item).count()) {
+            Some(5) => {}
+            lines => return Some(format!("its summary has {lines:?} lines, and should have five")),
+        }
+        let exercises = |text: &&&str| {
+            text.lines().filter(|l| l.starts_with("**") && l[2..].starts_with(|c: char| c.is_ascii_digit())).count() > 1
+        };
+        words
+            .iter()
+            .find(exercises)
+            .map(|text| format!("two exercises are in one cell: {}", &text[..text.len().min(60)]))
+    }
+
+    #[test]
+    fn lessons_open_and_close_alike_and_ask_before_they_answer() {
+        for (name, cells) in cells_from_10_on() {
+            assert_eq!(fault_of_form(&cells), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_guess_with_a_number_and_a_long_summary_are_faults() {
+        let (_, cells) = cells_from_10_on().into_iter().find(|(name, _)| name.starts_with("43")).unwrap();
+        let with = |edit: &dyn Fn(&mut Vec<(String, String)>)| {
+            let mut changed = cells.clone();
+            edit(&mut changed);
+            fault_of_form(&changed).unwrap_or_default()
+        };
+        assert!(with(&|c| c[0].1.clear()).contains("first cell lacks"));
+        assert!(
+            with(&|c| c.push(("code".into(), "let guess_x: f64 = 2.0;".into()))).contains("does not begin as None")
+        );
+        assert!(with(&|c| c.retain(|(_, text)| text != "guesses.score()")).contains("no score"));
+        assert!(with(&|c| c.retain(|(_, text)| !text.contains("to take away"))).contains("its summary has None"));
+        assert!(with(&|c| c.push(("markdown".into(), "**1. A.**\n\n**2. B.**".into()))).contains("two exercises"));
     }
 
     /// Checks outputs without style: JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their reader has not

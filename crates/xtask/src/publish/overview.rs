@@ -18,8 +18,15 @@ const LESSONS: [(&str, &[&str]); 8] = [
     ("tensor-parallel", &["50_several_gpus"]),
     ("scaling", &["50_several_gpus"]),
 ];
-const OF_THE_GUIDE: [&str; 5] =
-    ["40_transfers", "41_memory", "42_launches_and_fusion", "43_inside_the_multiprocessor", "44_memory_for_compute"];
+const OF_THE_GUIDE: [&str; 7] = [
+    "01_memory_access",
+    "02_shared_memory",
+    "40_transfers",
+    "41_memory",
+    "42_launches_and_fusion",
+    "43_inside_the_multiprocessor",
+    "44_memory_for_compute",
+];
 
 /// Returns the table: a row for each kind of work in an experiment, from the record with the shortest time, and one row
 /// for the guide.

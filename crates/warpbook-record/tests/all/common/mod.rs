@@ -384,6 +384,7 @@ pub fn expected() -> Run {
         breakdowns: Vec::new(),
         profiled: Vec::new(),
         xrays: Vec::new(),
+        guesses: Vec::new(),
         notes: vec!["interrupted after 5 of 6 measurements".into()],
     }
 }
@@ -557,6 +558,7 @@ pub fn expected_of_v1() -> Run {
         breakdowns: Vec::new(),
         profiled: Vec::new(),
         xrays: Vec::new(),
+        guesses: Vec::new(),
         notes: vec!["interrupted after 4 of 5 measurements".into()],
     }
 }

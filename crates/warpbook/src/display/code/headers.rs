@@ -111,7 +111,7 @@ mod tests {
         let headers = KernelView::file("matmul/07_warp_tile.cu").unwrap().headers();
         let html = headers.html();
         assert_eq!(html.matches("<details>").count(), 3);
-        assert!(html.contains("What the rungs on CUDA cores share") && html.contains("read_fragment"));
+        assert!(html.contains("Code that the rungs on CUDA cores share") && html.contains("read_fragment"));
         assert_eq!(headers.text().lines().count(), 3);
         assert!(KernelView::file("peaks/fma.cu").unwrap().headers().html().contains("no building blocks"));
     }

@@ -47,6 +47,18 @@ impl Part {
         self.source.lines().skip(self.first - 1).take(count).collect::<Vec<_>>().join("\n")
     }
 
+    /// Returns the shown lines with their numbers, without those that say what to expect, and these apart.
+    fn apart(&self) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
+        let numbered = (self.first..).zip(self.shown().lines().map(str::to_owned).collect::<Vec<_>>());
+        let mut expected = false;
+        numbered.partition(|(_, line)| {
+            // The header's last sentence may go on in comments that name nothing else.
+            let is_comment = line.starts_with("//");
+            expected = is_comment && (line.starts_with(EXPECT) || (expected && line.starts_with("//  ")));
+            !expected
+        })
+    }
+
     fn caption(&self) -> String {
         if self.first == 1 && self.last >= self.source.lines().count() {
             return source_path(&self.file);
@@ -54,6 +66,11 @@ impl Part {
         format!("{}, lines {} to {}", source_path(&self.file), self.first, self.last)
     }
 }
+
+/// Beginning of a kernel's line on what to expect of it: the answer to a lesson's question.
+const EXPECT: &str = "// Expect:";
+/// Heading of those lines, which are folded.
+const FOLDED: &str = "What its author expects: open it after your guess";
 
 /// Shows a learner's kernel in lessons.
 pub trait Viewed {
@@ -309,10 +326,21 @@ impl Show for KernelView {
             return "<p>This rung has no kernels.</p>".into();
         }
         let part = |p: &Part| {
+            let (code, expected) = p.apart();
+            let text = |lines: &[(usize, String)]| lines.iter().map(|(_, l)| l.as_str()).collect::<Vec<_>>().join("\n");
+            let block = |lines: &[(usize, String)]| match lines.first() {
+                Some((first, _)) => format!("<pre class=\"wb-code\">{}</pre>", highlighted(&text(lines), *first)),
+                None => String::new(),
+            };
+            // Lines keep their numbers, so the code before and after the folded ones is highlighted apart.
+            let at = expected.first().map_or(usize::MAX, |(number, _)| *number);
+            let (before, after): (Vec<_>, Vec<_>) = code.into_iter().partition(|(number, _)| *number < at);
+            let folded = if expected.is_empty() { String::new() } else { details(FOLDED, &block(&expected)) };
             format!(
-                "<p class=\"wb-faint\"><code>{}</code></p><pre class=\"wb-code\">{}</pre>",
+                "<p class=\"wb-faint\"><code>{}</code></p>{}{folded}{}",
                 escape(&p.caption()),
-                highlighted(&p.shown(), p.first)
+                block(&before),
+                block(&after)
             )
         };
         self.parts.iter().map(part).collect()
@@ -323,7 +351,8 @@ impl Show for KernelView {
             return "This rung has no kernels.".into();
         }
         let part = |p: &Part| {
-            let numbered = p.shown().lines().zip(p.first..).map(|(l, n)| format!("{n:4}  {l}")).collect::<Vec<_>>();
+            let (code, _) = p.apart();
+            let numbered = code.iter().map(|(n, l)| format!("{n:4}  {l}")).collect::<Vec<_>>();
             printable(&format!("{}\n{}", p.caption(), numbered.join("\n")))
         };
         self.parts.iter().map(part).collect::<Vec<_>>().join("\n\n")
@@ -412,6 +441,18 @@ mod tests {
         assert!(
             KernelView::file("reduce.cuh").unwrap().function("warp_sum").unwrap().text().contains("__shfl_xor_sync")
         );
+    }
+
+    #[test]
+    fn what_to_expect_is_folded_and_the_other_lines_keep_their_numbers() {
+        let view = KernelView::whole("a.cu", "// Idea: a.\n// Expect: twice as fast,\n//   or more.\nint a;\n");
+        let (html, text) = (view.html(), view.text());
+        let (shown, folded) = html.split_once("<details>").unwrap();
+        assert!(shown.contains("Idea: a.") && !shown.contains("twice"), "{html}");
+        assert!(folded.contains("twice as fast,") && folded.contains("or more."), "{html}");
+        assert!(folded.contains(&line_number("4")) && folded.contains("after your guess"), "{html}");
+        assert_eq!(text, "kernels/a.cu\n   1  // Idea: a.\n   4  int a;");
+        assert!(!KernelView::whole("b.cu", "// Idea: b.\nint b;\n").html().contains("<details>"));
     }
 
     #[test]

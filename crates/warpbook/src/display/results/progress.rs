@@ -33,6 +33,15 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
     printable(&format!("{title}, {}: {came_out}", measurement.problem.label).replace('\n', " "))
 }
 
+/// Names a finished measurement, without its time: a lesson's answer stays closed. One that failed or was skipped says why.
+fn name_line(measurement: &Measurement, run: &Run) -> String {
+    if measurement.outcome != Outcome::Measured {
+        return progress_line(measurement, run);
+    }
+    let title = run.rung(&measurement.rung).map_or(&*measurement.rung, |r| &*r.title);
+    printable(&format!("{title}, {}", measurement.problem.label).replace('\n', " "))
+}
+
 /// The most measurements for which each has its own line.
 const FEW: usize = 8;
 /// Shortest time between two lines if there are more measurements.
@@ -63,8 +72,8 @@ impl Throttle {
     }
 }
 
-/// Returns a listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener). It prints a line for each finished
-/// measurement, or one every few seconds if there are many, and a training's progress; a cell cannot overwrite its
+/// Returns a listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener). It prints the name of each
+/// finished measurement, or one every few seconds if there are many, and a training's progress; a cell cannot overwrite its
 /// lines.
 ///
 /// ```no_run
@@ -87,7 +96,7 @@ pub fn notebook_progress() -> impl Fn(&Event) + Send + Sync + 'static {
         Event::Finished { measurement, run } => {
             let failed = matches!(measurement.outcome, Outcome::Failed { .. });
             if let Some((n, planned)) = counted(&|t| t.finished(failed, Instant::now())) {
-                let line = crate::display::guarded(&progress_line(measurement, run));
+                let line = crate::display::guarded(&name_line(measurement, run));
                 warpbook_lab::print_line(&format!("[{n}/{planned}] {line}"));
             }
         }
@@ -125,5 +134,8 @@ mod tests {
         assert_eq!(line(1), "Fused, 5 M points, 200 epochs: 4.00 ms, 50.0× as fast as CPU, one thread");
         assert_eq!(line(2), "Fused in a graph, 5 M points, 200 epochs: failed: the <b>descent</b> diverged");
         assert_eq!(line(3), "01_unfused, 5 M points, 200 epochs: skipped: needs a GPU\u{fffd}[2J");
+        let name = |i: usize| name_line(&run.measurements[i], &run);
+        assert_eq!(name(1), "Fused, 5 M points, 200 epochs");
+        assert_eq!([name(2), name(3)], [line(2), line(3)]);
     }
 }

@@ -3,6 +3,7 @@
 mod augmented;
 mod batches;
 mod feeding;
+mod guessed;
 mod kept;
 
 pub use super::table;
@@ -10,6 +11,7 @@ pub use super::training::side_by_side;
 pub use augmented::{Augmented, augmented, same_images};
 pub use batches::{Swept, accuracy_by_batch, batches, rate_by_batch, sweep_batches, what_batches_cost};
 pub use feeding::{Fed, Feeding, fed, feedings, feeds, on_the_host, same_losses};
+pub use guessed::{augmentation_gain, latency_of_eight, rate_gain};
 pub use kept::{files, latencies, same_bits, scores};
 
 use crate::figures;

@@ -4,9 +4,10 @@ mod published;
 
 pub use super::counted::latencies;
 use super::counted::{count, counted};
-use super::{guessed, your_guess, your_guess_of_time};
+use super::{Guesses, guessed};
+use crate::figures;
 use crate::prelude::*;
-pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
+pub use published::of_a_gpu;
 pub(super) use published::{label, published};
 use warpbook_charts::power_in_words;
 use warpbook_experiments::Pair;
@@ -53,52 +54,71 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// Shows a pair next to the guess of how many times as long one rung takes as another at a size, (slow, fast, size): the guess and the measured ratio in a
-/// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If that size was not
-/// measured, as on a CPU, the ladder shows the record's main problem.
-///
-/// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with the published one. Figures that were
-/// not measured here say so.
-#[must_use]
-pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
-    let on_cpu = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
-    match (published::beside(run), label(run)) {
-        (Some(gpu), _) if on_cpu(asked.0) && on_cpu(asked.1) => {
-            answer(run, asked, guess).and(&published::overview(&gpu))
+impl Guesses {
+    /// Shows a pair next to the guess of how many times as long one rung takes as another at a size, (slow, fast, size): the ratio and the guess in a sentence,
+    /// the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If that size was not measured,
+    /// as on a CPU, the ladder shows the record's main problem.
+    ///
+    /// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with the published one. Figures that were
+    /// not measured here say so. A record of another GPU than the published one's begins with the published figure.
+    pub fn pair(&mut self, run: &Run, asked: (&str, &str, u64), guess: impl Into<Option<f64>>) -> Panel {
+        let guess = guess.into();
+        let on_cpu = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
+        match (published::beside(run), label(run)) {
+            (Some(gpu), _) if on_cpu(asked.0) && on_cpu(asked.1) => {
+                self.answer(run, asked, guess).and(&published::overview(&gpu))
+            }
+            (Some(gpu), _) => self.pair(&gpu, asked, guess).and(&published::overview(run)),
+            (None, Some(label)) => Panel::column([label, &self.answer(run, asked, guess)]),
+            (None, None) => match published_figure(run, asked) {
+                Some(figure) => Panel::column([&figure, &self.answer(run, asked, guess)]),
+                None => self.answer(run, asked, guess),
+            },
         }
-        (Some(gpu), _) => answered(&gpu, asked, guess).and(&published::overview(run)),
-        (None, Some(label)) => Panel::column([label, &answer(run, asked, guess)]),
-        (None, None) => answer(run, asked, guess),
+    }
+
+    /// Returns the answer from one record alone.
+    fn answer(&mut self, run: &Run, (slow, fast, size): (&str, &str, u64), guess: Option<f64>) -> Panel {
+        let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
+            return Panel::column([&format!("{}: nothing was measured.", run.title)]);
+        };
+        let all: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
+        // A half that costs time to save something else comes after the half that it is compared with.
+        let at = |id: &str| all.iter().position(|rung| *rung == id);
+        let (mut panel, ladder) = match at(slow) > at(fast) {
+            true => (
+                Panel::column([&self.longer(run, problem, slow, fast, guess)]),
+                guessed(run, problem, (slow, fast), guess.map(|guess| 1.0 / guess), &all),
+            ),
+            false => (
+                Panel::column([&self.faster(run, problem, fast, slow, guess)]),
+                guessed(run, problem, (fast, slow), guess, &all),
+            ),
+        };
+        panel = match ladder {
+            Ok(ladder) => panel.and(&ladder),
+            Err(why) => panel.and(&why.to_string()),
+        };
+        panel = panel.and(&said(run, problem, (slow, fast)));
+        if let Some(counted) = counted(run) {
+            panel = panel.and(&counted);
+        }
+        panel.and(&draw().sweep(&[run]))
     }
 }
 
-/// Returns the answer from one record alone.
-fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
-    let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
-        return Panel::column([&format!("{}: nothing was measured.", run.title)]);
-    };
-    let all: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
-    // A half that costs time to save something else comes after the half that it is compared with.
-    let at = |id: &str| all.iter().position(|rung| *rung == id);
-    let (mut panel, ladder) = match at(slow) > at(fast) {
-        true => (
-            Panel::column([&your_guess_of_time(run, problem, slow, fast, guess)]),
-            guessed(run, problem, (slow, fast), 1.0 / guess, &all),
-        ),
-        false => (
-            Panel::column([&your_guess(run, problem, fast, slow, guess)]),
-            guessed(run, problem, (fast, slow), guess, &all),
-        ),
-    };
-    panel = match ladder {
-        Ok(ladder) => panel.and(&ladder),
-        Err(why) => panel.and(&why.to_string()),
-    };
-    panel = panel.and(&said(run, problem, (slow, fast)));
-    if let Some(counted) = counted(run) {
-        panel = panel.and(&counted);
+/// Returns the published ratio of a pair, if it was measured on another device than this record.
+fn published_figure(run: &Run, (slow, fast, size): (&str, &str, u64)) -> Option<String> {
+    let record = published(&run.experiment)?;
+    let device = &record.environment.device.name;
+    if *device == run.environment.device.name {
+        return None;
     }
-    panel.and(&draw().sweep(&[run]))
+    let problem = record.problems().into_iter().find(|p| p.size() == size)?;
+    let median_us = |id: &str| record.measurement(id, problem).filter(|m| m.is_valid())?.median_us();
+    let ratio = figures::times(median_us(slow)? / median_us(fast)?);
+    let titled = |id: &str| record.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
+    Some(format!("Published, on an {device}: {} takes {ratio} as long as {}.", titled(slow), titled(fast)))
 }
 
 /// Returns the ratio of the peak device memory of two rungs at a size; `None` if it was not counted.
@@ -107,15 +127,6 @@ pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option
     let problem = run.problems().into_iter().find(|p| p.size() == size)?;
     let bytes = |rung: &str| run.measurement(rung, problem).filter(|m| m.is_valid())?.peak_bytes;
     Some(bytes(larger)? as f64 / bytes(smaller)? as f64)
-}
-
-/// Compares a guess with the measurement.
-#[must_use]
-pub fn judged(guess: f64, measured: Option<f64>) -> String {
-    match measured {
-        Some(ratio) => format!("You guessed {guess:.1} times; measured: {ratio:.2} times."),
-        None => format!("You guessed {guess:.1} times. It was not measured here: that half needs a GPU."),
-    }
 }
 
 /// Returns the expectation for a smaller GPU: reasoning, not a measurement.
@@ -321,16 +332,26 @@ mod tests {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         assert!(place(&lab).contains("no GPU in this lab"));
         let run = measured(&lab, "coalescing").unwrap();
-        assert_eq!(judged(2.0, Some(3.0)), "You guessed 2.0 times; measured: 3.00 times.");
-        let page = answered(&run, ("cpu_lines_apart", "cpu_in_order", 32), 2.0).page("");
-        assert!(page.contains("Your guess: ") && page.contains("your guess for "), "{page}");
+        let mut guesses = Guesses::new("");
+        let asked = ("cpu_lines_apart", "cpu_in_order", 32);
+        let untouched = guesses.pair(&run, asked, None).page("");
+        assert!(untouched.contains("You made no guess.") && !untouched.contains("your guess for "), "{untouched}");
+        assert!(guesses.all().is_empty());
+        let page = guesses.pair(&run, asked, 2.0).page("");
+        assert!(page.contains("You guessed 2.00×") && page.contains("your guess for "), "{page}");
+        assert_eq!(guesses.all().len(), 1);
         assert_eq!(page.matches(SVG).count(), 4, "a ladder and a sweep, and those of the published record");
-        let unmeasured = answer(&run, ("01_strided", "02_coalesced", 5), 2.0).page("");
+        let unmeasured = guesses.answer(&run, ("01_strided", "02_coalesced", 5), Some(2.0)).page("");
         assert!(
             unmeasured.contains("not both measured here") && !unmeasured.contains("your guess for"),
             "{unmeasured}"
         );
-        assert!(judged(2.0, None).contains("needs a GPU"));
+        let mut elsewhere_measured = of_a_gpu(&run);
+        elsewhere_measured.notes.clear();
+        assert_eq!(published_figure(&elsewhere_measured, ("01_strided", "02_coalesced", 32)), None);
+        elsewhere_measured.environment.device.name = "Another GPU".into();
+        let figure = published_figure(&elsewhere_measured, ("01_strided", "02_coalesced", 32)).unwrap();
+        assert!(figure.starts_with("Published, on an NVIDIA H200: Strided takes "), "{figure}");
         assert_eq!(memory_ratio(&run, "cpu_lines_apart", "cpu_in_order", 32), None, "nobody counted");
         assert!(page.contains("With 32 words between neighbours") && page.contains("as fast as “"), "{page}");
         assert!(

@@ -1,6 +1,7 @@
 //! Published records of the pairs, measured on a GPU: they stand in for a lab without one.
 
-use super::{judged, memory_ratio};
+use super::memory_ratio;
+use crate::lesson::Guesses;
 use crate::lesson::counted::counted;
 use crate::prelude::*;
 use std::path::{Path, PathBuf};
@@ -65,14 +66,6 @@ fn from(run: &Run) -> String {
         .map_or_else(String::new, |_| format!(" (The record is the published one of {}.)", run.environment.device.name))
 }
 
-/// Compares with the measurement a guess of the ratio of two rungs' device memory at a size: [`memory_ratio`]. Without a GPU it uses the published record, and
-/// says so.
-#[must_use]
-pub fn judged_memory(run: &Run, guess: f64, (larger, smaller, size): (&str, &str, u64)) -> String {
-    let run = of_a_gpu(run);
-    format!("{}{}", judged(guess, memory_ratio(&run, larger, smaller, size)), from(&run))
-}
-
 /// Returns the number of warps of a rung's kernel that an SM holds at once at a size, according to the driver, and the registers of a thread; `None` if no
 /// device was asked.
 fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
@@ -82,49 +75,64 @@ fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
     Some((kernel.blocks_per_multiprocessor? * threads.div_ceil(32), kernel.registers))
 }
 
-/// Compares with the driver's figure a guess of how many warps of a rung's kernel an SM holds at once at a size. Without a GPU it uses the published record,
-/// and says so.
-#[must_use]
-pub fn judged_warps(run: &Run, guess: u32, rung: &str, size: u64) -> String {
-    let run = of_a_gpu(run);
-    match resident_warps(&run, rung, size) {
-        Some((warps, registers)) => format!(
-            "You guessed that {guess} warps fit on an SM; with {registers} registers per thread {warps} do.{}",
-            from(&run)
-        ),
-        None => format!("You guessed that {guess} warps fit on an SM. How many do, only a GPU's driver says."),
+impl Guesses {
+    /// Compares with the measurement a guess of the ratio of two rungs' device memory at a size: [`memory_ratio`]. Without a GPU it uses the published record,
+    /// and says so.
+    pub fn memory(
+        &mut self,
+        run: &Run,
+        guess: impl Into<Option<f64>>,
+        (larger, smaller, size): (&str, &str, u64),
+    ) -> String {
+        let run = of_a_gpu(run);
+        let what = format!("Memory of {} over that of {}", titled(&run, larger), titled(&run, smaller));
+        format!("{}{}", self.times(&what, guess, memory_ratio(&run, larger, smaller, size)), from(&run))
+    }
+
+    /// Compares with the driver's figure a guess of how many warps of a rung's kernel an SM holds at once at a size. Without a GPU it uses the published record,
+    /// and says so.
+    pub fn warps(&mut self, run: &Run, guess: impl Into<Option<u32>>, rung: &str, size: u64) -> String {
+        let run = of_a_gpu(run);
+        let found = resident_warps(&run, rung, size);
+        let what = match found {
+            Some((_, registers)) => format!("Warps that fit on an SM, with {registers} registers per thread"),
+            None => "Warps that fit on an SM (only a GPU's driver says how many)".to_owned(),
+        };
+        let count = self.count(&what, guess.into().map(|warps| warps as usize), found.map(|(warps, _)| warps as usize));
+        format!("{count}{}", from(&run))
+    }
+
+    /// Compares with the check a guess, by title, of the rung with the smallest error at the main size.
+    pub fn accuracy<'g>(&mut self, run: &Run, guess: impl Into<Option<&'g str>>, rungs: &[&str]) -> String {
+        let run = of_a_gpu(run);
+        let guess = guess.into();
+        let titles: Vec<String> = rungs.iter().map(|id| titled(&run, id)).collect();
+        if let Some(guess) = guess.filter(|guess| !titles.iter().any(|title| title == guess.trim())) {
+            return format!("{guess} is not a guess: write one of {}.", titles.join(", "));
+        }
+        let error = |id: &&str| {
+            let m = run.measurement(id, run.main_problem()?).filter(|m| m.is_valid())?;
+            Some((titled(&run, id), m.check.as_ref()?.max_rel_error))
+        };
+        let mut errors: Vec<(String, f64)> = rungs.iter().filter_map(error).collect();
+        errors.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let all: Vec<String> = errors.iter().map(|(title, error)| format!("{title} {error:.1e}")).collect();
+        let said = self.word("The most accurate", guess, errors.first().map(|(title, _)| &**title));
+        match all.is_empty() {
+            true => said,
+            false => format!("{said} The largest relative errors: {}.{}", all.join(", "), from(&run)),
+        }
     }
 }
 
-/// Compares with the check a guess, by title, of the rung with the smallest error at the main size.
-#[must_use]
-pub fn judged_accuracy(run: &Run, guess: &str, rungs: &[&str]) -> String {
-    let run = of_a_gpu(run);
-    let titled = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
-    let titles: Vec<String> = rungs.iter().map(|id| titled(id)).collect();
-    if !titles.iter().any(|title| title == guess.trim()) {
-        return format!("{guess} is not a guess: write one of {}.", titles.join(", "));
-    }
-    let error = |id: &&str| {
-        let m = run.measurement(id, run.main_problem()?).filter(|m| m.is_valid())?;
-        Some((titled(id), m.check.as_ref()?.max_rel_error))
-    };
-    let mut errors: Vec<(String, f64)> = rungs.iter().filter_map(error).collect();
-    errors.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let all: Vec<String> = errors.iter().map(|(title, error)| format!("{title} {error:.1e}")).collect();
-    match errors.first() {
-        Some((best, _)) => format!(
-            "You guessed that {guess} is the most accurate; it is {best}. The largest relative errors: {}.{}",
-            all.join(", "),
-            from(&run)
-        ),
-        None => format!("You guessed that {guess} is the most accurate. None of them was measured here."),
-    }
+/// Returns a rung's title, or its id if the record does not have it.
+fn titled(run: &Run, id: &str) -> String {
+    run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{answered, latencies, measured, place};
+    use super::super::{latencies, measured, place};
     use super::*;
 
     fn lab() -> Lab {
@@ -137,12 +145,15 @@ mod tests {
         assert!(place(&lab).contains("NVIDIA H200"), "{}", place(&lab));
         let run = measured(&lab, "divergence").unwrap();
         assert!(label(&run).is_some() && is_of_gpu(&run), "{:?}", run.notes);
-        let text = answered(&run, ("01_divergent", "02_uniform", 32), 4.0).text();
+        let text = Guesses::new("").pair(&run, ("01_divergent", "02_uniform", 32), 4.0).text();
         assert!(
             text.starts_with("There is no GPU in this lab. What follows is the published record data/results/guide-"),
             "{text}"
         );
-        assert!(text.contains("Measured on NVIDIA H200: ") && text.contains("What the hardware counted"), "{text}");
+        assert!(
+            text.contains("On NVIDIA H200, One kind per warp is ") && text.contains("What the hardware counted"),
+            "{text}"
+        );
         assert!(!text.contains("not both measured"), "{text}");
     }
 
@@ -152,11 +163,12 @@ mod tests {
         let run = measured(&lab, "bank-conflicts").unwrap();
         assert!(label(&run).is_none() && !is_of_gpu(&run));
         let cpu = run.environment.device.name.clone();
-        let page = answered(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
-        assert!(page.contains(&format!("Measured on {cpu}")) && page.contains("on NVIDIA H200"), "{page}");
+        let mut guesses = Guesses::new("");
+        let page = guesses.pair(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
+        assert!(page.contains(&format!("On {cpu}, ")) && page.contains("on NVIDIA H200"), "{page}");
         // A question about rungs of a GPU is answered from the published record.
-        let page = answered(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
-        assert!(page.contains("Measured on NVIDIA H200: ") && !page.contains("not both measured"), "{page}");
+        let page = guesses.pair(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
+        assert!(page.contains("On NVIDIA H200, Padded tile is ") && !page.contains("not both measured"), "{page}");
         assert!(page.contains(&format!("Measured here, on {cpu}:")), "{page}");
     }
 
@@ -173,15 +185,18 @@ mod tests {
         // The registers, allocated in eights to a thread, suffice for this many blocks of four warps.
         assert_eq!(warps, 65_536 / (registers.next_multiple_of(8) * 128) * 4);
         assert!(
-            judged_warps(&run, 16, "01_held", 128)
-                .contains(&format!("{warps} do. (The record is the published one of NVIDIA H200.)"))
+            Guesses::new("")
+                .warps(&run, 1600, "01_held", 128)
+                .contains(&format!("with {registers} registers per thread: {warps}. You guessed 1600, "))
         );
-        assert!(judged_warps(&run, 16, "cpu_held", 128).contains("only a GPU's driver"));
+        assert!(Guesses::new("").warps(&run, 16, "cpu_held", 128).contains("only a GPU's driver"));
         let (kept, parts) = ("01_kept", "02_checkpointed");
         let run = published("guide-checkpointing").unwrap();
         let ratio = memory_ratio(&run, kept, parts, 8).unwrap();
         assert!(
-            judged_memory(&run, 3.0, (kept, parts, 8)).contains(&format!("measured: {ratio:.2} times. (The record"))
+            Guesses::new("")
+                .memory(&run, 30.0, (kept, parts, 8))
+                .contains(&format!(": {ratio:.2} times. You guessed 30.00 times, "))
         );
     }
 
@@ -190,16 +205,19 @@ mod tests {
         let mut run = published("guide-precision").unwrap();
         let types = ["02_tf32", "03_fp16", "04_bf16"];
         assert!(
-            judged_accuracy(&run, "bf16", &types)
-                .contains("most accurate; it is fp16. The largest relative errors: fp16 ")
+            Guesses::new("")
+                .accuracy(&run, "bf16", &types)
+                .starts_with("The most accurate: fp16. You guessed bf16. The largest relative errors: fp16 ")
         );
-        assert!(judged_accuracy(&run, "fp8", &types).contains("write one of tf32, fp16, bf16"));
+        assert!(Guesses::new("").accuracy(&run, "fp8", &types).contains("write one of tf32, fp16, bf16"));
         for m in &mut run.measurements {
             if let (true, Some(check)) = (m.rung == types[2], &mut m.check) {
                 check.max_rel_error = 0.0;
             }
         }
-        assert!(judged_accuracy(&run, "bf16", &types).contains("it is bf16"));
+        assert!(
+            Guesses::new("").accuracy(&run, "bf16", &types).starts_with("The most accurate: bf16, as you guessed.")
+        );
     }
 
     #[test]

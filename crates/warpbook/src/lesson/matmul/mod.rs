@@ -2,17 +2,19 @@
 
 mod compare;
 mod costs;
+mod counters;
 mod forecast;
 
 pub use super::{
-    Together, WarpReads, against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only, same_lines,
-    shared_wavefronts, table, wgmma_counters, with, without, xray_or_why, your_guess,
+    Guesses, Together, WarpReads, against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only,
+    same_lines, shared_wavefronts, table, wgmma_counters, with, without, xray_or_why,
 };
 use super::{cell, valid, verdict};
 use crate::figures;
 use crate::prelude::*;
 pub use compare::{by_type, checks, every_rung, last_word, ratios, relative_to_library, steps, the_line};
 pub use costs::{attempts, copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
+pub use counters::{counters_of_factors, l2_of_rungs, sectors_of_rungs};
 pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction, relieved};
 use warpbook_experiments::matmul::own_kernel;
 use warpbook_gemm::Findings;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::lesson::Guesses;
 use warpbook_device::testing;
 use warpbook_experiments::Attempts;
 use warpbook_record::DeviceKind;
@@ -136,22 +137,27 @@ fn guesses_are_compared_with_the_measurement_and_drawn() {
     let (mut run, p) = (empty(), cube(4096, Dtype::F32));
     put(&mut run, &p, "01_naive", 1000.0);
     put(&mut run, &p, "02_coalesced", 100.0);
-    let said = |guess: f64| your_guess(&run, &p, "02_coalesced", "01_naive", guess);
+    let said = |guess: f64| Guesses::new("").faster(&run, &p, "02_coalesced", "01_naive", guess);
     assert!(
-        said(9.5).contains("9.50× as fast as Naive") && said(9.5).ends_with("10.0×, a good guess."),
+        said(9.5).contains("10.0× as fast as Naive") && said(9.5).ends_with("You guessed 9.50×, a good guess."),
         "{}",
         said(9.5)
     );
-    assert!(said(30.0).ends_with("your guess was 3.00× too high."), "{}", said(30.0));
-    assert!(said(2.0).ends_with("5.00× what you guessed."), "{}", said(2.0));
+    assert!(said(30.0).ends_with("You guessed 30.0×, 3.00× too high."), "{}", said(30.0));
+    assert!(said(2.0).ends_with("You guessed 2.00×, 5.00× too low."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
         assert!(said(nothing).contains("is not a guess"), "{}", said(nothing));
     }
-    assert!(your_guess(&run, &p, "03_shared_tile", "01_naive", 2.0).contains("not both measured"));
+    assert!(Guesses::new("").faster(&run, &p, "03_shared_tile", "01_naive", 2.0).contains("not both measured"));
     let drawn =
         |guess: f64| guessed(&run, &p, ("02_coalesced", "01_naive"), guess, &[]).unwrap().svg.as_str().to_owned();
     assert!(drawn(5.0).contains("your guess for Coalesced"), "{}", drawn(5.0));
     assert!(!drawn(-1.0).contains("your guess"));
+    let untouched = Guesses::new("").faster(&run, &p, "02_coalesced", "01_naive", None);
+    assert!(
+        untouched.starts_with("You made no guess. On ") && untouched.ends_with("10.0× as fast as Naive."),
+        "{untouched}"
+    );
     assert!(guessed(&run, &cube(64, Dtype::F32), ("02_coalesced", "01_naive"), 2.0, &[]).is_err());
 }
 

@@ -1,6 +1,7 @@
 //! Helpers of the lesson on mixed precision: gradients in fp16, the time and memory of AMP, and trainings that wait for their loader.
 
 mod feed;
+mod gains;
 mod memory;
 
 pub use super::training::{digits, side_by_side};
@@ -9,6 +10,7 @@ pub use feed::{
     Feed, Loop, PyTorchLoops, Slowed, T4_WORKERS, brought, loops, next_to_pytorch, pytorch_loops, recorded_loops,
     recorded_pytorch_loops, room_for_a_loader, slow_loader, slowed, t4, t4_image, timed_loop,
 };
+pub use gains::amp_gains;
 pub use half::{bf16, f16};
 pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks, planned_and_measured};
 

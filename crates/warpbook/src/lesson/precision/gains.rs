@@ -1,0 +1,26 @@
+//! What AMP gains over fp32 at some batches, next to guesses.
+
+use crate::lesson::{Guesses, guessed};
+use crate::prelude::*;
+
+/// Compares with the measurement guesses of what AMP in fp16 gains over fp32 at some batches, each in a sentence and as a mark in the ladder.
+pub fn amp_gains(run: &Run, guesses: &mut Guesses, asked: &[(u64, Option<f64>)]) -> Panel {
+    // The rungs of the published ladder have other names.
+    let (half, full) = match run.rung("amp_fp16") {
+        Some(_) => ("amp_fp16", "fp32"),
+        None => ("06_amp_fp16", "03_implicit_gemm"),
+    };
+    let all: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
+    let mut panel = Panel::column([]);
+    for (batch, guess) in asked {
+        panel = match run.problems().into_iter().find(|p| p.count("batch") == Some(*batch)) {
+            Some(problem) => panel
+                .and(&format!("At a batch of {batch}. {}", guesses.faster(run, problem, half, full, *guess)))
+                .and(&guessed(run, problem, (half, full), *guess, &all)),
+            None => {
+                panel.and(&format!("At a batch of {batch} nothing was measured on {}.", run.environment.device.name))
+            }
+        };
+    }
+    panel
+}
