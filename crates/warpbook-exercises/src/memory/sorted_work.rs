@@ -13,7 +13,7 @@ pub(crate) const SORTED_WORK: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "savings",
         signature: "extern \"C\" __global__ void savings(const float* deposit, const float* rate, const int* years, float* out, int n)",
-        sizes: &[[100, 1, 1], [1, 1, 1], [31, 1, 1], [500, 1, 1]],
+        sizes: &[[100, 1, 1], [1, 1, 1], [31, 1, 1], [1500, 1, 1]],
         case: savings,
         targets: &[Target::at_least("active lanes of a warp", 30.0, Costs::active_lanes).because(
             "divergent",

@@ -55,6 +55,17 @@ pub(crate) const TILES: Definition = Definition {
             FIRST_TERMS_ONLY,
             FIRST_TERMS_MISSING,
             SCALED,
+            Mistake::new(
+                "stale_tile",
+                "The last piece of `k` is shorter than a tile, and the rest of the tile still holds numbers of the piece before. Put 0 where there is no element.",
+                |wrong| {
+                    let [n, k] = ["n", "k"].map(|name| wrong.number(name) as usize);
+                    let (a, b) = (wrong.input("a"), wrong.input("b"));
+                    let term = |i: usize, kk: usize| a[i / n * k + kk] * b[kk * n + i % n];
+                    let stale = k.saturating_sub(32)..k / 32 * 32;
+                    k > 32 && wrong.looks_like(|i| (0..k).chain(stale.clone()).map(|kk| term(i, kk)).sum())
+                },
+            ),
         ],
         faults: &[
             (

@@ -113,7 +113,10 @@ pub(crate) const SOFTMAX: Definition = Definition {
             ),
             ("out_of_bounds", "Row `b` is elements `b * cols` to `b * cols + cols - 1`: the loops go on while `i < cols`."),
             ("unwritten", "A place in shared memory was read that no thread has written. A block has 8 warps."),
-            ("endless", "The loop never ends. Does `i` grow in every round?"),
+            (
+                "endless",
+                "A loop never ends, or each thread goes over a whole row: 256 threads should share its 32,768 elements.",
+            ),
         ],
     }),
 };

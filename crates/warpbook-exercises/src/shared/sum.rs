@@ -78,7 +78,7 @@ pub(crate) const SUM: Definition = Definition {
             ),
             (
                 "unwritten",
-                "A block has `blockDim.x / 32` warps, and only so many places of `sums` are written. `partial` holds nothing useful before the launch: write with `=`.",
+                "A block has `blockDim.x / 32` warps, and only so many places of `sums` are written; all lanes of a warp have to take part in its exchanges; and `partial` holds nothing useful before the launch.",
             ),
             ("out_of_bounds", "The last element is `n - 1`: the loop goes on while `i < n`."),
             ("endless", "The loop never ends. Does `i` grow in every round, by `gridDim.x * blockDim.x`?"),

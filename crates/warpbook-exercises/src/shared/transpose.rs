@@ -55,7 +55,7 @@ pub(crate) const TRANSPOSE: Definition = Definition {
         faults: &[
             (
                 "race",
-                "A thread reads a place of the tile, or writes an element of `out`, that another thread writes, and nothing orders the two. All writes to the tile come before the barrier, and a row of `out` has `rows` elements.",
+                "A thread reads a place of the tile, or writes an element of `out`, that another thread writes, and nothing orders the two. All writes to the tile come before a barrier that every thread reaches, and a row of `out` has `rows` elements.",
             ),
             (
                 "barrier",

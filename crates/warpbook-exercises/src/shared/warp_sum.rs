@@ -70,6 +70,10 @@ pub(crate) const WARP_SUM: Definition = Definition {
                 "A shuffle waits for all 32 lanes, but those without an element never come. Put it outside of every `if`, and let them bring 0.",
             ),
             (
+                "unwritten",
+                "A lane asked another one for its value, which took no part in the exchange. Put the shuffle outside of every `if`: lanes without an element bring 0.",
+            ),
+            (
                 "out_of_bounds",
                 "The last warp has lanes without an element. They take part in the exchanges, but neither read nor write.",
             ),

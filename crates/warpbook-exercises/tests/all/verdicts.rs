@@ -39,13 +39,15 @@ fn missed(task: &KernelTask) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_stub_is_unchanged_and_with_another_line_it_is_not_yet_right() {
-    for (definition, _) in kernels() {
+fn a_stub_is_unchanged_and_with_another_line_it_is_not_yet_right_or_on_target() {
+    for (definition, task) in kernels() {
         let exercise = exercise(&definition);
         let stub = text(&definition, "stub.cu");
         assert_eq!(judged(&exercise, &stub, SEED).verdict, Verdict::Unchanged, "{}", definition.folder);
         let tried = judged(&exercise, &(stub + ANOTHER), SEED);
-        assert_eq!(tried.verdict, Verdict::NotYet, "{}", tried.line());
+        // Where a slow kernel is to be made fast, the stub is right, and misses a target.
+        let is_slow = tried.verdict == Verdict::Right && tried.cause_id().is_some_and(|id| missed(&task).contains(&id));
+        assert!(tried.verdict == Verdict::NotYet || is_slow, "{}", tried.line());
         assert!(!tried.sentence.is_empty(), "{}", tried.line());
     }
 }

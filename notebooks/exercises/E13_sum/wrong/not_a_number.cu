@@ -1,15 +1,12 @@
 // cause: nan
-// Divides by the number of elements that a thread has, which may be 0, and multiplies again.
+// Divides zero by zero.
 extern "C" __global__ void partial_sums(const float* x, float* partial, int n)
 {
     __shared__ float sums[32];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float v = 0, count = 0;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
-        v += x[i];
-        count += 1;
-    }
-    v = v / count * count;
+    float v = 0;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += x[i];
+    v = (v - v) / (v - v);
     for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffff, v, offset);
     if (lane == 0) sums[warp] = v;
     __syncthreads();

@@ -1,4 +1,4 @@
-// cause: barrier
+// cause: unwritten
 // Only the lanes with a sum go on, and then the shuffle asks for all 32.
 extern "C" __global__ void partial_sums(const float* x, float* partial, int n)
 {

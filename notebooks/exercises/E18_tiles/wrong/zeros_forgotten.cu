@@ -1,5 +1,5 @@
-// cause: unwritten
-// Fills only places with an element, and multiplies with the others, too.
+// cause: stale_tile
+// Fills only places with an element. The others still hold numbers of the piece before, and are multiplied, too.
 extern "C" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)
 {
     __shared__ float a_tile[32][32], b_tile[32][32];

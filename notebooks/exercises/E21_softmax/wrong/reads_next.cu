@@ -1,14 +1,14 @@
 // cause: out_of_bounds
-// Takes the first element of the next row for one of its own, which changes nothing but in the last row.
+// Looks for a mark behind each element, which is never there: the result is right.
 extern "C" __global__ void softmax(const float* x, float* y, int cols)
 {
     __shared__ float largest[8], sums[8];
     const float* row = x + blockIdx.x * cols;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float top = -3.4e38f;
-    for (int i = threadIdx.x; i < cols + 1; i += 256) {
-        float v = row[i];
-        if (i < cols) top = fmaxf(top, v);
+    for (int i = threadIdx.x; i < cols; i += 256) {
+        top = fmaxf(top, row[i]);
+        if (row[i + 1] == 12345) top = 12345;
     }
     float all = top;
     for (int offset = 16; offset > 0; offset /= 2) all = fmaxf(all, __shfl_xor_sync(0xffffffff, all, offset));
