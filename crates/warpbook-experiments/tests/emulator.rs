@@ -100,6 +100,20 @@ fn counts_show_why_a_way_of_the_guide_is_slow() {
 }
 
 #[test]
+fn a_picture_shows_what_the_lanes_of_a_warp_access() {
+    let guide = Guide::pair("bank-conflicts").unwrap();
+    let live = tried(LiveKernel::variant(&rung(&guide, "02_shared_tile")).unwrap());
+    let attempt = attempt_at(&guide, &live);
+    let lines = 1..=u32::try_from(live.text().lines().count()).unwrap();
+    let titles: Vec<String> = lines.filter_map(|line| Some(attempt.lanes(line).ok()?.title)).collect();
+    let has = |words: &str| titles.iter().any(|title| title.contains(words));
+    assert!(has("takes 32 wavefronts where 1 would do"), "{titles:?}");
+    assert!(has("touches 4 sectors, the fewest possible"), "{titles:?}");
+    let none = attempt.lanes(1).unwrap_err().to_string();
+    assert!(none.starts_with("Line 1 accesses neither global nor shared memory; these lines do: "), "{none}");
+}
+
+#[test]
 fn a_race_is_told_with_its_line() {
     let live = LiveKernel::of("03_shared_tile").unwrap();
     let racing =

@@ -1,6 +1,7 @@
 //! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and stored with its source.
 
 mod file;
+mod lanes;
 mod product;
 mod worker;
 
@@ -11,13 +12,12 @@ use crate::settings::Preset;
 use crate::{Error, Event, Experiment, Lab, Result, driver};
 use serde::{Deserialize, Serialize};
 use warpbook_charts::highlight::without_comments;
-use warpbook_charts::{Chart, ChartError, draw};
 use warpbook_device::{CompileError, Compiler, CudaDevice};
 use warpbook_gemm::OWN_KERNEL_LIMIT_S;
 use warpbook_kernels::matmul;
 use warpbook_record::{
     Define, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run, Rung, Runner,
-    Tile, WarpRequest, nearest,
+    Tile, nearest,
 };
 
 /// Edge of the cube for timing an attempt at the matrix product.
@@ -384,35 +384,6 @@ impl Attempt {
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.measurement().is_some_and(|m| m.is_valid() || m.is_right_in_emulator())
-    }
-
-    /// Draws which sectors of global memory and which banks of shared memory the lanes of a warp access in a line of the kernel's source. The
-    /// picture shows the first warp that runs the line.
-    ///
-    /// # Errors
-    /// [`ChartError::NothingToDraw`] if the kernel did not run in the emulator or had a fault there, or if the line accesses no such memory.
-    pub fn lanes(&self, line: u32) -> std::result::Result<Chart, ChartError> {
-        let why = |why: String| Err(ChartError::NothingToDraw(why));
-        let Some(emulated) = self.measurement().and_then(|m| m.emulated.as_ref()).filter(|e| e.finding.is_none())
-        else {
-            return why("Only the emulator sees what each lane accesses, and only of a kernel without a fault.".into());
-        };
-        let is_own = |request: &&WarpRequest| request.file.starts_with(LIVE);
-        let own: Vec<WarpRequest> = emulated.requests.iter().filter(is_own).cloned().collect();
-        let all = if own.is_empty() { &emulated.requests } else { &own };
-        let here: Vec<WarpRequest> = all.iter().filter(|request| request.line == line).cloned().collect();
-        let Some(first) = here.first() else {
-            let mut lines: Vec<u32> = all.iter().map(|request| request.line).collect();
-            lines.dedup();
-            let lines: Vec<String> = lines.iter().map(u32::to_string).collect();
-            return why(format!(
-                "Line {line} accesses neither global nor shared memory; these lines do: {}.",
-                lines.join(", ")
-            ));
-        };
-        let source =
-            self.run.sources.get(&first.file).and_then(|text| text.lines().nth(line.saturating_sub(1) as usize));
-        draw().lanes(&here, source.unwrap_or_default())
     }
 
     /// Returns the reason for a failure; `None` unless the kernel failed.
