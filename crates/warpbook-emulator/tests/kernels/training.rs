@@ -84,7 +84,7 @@ fn augmented([channels, h, w]: [usize; 3], layout: Layout, flip: u32, reflect: b
     let mut want = vec![0.0; batch * len];
     for (slot, index) in indices.iter().enumerate() {
         let words = philox4x32_4(seed, [first + slot as u32, 0, NAME, step]);
-        let below = |word: u32| (u64::from(word) * (2 * padding as u64 + 1) >> 32) as isize;
+        let below = |word: u32| ((u64::from(word) * (2 * padding as u64 + 1)) >> 32) as isize;
         let epoch = step / 4;
         let mirrored = match flip {
             1 => words[2] >> 31 == 1,

@@ -1,7 +1,7 @@
 //! Matrix products on the CPU, and the reference for checking them.
 //!
-//! The entry point is [`gemm()`], with the types and epilogues of the products on a GPU. Below it are four versions of C = alpha op(A) op(B)
-//! + beta C in f32: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow Goto and van de Geijn,
+//! The entry point is [`gemm()`], with the types and epilogues of the products on a GPU. Below it are four versions of
+//! `C = alpha op(A) op(B) + beta C` in f32: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow Goto and van de Geijn,
 //! "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008.
 
 mod library;

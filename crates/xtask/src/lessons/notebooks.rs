@@ -363,7 +363,8 @@ mod tests {
     #[test]
     fn a_guess_with_a_number_and_a_long_summary_are_faults() {
         let (_, cells) = cells_from_10_on().into_iter().find(|(name, _)| name.starts_with("43")).unwrap();
-        let with = |edit: &dyn Fn(&mut Vec<(String, String)>)| {
+        type Cells = Vec<(String, String)>;
+        let with = |edit: &dyn Fn(&mut Cells)| {
             let mut changed = cells.clone();
             edit(&mut changed);
             fault_of_form(&changed).unwrap_or_default()
