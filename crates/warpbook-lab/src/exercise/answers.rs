@@ -42,12 +42,11 @@ fn same(a: &str, b: &str) -> bool {
     a.trim().eq_ignore_ascii_case(b.trim())
 }
 
+/// A learner's function: it gets lists of numbers and returns lists of numbers.
+type Learners<'a> = &'a dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>;
+
 /// Judges a function: at every size, with two inputs.
-pub(super) fn judge_function(
-    task: &FunctionTask,
-    function: &dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>,
-    seed: u64,
-) -> Judged {
+pub(super) fn judge_function(task: &FunctionTask, function: Learners<'_>, seed: u64) -> Judged {
     for (at, size) in (0u32..).zip(task.sizes) {
         for input in 0..2 {
             let case = (task.case)(*size, &mut Draw::new(seed, 2 * at + input));
@@ -59,9 +58,9 @@ pub(super) fn judge_function(
                 return Judged { sentence, ..Judged::default() };
             }
             let pairs = || got.iter().flatten().zip(case.expected.iter().flatten());
-            // `<=` and not `!(>)`: NaN must fail.
-            let is_wrong = |(got, expected): &(&f64, &f64)| !((*got - *expected).abs() <= case.tolerance);
-            if let Some((index, (got, expected))) = pairs().enumerate().find(|(_, pair)| is_wrong(pair)) {
+            // NaN is within no tolerance.
+            let is_right = |(got, expected): &(&f64, &f64)| (*got - *expected).abs() <= case.tolerance;
+            if let Some((index, (got, expected))) = pairs().enumerate().find(|(_, pair)| !is_right(pair)) {
                 let sentence = format!("At {}, number {index} is {got} and should be {expected}.", case.name);
                 return Judged { sentence, ..Judged::default() };
             }
@@ -114,7 +113,7 @@ mod tests {
                 FunctionCase { name: format!("n = {n}"), arguments: vec![x], expected: vec![twice], tolerance: 0.0 }
             },
         };
-        let judged = |function: &dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>| judge_function(&task, function, 7);
+        let judged = |function: Learners<'_>| judge_function(&task, function, 7);
         assert!(judged(&|lists| vec![lists[0].iter().map(|x| x + x).collect()]).is_right);
         assert!(judged(&|lists| lists.to_vec()).sentence.contains("At n = 1, number 0"));
         assert!(judged(&|lists| vec![vec![2.0 * lists[0][0]]]).sentence.contains("[1] numbers, not of [5]"));

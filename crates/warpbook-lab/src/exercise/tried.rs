@@ -151,7 +151,7 @@ impl Tried {
 /// Says which targets are missed.
 fn missed(targets: &[TargetCount]) -> String {
     let one = |target: &TargetCount| {
-        let count = target.count.map_or_else(|| "none".into(), |count| number(count));
+        let count = target.count.map_or_else(|| "none".into(), number);
         let bound = if target.is_most { "at most" } else { "at least" };
         format!("{} {count}, target {bound} {}", target.name, number(target.bound))
     };

@@ -10,7 +10,7 @@ impl Attempt {
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the kernel did not run in the emulator or had a fault there, or if the line accesses no such memory.
-    pub fn lanes(&self, line: u32) -> std::result::Result<Chart, ChartError> {
+    pub fn lanes(&self, line: u32) -> Result<Chart, ChartError> {
         let why = |why: String| Err(ChartError::NothingToDraw(why));
         let Some(emulated) = self.measurement().and_then(|m| m.emulated.as_ref()).filter(|e| e.finding.is_none())
         else {
