@@ -161,7 +161,7 @@ const PART: usize = 128;
 /// Launches blocks of 128 threads for `n` elements.
 fn differences([n, ..]: Size, draw: &mut Draw) -> Case {
     let x = draw.floats(n as usize);
-    let difference = |i: usize| if i % PART == 0 { 0.0 } else { x[i] - x[i - 1] };
+    let difference = |i: usize| if i.is_multiple_of(PART) { 0.0 } else { x[i] - x[i - 1] };
     let expected: Vec<f32> = (0..x.len()).map(difference).collect();
     Case::new(format!("n = {n}")).over(n, PART as u32).input("x", x).output("y", expected, Tolerance::Exact).int("n", n)
 }
