@@ -27,6 +27,9 @@ pub struct KernelView {
     parts: Vec<Part>,
 }
 
+/// A line and its number, from 1.
+type Numbered = (usize, String);
+
 /// Some lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
@@ -48,7 +51,7 @@ impl Part {
     }
 
     /// Returns the shown lines with their numbers, without those that say what to expect, and these apart.
-    fn apart(&self) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
+    fn apart(&self) -> (Vec<Numbered>, Vec<Numbered>) {
         let numbered = (self.first..).zip(self.shown().lines().map(str::to_owned).collect::<Vec<_>>());
         let mut expected = false;
         numbered.partition(|(_, line)| {

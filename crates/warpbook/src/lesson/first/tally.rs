@@ -95,7 +95,8 @@ impl Tally {
             of => figures::significant(count as f64 / of as f64, 3),
         };
         let whole = |count: u64| if count == 0 { String::new() } else { count.to_string() };
-        let columns: [(&str, &dyn Fn(&LineCounts) -> String); 8] = [
+        type Cell<'a> = &'a dyn Fn(&LineCounts) -> String;
+        let columns: [(&str, Cell<'_>); 8] = [
             ("requests", &|line| whole(line.requests)),
             ("sectors a request", &|line| ratio(line.sectors, line.requests)),
             ("at least", &|line| ratio(line.ideal_sectors, line.requests)),
