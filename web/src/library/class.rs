@@ -14,7 +14,7 @@ const MARK: &[u8] = b"\"warpbook-progress\"";
 
 /// How far a person has come in an exercise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum Standing {
     /// The exercise was not opened.
     Untouched,
     /// The exercise was opened, or its stub was handed in.
@@ -27,7 +27,7 @@ pub enum State {
     OnTarget,
 }
 
-impl State {
+impl Standing {
     /// Returns the state in words; empty if nothing was done.
     pub fn words(self) -> String {
         match self {
@@ -179,13 +179,13 @@ impl Class {
 }
 
 /// Returns how far somebody has come.
-pub fn state(progress: Option<&ExerciseProgress>) -> State {
-    let Some(progress) = progress else { return State::Untouched };
+pub fn standing(progress: Option<&ExerciseProgress>) -> Standing {
+    let Some(progress) = progress else { return Standing::Untouched };
     match progress.best() {
-        Some(Verdict::RightAndOnTarget) => State::OnTarget,
-        Some(Verdict::Right) => State::Right,
-        Some(Verdict::NotYet) => State::Tried(progress.count),
-        Some(Verdict::Unchanged) | None => State::Begun,
+        Some(Verdict::RightAndOnTarget) => Standing::OnTarget,
+        Some(Verdict::Right) => Standing::Right,
+        Some(Verdict::NotYet) => Standing::Tried(progress.count),
+        Some(Verdict::Unchanged) | None => Standing::Begun,
     }
 }
 
@@ -264,10 +264,10 @@ mod tests {
     #[test]
     fn states_have_words() {
         let class = class();
-        let states: Vec<String> = class.people().iter().map(|p| state(p.exercise("E05")).words()).collect();
+        let states: Vec<String> = class.people().iter().map(|p| standing(p.exercise("E05")).words()).collect();
         assert_eq!(states, ["★ on target", "✓ right", "1 try", "begun"]);
-        assert_eq!(State::Tried(3).words(), "3 tries");
-        assert_eq!(state(class.people()[0].exercise("E06")), State::Untouched);
+        assert_eq!(Standing::Tried(3).words(), "3 tries");
+        assert_eq!(standing(class.people()[0].exercise("E06")), Standing::Untouched);
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
     fn a_person_is_renewed_and_the_board_has_an_end() {
         let mut class = class();
         class.add(person("Dan", vec![tried(Verdict::Right, None, None)])).unwrap();
-        assert_eq!((class.people().len(), state(class.people()[3].exercise("E05"))), (4, State::Right));
+        assert_eq!((class.people().len(), standing(class.people()[3].exercise("E05"))), (4, Standing::Right));
         for i in 0..MAX_PEOPLE {
             let _ = class.add(person(&format!("P{i}"), Vec::new()));
         }

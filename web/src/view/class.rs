@@ -2,7 +2,7 @@
 
 use super::controls::{Send, button, option, press, scrolled, select, tick_box};
 use crate::app::{App, ClassMsg, Msg};
-use crate::library::class::{Class, Placed, RankBy, State, state};
+use crate::library::class::{Class, Placed, RankBy, Standing, standing};
 use crate::text::format::{NONE, significant};
 use warpbook_charts::words::{counted, percent, time};
 use yew::{Html, html};
@@ -41,7 +41,7 @@ fn grid(send: &Send, class: &Class, ranked: &str) -> Html {
             </th>
         }
     };
-    let cell = |now: State| html! { <td class={now.class()}>{ now.words() }</td> };
+    let cell = |now: Standing| html! { <td class={now.class()}>{ now.words() }</td> };
     let table = html! {
         <table id="class-grid">
             <thead><tr><th scope="col">{ "Learner" }</th>{ for exercises.iter().map(|id| head(id)) }</tr></thead>
@@ -49,7 +49,7 @@ fn grid(send: &Send, class: &Class, ranked: &str) -> Html {
                 { for class.people().iter().map(|person| html! {
                     <tr key={person.person.clone()}>
                         <th scope="row">{ &person.person }</th>
-                        { for exercises.iter().map(|id| cell(state(person.exercise(id)))) }
+                        { for exercises.iter().map(|id| cell(standing(person.exercise(id)))) }
                     </tr>
                 }) }
             </tbody>
@@ -75,7 +75,7 @@ fn ranking(send: &Send, class: &Class, exercise: &str) -> Html {
             p.best.and_then(|t| Some(format!("{} of {}", percent(t.share?), t.gpu.as_deref().unwrap_or("its GPU"))));
         let minutes = p.progress.minutes_to_right.map(|m| format!("{m:.0}"));
         let cell = |text: Option<String>| html! { <td class="number">{ text.unwrap_or_else(|| NONE.into()) }</td> };
-        let now = state(Some(p.progress));
+        let now = standing(Some(p.progress));
         html! {
             <tr key={p.person.to_owned()}>
                 { cell(p.progress.best().is_some_and(|v| v.is_right()).then(|| (i + 1).to_string())) }
