@@ -39,7 +39,7 @@ pub enum ExerciseCommand {
         /// Exercise, such as E05.
         id: String,
         /// A file; for an exercise with questions, the answers in their order. [default: notebooks/work/ID.cu]
-        #[arg(value_name = "FILE|ANSWER", allow_hyphen_values = true)]
+        #[arg(value_name = "FILE|ANSWER", allow_negative_numbers = true)]
         given: Vec<String>,
     },
     /// Try your file at each save, and move on to the next exercise when it is right.
