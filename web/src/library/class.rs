@@ -2,7 +2,6 @@
 
 use super::open::{MAX_TITLE, tidy};
 use std::cmp::Ordering;
-use warpbook_charts::words::counted;
 use warpbook_record::{ExerciseProgress, Progress, TargetCount, Try, Verdict};
 
 /// The most people on the board.
@@ -33,7 +32,8 @@ impl Standing {
         match self {
             Self::Untouched => String::new(),
             Self::Begun => "begun".into(),
-            Self::Tried(count) => counted(count as usize, "try").replace("trys", "tries"),
+            Self::Tried(1) => "1 try".into(),
+            Self::Tried(count) => format!("{count} tries"),
             Self::Right => "✓ right".into(),
             Self::OnTarget => "★ on target".into(),
         }

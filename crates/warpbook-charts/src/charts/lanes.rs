@@ -1,4 +1,4 @@
-//! What the 32 lanes of a warp access: on sectors of global memory, or on banks of shared memory.
+//! Draws what the 32 lanes of a warp access: on sectors of global memory, or on banks of shared memory.
 
 use crate::draw::text::words::{counted, listed};
 use crate::draw::{

@@ -46,7 +46,7 @@ pub enum Rungs {
 }
 
 /// How a chart is drawn: width, visible part and highlighted lines. [`Options::default`] is the layout of notebooks.
-/// The same record and options give the same bytes.
+/// A chart of a record with equal options has equal bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Width in CSS pixels, within [`Options::WIDTHS`]; below 560 the layout is a phone's.

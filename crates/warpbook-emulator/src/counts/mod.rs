@@ -14,7 +14,7 @@ use requests::FirstRequests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What requests of one kind move between warps and global memory.
+/// Counts of the loads, or of the stores, between warps and global memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfers {
     /// Requests of warps.

@@ -11,7 +11,7 @@ pub struct WarpRequest {
     pub file: String,
     /// Line, counted from 1.
     pub line: u32,
-    /// What the lanes do.
+    /// Load, store or atomic operation.
     pub kind: AccessKind,
     /// True for shared memory, false for global memory.
     pub is_shared: bool,

@@ -22,7 +22,7 @@ pub(super) struct Context<'a> {
     pub(super) parameters: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
     pub(super) progress: &'a mut Progress,
-    /// Its index among the resident blocks.
+    /// The block's index among the resident blocks.
     pub(super) resident: usize,
     /// The current instruction, and the lanes at it.
     pub(super) at: u32,
@@ -98,7 +98,7 @@ pub(super) struct Meeting {
 
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Its index among the resident blocks.
+    /// The block's index among the resident blocks.
     resident: usize,
     identity: Identity,
     warps: Vec<Warp>,

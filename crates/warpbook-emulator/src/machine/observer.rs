@@ -13,7 +13,7 @@ pub(crate) struct Moment<'a> {
     pub(crate) kernel: &'a Kernel,
     /// The block that runs.
     pub(crate) identity: &'a Identity,
-    /// Its index among the resident blocks, which a later block takes over.
+    /// The block's index among the resident blocks, which a later block takes over.
     pub(crate) resident: usize,
     /// The warp's number in its block.
     pub(crate) warp: u32,

@@ -55,6 +55,11 @@ pub struct Solution {
     pub source: String,
 }
 
+/// Draws a seed that no earlier try has had.
+fn new_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// Finds an exercise by its id, such as "E05", "e5" or "5", or by its folder's name.
 ///
 /// # Errors
@@ -193,7 +198,7 @@ impl Exercise {
     /// # Errors
     /// If there is no NVRTC, the stub cannot be read, or the exercise asks for no kernel. A source that does not compile is a verdict, not an error.
     pub fn try_source(&self, source: &str) -> Result<Tried> {
-        self.try_seeded(source, RandomState::new().build_hasher().finish())
+        self.try_seeded(source, new_seed())
     }
 
     /// Tries a source as [`Exercise::try_source`] does, with the inputs of a seed that an earlier verdict has printed.
@@ -306,7 +311,7 @@ impl Exercise {
     /// If the exercise asks for no function.
     pub fn try_with(&self, function: impl Fn(&[Vec<f64>]) -> Vec<Vec<f64>>) -> Result<Tried> {
         let Task::Function(task) = &self.definition.task else { return Err(self.other_kind("try_with")) };
-        let seed = RandomState::new().build_hasher().finish();
+        let seed = new_seed();
         let tried = self.blank(String::new(), "").judged(judge_function(task, &function, seed), seed);
         Ok(self.note(tried, &[]))
     }

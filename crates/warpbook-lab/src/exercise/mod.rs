@@ -22,6 +22,7 @@ pub use causes::{Mistake, Wrong};
 pub use definition::{Answer, Ceiling, Definition, FunctionCase, FunctionTask, KernelTask, Question, Task, TimeTarget};
 pub use draw::Draw;
 pub use handle::{Exercise, Hint, Solution, find_exercise};
+pub(crate) use judge::code;
 pub use judge::{LikelyCause, WrongElement};
 pub use keep::progress_folder;
 pub use picture::{Picture, PictureCell};

@@ -7,6 +7,7 @@ mod worker;
 
 pub use worker::Request;
 
+use crate::exercise::code as code_of;
 use crate::experiment::{Plan, Prepared, tile_without_trials};
 use crate::settings::Preset;
 use crate::{Error, Event, Experiment, Lab, Result, driver};
@@ -508,8 +509,7 @@ impl Lab {
         };
         let virtual_architecture = architecture.replace("sm_", "compute_");
         let code = |spec: &KernelSpec| {
-            let ptx = compiler.compile_to_ptx(spec, &live.tile, &virtual_architecture).ok()?;
-            Some(ptx.lines().filter(|line| !is_about_lines(line)).collect::<Vec<_>>().join("\n"))
+            compiler.compile_to_ptx(spec, &live.tile, &virtual_architecture).ok().map(|ptx| code_of(&ptx))
         };
         let own = experiment.compiled(self, &live.base, problem).and_then(|spec| code(&spec));
         own.is_some() && own == code(spec)
@@ -563,13 +563,6 @@ impl Lab {
         };
         (architecture, compiled)
     }
-}
-
-/// Returns true for a line of PTX that is a comment or is about lines and files of the source, which change with every
-/// comment.
-fn is_about_lines(line: &str) -> bool {
-    let line = line.trim_start();
-    line.is_empty() || [".loc", ".file", "//"].iter().any(|word| line.starts_with(word))
 }
 
 impl Attempt {

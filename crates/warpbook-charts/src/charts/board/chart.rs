@@ -230,7 +230,7 @@ mod tests {
         };
         assert_eq!(quartiles(&[3.0]), (3.0, 3.0, 3.0));
         assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 3.0, 4.0));
-        // The expected values are those of numpy.percentile([1, 2, 4, 8], [25, 50, 75]).
+        // The expected values come from numpy.percentile([1, 2, 4, 8], [25, 50, 75]).
         assert_eq!(quartiles(&[1.0, 2.0, 4.0, 8.0]), (1.75, 3.0, 5.0));
     }
 }

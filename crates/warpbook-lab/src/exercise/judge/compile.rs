@@ -31,7 +31,7 @@ pub(in crate::exercise) fn compile(
 }
 
 /// Returns PTX without what says where it comes from: comments, files, lines and the sections of a debugger.
-pub(in crate::exercise) fn code(ptx: &str) -> String {
+pub(crate) fn code(ptx: &str) -> String {
     let mut code = String::new();
     let mut is_section = false;
     for line in ptx.lines().map(str::trim) {

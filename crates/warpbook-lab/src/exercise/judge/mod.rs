@@ -7,7 +7,8 @@ mod machine;
 #[cfg(test)]
 mod tests;
 
-pub(super) use compile::{code, compile, spec};
+pub(crate) use compile::code;
+pub(super) use compile::{compile, spec};
 pub(super) use gpu_launch::{time_on_gpu, wrong_on_gpu};
 
 use super::case::{Case, Role, Values};

@@ -3,6 +3,7 @@
 
 use crate::prelude::*;
 use std::borrow::Cow;
+use warpbook_charts::highlight::without_comments;
 use warpbook_device::KernelArg;
 use warpbook_kernels::Launch;
 use warpbook_record::{Dim, Emulated, Grid, KernelSpec, LIVE, Requires};
@@ -76,11 +77,6 @@ fn entry(source: &str) -> Result<&str> {
     // The name is looked up in the text as it was given, whose life is the caller's.
     name.and_then(|name| source.find(name).map(|at| &source[at..at + name.len()]))
         .ok_or_else(|| wrong("The kernel has no name: after `__global__ void` come its name and `(`."))
-}
-
-/// Returns the text with spaces in place of its comments.
-fn without_comments(source: &str) -> String {
-    source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
 /// An argument of a kernel that the emulator runs: an array, or a number.
