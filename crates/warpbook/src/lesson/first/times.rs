@@ -2,10 +2,9 @@
 
 use super::guess_in_words;
 use crate::figures;
-use crate::lesson::guide::{measured, published};
+use crate::lesson::guide::{measured, published, record_of_an_h200};
 use crate::lesson::{at, valid};
 use crate::prelude::*;
-use std::path::Path;
 use warpbook_charts::{ChartError, Curve, Scale};
 use warpbook_record::MemoryLevel;
 
@@ -124,11 +123,9 @@ pub fn roof_of(lab: &Lab) -> Result<Roof> {
 
 /// Returns a published record of an H200, by the name of its experiment.
 fn record_of(name: &str) -> Result<Run> {
-    let here = std::env::current_dir().unwrap_or_default();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let file = format!("data/results/{name}-h200.json");
-    let found = here.ancestors().chain([sources.as_path()]).find_map(|folder| read_record(folder.join(&file)).ok());
-    found.ok_or_else(|| Error::Setting(format!("{file} was not found: start the notebook inside of the repository.")))
+    let found = record_of_an_h200(name).map(|(run, _)| run);
+    let missing = format!("data/results/{name}-h200.json was not found: start the notebook inside of the repository.");
+    found.ok_or(Error::Setting(missing))
 }
 
 /// Work of a kernel: its name, operations and bytes, and the microseconds that it took.

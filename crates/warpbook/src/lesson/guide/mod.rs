@@ -8,7 +8,7 @@ use super::{Guesses, guessed};
 use crate::figures;
 use crate::prelude::*;
 pub use published::of_a_gpu;
-pub(super) use published::{label, published};
+pub(super) use published::{label, published, record_of_an_h200};
 use warpbook_charts::power_in_words;
 use warpbook_experiments::Pair;
 use warpbook_experiments::guide::said;

@@ -11,20 +11,26 @@ use warpbook_record::DeviceKind;
 /// Beginning of the note that a record was not measured here.
 const PUBLISHED: &str = "There is no GPU in this lab. ";
 
-/// Returns the published record of a pair, by the name of its records, with a note on its origin: from a folder above the working directory, such as a
-/// notebook's, or from the checkout that this was compiled from.
+/// Returns the published record of a pair, by the name of its records, with a note on its origin.
 pub(in crate::lesson) fn published(record: &str) -> Option<Run> {
     Pair::of_record(record)?;
-    let file = format!("data/results/{record}-h200.json");
-    let here = std::env::current_dir().ok();
-    let above = here.iter().flat_map(|here| here.ancestors()).map(Path::to_owned);
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut run = above.chain([sources]).find_map(|folder: PathBuf| read_record(folder.join(&file)).ok())?;
+    let (mut run, file) = record_of_an_h200(record)?;
     let on = &run.environment.device.name;
     let day = run.created.split('T').next().unwrap_or_default();
     let note = format!("{PUBLISHED}What follows is the published record {file}, measured on {on} ({day}).");
     run.notes.push(note);
     Some(run)
+}
+
+/// Returns a published record of an H200 and its path in the repository: from a folder above the working directory, such as a notebook's, or from the
+/// checkout that this was compiled from.
+pub(in crate::lesson) fn record_of_an_h200(record: &str) -> Option<(Run, String)> {
+    let file = format!("data/results/{record}-h200.json");
+    let here = std::env::current_dir().ok();
+    let above = here.iter().flat_map(|here| here.ancestors()).map(Path::to_owned);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let run = above.chain([sources]).find_map(|folder: PathBuf| read_record(folder.join(&file)).ok())?;
+    Some((run, file))
 }
 
 /// Returns the note of a published record on where it comes from; `None` for one that was measured here.
