@@ -181,5 +181,5 @@ fn runs_that_differ_are_refused() {
     refused(&|r| drop(r.activities.pop()), "11 activities were recorded in 3 runs");
     refused(&|r| r.activities[7].name = "adam".into(), "sgd in the first is adam in run 2");
     refused(&|r| r.activities.clear(), "0 activities");
-    refused(&|r| r.runs = 0, "of 0 runs");
+    refused(&|r| r.runs = 0, "in 0 runs");
 }
