@@ -289,7 +289,7 @@ fn why_not(file: &[u8], error: &SafeTensorError) -> String {
                 .into()
         }
         () if start.starts_with(b"<") => {
-            "it is a web page that was saved instead of the file. Download the file again".into()
+            "it is a web page that was saved instead of the file. Download it again".into()
         }
         () if start.starts_with(b"version https://git-lfs") => {
             "it is a Git LFS pointer instead of the file. Get the file itself with `git lfs pull`".into()

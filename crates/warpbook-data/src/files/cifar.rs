@@ -211,7 +211,7 @@ fn records(path: &Path, bytes: &[u8]) -> Result<Images> {
 }
 
 pub(crate) fn bad_label(path: &Path, at: usize, i: usize, label: i64) -> Error {
-    Error::format(path, at as u64, format!("label {i} is {label}; labels are 0 to 9. Load the file again."))
+    Error::format(path, at as u64, format!("label {i} is {label}; labels are 0 to 9. Download it again."))
 }
 
 /// Makes the splits: the last batch is the test set.

@@ -158,7 +158,7 @@ impl Source {
         let start = file.fill_buf().map_err(|e| refuse(e.to_string()))?;
         if is_page(start) {
             return Err(refuse(
-                "this is a web page, such as a login or an error page, and not the file itself. Download the file again".into(),
+                "this is a web page, such as a login or an error page, and not the file itself. Download it again".into(),
             ));
         }
         if let Some((_, what)) = OTHER_KINDS.iter().find(|(begin, _)| start.starts_with(begin)) {
@@ -192,7 +192,7 @@ impl Source {
         let start = self.at;
         let read = Read::take(&mut *self, n as u64).read_to_end(&mut bytes);
         if let Err(e) = read {
-            return self.refuse(format!("{what} cannot be unpacked ({e}). Load the file again."));
+            return self.refuse(format!("{what} cannot be unpacked ({e}). Download it again."));
         }
         if bytes.len() < n {
             return self.refuse(format!(
@@ -210,9 +210,9 @@ impl Source {
             Ok(0) => {}
             Ok(_) => {
                 return self
-                    .refuse_at(end, format!("{what} should end here, but more bytes follow. Load the file again."));
+                    .refuse_at(end, format!("{what} should end here, but more bytes follow. Download it again."));
             }
-            Err(e) => return self.refuse_at(end, format!("{what} cannot be unpacked ({e}). Load the file again.")),
+            Err(e) => return self.refuse_at(end, format!("{what} cannot be unpacked ({e}). Download it again.")),
         }
         let file = match self.stream {
             Stream::Plain(file) => file,

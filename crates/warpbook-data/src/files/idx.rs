@@ -107,11 +107,11 @@ fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(
     let labels = elements(&label_path, "labels", [], set, verdict)?;
     let n = images.len() / (SIDE * SIDE);
     if labels.len() != n {
-        let why = format!("{} labels, but {} has {n} images. Load both again.", labels.len(), image_path.display());
+        let why = format!("{} labels, but {} has {n} images. Download both again.", labels.len(), image_path.display());
         return Err(Error::format(&label_path, 4, why));
     }
     if let Some(i) = labels.iter().position(|l| usize::from(*l) >= set.classes.len()) {
-        let why = format!("label {i} is {}; labels are 0 to 9. Load the file again.", labels[i]);
+        let why = format!("label {i} is {}; labels are 0 to 9. Download it again.", labels[i]);
         return Err(Error::format(&label_path, 8 + i as u64, why));
     }
     Ok((images, labels))
@@ -307,7 +307,7 @@ pub(crate) mod tests {
             let folder = set();
             fs::write(folder.path().join("train-images-idx3-ubyte.gz"), bytes).unwrap();
             let error = mnist(folder.path()).unwrap_err().to_string();
-            assert!(error.contains(", byte ") && error.contains("Load "), "{error}");
+            assert!(error.contains(", byte ") && error.contains("Download "), "{error}");
         }
     }
 

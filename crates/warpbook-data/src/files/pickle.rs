@@ -21,7 +21,7 @@ pub(crate) fn batch(path: &Path, bytes: &[u8]) -> Result<Images> {
     let result = machine.run().and_then(|entries| machine.images(&entries));
     result.map_err(|refusal| match refusal {
         Refusal::Label { at, i, label } => bad_label(path, at, i, label),
-        Refusal::Other(at, why) => Error::format(path, at as u64, format!("{why} Load the file again.")),
+        Refusal::Other(at, why) => Error::format(path, at as u64, format!("{why} Download it again.")),
         Refusal::Python3(at) => Error::format(path, at as u64, AS_PYTHON_3),
     })
 }
