@@ -329,8 +329,13 @@ impl RaceCheck {
         let own_verb = ["read", "written", "updated"][kind as usize];
         let is_own_block = other.block == moment.identity.linear_block();
         let is_narrow = other.is_for_block || step_is_for_block(moment);
+        // Lanes that meet at one element, in the line that both reads and writes it, update it: `*total += x`.
+        let is_shared_update = *is_other_write != (kind == AccessKind::Store)
+            && other_line == line(moment.kernel, moment.at, moment.at)
+            && lanes(moment.active).filter(|lane| addresses[*lane] == address).nth(1).is_some();
         let advice = match (is_own_block, thread / 32 == moment.warp) {
             (false, _) if is_narrow => "An operation of a block's scope orders nothing with other blocks.",
+            _ if is_shared_update => "Threads that update one element together need an atomic operation, such as `atomicAdd`.",
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
             (true, false) => "Put `__syncthreads()` between.",
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",

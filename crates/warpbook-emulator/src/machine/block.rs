@@ -45,7 +45,9 @@ impl Context<'_> {
     /// Describes an invalid access of `bytes` bytes in relation to the nearest memory.
     pub(super) fn describe(&self, space: Space, address: u64, bytes: u64) -> String {
         let outside = |name: &str, address: u64, length: usize| {
-            format!("at offset {address} of {name}, which has {length} bytes")
+            // An index below zero wraps around.
+            let offset = address.cast_signed();
+            format!("at offset {offset} of {name}, which has {length} bytes")
         };
         match space {
             Space::Shared => outside("the block's shared memory", address, self.shared.len()),
