@@ -158,7 +158,8 @@ impl Source {
         let start = file.fill_buf().map_err(|e| refuse(e.to_string()))?;
         if is_page(start) {
             return Err(refuse(
-                "this is a web page, such as a login or an error page, and not the file itself. Download it again".into(),
+                "this is a web page, such as a login or an error page, and not the file itself. Download it again"
+                    .into(),
             ));
         }
         if let Some((_, what)) = OTHER_KINDS.iter().find(|(begin, _)| start.starts_with(begin)) {

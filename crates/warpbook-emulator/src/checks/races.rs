@@ -335,7 +335,9 @@ impl RaceCheck {
             && lanes(moment.active).filter(|lane| addresses[*lane] == address).nth(1).is_some();
         let advice = match (is_own_block, thread / 32 == moment.warp) {
             (false, _) if is_narrow => "An operation of a block's scope orders nothing with other blocks.",
-            _ if is_shared_update => "Threads that update one element together need an atomic operation, such as `atomicAdd`.",
+            _ if is_shared_update => {
+                "Threads that update one element together need an atomic operation, such as `atomicAdd`."
+            }
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
             (true, false) => "Put `__syncthreads()` between.",
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",

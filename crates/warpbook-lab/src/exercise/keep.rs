@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use warpbook_device::{read_file, write_atomic_with_folder};
-use warpbook_record::{MAX_BYTES, Progress};
+use warpbook_record::{Guessed, MAX_BYTES, Progress};
 
 /// Longest name of a file, without its ending.
 const LONGEST: usize = 40;
@@ -77,6 +77,23 @@ impl Keeper {
     }
 }
 
+/// Notes a lesson's guesses in a person's progress file, each with what was measured. A guess that was noted before is replaced.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn keep_guesses(person: Option<&str>, guesses: &[Guessed]) -> io::Result<()> {
+    if guesses.is_empty() {
+        return Ok(());
+    }
+    Keeper::new(person, progress_folder()).change(|progress| note_guesses(progress, guesses))
+}
+
+fn note_guesses(progress: &mut Progress, guesses: &[Guessed]) {
+    let is_renewed = |old: &Guessed| guesses.iter().any(|new| (&new.lesson, &new.what) == (&old.lesson, &old.what));
+    progress.guesses.retain(|old| !is_renewed(old));
+    progress.guesses.extend_from_slice(guesses);
+}
+
 /// Returns seconds since 1970, in UTC.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -99,6 +116,7 @@ fn file_name(person: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpbook_record::Answer;
 
     #[test]
     fn names_become_names_of_files() {
@@ -116,6 +134,20 @@ mod tests {
         assert_ne!(file_name("a b"), file_name("a_b"));
         assert_ne!(file_name("Ada"), file_name("ada"));
         assert!(file_name(&"x".repeat(5000)).len() < 60);
+    }
+
+    #[test]
+    fn a_guess_replaces_the_one_on_the_same_question_of_the_lesson() {
+        let guess = |lesson: &str, guess| Guessed {
+            lesson: lesson.into(),
+            what: "sectors".into(),
+            guess: Answer::Number(guess),
+            measured: None,
+        };
+        let mut progress = Progress::new("ada");
+        note_guesses(&mut progress, &[guess("01", 4.0), guess("02", 5.0)]);
+        note_guesses(&mut progress, &[guess("01", 8.0)]);
+        assert_eq!(progress.guesses, [guess("02", 5.0), guess("01", 8.0)]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Guesses {
         Self { lesson: lesson.to_owned(), all: Vec::new() }
     }
 
-    fn keep(&mut self, what: &str, guess: Answer, measured: Option<Answer>) {
+    pub(super) fn keep(&mut self, what: &str, guess: Answer, measured: Option<Answer>) {
         let new = Guessed { lesson: self.lesson.clone(), what: what.to_owned(), guess, measured };
         match self.all.iter_mut().find(|old| old.what == what) {
             Some(old) => *old = new,

@@ -13,8 +13,13 @@ pub use tally::{Tally, tally};
 pub use times::{Point, Roof, pair, roof_of, time};
 pub use warpbook_kernels::Launch;
 
+pub use super::Guesses;
+
 use crate::figures;
+use crate::prelude::*;
 use std::fmt::Display;
+use warpbook_lab::exercise::keep_guesses;
+use warpbook_record::Answer;
 
 /// Compares a guess of a ratio with what was measured; without a guess it says how to make one.
 #[must_use]
@@ -36,13 +41,27 @@ fn guess_in_words(guess: Option<f64>, measured: Option<f64>) -> String {
     }
 }
 
-/// Compares a guess of a count with what the emulator counted; without a guess it says how to make one.
+/// Compares a guess of a count with what the emulator counted, and keeps it; without a guess it says how to make one.
 #[must_use]
-pub fn guessed_count(guess: Option<u64>, counted: u64, noun: &str) -> String {
-    match guess {
-        None => format!("No guess yet of the {noun}: write Some(4), say, and run both cells again."),
-        Some(guess) if guess == counted => format!("Right: {counted} {noun}."),
-        Some(guess) => format!("You guessed {guess}; counted: {counted} {noun}."),
+pub fn guessed_count(guesses: &mut Guesses, guess: Option<u64>, counted: u64, noun: &str) -> String {
+    let Some(guess) = guess else {
+        return format!("No guess yet of the {noun}: write Some(4), say, and run both cells again.");
+    };
+    guesses.keep(noun, Answer::Number(guess as f64), Some(Answer::Number(counted as f64)));
+    if guess == counted {
+        return format!("Right: {counted} {noun}.");
+    }
+    format!("You guessed {guess}; counted: {counted} {noun}.")
+}
+
+/// Shows a lesson's guesses with what was measured and how many were good, and notes them in the progress file of the lab's author.
+#[must_use]
+pub fn score(lab: &Lab, guesses: &Guesses) -> Panel {
+    match keep_guesses(lab.author(), guesses.all()) {
+        Ok(()) => guesses.score(),
+        Err(why) => guesses
+            .score()
+            .and(&format!("These guesses are not in your progress file, which cannot be written: {why}.")),
     }
 }
 
@@ -73,9 +92,12 @@ mod tests {
 
     #[test]
     fn guesses_are_judged_only_if_they_were_made() {
-        assert!(guessed_count(None, 8, "sectors").starts_with("No guess yet"));
-        assert_eq!(guessed_count(Some(8), 8, "sectors"), "Right: 8 sectors.");
-        assert_eq!(guessed_count(Some(4), 8, "sectors"), "You guessed 4; counted: 8 sectors.");
+        let mut guesses = Guesses::new("01_memory_access");
+        let mut said = |guess| guessed_count(&mut guesses, guess, 8, "sectors");
+        assert!(said(None).starts_with("No guess yet"));
+        assert_eq!(said(Some(4)), "You guessed 4; counted: 8 sectors.");
+        assert_eq!(said(Some(8)), "Right: 8 sectors.");
+        assert_eq!((guesses.all().len(), guesses.all()[0].is_within(1.0)), (1, Some(true)));
         assert!(guess_in_words(None, Some(2.0)).starts_with("No guess yet"));
         assert_eq!(guess_in_words(Some(2.2), Some(2.0)), "You guessed 2.20×: a good guess.");
         assert_eq!(guess_in_words(Some(1.0), Some(4.0)), "You guessed 1.00×: 4.00× too low.");

@@ -1,12 +1,12 @@
 //! Times in the first lessons: measured on a GPU, and taken from a published record in the emulator, which has none.
 
-use super::guess_in_words;
+use super::{Guesses, guess_in_words};
 use crate::figures;
 use crate::lesson::guide::{measured, published, record_of_an_h200};
-use crate::lesson::{at, valid};
+use crate::lesson::{at, title, valid};
 use crate::prelude::*;
 use warpbook_charts::{ChartError, Curve, Scale};
-use warpbook_record::MemoryLevel;
+use warpbook_record::{Answer, MemoryLevel};
 
 /// Times the launch of a kernel on the lab's GPU, in microseconds; `None` in the emulator, which has no times.
 ///
@@ -48,11 +48,17 @@ fn origin(run: &Run) -> String {
 }
 
 /// Shows two ways to do the same work, (slow, fast, size), from a pair of the optimisation guide: the published times of an H200, and on a GPU those of this
-/// one. A guess of how many times as fast the second is is compared with them; without one it says how to make it.
+/// one. A guess of how many times as fast the second is is compared with them and kept; without one it says how to make it.
 ///
 /// # Errors
 /// If there is no pair of that name, and for the reasons of [`Lab::run`].
-pub fn pair(lab: &Lab, name: &str, (slow, fast, size): (&str, &str, u64), guess: Option<f64>) -> Result<Panel> {
+pub fn pair(
+    lab: &Lab,
+    guesses: &mut Guesses,
+    name: &str,
+    (slow, fast, size): (&str, &str, u64),
+    guess: Option<f64>,
+) -> Result<Panel> {
     let record = Guide::pair(name)?.plan(None)?.name;
     let here = if lab.device().gpu().is_some() { Some(measured(lab, name)?) } else { None };
     let there = published(&record);
@@ -66,7 +72,12 @@ pub fn pair(lab: &Lab, name: &str, (slow, fast, size): (&str, &str, u64), guess:
     let Some(shown) = here.or(there) else {
         return Ok(panel.and(&"There is no GPU in this lab, and no published record of this pair in the repository."));
     };
-    panel = panel.and(&guess_in_words(guess, ratio(&shown, (slow, fast, size)).0));
+    let measured = ratio(&shown, (slow, fast, size)).0;
+    if let Some(guess) = guess.filter(|guess| guess.is_finite() && *guess > 0.0) {
+        let what = format!("{} is so many times as fast as {}", title(&shown, fast), title(&shown, slow));
+        guesses.keep(&what, Answer::Number(guess), measured.map(Answer::Number));
+    }
+    panel = panel.and(&guess_in_words(guess, measured));
     let Some(problem) = shown.problems().into_iter().find(|p| p.size() == size) else { return Ok(panel) };
     let mut part = at(&shown, problem);
     part.rungs.retain(|rung| !rung.is_cpu());
@@ -239,9 +250,12 @@ mod tests {
     fn without_a_gpu_a_pair_shows_the_published_times_with_their_day_and_judges_a_guess() {
         let lab = Lab::open("emulator").unwrap();
         let asked = ("01_strided", "02_coalesced", 32);
-        let shown = pair(&lab, "coalescing", asked, None).unwrap().text();
+        let mut guesses = Guesses::new("01_memory_access");
+        let shown = pair(&lab, &mut guesses, "coalescing", asked, None).unwrap().text();
         assert!(shown.contains("NVIDIA H200, measured on 26 November 2026") && shown.contains("No guess"), "{shown}");
-        let judged = pair(&lab, "coalescing", asked, Some(32.0)).unwrap().text();
+        assert!(guesses.all().is_empty());
+        let judged = pair(&lab, &mut guesses, "coalescing", asked, Some(32.0)).unwrap().text();
+        assert_eq!(guesses.all().len(), 1);
         assert!(judged.contains("too high") && !judged.contains("CPU"), "{judged}");
     }
 
