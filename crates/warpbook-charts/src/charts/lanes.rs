@@ -131,12 +131,8 @@ impl<'a> Grid<'a> {
     }
 
     fn of_shared(request: &'a WarpRequest, name: String, active: &[(usize, u64)]) -> Self {
-        // Wider accesses are served by half warps and quarter warps.
-        let at_once = BANKS / (u64::from(request.bytes).max(WORD) / WORD) as usize;
         let (mut rows, mut places, mut groups): (Vec<GridRow>, _, _) = (Vec::new(), Vec::new(), 0);
-        for first in (0..BANKS).step_by(at_once) {
-            let group: Vec<(usize, u64)> =
-                active.iter().filter(|(lane, _)| (first..first + at_once).contains(lane)).copied().collect();
+        for group in served_together(active, u64::from(request.bytes)) {
             let start = rows.len();
             for (word, lanes) in words(request, &group) {
                 let bank = (word % BANKS as u64) as usize;
@@ -153,7 +149,7 @@ impl<'a> Grid<'a> {
                 let row = (start..rows.len()).find(|row| rows[*row].cells[bank as usize].contains(lane));
                 places.push((*lane, bank, row));
             }
-            groups += usize::from(!group.is_empty());
+            groups += 1;
         }
         let headers = [0, 8, 16, 24].map(|bank| (bank, format!("bank {bank}"))).to_vec();
         let cost = (rows.len(), groups);
@@ -214,6 +210,29 @@ impl<'a> Grid<'a> {
 }
 
 /// The lanes of each word that a request accesses, by the word's number.
+/// Returns the lanes, each with its offset, in groups that are served together: all lanes with up to 4 bytes each, half a warp with 8, a quarter with 16. Two
+/// quarters of a half are served as one if each lane has the address of its neighbour `lane ^ 1`, or each that of `lane ^ 2`, as the emulator counts them.
+fn served_together(active: &[(usize, u64)], bytes: u64) -> Vec<Vec<(usize, u64)>> {
+    let at_once = BANKS / (bytes.max(WORD) / WORD) as usize;
+    let is_shared = |lanes: &[(usize, u64)]| {
+        let in_pairs = |apart: usize| {
+            lanes.iter().all(|(lane, at)| lanes.iter().all(|(other, there)| *other != lane ^ apart || there == at))
+        };
+        in_pairs(1) || in_pairs(2)
+    };
+    let chunks = |size: usize| active.chunk_by(move |a, b| a.0 / size == b.0 / size);
+    let halves = chunks(at_once.max(16)).map(<[_]>::to_vec);
+    match at_once {
+        8 => halves
+            .flat_map(|half| match is_shared(&half) {
+                true => vec![half],
+                false => half.chunk_by(|a, b| a.0 / 8 == b.0 / 8).map(<[_]>::to_vec).collect(),
+            })
+            .collect(),
+        _ => halves.collect(),
+    }
+}
+
 fn words(request: &WarpRequest, active: &[(usize, u64)]) -> Words {
     let mut all = Words::new();
     for (lane, offset) in active {
@@ -355,6 +374,13 @@ mod tests {
         assert_eq!(title_of(true, 4, 128), "Line 7: a load of a warp takes 32 wavefronts where 1 would do");
         assert_eq!(title_of(true, 4, 0), "Line 7: a load of a warp takes 1 wavefront, the fewest possible");
         assert_eq!(title_of(true, 16, 32), "Line 7: a load of a warp takes 8 wavefronts where 4 would do");
+    }
+
+    #[test]
+    fn quarters_of_a_warp_that_share_vectors_in_pairs_are_one_wavefront() {
+        let title_of = |vector: fn(u64) -> u64| title(request(true, 16, |lane| Some(16 * vector(lane))));
+        assert_eq!(title_of(|lane| lane / 2), "Line 7: a load of a warp takes 2 wavefronts, the fewest possible");
+        assert_eq!(title_of(|lane| lane % 4), "Line 7: a load of a warp takes 4 wavefronts, the fewest possible");
     }
 
     #[test]

@@ -288,7 +288,7 @@ impl Observer for Counter {
         if shared != 0 {
             line.shared_requests += 1;
             line.shared_wavefronts += memory::wavefronts(addresses, shared, bytes);
-            line.shared_ideal += memory::ideal_wavefronts(shared, bytes);
+            line.shared_ideal += memory::ideal_wavefronts(addresses, shared, bytes);
             if kind == AccessKind::Load {
                 line.shared_words_loaded += u64::from(shared.count_ones()) * bytes.div_ceil(4);
             }
