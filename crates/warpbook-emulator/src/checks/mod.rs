@@ -93,7 +93,11 @@ impl<'k> Checks<'k> {
         }
         self.unwritten.note(memory);
         let place = |at: u32| self.kernel.steps[at as usize].place.as_deref().cloned();
-        Ok(self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect())
+        let mut notes: Vec<Note> =
+            self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect();
+        // One note a line: a loop that the compiler unrolled has many such instructions.
+        notes.dedup_by(|b, a| a.place.is_some() && a.place == b.place);
+        Ok(notes)
     }
 }
 

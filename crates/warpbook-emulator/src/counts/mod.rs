@@ -228,7 +228,12 @@ impl Observer for Counter {
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
         let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
         line.instructions += 1;
-        line.lanes += u64::from(moment.active.count_ones());
+        // All lanes execute a jump; a guard says which of them jump.
+        let executing = match &moment.step().action {
+            Action::Branch(_) | Action::Exit => moment.lanes,
+            _ => moment.active,
+        };
+        line.lanes += u64::from(executing.count_ones());
         line.multiply_adds += u64::from(moment.active.count_ones()) * u64::from(self.multiply_adds[moment.at as usize]);
         match &moment.step().action {
             // Lanes whose guard is false go on with the next instruction.

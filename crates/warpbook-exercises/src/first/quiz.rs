@@ -97,7 +97,7 @@ const QUESTIONS: [Question; 8] = [
         choices: &[
             "1000, always.",
             "1, always.",
-            "Any number from 1 to 1000, another one in each run.",
+            "Any number from 1 to 1000, perhaps another one in each run.",
             "0, since the threads block each other.",
         ],
         right: Answer::Choice('c'),

@@ -18,7 +18,7 @@ pub(crate) const HISTOGRAM: Definition = Definition {
         mistakes: &[
             Mistake::new(
                 "no_block_index",
-                "Every block counted the elements of the first one. Which block a thread is in says `blockIdx.x`.",
+                "Every block counted the elements of the first one. `blockIdx.x` says which block a thread is in.",
                 |wrong| {
                     let (kind, blocks) = (wrong.input("kind"), f64::from(wrong.case().grid()[0]));
                     let first = counts(kind.iter().take(256).map(|kind| *kind as usize));
@@ -133,7 +133,7 @@ pub(crate) const BARRIER: Definition = Definition {
             ),
             Mistake::new(
                 "no_block_index",
-                "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                "Only the elements of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| wrong.written_only(|i| i < PART),
             ),
         ],

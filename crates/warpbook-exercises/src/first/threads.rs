@@ -107,7 +107,7 @@ pub(crate) const MANY_BLOCKS: Definition = Definition {
         mistakes: &[
             Mistake::new(
                 "no_block_index",
-                "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                "Only the elements of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| wrong.written_only(|i| i < block(wrong)),
             ),
             Mistake::new(
@@ -217,7 +217,7 @@ pub(crate) const TWO_DIMENSIONS: Definition = Definition {
         faults: &[
             (
                 "out_of_bounds",
-                "Blocks reach over the right edge and over the bottom edge: compare `x` with `width` and `y` with `height`. The last column is `width - 1`.",
+                "Blocks reach over the right edge and over the bottom edge: compare `x` with `width` and `y` with `height`. If your guard is right, look at the column: `x` goes to `width - 1 - x`.",
             ),
             ("race", "Two threads touch the same pixel. Row `y` begins at element `y * width`."),
         ],

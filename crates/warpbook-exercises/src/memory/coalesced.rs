@@ -48,14 +48,14 @@ pub(crate) const COALESCED: Definition = Definition {
             }),
             Mistake::new(
                 "no_block_index",
-                "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                "Only the elements of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| wrong.written_only(|i| i < 256),
             ),
         ],
         faults: &[
             (
                 "out_of_bounds",
-                "The last block has more threads than there are elements left. Only threads whose `i` is less than `rows * cols` may read and write.",
+                "Only threads whose `i` is less than `rows * cols` may read and write: the last block has more threads than there are elements left. If your guard is right, look at row and column: a row has `cols` elements, so they are `i / cols` and `i % cols`.",
             ),
             ("race", "Two threads touch the same element. Each needs a row and a column that no other thread has."),
         ],

@@ -42,7 +42,7 @@ pub(crate) const STRUCT_OF_ARRAYS: Definition = Definition {
             ),
             Mistake::new(
                 "no_block_index",
-                "Only the numbers of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                "Only the numbers of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| {
                     let n = wrong.got().len() / 3;
                     only_written(wrong, |i| 3 * (i % n) + i / n < 256)

@@ -77,7 +77,7 @@ pub(crate) const STENCIL: Definition = Definition {
             }),
             Mistake::new(
                 "no_block_index",
-                "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                "Only the elements of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| only_written(wrong, |i| i < PART),
             ),
         ],

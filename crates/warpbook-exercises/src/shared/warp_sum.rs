@@ -48,7 +48,7 @@ pub(crate) const WARP_SUM: Definition = Definition {
             ),
             Mistake::new(
                 "no_block_index",
-                "Only the elements of the first block were written. Which block a thread is in says `blockIdx.x`.",
+                "Only the elements of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| only_written(wrong, |i| i < 128),
             ),
             Mistake::new(

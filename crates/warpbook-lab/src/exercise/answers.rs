@@ -7,7 +7,11 @@ use super::judge::{Judged, LikelyCause};
 /// Judges answers, in the order of the questions.
 pub(super) fn judge_answers(questions: &[Question], answers: &[&str]) -> Judged {
     if questions.len() != answers.len() {
-        let sentence = format!("There are {} questions, and {} answers were given.", questions.len(), answers.len());
+        let given = match answers.len() {
+            1 => "1 answer was given".to_owned(),
+            n => format!("{n} answers were given"),
+        };
+        let sentence = format!("There are {} questions, and {given}.", questions.len());
         let sentence_of_cause = "Give one answer for each question, in their order; an empty text leaves one out.";
         let cause = Some(LikelyCause { id: "number_of_answers".into(), sentence: sentence_of_cause.into() });
         return Judged { sentence, cause, ..Judged::default() };

@@ -2,8 +2,9 @@
 
 use super::answers::{judge_answers, judge_function};
 use super::definition::{Ceiling, Definition, KernelTask, Task, TimeTarget};
-use super::judge::{LikelyCause, code, compile, judge, spec, time_on_gpu, wrong_on_gpu};
+use super::judge::{LikelyCause, code, compile, hint, judge, spec, time_on_gpu, wrong_on_gpu};
 use super::keep::{Keeper, now, progress_folder};
+use super::source_hash;
 use super::texts::{Texts, exercises_folder, read_text};
 use super::tried::{Tried, TryTime};
 use crate::{Error, Lab, Result};
@@ -213,23 +214,26 @@ impl Exercise {
         let tried = self.blank(format!("{LIVE}{file}"), source);
         let tried = match compile(compiler, name, source)? {
             Err(error) => {
-                let what = error.diagnostics.iter().find(|d| d.is_error);
-                let what = what.map_or_else(
+                let first = error.diagnostics.iter().find(|d| d.is_error);
+                let what = first.map_or_else(
                     || "The source does not compile.".into(),
                     |d| format!("It does not compile. Line {}: {}.", d.line, d.message.trim_end_matches('.')),
                 );
-                let cause = LikelyCause {
-                    id: "does_not_compile".into(),
-                    sentence: "The compiler's message names the line.".into(),
-                };
+                let sentence = first.and_then(|d| hint(&d.message)).unwrap_or("The compiler's message names the line.");
+                let cause = LikelyCause { id: "does_not_compile".into(), sentence: sentence.into() };
                 Tried { sentence: what, cause: Some(cause), compile_error: Some(error), ..tried }
             }
-            Ok(ptx) if code(&ptx) == *self.stub_code(compiler, name)? => Tried {
-                verdict: Verdict::Unchanged,
-                sentence: "This is the stub as it was: nothing was tried.".into(),
-                ..tried
-            },
-            Ok(ptx) => self.on_gpu(task, tried.judged(judge(task, &ptx, seed), seed), name),
+            Ok(ptx) if self.is_stub(source)? => tried.untouched(judge(task, &ptx, seed), seed),
+            Ok(ptx) => {
+                let mut tried = self.on_gpu(task, tried.judged(judge(task, &ptx, seed), seed), name);
+                if !tried.verdict.is_right() && code(&ptx) == *self.stub_code(compiler, name)? {
+                    tried.remarks.push(
+                        "The compiler makes the same code of this as of the stub: so far your edit changes nothing."
+                            .into(),
+                    );
+                }
+                tried
+            }
         };
         Ok(self.note(tried, &[]))
     }
@@ -409,6 +413,11 @@ impl Exercise {
             None => Compiler::new(None)?,
         };
         Ok(self.compiler.get_or_init(|| compiler))
+    }
+
+    /// Returns true if a source is the stub, whatever its comments and white space.
+    fn is_stub(&self, source: &str) -> Result<bool> {
+        Ok(source_hash(source) == source_hash(&self.stub()?))
     }
 
     fn stub_code(&self, compiler: &Compiler, name: (&str, &'static str)) -> Result<&String> {

@@ -121,6 +121,13 @@ impl Tried {
         }
     }
 
+    /// Takes what the judge found in the stub itself: it is no try, but shows what is to be repaired or made faster.
+    pub(super) fn untouched(self, judged: Judged, seed: u64) -> Self {
+        let tried = self.judged(judged, seed);
+        let sentence = format!("This is the stub as it was: nothing was tried. As it is: {}", tried.sentence);
+        Self { verdict: Verdict::Unchanged, sentence, cause: None, ..tried }
+    }
+
     /// Returns the verdict in one line.
     #[must_use]
     pub fn line(&self) -> String {

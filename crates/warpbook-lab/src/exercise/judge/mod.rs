@@ -3,6 +3,7 @@
 mod compile;
 mod generic;
 mod gpu_launch;
+mod habits;
 mod machine;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 pub(crate) use compile::code;
 pub(super) use compile::{compile, spec};
 pub(super) use gpu_launch::{time_on_gpu, wrong_on_gpu};
+pub(super) use habits::hint;
 
 use super::case::{Case, Role, Values};
 use super::causes::{Mistake, Wrong};
@@ -221,6 +223,7 @@ fn of_wrong(task: &KernelTask, wrong: &Wrong, ran: &Ran, (at, is_later): (u32, b
     let WrongElement { case, array, index, got, expected, writer, count: (count, all) } = &element;
     let who = match writer {
         Some(writer) => format!("{writer} wrote it"),
+        None if got == "NaN" => "no thread wrote it, and outputs begin as NaN".into(),
         None => "no thread wrote it".into(),
     };
     let many = if *all == 1 { String::new() } else { format!(" {count} of {all} elements are wrong.") };

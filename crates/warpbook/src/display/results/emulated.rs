@@ -28,7 +28,14 @@ pub(super) fn counts(emulated: &Emulated, sources: &BTreeMap<String, String>) ->
     let rows: Vec<_> = emulated.lines.iter().filter(is_shown).map(row).collect();
     let headers =
         ["line", "source", "sectors", "sectors, at least", "wavefronts", "wavefronts, at least", "lanes of 32"];
-    (!rows.is_empty()).then(|| table(headers, rows))
+    let mut shown = table(headers, rows);
+    // A kernel without shared memory has no wavefronts, and one that uses nothing else no sectors.
+    for column in (2..6).rev().filter(|column| shown.rows.iter().all(|row| row[*column].is_empty())).collect::<Vec<_>>()
+    {
+        shown.headers.remove(column);
+        shown.rows.iter_mut().for_each(|row| _ = row.remove(column));
+    }
+    (!shown.rows.is_empty()).then_some(shown)
 }
 
 #[cfg(test)]
@@ -54,6 +61,10 @@ mod tests {
         let shown = counts(&emulated, &sources).unwrap();
         assert_eq!(shown.rows[0], ["mine.cu:2", "y[i] = x[i];", "48", "12", "", "", "24.0"]);
         assert_eq!(shown.rows[1], ["mine.cu:9", "", "", "", "8", "4", "24.0"]);
+        let without_shared = Emulated { lines: vec![line(2, 3, 0)], ..Emulated::default() };
+        let shown = counts(&without_shared, &sources).unwrap();
+        assert_eq!(shown.headers, ["line", "source", "sectors", "sectors, at least", "lanes of 32"]);
+        assert_eq!(shown.rows[0], ["mine.cu:2", "y[i] = x[i];", "48", "12", "24.0"]);
         assert!(counts(&Emulated::default(), &sources).is_none());
     }
 }
