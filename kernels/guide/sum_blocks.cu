@@ -1,7 +1,7 @@
 // Idea: each thread adds up many elements in a register; then each warp, each block and the grid add up theirs once.
 // Formula: y[0] += x[0] + .. + x[n - 1]; f32, exact where the numbers are small integers.
 // Since the last rung: one atomic addition a block of a grid that fits the GPU, however large n is.
-// Needs: y[0] zero before; 16-byte aligned x.
+// Needs: y[0] = 0 at launch; 16-byte aligned x.
 // Expect: the time of reading x.
 #include "reduce.cuh"
 

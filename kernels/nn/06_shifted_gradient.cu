@@ -83,7 +83,7 @@ __device__ __forceinline__ void fill_zeros(unsigned from, unsigned end) {
 struct Taps {
     float d[TAPS_I][N / 2] = {}, bias[4] = {};
 
-    // Begins to multiply 16 positions for every tap, and for the bias.
+    // Issues the wgmmas of 16 positions, for every tap and the bias.
     __device__ __forceinline__ void multiply_step(unsigned long long a, unsigned long long b, unsigned down, unsigned long long ones) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll

@@ -1,8 +1,8 @@
-// Idea: windows that touch but do not overlap: a thread has a window of 16 bytes of channels, and reads and writes all of it once.
-// Formula: pool.cu's maximum, strides as large as windows, no padding; images [batch][h][w][c] of type IN, index u8 as y.
-// Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx also goes through a ReLU before and a dropout after it.
-// Needs: channels a multiple of 16 bytes, arrays at multiples of 16 bytes, index at one of 8; fewer than 2^32 elements.
-// Expect: DRAM bandwidth: forwards x once, y and index; backwards dy, index and mask once, dx.
+// Idea: windows that touch but do not overlap: each thread reads or writes one whole window, 16 bytes of channels wide, exactly once.
+// Formula: pool.cu's maximum, stride = window size, no padding; images [batch][h][w][c] of type IN; index u8, shaped like y.
+// Since the last rung: not a rung; pool.cu's result in 16-byte words; dx also goes through the dropout after it and the ReLU before it.
+// Needs: channels a multiple of 16 bytes; arrays 16-byte aligned, index 8-byte aligned; fewer than 2^32 elements.
+// Expect: DRAM bandwidth: forward moves x, y and index once; backward dy, index, mask and dx once.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 #include "xray.cuh"

@@ -1,6 +1,6 @@
-//! The exercises of the workshop: signatures, inputs, references on the host, causes of wrong answers, and targets in counts.
+//! The exercises of the workshop: signatures, inputs, host references, causes of wrong answers, and target counts.
 //!
-//! Tasks, stubs, hints, solutions and wrong answers are files below `notebooks/exercises/`, which are read at run time. `warpbook_lab` has the types, and
+//! Tasks, stubs, hints, solutions and wrong answers are files under `notebooks/exercises/`, read at run time. `warpbook_lab` has the types, and
 //! compiles, runs and judges a learner's kernel.
 #![forbid(unsafe_code)]
 

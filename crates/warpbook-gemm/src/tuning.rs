@@ -63,9 +63,9 @@ impl std::str::FromStr for Tuning {
 pub struct Budget {
     /// Largest number of kernels to try.
     pub candidates: usize,
-    /// Largest expected time of a kernel to try, as a multiple of the least.
+    /// Longest expected kernel time to try, as a multiple of the shortest.
     pub within: f64,
-    /// Least expected microseconds of a product for it to be timed.
+    /// Shortest expected time in microseconds of a product for which kernels are timed.
     pub least_us: f64,
     /// Seconds that the GPU may spend.
     pub gpu_s: f64,

@@ -104,10 +104,10 @@ pub fn chains(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/chains.cu"), "chains", &tiles, Grid::Resident).define("CHAINS", at_a_time.into())
 }
 
-/// Numbers of values that [`walk`] may keep in registers.
+/// How many values [`walk`] may keep in registers.
 pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
 
-/// The handling of the values that a [`walk`] reads.
+/// How a [`walk`] handles the values it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
     /// Each value is added immediately.
@@ -122,7 +122,7 @@ pub enum Walk {
 /// Blocks of 128 threads per SM that [`Walk::Bounded`] requests: 1024 threads, which an SM of every GPU holds, so 64 registers per thread.
 pub const WALK_BLOCKS: u64 = 8;
 
-/// The kernel of a warp's walk through random lines. If values are kept, it has a tile for each of [`HELD`], named like those of [`chains`].
+/// Returns the kernel of a warp's walk through random lines. If values are kept, it has a tile for each of [`HELD`], named like those of [`chains`].
 #[must_use]
 pub fn walk(values: Walk) -> KernelSpec {
     let blocks = if values == Walk::Bounded { WALK_BLOCKS.cast_signed() } else { 1 };

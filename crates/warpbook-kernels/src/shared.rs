@@ -163,7 +163,7 @@ pub fn registers() -> KernelSpec {
     KernelSpec::new(REGISTERS, "registers", &[tile], Grid::Resident)
 }
 
-/// Runs only the exchange of the persistent rungs: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
+/// Kernel of the persistent rungs' exchange alone: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
 #[must_use]
 pub fn exchanges() -> KernelSpec {
     let tile = Tile::new("t512", &[("THREADS", 512), ("BLOCKS_PER_SM", 1)]);

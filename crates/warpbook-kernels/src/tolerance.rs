@@ -8,7 +8,7 @@ use warpbook_record::Dtype;
 pub struct Tolerance(pub f64);
 
 impl Tolerance {
-    /// The tolerance of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
+    /// Returns the tolerance of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
     ///
     /// Each step adds the rounding of one update and that of one gradient, whose summation tree has blocks of at most 256 serial additions below
     /// log2(points) levels. None of it is forgotten in the slow direction of the descent.
@@ -18,7 +18,7 @@ impl Tolerance {
         Self(dtype.epsilon() * 0.5 * (depth + epochs as f64))
     }
 
-    /// The tolerance of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
+    /// Returns the tolerance of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
     ///
     /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it is below 8 sqrt(k) u
     /// (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019). u is 2^-23, since tensor cores
@@ -31,9 +31,9 @@ impl Tolerance {
         Self(8.0 * root * 2f64.powi(-23) + of_factors)
     }
 
-    /// The relative tolerance of each of the first twenty losses of a training, compared with those in fp32; `products` is the type of the operands of
-    /// convolutions and linear layers. It was measured against PyTorch's losses of the MNIST CNN: one step's rounding is far smaller, but it is carried
-    /// on from step to step.
+    /// Returns the relative tolerance of each of the first twenty losses of a training run, compared with those in fp32; `products` is the operand type of
+    /// convolutions and linear layers. It was measured against PyTorch's losses of the MNIST CNN: the rounding of one step is far smaller, but it accumulates
+    /// over steps.
     #[must_use]
     pub fn losses(products: Dtype) -> Self {
         Self(if products == Dtype::F32 { 2e-4 } else { 1e-2 })

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// The environment variable that says that rank 0's listener is its standard input.
+/// Environment variable saying that rank 0's stdin is its listening socket.
 const LISTENER: &str = "WARPBOOK_LISTENER";
 /// The environment variable with the process that started the ranks; they end when it does.
 const LAUNCHER: &str = "WARPBOOK_LAUNCHER";

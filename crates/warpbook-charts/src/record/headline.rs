@@ -24,7 +24,7 @@ const ACCURACY: &str = "Accuracy";
 pub struct Headline {
     /// Id of the rung in the headline.
     pub rung: String,
-    /// The result in a sentence or two; only a pair's sentence names the problem.
+    /// Result in one or two sentences; only a slow/fast pair's names the problem.
     pub sentence: String,
     /// Further sentences, which may be empty: a pair's reason, or the share of the bound and the outcome of the check.
     pub more: String,

@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a whole number that is at least `least`.
+    /// Returns the key's integer, at least `least`.
     pub fn whole(&self, key: &str, least: u64) -> Result<Option<u64>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match whole(value).filter(|n| *n >= least) {

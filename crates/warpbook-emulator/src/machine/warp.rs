@@ -39,7 +39,7 @@ pub(super) enum Waits {
     Lanes(u32),
 }
 
-/// A place where splits meet.
+/// Where splits reconverge.
 #[derive(Debug, Clone, Copy)]
 struct Join {
     at: u32,

@@ -20,7 +20,7 @@ fn launch(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argum
     machine.gpu.launch_checked(&kernel, launch, arguments).map(|verdict| verdict.report)
 }
 
-/// Returns the results of a body of `k(const float* x, float* y, unsigned n)` with a thread for each element of x.
+/// Runs `body` in `k(const float* x, float* y, unsigned n)`, one thread per element of x, and returns y.
 fn map(x: &[f32], body: &str) -> Vec<f32> {
     let mut machine = Machine::default();
     let (on_x, on_y) = (machine.put(x), machine.room::<f32>(x.len()));

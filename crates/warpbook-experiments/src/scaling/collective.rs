@@ -1,4 +1,4 @@
-//! The cost of an all-reduce between CPU ranks by its length, with the collective that trainings use.
+//! The cost of an all-reduce between CPU ranks by length, with the collective that training uses.
 
 use super::threads::together;
 use std::time::Instant;

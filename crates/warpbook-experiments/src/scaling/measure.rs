@@ -33,7 +33,7 @@ pub struct Measured {
     pub(crate) way: String,
     pub(crate) ranks: usize,
     pub(crate) batch: u64,
-    /// Times of a step in microseconds, one a sample, each of the slowest rank.
+    /// Step times in microseconds, one per sample, each of the slowest rank.
     pub(crate) samples_us: Vec<f64>,
     pub(crate) check: Option<Check>,
     pub(crate) error: Option<String>,
@@ -328,7 +328,7 @@ impl Scaling {
         Ok(timeline::of_work(ranks.rank(), &work))
     }
 
-    /// Returns the moments of a step on GPUs, or the reason why a rank recorded nothing.
+    /// Returns the activities of a step on GPUs, or the reason why a rank recorded nothing.
     fn recorded_on_gpu(
         &self,
         lab: &Lab,
@@ -381,7 +381,7 @@ fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     std::iter::once(Ok(first.clone())).chain(others).collect()
 }
 
-/// Returns the losses of a training's first steps on global batches.
+/// Returns the losses of a training run's first steps on global batches.
 fn losses(mut trainer: Trainer, set: &Set, steps: usize) -> Result<Vec<f64>> {
     let mut losses = Vec::new();
     let mut hear = |event: Event| {

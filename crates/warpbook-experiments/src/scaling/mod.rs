@@ -120,7 +120,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Creates the default experiment on 1 to `ranks` ranks in powers of two: the CIFAR-10 CNN with its own batch a
+    /// Creates the default experiment on 1 to `ranks` ranks in powers of two: the CIFAR-10 CNN with its own batch per
     /// rank in fp32, weak and strong scaling, and the same GPUs driven by one process.
     #[must_use]
     pub fn new(ranks: usize) -> Self {

@@ -1,4 +1,4 @@
-//! The networks to train: those of the published figures, or a learner's own.
+//! The networks to train: those of the published results, or a learner's own.
 
 use super::Scaling;
 use crate::training::{Set, Workload};
@@ -26,7 +26,7 @@ pub(crate) struct Own {
     pub images: Dataset,
 }
 
-/// The samples drawn last, by workload, batch and features. Every way needs them, and drawing a gigabyte takes seconds.
+/// Last samples drawn, keyed by workload, batch and features: every `Way` needs them, and drawing 1 GB takes seconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn(Arc<Mutex<Option<(DrawnKey, Set)>>>);
 

@@ -1,5 +1,5 @@
-//! Figures of PyTorch's DistributedDataParallel and DataParallel, from a file that `notebooks/pytorch/ddp.py --out`
-//! writes.
+//! Timings of PyTorch's DistributedDataParallel and DataParallel, from a file written by
+//! `notebooks/pytorch/ddp.py --out`.
 
 use super::{Measured, Scaling};
 use serde::Deserialize;
@@ -48,11 +48,11 @@ impl PyTorch {
 }
 
 impl Scaling {
-    /// Adds PyTorch's figures to a record of [`Scaling::run`] or `warpbook scaling`, if they were measured on the same
-    /// device, network and batches. Figures for batches that the record lacks are left out, and a note says so.
+    /// Adds PyTorch's timings to a record of [`Scaling::run`] or `warpbook scaling`, if they were measured on the same
+    /// device, network and batches. Timings for batches that the record lacks are left out, and a note says so.
     ///
     /// # Errors
-    /// If the figures were measured on another device.
+    /// If the timings were measured on another device.
     pub fn absorb(&self, run: &mut Run, other: &PyTorch) -> Result<()> {
         let info = &run.environment.device;
         let here = if info.kind == DeviceKind::Cuda { info.name.as_str() } else { "CPU" };

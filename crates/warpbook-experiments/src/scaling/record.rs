@@ -175,7 +175,8 @@ pub fn scaling_lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Returns a table with one row a measurement: ranks, samples of each, time of a step, samples a second, efficiency.
+/// Returns a table with one row per measurement: ranks, samples per rank, time per step, samples per second,
+/// efficiency.
 #[must_use]
 pub fn scaling_table(run: &Run) -> Table {
     let headers =

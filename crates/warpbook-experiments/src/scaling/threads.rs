@@ -49,7 +49,7 @@ pub(super) fn together<R: Send>(
     })
 }
 
-/// Runs `work` on this many CPU ranks, each a thread of this process with an equal share of its threads, and returns
+/// Runs `work` on this many CPU ranks, each a thread of this process with an equal number of its threads, and returns
 /// the results in order. Ranks meet, communicate and end like processes. An error of one rank ends all, and is
 /// returned.
 ///
@@ -77,8 +77,8 @@ pub fn on_threads<R: Send>(
 }
 
 impl Scaling {
-    /// Runs all measurements in this process. Ranks are threads: on the CPU each has the same share of the machine's
-    /// threads, whatever their number, and on GPUs each has a GPU. `warpbook scaling` starts a process for each rank
+    /// Runs all measurements in this process. Ranks are threads: on the CPU each has the same fraction of the machine's
+    /// threads, however many ranks there are; on GPUs each has a GPU. `warpbook scaling` starts a process for each rank
     /// instead.
     ///
     /// # Errors

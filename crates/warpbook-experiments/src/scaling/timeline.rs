@@ -29,7 +29,7 @@ pub(crate) struct Moment {
     pub duration_ns: u64,
 }
 
-/// Returns the moments of a rank on the CPU.
+/// Returns the activities of a rank on the CPU.
 pub(super) fn of_work(rank: usize, work: &[RankWork]) -> Vec<Moment> {
     let moment = |w: &RankWork| {
         let is_reduction = w.name.ends_with("all-reduce");
@@ -96,7 +96,7 @@ fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
     of_step.into_iter().map(moment).collect()
 }
 
-/// Gathers the moments of all ranks.
+/// Gathers the activities of all ranks.
 pub(super) fn of_all(ranks: &Ranks, own: &[Moment]) -> Result<Vec<Moment>> {
     let bytes = serde_json::to_vec(own).map_err(|e| Error::Setting(e.to_string()))?;
     let mut all = Vec::new();

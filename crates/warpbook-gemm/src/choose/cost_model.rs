@@ -46,7 +46,7 @@ impl Estimate {
 pub(crate) struct Limits {
     /// Microseconds for an SM to receive a line that TMA loads.
     line_us: f64,
-    /// Microseconds for an SM to accept a line that TMA delivers, for itself or for all blocks that share it.
+    /// Microseconds for an SM to accept a line from TMA, whether loaded for it alone or multicast to its cluster.
     receive_us: f64,
     /// Microseconds for L2 to deliver a line once more: SMs that read the same line at the same time wait for each other.
     same_line_us: f64,

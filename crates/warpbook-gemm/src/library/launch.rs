@@ -27,7 +27,7 @@ impl AfterLibrary {
             return Err(refused(Malformed(text)));
         }
         let args: [&dyn KernelArg; 6] = [y.bytes(), bias, &channels, &pixels, &relu, &n];
-        // SAFETY: bias_forward(y, bias, channels, pixels, relu, n); the type and the lengths were checked.
+        // SAFETY: the arguments match `bias_forward(y, bias, channels, pixels, relu, n)`; the type and the lengths were checked.
         unsafe { self.bias.launch(stream, self.bias.shape(n.into()), &args) }
     }
 
@@ -35,7 +35,7 @@ impl AfterLibrary {
     pub fn relu(&self, stream: &Stream, y: &DeviceArray) -> Result<()> {
         self.holds("The output", y, y.len())?;
         let (n, kernel) = (y.len() as u64, &self.relu[0]);
-        // SAFETY: relu_forward(x, y, n), where x and y may be the same array; the type was checked.
+        // SAFETY: the arguments match `relu_forward(x, y, n)`, where x and y may be the same array; the type was checked.
         unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
     }
 
@@ -44,7 +44,7 @@ impl AfterLibrary {
         self.holds("The mask", mask, dx.len())?;
         self.holds("The gradient", dx, dx.len())?;
         let (n, kernel) = (dx.len() as u64, &self.relu[1]);
-        // SAFETY: relu_backward(y, dy, dx, n), where dx may be dy; types and lengths were checked.
+        // SAFETY: the arguments match `relu_backward(y, dy, dx, n)`, where dx may be dy; types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n), &[mask.bytes(), dx.bytes(), dx.bytes(), &n]) }
     }
 
@@ -52,7 +52,7 @@ impl AfterLibrary {
     pub fn widen(&self, stream: &Stream, from: &DeviceArray, to: &Slice<f32>) -> Result<()> {
         self.holds("The narrow array", from, to.len())?;
         let n = word(to.len())?;
-        // SAFETY: widen(from, to, n); types and lengths were checked.
+        // SAFETY: the arguments match `widen(from, to, n)`; types and lengths were checked.
         unsafe { self.widen.launch(stream, self.widen.shape(n.into()), &[from.bytes(), to, &n]) }
     }
 }

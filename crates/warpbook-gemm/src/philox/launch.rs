@@ -41,7 +41,7 @@ impl Philox {
         first_index: u64,
     ) -> Result<()> {
         let n = out.len() as u64;
-        // SAFETY: gaussians(out, n, seed, stream, first).
+        // SAFETY: the arguments match `gaussians(out, n, seed, stream, first)`.
         unsafe { fill(&self.gaussians, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
     }
 
@@ -58,7 +58,7 @@ impl Philox {
         first_index: u64,
     ) -> Result<()> {
         let n = out.len() as u64;
-        // SAFETY: uniforms(out, n, seed, stream, first).
+        // SAFETY: the arguments match `uniforms(out, n, seed, stream, first)`.
         unsafe { fill(&self.uniforms, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
     }
 
@@ -83,7 +83,7 @@ impl Philox {
                 ),
             });
         }
-        // SAFETY: permutation(out, n, seed, first, of).
+        // SAFETY: the arguments match `permutation(out, n, seed, first, of)`.
         unsafe { fill(&self.permutation, stream, n, &[out, &n, &seed, &first_index, &of]) }
     }
 }

@@ -162,7 +162,7 @@ impl Columns {
         // There is a block for each chunk and each tile of columns.
         let one_chunk = kernel.tiles_shape(1, (*n).into());
         let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
-        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out); the caller promises the arrays.
+        // SAFETY: the arguments match `column_sums(b, ldb, n, k, rows, alpha, beta, out)`; the caller promises the arrays.
         unsafe { kernel.launch(stream, shape, &[b, ld, n, k, rows, &alpha, &beta, out]) }
     }
 
@@ -197,14 +197,14 @@ impl Copied {
         if is_transposed {
             let CopyArgs { from, to, rows, columns, ld_from, ld_to } = &self.args;
             let ld_to = Keeping { argument: *ld_to, kept };
-            // SAFETY: repack_transposed(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the caller
+            // SAFETY: the arguments match `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; the workspace has room for the panel; the caller
             // promises the arrays.
             return unsafe { kernel.launch(stream, own, &[from, to, rows, columns, ld_from, &ld_to]) };
         }
         let also = also.map_or(CopyArgs::NONE, |also| also.args);
         let both = Launch { grid: [own.grid[0].saturating_add(shape(&also).grid[0]), 1, 1], ..own };
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
-        // SAFETY: repack(first, second), where `second` has no rows if there is only one copy; otherwise as above.
+        // SAFETY: the arguments match `repack(first, second)`, where `second` has no rows if there is only one copy; otherwise as above.
         unsafe { kernel.launch_with(stream, both, options, &[&self.args, &Keeping { argument: also, kept }]) }
     }
 }
@@ -240,7 +240,8 @@ impl Added {
         let shape = kernel.shape(u64::from(*m) * u64::from(ld / COLUMNS));
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
         let args: [&dyn KernelArg; 8] = [sums, parts, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
-        // SAFETY: sum_parts(sums, parts, ld, c, m, n, ldc, epilogue); the workspace has room for the sums; the caller promises the arrays.
+        // SAFETY: the arguments match `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`; the workspace has room for the sums; the caller promises the
+        // arrays.
         unsafe { kernel.launch_with(stream, shape, options, &args) }
     }
 }

@@ -26,7 +26,7 @@ impl Vectors {
         let blocks = groups.div_ceil(across).saturating_mul(self.chunks);
         let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(1) };
         let args: [&dyn KernelArg; 6] = [from.bytes(), &self.rows, &self.n, &self.chunk, &across, sums];
-        // SAFETY: partial_sums(from, rows, n, chunk, across, out), one block for each chunk and each `across` groups.
+        // SAFETY: the arguments match `partial_sums(from, rows, n, chunk, across, out)`; one block for each chunk and each `across` groups.
         unsafe { kernel.launch(stream, shape, &args) }
     }
 }
@@ -43,7 +43,7 @@ pub(crate) fn queue_total_sums(
     let shape = Launch { grid: [n.div_ceil(columns), 1, 1], ..kernel.shape(1) };
     let first = out.len() as u32;
     let args: [&dyn KernelArg; 6] = [from.bytes(), &rows, &n, &first, out, optional(rest)];
-    // SAFETY: total_sums(from, rows, n, first, out, rest), or wide_total_sums, one block for the columns of each tile; `from` is aligned to
-    // 16 bytes.
+    // SAFETY: the arguments match `total_sums(from, rows, n, first, out, rest)`, or `wide_total_sums`; one block for the columns of each tile; `from` is
+    // aligned to 16 bytes.
     unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -8,7 +8,7 @@ use warpbook_record::Dtype;
 
 /// Largest number of sets of arrays that a small product cycles through, so that its operands come from DRAM.
 const MOST_SETS: u64 = 16;
-/// Alignment of arrays in elements, which makes 256 bytes or more.
+/// Array alignment in elements: at least 256 bytes.
 const ALIGNED_TO: usize = 128;
 
 /// Returns the median microseconds of each plan after warming up, within this many seconds of the GPU in all; `None` if there is too little

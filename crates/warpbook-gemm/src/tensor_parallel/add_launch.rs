@@ -34,8 +34,8 @@ impl AddPartials {
         assert!(count == 0 || others.len() >= (count - 1) * stride + n, "room for all partial products");
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let shape = self.0.shape(n as u64);
-        // SAFETY: add_partials(first, others, stride, count, out, n); the arrays have the sizes that it accesses; the kernel is compiled for the type of
-        // `c`, which `TensorParallel` has checked to be the product's; freeing memory waits for kernels in flight.
+        // SAFETY: the arguments match `add_partials(first, others, stride, count, out, n)`; the arrays have the sizes that it accesses; the kernel is compiled
+        // for the type of `c`, which `TensorParallel` has checked to be the product's; freeing memory waits for kernels in flight.
         unsafe { self.0.launch(stream, shape, &[first, others, &(stride as u64), &count, c.bytes(), &(n as u64)]) }
     }
 }

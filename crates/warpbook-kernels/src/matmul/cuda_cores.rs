@@ -20,9 +20,8 @@ const DOUBLE_BUFFERED: Source = source!("matmul/08_double_buffered.cu");
 const WMMA: Source = source!("matmul/09_wmma.cu");
 const MMA_SWIZZLED: Source = source!("matmul/10_mma_swizzled.cu");
 
-/// A tile with a ring of `s` stages in shared memory, whose rows are padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp, `blocks`
-/// per SM. The id's `k` is the number of groups of threads that divide k, each with a ring; they exchange their sums through the memory of the rings.
-/// an SM. The id's `k` is the number of groups of threads that divide k, each with a ring; they exchange their sums through the memory of the rings.
+/// A tile with a ring of `s` stages in shared memory, whose rows are padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp, `blocks` per SM. The
+/// id's `k` is the number of thread groups that split k, each with its own ring; they exchange sums through the rings' memory.
 fn ring(
     id: &'static str,
     [tm, tn]: [i64; 2],
@@ -54,7 +53,7 @@ static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
         ring("128x128x8s4", [8, 8], [64, 32], 2, [4.04, 1.07, 2.721]),
         ring("128x128x8s4t16", [8, 16], [64, 64], 2, None),
         ring("64x64x8s4", [8, 8], [64, 32], 6, None),
-        // For products with few tiles the warps of a block divide k.
+        // For products with few tiles, a block's warps split k.
         ring("64x128x8s4k4", [8, 16], [64, 64], 1, [1.78, 2.69, 1.426]),
         ring("32x64x16s3k8", [8, 8], [32, 64], 1, [1.58, 2.00, 0.389]),
         ring("32x32x8s3k8", [4, 8], [32, 32], 2, [1.62, 0.56, 0.249]),
@@ -62,7 +61,7 @@ static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
     ])
 });
 
-/// A tile of warps that multiply with tensor cores: `[wm, wn]` per warp, `blocks` per SM.
+/// A tile whose warps multiply on tensor cores: `[wm, wn]` per warp, `blocks` per SM.
 fn warps(id: &'static str, [wm, wn]: [i64; 2], blocks: i64, more: &[(&'static str, i64)]) -> Tile {
     let [bm, bn] = sizes(id, "");
     let own = [("WM", wm), ("WN", wn), ("BLOCKS_PER_SM", blocks)];
@@ -76,7 +75,7 @@ fn wmma() -> KernelSpec {
 fn mma_swizzled() -> KernelSpec {
     let tile = |id, warp, blocks| {
         let ([bm, bn, bk], [stages]) = (sizes(id, ""), sizes(id, "s"));
-        // There is room for elements of four bytes, so that a tile works for every type.
+        // Leaves room for 4-byte elements, so a tile works for every type.
         let bytes = stages * (bm + bn) * bk * 4;
         warps(id, warp, blocks, &[("STAGES", stages), ("GROUP", 8), ("DYNAMIC_SHARED_BYTES", bytes)])
     };

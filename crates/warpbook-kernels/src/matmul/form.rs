@@ -14,8 +14,8 @@ pub enum Epilogue {
     BiasRelu,
     /// Stores v where the mask is above 0, else 0: the gradient through a ReLU.
     ReluMask,
-    /// Stores gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form by erf, which is the
-    /// default of `torch.nn.GELU`.
+    /// Stores gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form by erf, the default of
+    /// `torch.nn.GELU`.
     Gelu,
     /// Stores gelu(v + the column's bias).
     BiasGelu,

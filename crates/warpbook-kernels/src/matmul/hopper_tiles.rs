@@ -5,12 +5,12 @@ use crate::tile::sizes;
 use std::sync::LazyLock;
 use warpbook_record::Tile;
 
-/// Bytes of a row of a tile in shared memory, which TMA swizzles, and bytes of 64 such rows.
+/// Bytes of a tile's row in shared memory, swizzled by TMA, and of 64 such rows.
 const ROW_BYTES: i64 = 128;
 const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
 
-/// A tile whose id begins with its rows and columns; the id's `s` is the number of pairs of tiles of A and B in flight. `extra_bytes` of shared
-/// memory hold results next to these stages.
+/// A tile whose id begins with its rows and columns; the id's `s` is the number of stages, each a tile of A and one of B. `extra_bytes` of shared memory hold
+/// results beside the stages.
 fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [stages]) = (sizes(id, ""), sizes(id, "s"));
     // Operands that are contiguous along m or n are loaded in boxes of 64.
@@ -20,19 +20,19 @@ fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'sta
         ("BM", bm),
         ("BN", bn),
         ("STAGES", stages),
-        // 1024 bytes are for the alignment.
+        // Adds 1024 bytes for alignment.
         ("DYNAMIC_SHARED_BYTES", stages * rows * ROW_BYTES + extra_bytes + 1024),
     ];
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// A tile with one warpgroup for every 64 rows, and no warpgroup that only loads.
+/// A tile with one warpgroup per 64 rows and no producer.
 pub(super) fn unspecialised(id: &'static str) -> Tile {
     in_stages(id, sizes::<1>(id, "")[0] / 64, 0, &[])
 }
 
-/// Registers per thread of a producer and of each of several consumers, with `blocks` blocks per SM. A thread has a multiple of 8 registers, and
-/// the consumers share those that the producer gives up. 64 x 256 sums take 128 per thread.
+/// Registers per thread of a producer and of each of several consumers, with `blocks` blocks per SM. A thread's count is a multiple of 8, and the consumers
+/// split what the producer gives up. 64 x 256 sums take 128 per thread.
 fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
     const PRODUCER: i64 = 40;
     const MOST: i64 = 232;
@@ -102,8 +102,8 @@ fn swapped(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, general(id, sizes::<2>(id, "")[1] / 64, &[("SWAPPED", 1)]), costs)
 }
 
-/// A tile that is loaded through registers, `[wm, wn]` per warp. The id's `s` is the number of groups of warps that divide k within each of the `k`
-/// blocks of a cluster; `b` is the number of blocks per SM.
+/// A tile that is loaded through registers, `[wm, wn]` per warp. The id's `s` is the number of warp groups that split k within each of a cluster's `k` blocks;
+/// `b` is the number of blocks per SM.
 fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3]>>) -> Line {
     let ([bm, bn], [slices], [split], [blocks]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"), sizes(id, "b"));
     let bk = 32;
@@ -123,7 +123,7 @@ fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3
         ("WN", wn),
         ("SLICES", slices),
         ("SPLIT", split),
-        // Blocks of k in flight from memory; more would need more registers than there are.
+        // Blocks of k in flight from memory; more would exceed the registers.
         ("DEPTH", 1),
         ("BLOCKS_PER_SM", blocks),
         ("DYNAMIC_SHARED_BYTES", shared),

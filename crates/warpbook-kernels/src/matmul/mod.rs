@@ -57,7 +57,7 @@ pub fn shape_of(problem: &Problem) -> Option<(u64, u64, u64)> {
     Some((problem.count("m")?, problem.count("n")?, problem.count("k")?))
 }
 
-/// For A and for B of a matrix product, true if it is stored transposed.
+/// Returns whether A and B of a matrix product are each stored transposed.
 #[must_use]
 pub fn transposed(problem: &Problem) -> (bool, bool) {
     (problem.count("trans_a").is_some(), problem.count("trans_b").is_some())

@@ -38,13 +38,13 @@ impl Capabilities {
     }
 }
 
-/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave that only the tile itself limits. Costs that all
-/// tiles of a product share (memory, power, lines that straddle) are estimated separately.
+/// The cost of a tile: microseconds per launch, per wave of tiles, and per 128 bytes of k in a wave limited only by the tile itself. Costs common to all tiles
+/// of a product (memory, power, straddled lines) are estimated separately.
 ///
-/// Fitted on an NVIDIA H200. Hopper's rungs in 16-bit types are fitted to the logarithms of 23,000 times of 1,000 random products, each with the
-/// tiles that were cheapest by earlier costs; a tile with few times stays close to the costs that its area, its split and its cluster suggest. For
-/// the accuracy see `choose/README.md` of `warpbook-gemm`. The rung for tf32 only, and CUDA cores in fp32, are fitted to the published record. tf32
-/// takes as long as another type for the same number of bytes.
+/// Fitted on an NVIDIA H200. Hopper's rungs in 16-bit types are fitted to the logarithms of 23,000 timings of 1,000 random products, each with the tiles that
+/// were cheapest by earlier costs; a tile with few timings stays close to the costs that its area, split and cluster suggest. For the accuracy see
+/// `choose/README.md` of `warpbook-gemm`. The rung for tf32 only, and CUDA cores in fp32, are fitted to the published record. tf32 takes as long as another
+/// type for the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Id of the tile.
@@ -68,8 +68,8 @@ pub struct Costs {
     pub tiles: &'static [Cost],
 }
 
-/// The tiles of a row without applicable costs: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. Of several
-/// such rows the ladder's last is chosen.
+/// The tiles of a row without applicable costs: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. If several rows
+/// qualify, the last in the ladder is chosen.
 pub type Fallback = [&'static str; 2];
 
 /// The implementation of a row.
@@ -81,7 +81,7 @@ pub enum Body {
     Cublas,
     /// cuBLASLt, with the fastest algorithm that it suggests.
     CublasLt,
-    /// The rung and tile with the least estimated time, without the tuner's findings.
+    /// The rung and tile with the shortest estimated time, without the tuner's findings.
     Chosen,
     /// The CPU.
     Cpu(CpuBody),

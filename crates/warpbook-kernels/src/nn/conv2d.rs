@@ -41,7 +41,7 @@ impl Pass {
     }
 }
 
-/// The direct convolution: `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
+/// Returns the kernels of the direct convolution: `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
 /// `direct_weight_gradient(g, x, dy, dweight)` with one block per weight and `direct_bias_gradient(g, dy, dbias)` with one block per filter; f32.
 #[must_use]
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
@@ -49,8 +49,8 @@ pub fn direct(layout: Layout) -> [KernelSpec; 4] {
         .map(|entry| over_images(kernel(DIRECT, entry, per_element(), Grid::Cover), layout))
 }
 
-/// The reference passes in f64: `reference_forward(g, x, weight, want, sizes, n)`, `reference_input_gradient(g, dy, weight, want, sizes, n)` and
-/// `reference_weight_gradient(g, x, dy, want, sizes, n)` with one block per weight; NHWC.
+/// Returns the kernels of the reference passes in f64: `reference_forward(g, x, weight, want, sizes, n)`, `reference_input_gradient(g, dy, weight, want, sizes,
+/// n)` and `reference_weight_gradient(g, x, dy, want, sizes, n)` with one block per weight; NHWC.
 #[must_use]
 pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     let spec = |entry| {
@@ -60,8 +60,8 @@ pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     ["reference_forward", "reference_input_gradient", "reference_weight_gradient"].map(spec)
 }
 
-/// The helpers of the product over unrolled windows: `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from, to,
-/// channels, pixels, to_rows, n)`.
+/// Returns the helper kernels of the product over unrolled windows: `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from,
+/// to, channels, pixels, to_rows, n)`.
 #[must_use]
 pub fn im2col(dtype: Dtype, layout: Layout) -> [KernelSpec; 3] {
     ["unroll", "fold", "exchange"]
@@ -78,11 +78,11 @@ pub struct Implicit {
     pub dtype: Dtype,
     /// Layout of the images.
     pub layout: Layout,
-    /// For A and for B, true if it arrives in copies of 16 bytes. CUDA cores need neither.
+    /// Whether A and B, respectively, are copied 16 bytes at a time. CUDA cores need neither.
     pub vectors: [bool; 2],
     /// True if an input gradient has strides other than 1.
     pub dilated: bool,
-    /// True if only instructions of compute capability 7.5 are used; `F16` only.
+    /// True if limited to instructions of compute capability 7.5; `F16` only.
     pub turing: bool,
     /// True if the maxima of windows of 2 x 2 are stored, with their indices: `forward(g, x, weight, bias, relu, y, filters, index)`; `F16` and
     /// `Bf16` in NHWC only.
@@ -141,13 +141,13 @@ pub struct Windows {
     pub windowed: Windowed,
     /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Bytes of a pixel's channels that are copied as one row: 64 or 128.
+    /// Bytes of a pixel's channels copied as one row: 64 or 128.
     pub row_bytes: i64,
     /// Channels of the result that a block computes: 32, 64 or 128.
     pub columns: i64,
 }
 
-/// Shared memory of a block of the shifted-window kernel in bytes; the block occupies an SM alone.
+/// Bytes of shared memory per block of the shifted-window kernel, which has an SM to itself.
 const WINDOWS_SHARED_BYTES: i64 = 220 << 10;
 
 impl Windows {
@@ -156,7 +156,7 @@ impl Windows {
     pub fn spec(self) -> KernelSpec {
         let Self { pass, windowed, dtype, row_bytes, columns } = self;
         let ids = ["64", "128", "192", "256", "320"];
-        // Registers of a thread hold at most 160 sums; with fewer sums more warpgroups fit.
+        // A thread's registers hold at most 160 sums; with fewer, more warpgroups fit.
         let tile = |(id, parts): (&'static str, i64)| {
             let sums = parts * columns / 2;
             let (consumers, registers) = match sums {
@@ -249,9 +249,9 @@ pub struct FewChannels {
 }
 
 impl FewChannels {
-    /// Largest number of steps whose sums and indices fit into registers.
+    /// Largest number of steps whose sums and indices fit in registers.
     pub const MOST_STEPS: i64 = 4;
-    /// Shared memory for a part of an image in bytes.
+    /// Bytes of shared memory for part of an image.
     pub const PART_BYTES: i64 = 24 << 10;
     /// Filters that a block computes.
     pub const FILTERS: u32 = 32;
@@ -265,7 +265,7 @@ impl FewChannels {
             2 => 3,
             _ => 2,
         };
-        // The memory for the part later holds the sums of half of the warps.
+        // This memory later holds the sums of half the warps.
         let bytes = Self::PART_BYTES.max(256 / 2 * 16 * 4 * self.steps);
         let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", bytes)];
         let spec = |entry: &'static str, pool: bool| {

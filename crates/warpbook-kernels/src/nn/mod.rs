@@ -81,72 +81,72 @@ fn over_images(spec: KernelSpec, layout: Layout) -> KernelSpec {
     spec.define("CHANNELS_FIRST", i64::from(layout == Layout::Nchw))
 }
 
-/// The kernels `relu_forward(x, y, n)`, `relu_backward(y, dy, dx, n)`, and likewise for GELU, with x in place of y.
+/// Returns the kernels `relu_forward(x, y, n)`, `relu_backward(y, dy, dx, n)`, and likewise for GELU, with x in place of y.
 #[must_use]
 pub fn activation(dtype: Dtype) -> [KernelSpec; 4] {
     ["relu_forward", "relu_backward", "gelu_forward", "gelu_backward"]
         .map(|entry| typed(ACTIVATION, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// The kernels `add_forward(a, b, y, n)` and `add_accumulate(dy, dx, n)`.
+/// Returns the kernels `add_forward(a, b, y, n)` and `add_accumulate(dy, dx, n)`.
 #[must_use]
 pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// The kernel `add_weighted(x, share, first, sum, n)`; it also writes the sum so far, which is f32, to `x`.
+/// Returns the kernel `add_weighted(x, share, first, sum, n)`; it also writes the sum so far, which is f32, to `x`.
 #[must_use]
 pub fn add_weighted(dtype: Dtype) -> KernelSpec {
     typed(ADD, "add_weighted", groups(dtype), Grid::Resident, dtype)
 }
 
-/// Kernels for the work that a library leaves over: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
+/// Returns the kernels for the work that a library leaves over: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
 #[must_use]
 pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
     ["bias_forward", "widen"].map(|entry| typed(LIBRARY, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// The kernel `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
+/// Returns the kernel `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
 #[must_use]
 pub fn mean_loss() -> KernelSpec {
     kernel(LOSS, "mean_loss", per_element(), Grid::One)
 }
 
-/// The kernel `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`, with one warp per row.
+/// Returns the kernel `cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits)`, with one warp per row.
 #[must_use]
 pub fn cross_entropy(dtype: Dtype) -> KernelSpec {
     typed(CROSS_ENTROPY, "cross_entropy", per_element(), Grid::Cover, dtype)
 }
 
-/// The kernel `mse(output, target, n, factor, loss_scale, doutput, partial)`.
+/// Returns the kernel `mse(output, target, n, factor, loss_scale, doutput, partial)`.
 #[must_use]
 pub fn mse(dtype: Dtype) -> KernelSpec {
     typed(MSE, "mse", chunk("t256x16", 16), Grid::Cover, dtype)
 }
 
-/// The kernels `max_forward(g, x, y, index, n)`, `max_backward(g, index, dy, dx, n)`, `average_forward(g, x, y, n)` and
-/// `average_backward(g, dy, dx, n)`.
+/// Returns the kernels `max_forward(g, x, y, index, n)`, `max_backward(g, index, dy, dx, n)`, `average_forward(g, x, y, n)` and `average_backward(g, dy, dx,
+/// n)`.
 #[must_use]
 pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
     ["max_forward", "max_backward", "average_forward", "average_backward"]
         .map(|entry| over_images(typed(POOL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
-/// The kernels for NHWC images with adjacent windows: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask, dx, rows,
-/// columns, n)`.
+/// Returns the kernels for NHWC images with adjacent windows: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask, dx,
+/// rows, columns, n, scale)`.
 #[must_use]
 pub fn pool_adjacent(dtype: Dtype) -> [KernelSpec; 2] {
     ["max_forward_adjacent", "max_backward_adjacent"]
         .map(|entry| typed(POOL_ADJACENT, entry, per_element(), Grid::Cover, dtype))
 }
 
-/// The kernel `partial_sums(from, rows, n, chunk, across, out)`; `dtype` is the type of the rows.
+/// Returns the kernel `partial_sums(from, rows, n, chunk, across, out)`; `dtype` is the type of the rows.
 #[must_use]
 pub fn partial_sums(dtype: Dtype) -> KernelSpec {
     typed(COLUMN_SUMS, "partial_sums", per_element(), Grid::Cover, dtype)
 }
 
-/// The kernel `total_sums(from, rows, n, first, out, rest)`, with a block of 32 warps for every 32 columns.
+/// Returns the kernel `total_sums(from, rows, n, first, out, rest)`, with a block of 32 warps for every 32 columns.
 #[must_use]
 pub fn total_sums() -> KernelSpec {
     typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024), ("BN", 32)]), Grid::Cover, Dtype::F32)
@@ -165,13 +165,13 @@ pub fn total_sums_of(columns: u32) -> KernelSpec {
     typed(COLUMN_SUMS, "wide_total_sums", tile, Grid::Cover, Dtype::F32)
 }
 
-/// The kernel `dropout(in, out, n, seed, name, step, threshold, scale)`.
+/// Returns the kernel `dropout(in, out, n, seed, name, step, threshold, scale, begin)`.
 #[must_use]
 pub fn dropout(dtype: Dtype) -> KernelSpec {
     typed(DROPOUT, "dropout", groups(dtype), Grid::Resident, dtype)
 }
 
-/// The kernel `prepare(settings, control, found, loss_scale, clip, step)`, with one thread.
+/// Returns the kernel `prepare(settings, control, found, loss_scale, clip, step)`, with one thread.
 #[must_use]
 pub fn prepare() -> KernelSpec {
     // The file's other kernels do not compile without the sizes.
@@ -179,40 +179,40 @@ pub fn prepare() -> KernelSpec {
     kernel(OPTIMIZER, "prepare", tile, Grid::One)
 }
 
-/// The kernels `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, and `sgd_momentum` and `adam`, which have one and two arrays of state before
-/// the copy; `dtype` is the type of the copy and of the rounded gradients.
+/// Returns the kernels `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, and `sgd_momentum` and `adam`, which have one and two arrays of
+/// state before the copy; `dtype` is the type of the copy and of the rounded gradients.
 #[must_use]
 pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// The kernel `restore(found, counters, kept, n, weights, first, second, copy)`: reverts a provisional update; `dtype` is the type of the copy.
+/// Returns the kernel `restore(found, counters, kept, n, weights, first, second, copy)`, which reverts a provisional update; `dtype` is the type of the copy.
 #[must_use]
 pub fn restore(dtype: Dtype) -> KernelSpec {
     let tile = Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
     typed(OPTIMIZER, "restore", tile, Grid::Resident, dtype)
 }
 
-/// The kernel `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
+/// Returns the kernel `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
 #[must_use]
 pub fn update_groups(dtype: Dtype) -> KernelSpec {
     typed(GROUPS, "update_groups", chunk("t256x8", 8), Grid::Cover, dtype)
 }
 
-/// The kernels `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions, partial,
-/// epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step, counters, rates,
-/// groups, factors, iterations, work, weights, copy)`; `dtype` is the type of the copy.
+/// Returns the kernels `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions,
+/// partial, epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step, counters, rates, groups,
+/// factors, iterations, work, weights, copy)`; `dtype` is the type of the copy.
 #[must_use]
 pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
     ["muon_direction", "muon_start", "muon_product", "muon_update"]
         .map(|entry| typed(MUON, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// Largest number of parts in which an array of gradients is summed, with one block each. It gives several parts to each block that an H100 runs at once, so
-/// that its SMs end together. The number is the same on every GPU, and so are the bits.
+/// Largest number of parts into which the sum of a gradient array is split, one block each. It is several times the number of blocks that an H100 runs at once,
+/// so that its SMs finish together. The number is the same on every GPU, and so are the bits.
 pub const MOST_PARTS: u64 = 4096;
 
-/// Returns the number of parts in which `sum_squares` and `sum_squares_last` sum `n` gradients.
+/// Returns the number of parts into which `sum_squares` and `sum_squares_last` split `n` gradients.
 #[must_use]
 pub fn parts(tile: &Tile, n: u64) -> u64 {
     n.div_ceil(tile.size(Dim::Threads) * tile.size(Dim::Items)).min(MOST_PARTS)
@@ -222,7 +222,7 @@ fn of_parts(spec: KernelSpec) -> KernelSpec {
     spec.define("MOST_PARTS", MOST_PARTS as i64)
 }
 
-/// The kernels `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
+/// Returns the kernels `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
 #[must_use]
 pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
     let tile = || chunk("t256x16", 16);
@@ -230,8 +230,8 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
         .map(of_parts)
 }
 
-/// The kernels `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)` with one
-/// thread per sample; `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct, parts, n,
+/// Returns the kernels `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)` with
+/// one thread per sample; `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct, parts, n,
 /// losses, correct)` with one thread.
 #[must_use]
 pub fn step() -> [KernelSpec; 4] {
@@ -240,14 +240,14 @@ pub fn step() -> [KernelSpec; 4] {
     [start, one("judge_step"), one("finish_step"), one("loss_of_parts")]
 }
 
-/// The kernel `gather_rows(rows, count, width, indices, out)`, with one block per row.
+/// Returns the kernel `gather_rows(rows, count, width, indices, out)`, with one block per row.
 #[must_use]
 pub fn gather_rows(dtype: Dtype) -> KernelSpec {
     typed(ROWS, "gather_rows", per_element(), Grid::Cover, dtype)
 }
 
-/// The kernel `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row, fixed_column,
-/// first, out)`, with one block per image.
+/// Returns the kernel `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
+/// fixed_column, first, out)`, with one block per image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
     over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)
@@ -256,21 +256,21 @@ pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
 /// The kernels of batch normalisation.
 #[derive(Debug, Clone)]
 pub struct BatchNorm {
-    /// The kernel `sums_forward(s, x, partial)`.
+    /// Sums each chunk's x and squares of x: `(s, x, partial)`.
     pub sums_forward: KernelSpec,
-    /// The kernel `totals(s, partial, counts, total)`.
+    /// Sums all chunks: `(s, partial, counts, total)`.
     pub totals: KernelSpec,
-    /// The kernel `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
+    /// Computes the mean and inverse deviation, and updates the running ones: `(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
     pub statistics: KernelSpec,
-    /// The kernel `inverse_deviation(s, variance, epsilon, inverse)`.
+    /// Computes the inverse deviation from a variance: `(s, variance, epsilon, inverse)`.
     pub inverse_deviation: KernelSpec,
-    /// The kernel `normalise(s, x, gamma, beta, mean, inverse, y)`.
+    /// Computes y: `(s, x, gamma, beta, mean, inverse, y)`.
     pub normalise: KernelSpec,
-    /// The kernel `sums_backward(s, x, dy, mean, inverse, partial)`.
+    /// Sums each chunk's dy and products of dy with normalised x: `(s, x, dy, mean, inverse, partial)`.
     pub sums_backward: KernelSpec,
-    /// The kernel `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
+    /// Computes dgamma, dbeta and the coefficients of dx in dy and x: `(s, partial, gamma, inverse, dgamma, dbeta, line)`.
     pub lines: KernelSpec,
-    /// The kernel `backward(s, x, dy, mean, line, dx)`.
+    /// Computes dx: `(s, x, dy, mean, line, dx)`.
     pub backward: KernelSpec,
 }
 

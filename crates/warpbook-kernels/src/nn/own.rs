@@ -1,4 +1,4 @@
-//! The kernels of a layer whose source is a learner's.
+//! The kernels of a layer that a learner wrote.
 
 use super::Layout;
 use crate::matmul::type_number;

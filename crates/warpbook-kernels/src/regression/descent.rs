@@ -16,7 +16,7 @@ pub struct Descent {
     pub points: u64,
     /// Number of training points.
     pub train_points: u64,
-    /// Features of a point, which is the number of weights without b.
+    /// Features per point: the number of weights, excluding b.
     pub features: u64,
     /// Passes over the training points.
     pub epochs: u64,

@@ -26,12 +26,12 @@ pub(super) fn pass(source: Source, entry: &'static str) -> KernelSpec {
 /// A grid that runs all epochs: one block per SM with all of its registers, so that few blocks have to synchronise.
 pub(super) fn persistent(alternate: bool) -> KernelSpec {
     let tiles = ["t512x32b1", "t512x16b1", "t256x32b1"].map(tile::strided);
-    // With the first tile more points of the next epoch are already loaded; without alternation they only take registers.
+    // The first tile keeps more of the next epoch's points loaded; without alternation that only costs registers.
     let spec = KernelSpec::new(PERSISTENT, "descend", if alternate { &tiles } else { &tiles[1..] }, Grid::Resident);
     if alternate { spec.define("ALTERNATE", 1) } else { spec }
 }
 
-/// Kernels that keep their points, with one tile for each number of groups of four in a thread's registers.
+/// Kernels that keep their points on the chip, with one tile for each number of four-point groups in a thread's registers.
 pub(super) fn resident(source: Source, entry: &'static str) -> KernelSpec {
     let tile = |id, groups: i64| {
         Tile::new(
@@ -56,7 +56,7 @@ pub(super) fn multivariate() -> KernelSpec {
         .define("FEATURES", 16)
 }
 
-/// The multivariate kernel for numbers of features that are divided in different ways, which tests compile in addition to the row's own.
+/// Returns the multivariate kernel for feature counts that are split differently; tests compile these too.
 #[must_use]
 pub fn feature_counts() -> Vec<KernelSpec> {
     let default_tile = |mut spec: KernelSpec| {
@@ -66,7 +66,7 @@ pub fn feature_counts() -> Vec<KernelSpec> {
     [1, 2, 3, 7, 17, 100, 256].map(|n| default_tile(multivariate()).define("FEATURES", n)).into()
 }
 
-/// The number of warps of `08_multivariate` that share the same points, each with a part of the features: the kernel's `SPLIT`.
+/// Returns the number of warps of `08_multivariate` that share the same points, each with some of the features: the kernel's `SPLIT`.
 #[must_use]
 pub fn multivariate_split(tile: &Tile, features: u64) -> u64 {
     features.div_ceil(tile.size(Dim::FeaturesPerThread)).next_power_of_two()
@@ -81,7 +81,7 @@ pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
     tile.size(Dim::Threads) / 32 / split * groups * 32 * 4
 }
 
-/// The kernel of one block that finishes the sums and takes the step.
+/// The single-block kernel that finishes the sums and takes the step.
 pub(super) fn update(source: Source) -> KernelSpec {
     KernelSpec::new(
         source,

@@ -39,11 +39,11 @@ pub enum Moves {
     Intermediates,
     /// The inputs are read in every epoch.
     Inputs,
-    /// The inputs every epoch in alternating direction: an epoch begins with the points that are still on the chip.
+    /// The inputs are read in every epoch, in alternating direction: an epoch begins with the points still on the chip.
     Alternating,
-    /// The inputs once; every epoch reads them from the chip.
+    /// The inputs are read once; after that every epoch reads them on the chip.
     OnChip,
-    /// The inputs once, and a few sums after that.
+    /// The inputs are read once, and then a few sums.
     Once,
 }
 

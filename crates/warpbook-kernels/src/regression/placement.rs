@@ -3,13 +3,13 @@
 use super::kernels::{ON_CHIP, RESIDENT_THREADS, resident};
 use warpbook_record::Tile;
 
-/// Blocks of the cluster for a small data set: the most that Hopper supports.
+/// Blocks per cluster for a small data set: the most that Hopper supports.
 pub const CLUSTER_BLOCKS: u32 = 16;
 /// Number of groups of four points per thread from which the whole grid is faster than one cluster.
 const CLUSTER_GROUPS: u64 = 28;
 /// Bytes of a group of four points, x and y.
 const GROUP_BYTES: u64 = 32;
-/// Shared memory of a block in bytes that is not available to the points: the sums, the slots of a cluster, and the system's share.
+/// Bytes of a block's shared memory not available to the points: the sums, a cluster's slots, and the system's reserve.
 const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
 /// The location of the points of `06_on_chip`.

@@ -321,7 +321,7 @@ impl Case {
 }
 
 impl Role {
-    /// Returns the reference and its tolerance, of an array that is compared.
+    /// Returns the reference and tolerance if this array is compared.
     #[must_use]
     pub fn expected(&self) -> Option<(&Values, Tolerance)> {
         match self {
@@ -332,7 +332,7 @@ impl Role {
         }
     }
 
-    /// Returns the elements before the launch, of an array that has some.
+    /// Returns the elements before the launch if this array has any.
     #[must_use]
     pub fn before(&self) -> Option<&Values> {
         match self {
@@ -341,7 +341,7 @@ impl Role {
         }
     }
 
-    /// Returns values that have the type and the number of the elements, of an array.
+    /// Returns values with the element type and length of this argument if it is an array.
     #[must_use]
     pub fn array(&self) -> Option<&Values> {
         match self {

@@ -7,11 +7,9 @@ use std::time::Instant;
 use warpbook_device::Recorder;
 
 impl Profiler<'_> {
-    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step it runs again for its
-    /// hardware counters: once to warm up, once for each of the hardware's passes (about ten), and once for the
-    /// kernels' names. So it must launch the same work each time, and repeating it must be acceptable: a training, for
-    /// example, advances by as many steps. The first part with each name in a cycle is counted. The cycle's clock
-    /// excludes the time for counting.
+    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step it runs again for its hardware counters: once to warm up, once for
+    /// each of the hardware's passes (about ten), and once for the kernels' names. So it must launch the same work each time, and be safe to repeat: a training
+    /// run, for example, advances by that many steps. The first part with each name in a cycle is counted. The cycle's clock excludes the time for counting.
     ///
     /// If counters cannot be read, the profile continues and the cycle gives the reason:
     /// [`Cycle::notes`](super::Cycle::notes).

@@ -58,22 +58,21 @@ pub const METRICS: [&str; 45] = [
 /// The name for the counts of all kernels in a run together.
 const WHOLE: &str = "whole run";
 
-/// The figures from hardware counters.
+/// The values of hardware counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardwareCounters {
     /// Name of the counting library, and the number of passes.
     pub source: String,
     /// Kernels in launch order.
     pub kernels: Vec<KernelCounters>,
-    /// Notes that a reader of the figures needs.
+    /// Notes needed to read the values.
     pub notes: Vec<String>,
 }
 
 impl Lab {
-    /// Reads hardware counters of each kernel launched by a part of a program: bytes of DRAM and L2, sectors a request,
-    /// bank conflicts, issue slots, stall reasons, use of the tensor cores and their operations ([`METRICS`]). The part
-    /// runs once for each of the hardware's passes, about ten times, so it must launch the same work each time. Kernels
-    /// then run one after the other. If a graph's kernels cannot be told apart, its launch is counted as a whole.
+    /// Reads hardware counters of each kernel launched by a part of a program: bytes of DRAM and L2, sectors per request, bank conflicts, issue slots, stall
+    /// reasons, use of the tensor cores and their operations ([`METRICS`]). The part runs once for each of the hardware's passes, about ten times, so it must
+    /// launch the same work each time. Kernels then run one after the other. If a graph's kernels cannot be told apart, its launch is counted as a whole.
     ///
     /// ```no_run
     /// # use warpbook_lab::Lab;

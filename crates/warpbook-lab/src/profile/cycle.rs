@@ -96,7 +96,7 @@ pub struct MemoryChange {
 pub struct RangeCounters {
     /// Index of the range; `None` for a training step.
     pub range: Option<usize>,
-    /// The counted figures.
+    /// The counted values.
     pub counters: HardwareCounters,
 }
 
@@ -335,7 +335,7 @@ impl Cycle {
         ))
     }
 
-    /// Returns the sum of the device's times in microseconds.
+    /// Returns the device's total time in microseconds.
     #[must_use]
     pub fn device_us(&self) -> f64 {
         match self.is_of_events() {

@@ -28,7 +28,7 @@
 //!   [`Cycle::kernels`] has the kernels, copies and fills; [`Cycle::memory`] has the memory held by arrays over time. In the record, ranges with known
 //!   work are points of a roofline.
 //! - [`Cycle::overhead`] is the cost of recording: steps before and after a cycle are timed without recording.
-//! - [`Lab::counters`] reads hardware counters of each kernel of a repeatable part: bytes of DRAM and L2, sectors a request, bank conflicts, stall
+//! - [`Lab::counters`] reads hardware counters of each kernel of a repeatable part: bytes of DRAM and L2, sectors per request, bank conflicts, stall
 //!   reasons, operations of the tensor cores. [`Profiler::counters`] does the same for a range of a profile.
 //! - Spans of the `tracing` crate on the program's own thread also become ranges; a training on the CPU has some for each operation.
 //! - Nsight Systems shows ranges, too: `nsys profile --trace=cuda,nvtx -o report program`. A process has one profiler, so times then come from events.
@@ -55,12 +55,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::{ProfilerOverhead, stats};
 
-/// The work of a range, which gives its table rates.
+/// The work of a range, from which its table computes rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Floating-point operations.
     pub flops: u64,
-    /// Least bytes to read and write.
+    /// Minimum bytes to read and write.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The breakdown of a training's recorded steps by operation, with times and, from the work, the achieved rates.
+//! Breaks a training run's recorded steps down by operation: times, and achieved rates computed from the work.
 
 use super::counters::counted_on;
 use super::record::RUNG;
@@ -10,9 +10,9 @@ use warpbook_nn::train::{Place, Samples, TrainError, Trainer};
 use warpbook_record::Dtype;
 
 impl Profile {
-    /// Breaks the recorded steps of a training down into operations; `skipped` has the numbers of steps that changed no
-    /// weights. For this, one more step is made one operation at a time, and then undone. If that is impossible, a note
-    /// gives the reason.
+    /// Breaks the recorded steps of a training run down into operations; `skipped` has the numbers of steps that
+    /// changed no weights. To do so, it runs one more step, one operation at a time, and undoes it. If that is
+    /// impossible, a note gives the reason.
     pub fn take_apart(&mut self, trainer: &mut Trainer, samples: Samples<'_>, skipped: &[u64]) {
         let Place::Cuda(device, options) = trainer.place().clone() else { return };
         // Without CUPTI no kernels are known, and the source already gives the reason.
@@ -34,7 +34,7 @@ impl Profile {
 
 impl Profile {
     /// Reads hardware counters of the kernels in a training step, for the first cycle. For this, the step is repeated
-    /// one operation at a time, and the training's state is restored afterwards. If counters cannot be read, a note
+    /// one operation at a time, and the trainer's state is restored afterwards. If counters cannot be read, a note
     /// gives the reason.
     pub fn count_step(&mut self, trainer: &mut Trainer, samples: Samples<'_>) {
         let Some(cycle) = self.cycles.first_mut() else { return };

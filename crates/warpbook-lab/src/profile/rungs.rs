@@ -16,7 +16,8 @@ struct Chosen<'r> {
     measurement: &'r Measurement,
 }
 
-/// Returns the rungs with a figure at the main problem on the lab's device, except learners' kernels, which may hang.
+/// Returns the rungs with a valid time at the main problem on the lab's device, except learners' kernels, which may
+/// hang.
 fn chosen<'r>(measured: &'r Run, problem: &Problem) -> Vec<Chosen<'r>> {
     let choose = |rung: &'r Rung| {
         let measurement = measured.measurement(&rung.id, problem)?;
@@ -54,7 +55,7 @@ fn run_once(candidate: &dyn Candidate) -> Result<()> {
 
 impl Lab {
     /// Profiles an experiment's rungs at the main problem of its record, with one cycle for each: a few recorded runs,
-    /// after equally many unrecorded ones. Rungs without a valid figure are left out.
+    /// after equally many unrecorded ones. Rungs without a valid time are left out.
     ///
     /// # Errors
     /// If nothing was measured, or the device reports an error.

@@ -8,7 +8,7 @@ use warpbook_device::{ActivityKind, Nvtx};
 
 /// Default number of rows.
 const ROWS: usize = 10;
-/// Number of a training's operations to show.
+/// Number of a training run's operations to show.
 const OPERATIONS: usize = 30;
 
 /// The sum over all entries with the same name.
@@ -33,7 +33,7 @@ impl Cycle {
     }
 
     /// Returns a table of at most `rows` ranges. Ranges with the same name share a row. A range includes its nested
-    /// ranges, so the shares of nested ranges do not add up to one.
+    /// ranges, so the fractions of nested ranges do not add up to one.
     #[must_use]
     pub fn table_of(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -76,7 +76,7 @@ impl Cycle {
     }
 
     /// Returns a table of at most `rows` operations of a training step, those with the most device time first.
-    /// Operations with known work have rates: FLOPs of products and convolutions, and the least bytes to move. Empty
+    /// Operations with known work have rates: FLOPs of products and convolutions, and the minimum bytes to move. Empty
     /// for other programs.
     #[must_use]
     pub fn operations_table(&self, rows: usize) -> Table {
@@ -93,8 +93,8 @@ impl Cycle {
     }
 
     /// Returns a table of at most `rows` kernels, copies and fills by name, those with the most time first. Copies and
-    /// fills have a bandwidth. A kernel has rates if it is the only one in ranges, or in a training's operations, whose
-    /// work is known.
+    /// fills have a bandwidth. A kernel has rates if it is the only one in ranges, or in a training run's operations,
+    /// whose work is known.
     #[must_use]
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -206,7 +206,7 @@ impl Cycle {
         all.into_iter().filter_map(|(place, work, us)| Some((only[&place]?, work, us))).collect()
     }
 
-    /// Returns the work of a training's operations over all recorded steps.
+    /// Returns the work of a training run's operations over all recorded steps.
     fn work_of_operations(&self) -> impl Iterator<Item = (&str, Work, f64)> {
         let is_kernel =
             |name: &str| self.work.iter().any(|w| w.name == name && matches!(w.kind, ActivityKind::Kernel { .. }));
@@ -234,7 +234,7 @@ impl Cycle {
         !self.work.is_empty()
     }
 
-    /// Returns a heading: the device, the recorded steps, and the share of time during which the device was busy.
+    /// Returns a heading: the device, the recorded steps, and the fraction of time during which the device was busy.
     #[must_use]
     pub fn heading(&self) -> String {
         let steps = figures::counted(self.steps.len(), "step");
@@ -246,7 +246,7 @@ impl Cycle {
         said
     }
 
-    /// Returns remarks that a reader of the figures needs.
+    /// Returns the remarks needed to read the numbers.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut all = vec![format!("Recorded by {}.", figures::versions(self.source.trim_end_matches('.')))];

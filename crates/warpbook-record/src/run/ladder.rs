@@ -194,7 +194,7 @@ mod tests {
             assert!(run.slow_and_fast(&problem("another")).is_none());
         };
         let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
-        // The ladder's order decides, not the order of the runs; the first way may be the fastest of all.
+        // The pair follows the ladder's order, not that of the runs; the slow way may be the fastest.
         check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
         check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
         // The record's own pair wins if both were measured.

@@ -365,7 +365,7 @@ pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
     table(&["rung", "what is new", "an epoch", "change", "as fast as the last", "as fast as the first"], rows)
 }
 
-/// Returns the closing sentence on the fastest rung of those that do all the work.
+/// Returns the closing sentence, on the fastest rung that does all the work.
 #[must_use]
 pub fn last_word(run: &Run) -> String {
     let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, run.fastest(p)?)));

@@ -1,5 +1,5 @@
 // cause: last_missing
-// The last element is n - 1, and it has a square, too.
+// Skips the last element, n - 1; it needs squaring.
 extern "C" __global__ void squares(const float* x, float* y, int n)
 {
     int i = threadIdx.x;

@@ -1,5 +1,5 @@
 // cause: own_maximum
-// Combines the largest numbers, but adds sums that are relative to different ones.
+// Combines the maxima, but adds sums that are relative to different maxima.
 extern "C" __global__ void softmax(const float* x, float* y, int cols)
 {
     __shared__ float largest[8], sums[8];

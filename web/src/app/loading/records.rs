@@ -1,4 +1,4 @@
-//! Records that come with the page, and records at the link's addresses.
+//! Loads the page's own records and those at the link's addresses.
 
 use crate::address::{fragment, key_of};
 use crate::app::messages::{LibraryMsg, Msg};

@@ -143,7 +143,7 @@ impl Roofs<'_> {
         drawn.iter().for_each(|(_, _, at)| room.marker(*at));
         let mut along = Vec::new();
         for (line, data) in &lines {
-            // The name alone is used if the figure has no room.
+            // Uses the name alone if the full label won't fit.
             let short = data.value.split(':').next().unwrap_or_default().to_owned();
             let found = [data.value.clone(), short]
                 .into_iter()

@@ -13,7 +13,7 @@ pub(super) type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize
 /// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 const NO_RIGHTS: [Status; 2] = [35, 40];
 const ANOTHER_PROFILER: Status = 39;
-/// Oldest version of the interface whose records have all the fields that are read, from CUDA 12.0.
+/// Oldest CUPTI API version (CUDA 12.0) whose records have all the fields that we read.
 const OLDEST: u32 = 19;
 /// The domain `CUPTI_CB_DOMAIN_DRIVER_API`.
 pub(super) const DRIVER_CALLS: u32 = 1;

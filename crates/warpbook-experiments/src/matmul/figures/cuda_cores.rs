@@ -18,20 +18,20 @@ fn naive_share(tile: &Tile, thread: usize) -> Share {
     Share { rows: vec![thread % bm], columns: vec![thread / bm] }
 }
 
-/// The share of a thread in `kernels/matmul/02_coalesced.cu` and `03_shared_tile.cu`, where threads run along the
-/// columns.
+/// Returns a thread's element in `kernels/matmul/02_coalesced.cu` and `03_shared_tile.cu`, where consecutive threads take
+/// consecutive columns.
 fn row_share(tile: &Tile, thread: usize) -> Share {
     let bn = size(tile, "BN");
     Share { rows: vec![thread / bn], columns: vec![thread % bn] }
 }
 
-/// The share of a thread in `kernels/matmul/04_register_1d.cu`: `TM` elements of a column, `BM / TM` apart.
+/// Returns a thread's elements in `kernels/matmul/04_register_1d.cu`: `TM` from one column, `BM / TM` rows apart.
 fn share_1d(tile: &Tile, thread: usize) -> Share {
     let (bm, bn, tm) = (size(tile, "BM"), size(tile, "BN"), size(tile, "TM"));
     Share { rows: (0..tm).map(|i| thread / bn + i * (bm / tm)).collect(), columns: vec![thread % bn] }
 }
 
-/// The share of a thread in `kernels/matmul/05_register_2d.cu`.
+/// Returns a thread's elements in `kernels/matmul/05_register_2d.cu`.
 fn share_2d(tile: &Tile, thread: usize) -> Share {
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(|n| size(tile, n));
     let across = bn / tn;

@@ -52,7 +52,7 @@ impl Survey {
         Self { of: Of::Published, ..self }
     }
 
-    /// Allows the first plan of a product to time kernels.
+    /// Sets how a product's first plan times kernels.
     #[must_use]
     pub fn tuning(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }

@@ -41,7 +41,7 @@ impl Activations {
         let n = x.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n]), ("y", y, &[n])])?;
         let [kernel, _] = self.kernels(f);
-        // SAFETY: relu_forward(x, y, n) or gelu_forward(x, y, n); types and lengths were checked.
+        // SAFETY: the arguments match `relu_forward(x, y, n)` or `gelu_forward(x, y, n)`; types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &[x.bytes(), y.bytes(), &(n as u64)]) }
     }
 
@@ -61,7 +61,7 @@ impl Activations {
         Check(OP).arrays(self.dtype, &[("x or y", kept, &[n]), ("dy", dy, &[n]), ("dx", dx, &[n])])?;
         let [_, kernel] = self.kernels(f);
         let args: [&dyn warpbook_device::KernelArg; 4] = [kept.bytes(), dy.bytes(), dx.bytes(), &(n as u64)];
-        // SAFETY: relu_backward(y, dy, dx, n) or gelu_backward(x, dy, dx, n); types and lengths were checked.
+        // SAFETY: the arguments match `relu_backward(y, dy, dx, n)` or `gelu_backward(x, dy, dx, n)`; types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &args) }
     }
 }

@@ -34,7 +34,7 @@ impl Add {
         let n = a.len();
         Check(OP).arrays(self.dtype, &[("a", a, &[n]), ("b", b, &[n]), ("y", y, &[n])])?;
         let shape = self.forward.shape(n as u64);
-        // SAFETY: add_forward(a, b, y, n); types and lengths were checked.
+        // SAFETY: the arguments match `add_forward(a, b, y, n)`; types and lengths were checked.
         unsafe { self.forward.launch(stream, shape, &[a.bytes(), b.bytes(), y.bytes(), &(n as u64)]) }
     }
 
@@ -46,7 +46,7 @@ impl Add {
         let n = dy.len();
         Check(OP).arrays(self.dtype, &[("dy", dy, &[n]), ("dx", dx, &[n])])?;
         let shape = self.accumulate.shape(n as u64);
-        // SAFETY: add_accumulate(dy, dx, n); types and lengths were checked.
+        // SAFETY: the arguments match `add_accumulate(dy, dx, n)`; types and lengths were checked.
         unsafe { self.accumulate.launch(stream, shape, &[dy.bytes(), dx.bytes(), &(n as u64)]) }
     }
 }
@@ -82,7 +82,7 @@ impl Weighted {
         let n = sum.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n])])?;
         let shape = self.kernel.shape(n as u64);
-        // SAFETY: add_weighted(x, share, first, sum, n); types and lengths were checked.
+        // SAFETY: the arguments match `add_weighted(x, share, first, sum, n)`; types and lengths were checked.
         unsafe { self.kernel.launch(stream, shape, &[x.bytes(), &share, &u32::from(is_first), sum, &(n as u64)]) }
     }
 }

@@ -147,9 +147,9 @@ impl Gather {
         let shape = self.kernel.shape(1);
         let shared_by = shared_by(len, shape.block[0] as usize, self.at_once / blocks);
         let shape = Launch { grid: [blocks, shared_by, 1], ..shape };
-        // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
-        // fixed_column, first, out), one column of blocks per index; types and
-        // lengths were checked, and the kernel compares the indices with the count.
+        // SAFETY: the arguments match `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn,
+        // fixed_row, fixed_column, first, out)`; one column of blocks per index; types and lengths were checked, and the kernel compares the indices with the
+        // count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
 }
@@ -191,7 +191,7 @@ impl GatherRows {
         let [count, width, blocks] = [count, width, batch].map(|size| check.word("a size", size));
         let shape = Launch { grid: [blocks?, 1, 1], ..self.kernel.shape(1) };
         let args: [&dyn KernelArg; 5] = [rows, &count?, &width?, indices, out.bytes()];
-        // SAFETY: gather_rows(rows, count, width, indices, out), one block per index; types and lengths were checked, and the kernel
+        // SAFETY: the arguments match `gather_rows(rows, count, width, indices, out)`; one block per index; types and lengths were checked, and the kernel
         // compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }

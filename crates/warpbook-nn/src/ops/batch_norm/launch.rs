@@ -40,7 +40,7 @@ pub(super) fn sums_forward(
     x: &DeviceArray,
     partial: &Slice<f64>,
 ) -> Result<()> {
-    // SAFETY: sums_forward(s, x, partial).
+    // SAFETY: the arguments match `sums_forward(s, x, partial)`.
     unsafe { kernel.launch(stream, shape, &[&s, x.bytes(), partial]) }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn totals(
     totals: &Slice<f64>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 4] = [&s, partial, &u32::from(counts), totals];
-    // SAFETY: totals(s, partial, counts, total).
+    // SAFETY: the arguments match `totals(s, partial, counts, total)`.
     unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn statistics(
     [running_mean, running_variance, mean, inverse]: [&Slice<f32>; 4],
 ) -> Result<()> {
     let args: [&dyn KernelArg; 8] = [&s, partial, &epsilon, &momentum, running_mean, running_variance, mean, inverse];
-    // SAFETY: statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse).
+    // SAFETY: the arguments match `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
     unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn inverse_deviation(
     (variance, epsilon): (&Slice<f32>, f32),
     inverse: &Slice<f32>,
 ) -> Result<()> {
-    // SAFETY: inverse_deviation(s, variance, epsilon, inverse).
+    // SAFETY: the arguments match `inverse_deviation(s, variance, epsilon, inverse)`.
     unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &[&s, variance, &epsilon, inverse]) }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn normalise(
     [mean, inverse]: Pair<'_>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 7] = [&s, x.bytes(), gamma, beta, mean, inverse, y.bytes()];
-    // SAFETY: normalise(s, x, gamma, beta, mean, inverse, y).
+    // SAFETY: the arguments match `normalise(s, x, gamma, beta, mean, inverse, y)`.
     unsafe { kernel.launch(stream, kernel.shape(s.elements()), &args) }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn sums_backward(
     partial: &Slice<f64>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, inverse, partial];
-    // SAFETY: sums_backward(s, x, dy, mean, inverse, partial).
+    // SAFETY: the arguments match `sums_backward(s, x, dy, mean, inverse, partial)`.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -120,7 +120,7 @@ pub(super) fn lines(
 ) -> Result<()> {
     let [dgamma, dbeta] = [0, 1].map(|i| optional(gradients.map(|of| of[i])));
     let args: [&dyn KernelArg; 7] = [&s, partial, gamma, inverse, dgamma, dbeta, lines];
-    // SAFETY: lines(s, partial, gamma, inverse, dgamma, dbeta, line).
+    // SAFETY: the arguments match `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
     unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
 }
 
@@ -132,6 +132,6 @@ pub(super) fn backward(
     [mean, lines]: [&Slice<f32>; 2],
 ) -> Result<()> {
     let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, lines, dx.bytes()];
-    // SAFETY: backward(s, x, dy, mean, line, dx).
+    // SAFETY: the arguments match `backward(s, x, dy, mean, line, dx)`.
     unsafe { kernel.launch(stream, kernel.shape(s.elements()), &args) }
 }

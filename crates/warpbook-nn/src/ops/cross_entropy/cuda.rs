@@ -70,7 +70,7 @@ impl MeanKernel {
         let count = count as f64;
         let args: [&dyn KernelArg; 8] =
             [partial, optional(hits), &m, &count, to.slot, to.losses, optional(correct), &slots];
-        // SAFETY: mean_loss(partial, hits, m, count, slot, losses, correct, slots); lengths were checked.
+        // SAFETY: the arguments match `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`; lengths were checked.
         unsafe { self.0.launch(stream, self.0.shape(1), &args) }
     }
 }
@@ -178,8 +178,8 @@ impl LossKernels {
         let shape = self.rows.shape(32 * c.batch as u64);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits), one warp per row and
-                // ROWS rows a block of 256 threads; types and lengths were checked.
+                // SAFETY: the arguments match `cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits)`; one warp
+                // per row and ROWS rows per block of 256 threads; types and lengths were checked.
                 unsafe { self.rows.launch(stream, shape, &args) }?;
                 mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)
             }

@@ -72,7 +72,7 @@ impl Masks {
         let ([name, _], threshold, scale, n) = (d.counter(), d.threshold(), d.scale(), n as u64);
         let args: [&dyn KernelArg; 9] =
             [from.1.bytes(), to.1.bytes(), &n, &d.seed, &name, step, &threshold, &scale, &self.begin];
-        // SAFETY: dropout(in, out, n, seed, name, step, threshold, scale, begin); types and lengths were checked.
+        // SAFETY: the arguments match `dropout(in, out, n, seed, name, step, threshold, scale, begin)`; types and lengths were checked.
         unsafe { self.kernel.launch(stream, self.kernel.shape(n), &args) }
     }
 }

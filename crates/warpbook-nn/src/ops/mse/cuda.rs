@@ -84,7 +84,7 @@ impl SquaredErrorKernels {
         let shape = self.squares.shape(items);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, and `partial` has
+                // SAFETY: the arguments match `mse(output, target, n, factor, loss_scale, doutput, partial)`; types and lengths were checked, and `partial` has
                 // one element for each of this shape's blocks.
                 unsafe { self.squares.launch(stream, shape, &args) }?;
                 mean.queue(stream, Check(OP), workspace, None, n, to)

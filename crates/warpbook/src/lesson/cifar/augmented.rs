@@ -119,7 +119,7 @@ impl Augmented {
         if draw.flip { format!("{crop}; mirrored") } else { crop }
     }
 
-    /// Returns an image of a step, without its normalisation, as u8 `[channels][height][width]`.
+    /// Returns an image as a step sees it, denormalised, as u8 `[channels][height][width]`.
     fn pixels(&self, seen: &[f32], image: usize) -> Vec<u8> {
         let [channels, height, width] = self.shape;
         let image = &seen[image * channels * height * width..][..channels * height * width];

@@ -38,7 +38,7 @@ impl Direct {
         let (n, relu) = (f.y.len() as u32, u32::from(f.relu));
         let args: [&dyn KernelArg; 7] =
             [&self.g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &n];
-        // SAFETY: direct_forward(g, x, weight, bias, relu, y, n); types and lengths were checked.
+        // SAFETY: the arguments match `direct_forward(g, x, weight, bias, relu, y, n)`; types and lengths were checked.
         unsafe { self.forward.launch(stream, self.forward.shape(n.into()), &args) }
     }
 
@@ -52,7 +52,7 @@ impl Direct {
     ) -> Result<()> {
         let (kernel, n) = (&self.input_gradient, dx.len() as u32);
         let args: [&dyn KernelArg; 6] = [&self.g, dy.bytes(), weight.bytes(), optional_array(mask), dx.bytes(), &n];
-        // SAFETY: direct_input_gradient(g, dy, weight, mask, dx, n); types and lengths were checked.
+        // SAFETY: the arguments match `direct_input_gradient(g, dy, weight, mask, dx, n)`; types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
     }
 
@@ -66,11 +66,11 @@ impl Direct {
         let blocks = |kernel: &Kernel, count: usize| Launch { grid: [count as u32, 1, 1], ..kernel.shape(1) };
         let kernel = &self.weight_gradient;
         let args: [&dyn KernelArg; 4] = [&self.g, x.bytes(), dy.bytes(), dweight];
-        // SAFETY: direct_weight_gradient(g, x, dy, dweight), one block per weight; types and lengths were checked.
+        // SAFETY: the arguments match `direct_weight_gradient(g, x, dy, dweight)`; one block per weight; types and lengths were checked.
         unsafe { kernel.launch(stream, blocks(kernel, dweight.len()), &args) }?;
         let Some(dbias) = dbias else { return Ok(()) };
         let kernel = &self.bias_gradient;
-        // SAFETY: direct_bias_gradient(g, dy, dbias), one block per filter; types and lengths were checked.
+        // SAFETY: the arguments match `direct_bias_gradient(g, dy, dbias)`; one block per filter; types and lengths were checked.
         unsafe { kernel.launch(stream, blocks(kernel, dbias.len()), &[&self.g, dy.bytes(), dbias]) }
     }
 }

@@ -32,8 +32,8 @@ impl Control {
             optional(before),
             &statistics,
         ];
-        // SAFETY: start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics);
-        // `new` allocates the arrays for batches of at least n samples, and the lengths of the statistics were checked.
+        // SAFETY: the arguments match `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before,
+        // statistics)`; `new` allocates the arrays for batches of at least n samples, and the lengths of the statistics were checked.
         unsafe { self.start.launch(stream, self.start.shape(n.into()), &args) }
     }
 
@@ -41,7 +41,7 @@ impl Control {
     pub fn queue_judge(&self, stream: &Stream, norm_is_computed: bool) -> Result<()> {
         let overflow = optional(norm_is_computed.then_some(&self.overflow));
         let args: [&dyn KernelArg; 4] = [&self.counters, &self.losses, overflow, &self.found];
-        // SAFETY: judge_step(counters, losses, overflow, found), whose arrays `new` has allocated.
+        // SAFETY: the arguments match `judge_step(counters, losses, overflow, found)`, whose arrays `new` has allocated.
         unsafe { self.judge.launch(stream, self.judge.shape(1), &args) }
     }
 
@@ -51,14 +51,14 @@ impl Control {
         let [parts, n] = [parts, n].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         let args: [&dyn KernelArg; 7] =
             [&self.counters, &self.part_losses, &self.part_correct, &parts, &n, &self.losses, &self.correct];
-        // SAFETY: loss_of_parts(counters, part_losses, part_correct, parts, n, losses, correct), whose arrays `new` has allocated; the number of
-        // parts was checked.
+        // SAFETY: the arguments match `loss_of_parts(counters, part_losses, part_correct, parts, n, losses, correct)`, whose arrays `new` has allocated; the
+        // number of parts was checked.
         unsafe { self.loss_of_parts.launch(stream, self.loss_of_parts.shape(1), &args) }
     }
 
     /// Queues the end of a step: the scaler's update, the rings, the counters.
     pub fn queue_end(&self, stream: &Stream, end: &End) -> Result<()> {
-        // SAFETY: finish_step(end), whose arrays `new` has allocated.
+        // SAFETY: the arguments match `finish_step(end)`, whose arrays `new` has allocated.
         unsafe { self.finish.launch(stream, self.finish.shape(1), &[end]) }
     }
 }

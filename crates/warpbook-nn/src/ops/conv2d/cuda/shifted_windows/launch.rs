@@ -24,7 +24,7 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     let mut args: Vec<&dyn KernelArg> =
         vec![images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
     args.extend(a.pool.map(|index| optional(index)));
-    // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to), followed by `index` if it is compiled to pool.
+    // SAFETY: the arguments match `shifted_windows(map_images, map_weights, g, bias, mask, to)`, followed by `index` if it is compiled to pool.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
@@ -38,6 +38,6 @@ pub(super) fn launch_gradient(
     out: &Slice<f32>,
 ) -> Result<()> {
     let args: [&dyn KernelArg; 4] = [y, x, &g, out];
-    // SAFETY: shifted_gradient(map_y, map_x, g, out).
+    // SAFETY: the arguments match `shifted_gradient(map_y, map_x, g, out)`.
     unsafe { kernel.launch(stream, shape, &args) }
 }
