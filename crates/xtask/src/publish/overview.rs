@@ -10,7 +10,7 @@ use warpbook_record::{Measurement, Problem};
 /// The lessons of each experiment, by the name in its records; the guide's pairs are under [`OF_THE_GUIDE`].
 const LESSONS: [(&str, &[&str]); 8] = [
     ("regression", &["10_fused_regression", "11_persistent_regression"]),
-    ("matmul", &["20_matmul_ladder", "21_tensor_cores"]),
+    ("matmul", &["20_matmul_ladder", "21_tensor_cores", "22_persistent_product"]),
     ("softmax", &["60_your_own_experiment"]),
     ("training", &["30_mixed_precision", "31_mnist_cnn"]),
     ("loop", &["30_mixed_precision"]),
