@@ -1,7 +1,7 @@
 extern "C" __global__ void softmax(const float* x, float* y, int cols)
 {
     __shared__ float largest[8], sums[8]; // one place for each of the 8 warps
-    const float* row = x + blockIdx.x * cols;
+    const float* row = x + blockIdx.x * cols; // x + k is the address of x[k]
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     // The largest number: of this thread, of its warp, of the block.

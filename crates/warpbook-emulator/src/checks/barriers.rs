@@ -70,7 +70,7 @@ impl BarrierCheck {
         let arrived: u32 = here.iter().map(|party| party.lanes.count_ones()).sum();
         if let Some(gone) = block.exited.first().filter(|_| arrived < identity.threads_of_block()) {
             let message = format!(
-                "{arrived} of the block's {} threads wait at a barrier that the others never reach: they exited in {}.",
+                "{arrived} of the block's {} threads wait at a barrier that the others never reach: these have ended in {}, as after a `return`.",
                 identity.threads_of_block(),
                 line(kernel, gone.at, first.at)
             );

@@ -338,6 +338,9 @@ impl RaceCheck {
             _ if is_shared_update => {
                 "Threads that update one element together need an atomic operation, such as `atomicAdd`."
             }
+            (true, _) if *is_other_write && kind == AccessKind::Store => {
+                "Two threads write different values to one element: is an index wrong, or is a barrier missing between?"
+            }
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
             (true, false) => "Put `__syncthreads()` between.",
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",

@@ -1,7 +1,7 @@
 //! Names of places in messages: elements of buffers, and lines.
 
 use crate::machine::{Moment, Names, SHARED_WINDOW};
-use crate::program::Kernel;
+use crate::program::{Kernel, plain_name};
 
 /// Names the element at a generic address for a message.
 pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) -> String {
@@ -23,17 +23,6 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) 
         }
         None => format!("address {address:#x}"),
     }
-}
-
-/// Returns the last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
-fn plain_name(mangled: &str) -> &str {
-    let Some(rest) = mangled.strip_prefix("_Z") else { return mangled };
-    let starts = rest.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| &rest[at..]);
-    let mut names = starts.filter_map(|text| {
-        let digits = text.find(|c: char| !c.is_ascii_digit())?;
-        text[digits..].get(..text[..digits].parse().ok()?)
-    });
-    names.next_back().unwrap_or(mangled)
 }
 
 /// Names the source line of an instruction, or its line of PTX. The file is named, too, unless the message is reported in the same file.

@@ -6,7 +6,7 @@ use super::observer::Observer;
 use super::warp::{Split, Waits, Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::LANES;
-use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step};
+use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step, plain_name};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
@@ -50,9 +50,11 @@ impl Context<'_> {
             format!("at offset {offset} of {name}, which has {length} bytes")
         };
         match space {
-            Space::Shared => outside("the block's shared memory", address, self.shared.len()),
+            Space::Shared => {
+                outside("the block's shared memory", address, self.shared.len()) + &self.shared_element(address, bytes)
+            }
             Space::Generic if address & SHARED_WINDOW != 0 => {
-                outside("the block's shared memory", address ^ SHARED_WINDOW, self.shared.len())
+                self.describe(Space::Shared, address ^ SHARED_WINDOW, bytes)
             }
             Space::Local => {
                 format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes)
@@ -61,6 +63,19 @@ impl Context<'_> {
             Space::Param => outside("the parameters", address, self.parameters.len()),
             Space::Global | Space::Const | Space::Generic => self.describe_global(address, bytes),
         }
+    }
+
+    /// Names the element of the nearest shared variable, if there is one and no dynamic shared memory follows it.
+    fn shared_element(&self, address: u64, bytes: u64) -> String {
+        if self.shared.len() as u64 > self.kernel.shared_bytes {
+            return String::new();
+        }
+        let address = address.cast_signed();
+        let begins = |(start, _): &&(u64, String)| start.cast_signed() <= address;
+        let all = &self.kernel.shared;
+        let Some((start, name)) = all.iter().rev().find(begins).or(all.first()) else { return String::new() };
+        let element = (address - start.cast_signed()).div_euclid(bytes.max(1).cast_signed());
+        format!(": element {element} of `{}`", plain_name(name))
     }
 
     fn describe_global(&self, address: u64, bytes: u64) -> String {

@@ -117,3 +117,14 @@ fn named_variables(module: &Module, addresses: &[u64]) -> Vec<(u64, String)> {
     let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
     named.map(|(variable, address)| (*address, variable.name.clone())).collect()
 }
+
+/// Returns the last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
+pub(crate) fn plain_name(mangled: &str) -> &str {
+    let Some(rest) = mangled.strip_prefix("_Z") else { return mangled };
+    let starts = rest.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| &rest[at..]);
+    let mut names = starts.filter_map(|text| {
+        let digits = text.find(|c: char| !c.is_ascii_digit())?;
+        text[digits..].get(..text[..digits].parse().ok()?)
+    });
+    names.next_back().unwrap_or(mangled)
+}

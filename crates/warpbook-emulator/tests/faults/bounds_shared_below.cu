@@ -1,4 +1,4 @@
-// Fault: out of bounds, in line 11. Says: at offset -4 of the block's shared memory
+// Fault: out of bounds, in line 11. Says: element -1 of `s`
 // Launch: 1 x 64, with x: f32[64]; y: f32[64]
 extern "C" __global__ void k(const float* x, float* y) {
     __shared__ float s[64];

@@ -24,7 +24,7 @@ pub(crate) const PRODUCT: Definition = Definition {
         mistakes: &[
             Mistake::new(
                 "no_block_index",
-                "Only the first 16 rows and columns were written. Which block a thread is in say `blockIdx.x` and `blockIdx.y`.",
+                "Only the first 16 rows and columns were written. `blockIdx.x` and `blockIdx.y` say which block a thread is in.",
                 |wrong| {
                     let n = wrong.number("n") as usize;
                     only_written(wrong, |i| i / n < 16 && i % n < 16)

@@ -17,7 +17,7 @@ pub(crate) const TILES: Definition = Definition {
         entry: "matmul",
         signature: SIGNATURE,
         // m, n and k. In a square product, a transposed matrix is told from other mistakes.
-        sizes: &[[32, 32, 32], [7, 12, 37], [40, 36, 32]],
+        sizes: &[[32, 32, 32], [7, 12, 37], [7, 33, 9], [40, 32, 32]],
         case: product,
         targets: &[
             Target::at_most("reads of global memory for each multiply-add", 0.125, |costs| {
@@ -39,7 +39,7 @@ pub(crate) const TILES: Definition = Definition {
         mistakes: &[
             Mistake::new(
                 "no_block_index",
-                "Only the first 32 rows and columns were written. Which block a thread is in say `blockIdx.x` and `blockIdx.y`.",
+                "Only the first 32 rows and columns were written. `blockIdx.x` and `blockIdx.y` say which block a thread is in.",
                 |wrong| {
                     let n = wrong.number("n") as usize;
                     only_written(wrong, |i| i / n < 32 && i % n < 32)
@@ -74,7 +74,7 @@ pub(crate) const TILES: Definition = Definition {
             ),
             (
                 "barrier",
-                "Blocks at the edges have threads without an element. They have to reach every `__syncthreads()` too: put it outside of every `if`.",
+                "Blocks at the edges have threads without an element. They have to reach every `__syncthreads()` too: put it outside of every `if`, and let no thread `return` before it.",
             ),
             (
                 "unwritten",

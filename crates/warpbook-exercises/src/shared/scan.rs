@@ -25,7 +25,7 @@ pub(crate) const SCAN: Definition = Definition {
             })
             .because(
                 "too_many_barriers",
-                "One array needs two barriers in each step. With two arrays, a step reads one and writes the other, and needs one barrier.",
+                "One array needs two barriers in each step, but none after the last one: each thread then writes its own sum. With two arrays, a step reads one and writes the other, and needs one barrier.",
             ),
             Target::at_most("reads of global memory for each element", 1.0, reads_per_element).because(
                 "read_many_times",
@@ -85,7 +85,7 @@ pub(crate) const SCAN: Definition = Definition {
             ),
             (
                 "barrier",
-                "Some threads have no neighbour so far on their left. They have to reach `__syncthreads()` too: put it outside of every `if`.",
+                "Some threads have no neighbour so far on their left. They have to reach `__syncthreads()` too: put it outside of every `if`, and let no thread `return` before it.",
             ),
             (
                 "out_of_bounds",

@@ -88,7 +88,7 @@ pub(crate) const STENCIL: Definition = Definition {
             ),
             (
                 "barrier",
-                "The last block has threads without an element. They have to reach `__syncthreads()` too: put it outside of every `if`.",
+                "The last block has threads without an element. They have to reach `__syncthreads()` too: put it outside of every `if`, and let no thread `return` before it.",
             ),
             (
                 "unwritten",

@@ -59,7 +59,7 @@ pub(crate) const TRANSPOSE: Definition = Definition {
             ),
             (
                 "barrier",
-                "Blocks at the edges have threads without an element. They have to reach `__syncthreads()` too: put it outside of every `if`.",
+                "Blocks at the edges have threads without an element. They have to reach `__syncthreads()` too: put it outside of every `if`, and let no thread `return` before it.",
             ),
             (
                 "out_of_bounds",

@@ -178,9 +178,13 @@ fn every_edit_and_its_solution_fit_the_kernel_and_compile() {
     let lab = Lab::open("cpu").unwrap();
     let has_compiler = warpbook::device::Compiler::new(None).is_ok();
     let (mut edits, mut solutions) = (0, 0);
-    for lesson in
-        ["10_fused_regression", "11_persistent_regression", "20_matmul_ladder", "21_tensor_cores", "22_persistent_product"]
-    {
+    for lesson in [
+        "10_fused_regression",
+        "11_persistent_regression",
+        "20_matmul_ladder",
+        "21_tensor_cores",
+        "22_persistent_product",
+    ] {
         for (place, cell, source) in cells(lesson) {
             for chain in chains(&source) {
                 let Some(live) = kernel(&chain) else { continue };

@@ -10,7 +10,7 @@ pub(super) const LATER_LAUNCH: (&str, &str) = (
 /// Right at the sizes before this one.
 pub(super) const FIXED_SIZE: (&str, &str) = (
     "fixed_size",
-    "Other sizes are right: the kernel works for some sizes only, or contains a number that should be a parameter.",
+    "The sizes before this one are right. Look for a number that should be a parameter, and for what happens only at this size.",
 );
 /// Right, but other bits in another order.
 pub(super) const ORDER_NOT_FIXED: (&str, &str) = (
