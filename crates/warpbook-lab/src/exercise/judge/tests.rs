@@ -339,9 +339,10 @@ fn a_right_kernel_is_timed_on_a_gpu_and_one_that_fails_at_the_timed_size_is_wron
     assert!(time.is_on_target() && time.share < 1.3, "{time:?}");
     let wrong = exercise.try_source(&kernel(&RIGHT.replace("i < n", "i < n && n < 1000000"))).unwrap();
     assert_eq!((wrong.verdict, wrong.cause_id()), (Verdict::NotYet, Some("wrong_on_gpu")), "{}", wrong.line());
-    // Right as long as it is compared, and nothing afterwards.
+    // Right as long as it is compared, and nothing afterwards: it counts launches of the timed size.
     let flag = "__device__ unsigned launches;\n";
-    let lazy = "__shared__ unsigned before; if (threadIdx.x == 0) before = atomicAdd(&launches, 1u); __syncthreads(); if (before < 100u * gridDim.x) { RIGHT }";
+    let lazy = "__shared__ unsigned before; if (threadIdx.x == 0) before = gridDim.x > 10000 ? atomicAdd(&launches, 1u) : 0; __syncthreads(); \
+                if (before < 3u * gridDim.x) { RIGHT }";
     let lazy = exercise.try_source(&format!("{flag}{}", kernel(&lazy.replace("RIGHT", RIGHT)))).unwrap();
     assert_eq!((lazy.verdict, lazy.cause_id()), (Verdict::NotYet, Some("wrong_on_gpu")), "{}", lazy.line());
 }
