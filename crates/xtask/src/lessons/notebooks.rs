@@ -409,7 +409,7 @@ mod tests {
         for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
             if file.extension().is_some_and(|e| e == "ipynb") {
                 let bytes = fs::metadata(&file).unwrap().len();
-                assert!(bytes <= 1_500_000, "{}: {bytes} bytes", file.display());
+                assert!(bytes <= 1_000_000, "{}: {bytes} bytes", file.display());
                 total += bytes;
             }
         }
