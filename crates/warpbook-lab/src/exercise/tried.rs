@@ -125,7 +125,7 @@ impl Tried {
     pub(super) fn untouched(self, judged: Judged, seed: u64) -> Self {
         let tried = self.judged(judged, seed);
         let sentence = format!("This is the stub as it was: nothing was tried. As it is: {}", tried.sentence);
-        Self { verdict: Verdict::Unchanged, sentence, cause: None, ..tried }
+        Self { verdict: Verdict::Unchanged, sentence, cause: None, picture: None, ..tried }
     }
 
     /// Returns the verdict in one line.
