@@ -209,7 +209,6 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// The lanes of each word that a request accesses, by the word's number.
 /// Returns the lanes, each with its offset, in groups that are served together: all lanes with up to 4 bytes each, half a warp with 8, a quarter with 16. Two
 /// quarters of a half are served as one if each lane has the address of its neighbour `lane ^ 1`, or each that of `lane ^ 2`, as the emulator counts them.
 fn served_together(active: &[(usize, u64)], bytes: u64) -> Vec<Vec<(usize, u64)>> {
@@ -233,6 +232,7 @@ fn served_together(active: &[(usize, u64)], bytes: u64) -> Vec<Vec<(usize, u64)>
     }
 }
 
+/// Returns the lanes of each word that a request accesses, by the word's number.
 fn words(request: &WarpRequest, active: &[(usize, u64)]) -> Words {
     let mut all = Words::new();
     for (lane, offset) in active {
