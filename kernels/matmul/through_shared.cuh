@@ -102,11 +102,13 @@ struct Packed {
     unsigned words[BN / 4];  // [2 j + h]
 
     __device__ __forceinline__ void take(const Sums& sums, const Epilogue& epilogue, unsigned column, unsigned n) {
+        take([&](int j, int h, int i) { return epilogue_of<true>(sums, j, h, i, epilogue, nullptr, 0, column, 0, n, 0); });
+    }
+
+    // Packs value(j, h, i): element i (0 or 1) of pair j in the upper (h = 0) or lower (h = 1) eight rows.
+    template <class Value> __device__ __forceinline__ void take(Value value) {
 #pragma unroll
-        for (int i = 0; i < BN / 4; ++i) {
-            const auto value = [&](int k) { return epilogue_of<true>(sums, i / 2, i % 2, k, epilogue, nullptr, 0, column, 0, n, 0); };
-            words[i] = pack(Out{}, value(0), value(1));
-        }
+        for (int w = 0; w < BN / 4; ++w) words[w] = pack(Out{}, value(w / 2, w % 2, 0), value(w / 2, w % 2, 1));
     }
 
     // Writes the columns of a chunk, from CHUNK_COLUMNS * chunk on, into 64 rows of 128 bytes.

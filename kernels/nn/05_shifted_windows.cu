@@ -1,7 +1,7 @@
 // Idea: a tile of the image is copied to shared memory once, its border of zeros included, and each tap multiplies the same rows, shifted.
 // Formula: y = f(x * w + b), or dx of dy with the window mirrored; strides 1, f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: TMA copies boxes in place of gathered patches, wgmma in place of mma.sync; weights stay in shared memory.
-// Needs: sm_90a; channels a multiple of ROW_BYTES, columns of BN; all weights of BN columns and two tiles in shared memory.
+// Needs: sm_90a; channels and columns multiples of 8, padded to ROW_BYTES and BN; all weights of BN columns and two tiles in shared memory.
 // Expect: bound by DRAM or tensor cores: an image is read from L2 once and its edges twice, not once a tap; sums of padding columns are wasted.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
@@ -32,6 +32,7 @@ struct Windows {
     unsigned images, tiles_of_image, rows;        // of the result in a tile
     unsigned tiles_across, across;                // BLOCKS: tiles in a row of the image, and blocks in a row of the tile
     unsigned height, width, columns;              // of the result, its channels last
+    unsigned channels;                            // of a pixel
     unsigned kh, kw, pitch;                       // columns of a tile in shared memory: those of its windows and kw - 1
     unsigned blocks;                              // rows of ROW_BYTES that hold a pixel's channels
     unsigned stages, box_bytes, block_bytes;      // a box, and its room in shared memory
@@ -67,6 +68,9 @@ __device__ __forceinline__ unsigned long long with_stride(unsigned long long des
     return (descriptor & ~(0x3fffull << 32)) | (unsigned long long)(bytes / 16) << 32;
 }
 
+// The first column that this block computes.
+__device__ __forceinline__ unsigned first_column(const Windows& g) { return blockIdx.x % ((g.columns + BN - 1) / BN) * BN; }
+
 struct Tile {
     unsigned image, row, x;
     __device__ __forceinline__ Tile(const Windows& g, unsigned index) : image(index / g.tiles_of_image) {
@@ -85,7 +89,8 @@ __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* 
     for (unsigned tap = 0; tap < taps; ++tap) {
         for (unsigned block = 0; block < g.blocks; ++block, to += WEIGHT_BYTES) {
             if constexpr (PASS == FORWARD) {
-                load_box(to, map, (tap * g.blocks + block) * LANES, column, barrier);
+                // Behind a pixel's last channel are zeros, so the weights that follow there do not count.
+                load_box(to, map, tap * g.channels + block * LANES, column, barrier);
             } else {
                 // dx is a convolution of dy with the window mirrored.
                 for (int part = 0; part < WEIGHT_BYTES / WEIGHT_BOX; ++part) {
@@ -114,20 +119,28 @@ struct Sums {
     unsigned zeros[(UNITS * 2 + 3) / 4];                  // of the mask: a bit an element
     float add[PASS == FORWARD ? GROUPS : 1][4][2] = {};  // the bias of the thread's columns
 #if BLOCKS
-    __device__ __forceinline__ Sums(const Windows&, const float* bias, unsigned column) { load_bias(bias, column); }
+    __device__ __forceinline__ Sums(const Windows& g, const float* bias, unsigned column) { load_bias(g, bias, column); }
 #else
     Position first, by_8, by_56;  // of its sums: rows 8 apart, in blocks of 64
     __device__ __forceinline__ Sums(const Windows& g, const float* bias, unsigned column)
         : first(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, g.pitch), by_8(8, g.pitch), by_56(56, g.pitch) {
-        load_bias(bias, column);
+        load_bias(g, bias, column);
     }
 #endif
-    __device__ __forceinline__ void load_bias(const float* bias, unsigned column) {
+    __device__ __forceinline__ void load_bias(const Windows& g, const float* bias, unsigned column) {
         if constexpr (PASS == FORWARD) {
             if (!bias) return;
 #pragma unroll
-            for (int j = 0; j < GROUPS * 8; ++j) add[j / 8][j % 8 / 2][j % 2] = bias[column + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2];
+            for (int j = 0; j < GROUPS * 8; ++j) {
+                const unsigned at = column + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2;
+                if (at < g.columns) add[j / 8][j % 8 / 2][j % 2] = bias[at];
+            }
         }
+    }
+
+    // True if the lane's eight columns of a group are in the result. A kernel that pools has no register left for this: its columns fill all groups.
+    __device__ __forceinline__ static bool has(const Windows& g, int group) {
+        return POOL || first_column(g) + group * 32 + threadIdx.x % 4 * 8 < g.columns;
     }
 
     // Calls work(part, row, x) for each block of a tile, with its first pixel.
@@ -199,7 +212,7 @@ struct Sums {
             for (int group = 0; group < GROUPS; ++group) {
                 const int n = i * GROUPS + group;
                 if (n % 4 == 0) zeros[n / 4] = 0;
-                if (inside) zeros[n / 4] |= zeros_of(mask + at + group * 32) << n % 4 * 8;
+                if (inside && has(g, group)) zeros[n / 4] |= zeros_of(mask + at + group * 32) << n % 4 * 8;
             }
         });
     }
@@ -227,7 +240,7 @@ struct Sums {
                 words_of(words, least, i, group);
                 transpose_in_four(words, threadIdx.x % 4);
                 if (PASS == INPUT_GRADIENT && masked) clear_words(words, zeros[(i * GROUPS + group) / 4] >> (i * GROUPS + group) % 4 * 8);
-                if (inside) store_words(to + at + group * 32, words);
+                if (inside && has(g, group)) store_words(to + at + group * 32, words);
             }
         });
     }
@@ -259,8 +272,9 @@ struct Sums {
             const int p = u / GROUPS, next = p + NEXT < PARTS ? p + NEXT : p;
             const unsigned row = right ? rows[next] : rows[p], x = right ? columns[next] : columns[p];
             const bool is_there = u + 1 < UNITS || !right;
-            if (is_there && row < g.rows / 2 && tile.row / 2 + row < height && tile.x / 2 + x < width) {
-                const unsigned at = (row * width + x) * g.columns + (u % GROUPS + (NEXT ? 0 : right)) * 32;
+            const unsigned group = u % GROUPS + (NEXT ? 0 : right);
+            if (is_there && has(g, group) && row < g.rows / 2 && tile.row / 2 + row < height && tile.x / 2 + x < width) {
+                const unsigned at = (row * width + x) * g.columns + group * 32;
                 store_words(to + at, best);
                 if (index) store_taps(index + at, taps);
             }
@@ -282,7 +296,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
     const unsigned there = shared_address(&weights_barrier), weights = aligned_shared();
     const unsigned tiles = weights + g.kh * g.kw * g.blocks * WEIGHT_BYTES, stage_bytes = g.blocks * g.block_bytes;
-    const unsigned across = g.columns / BN, column = blockIdx.x % across * BN;
+    const unsigned across = (g.columns + BN - 1) / BN, column = first_column(g);
     const unsigned first = blockIdx.x / across, step = gridDim.x / across, end = g.images * g.tiles_of_image;
     if (threadIdx.x == 0) {
         for (int s = 0; s < MOST_STAGES; ++s) barrier_init(&full_barriers[s], 1), barrier_init(&empty_barriers[s], 4);

@@ -1,7 +1,7 @@
 // Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, shifted by one more pixel each time.
 // Formula: dw[o][i][j][c] = sum over n, y, x of dy[n][y][x][o] x[n][y + i + top][x + j + left][c]; f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: sums of ten taps stay in registers over all images; an instruction multiplies a row of taps, a pixel apart along n.
-// Needs: sm_90a; strides of 1; channels a multiple of 32 CONSUMERS_N, filters of 8.
+// Needs: sm_90a; strides of 1; channels and filters multiples of 8, padded to 32 CONSUMERS_N and 64 CONSUMERS_M.
 // Expect: bound by DRAM, from which x and dy are read once, or by the tensor cores.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
@@ -63,7 +63,7 @@ __device__ __forceinline__ unsigned long long describe_ones(unsigned address) {
 struct Place {
     unsigned filter, channel, i, j, split, splits;
     __device__ __forceinline__ Place(const Gradient& g) {
-        const unsigned across_m = (g.filters + 64 * CONSUMERS_M - 1) / (64 * CONSUMERS_M), across_n = g.channels / (32 * CONSUMERS_N);
+        const unsigned across_m = (g.filters + 64 * CONSUMERS_M - 1) / (64 * CONSUMERS_M), across_n = (g.channels + 32 * CONSUMERS_N - 1) / (32 * CONSUMERS_N);
         const unsigned across_i = (g.kh + TAPS_I - 1) / TAPS_I, across_j = (g.kw + TAPS_J - 1) / TAPS_J;
         const unsigned across = across_m * across_n * across_i * across_j;
         unsigned at = blockIdx.x % across;
@@ -117,7 +117,7 @@ struct Taps {
 #pragma unroll
                 for (int c = 0; c < 4; ++c) {
                     const float* of = &d[tap / TAPS_J][(tap % TAPS_J * 4 + c) * 4 + h * 2];
-                    *reinterpret_cast<float2*>(row + c * 8) = make_float2(of[0], of[1]);
+                    if (channel + c * 8 < g.channels) *reinterpret_cast<float2*>(row + c * 8) = make_float2(of[0], of[1]);
                 }
             }
         }

@@ -66,7 +66,7 @@ pub use memory::pinned::{Pinned, PinnedRead, PinnedWrite};
 pub use memory::pool::plan::PoolUse;
 pub use memory::pool::{Pool, Pooled};
 pub use memory::slice::Slice;
-pub use memory::tensor_map::{BoxShape, MatrixShape, TensorMap};
+pub use memory::tensor_map::{BoxShape, MatrixShape, TensorMap, WindowShape};
 pub use timing::bench::{Bench, Samples};
 pub use timing::event_times::{EventTimes, Mark, StreamTime};
 pub use timing::links::{all_reduce_curve, copy_curves, link_peak};

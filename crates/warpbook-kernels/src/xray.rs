@@ -159,6 +159,7 @@ mod tests {
         for entry in [
             "shifted_windows",
             "shifted_gradient",
+            "tma_im2col",
             "few_forward",
             "few_gradient",
             "max_forward_adjacent",

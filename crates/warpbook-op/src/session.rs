@@ -126,7 +126,7 @@ impl Session {
     /// # Errors
     /// See [`Convolution::new`].
     pub fn convolution(&self, of: &Convolution2d) -> Result<Arc<Convolution>> {
-        let form = Form { method: Method::FewChannels, dtype: of.dtype, layout: of.layout };
+        let form = Form { method: Method::ManyChannels, dtype: of.dtype, layout: of.layout };
         kept(&self.convolutions, (of.geometry, form), || Convolution::new(&self.device, &self.gemm, &of.geometry, form))
     }
 

@@ -12,7 +12,7 @@ const MINIMUM: (u32, u32) = (12, 0);
 
 /// All driver functions that are called through cudarc. Every driver since CUDA 12.0 has them.
 #[rustfmt::skip]
-pub const THROUGH_CUDARC: [&str; 63] = [
+pub const THROUGH_CUDARC: [&str; 64] = [
     "cuCtxEnablePeerAccess", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuCtxSetCurrent", "cuCtxSynchronize", "cuDeviceCanAccessPeer",
     "cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetUuid", "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain", "cuDeviceTotalMem_v2", "cuDriverGetVersion", "cuEventCreate", "cuEventDestroy_v2", "cuEventElapsedTime",
@@ -23,7 +23,7 @@ pub const THROUGH_CUDARC: [&str; 63] = [
     "cuModuleGetFunction", "cuModuleGetGlobal_v2", "cuModuleLoadData", "cuModuleUnload", "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuOccupancyMaxActiveClusters", "cuStreamBeginCapture_v2", "cuStreamCreate", "cuStreamCreateWithPriority", "cuStreamDestroy_v2",
     "cuStreamEndCapture", "cuStreamGetCaptureInfo_v2", "cuStreamIsCapturing", "cuStreamQuery", "cuStreamSynchronize", "cuStreamWaitEvent",
-    "cuTensorMapEncodeTiled", "cuThreadExchangeStreamCaptureMode",
+    "cuTensorMapEncodeIm2col", "cuTensorMapEncodeTiled", "cuThreadExchangeStreamCaptureMode",
 ];
 
 type TextOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;

@@ -307,8 +307,10 @@ impl Kernel {
     /// ended. A captured launch lasts as long as its graph, which keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         let programmatic = self.spec.waits && stream.is_dependent() && self.device.has_programmatic_launch();
+        let cluster = u32::try_from(self.tile.cluster_blocks()).ok().filter(|blocks| *blocks > 1);
+        let options = LaunchOptions { programmatic, cluster, ..LaunchOptions::default() };
         // SAFETY: the caller promises the arguments; a kernel that waits needs nothing of its predecessor before that.
-        unsafe { self.launch_with(stream, shape, LaunchOptions { programmatic, ..LaunchOptions::default() }, args) }
+        unsafe { self.launch_with(stream, shape, options, args) }
     }
 
     /// Queues a launch with options.

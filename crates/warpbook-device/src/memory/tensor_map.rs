@@ -59,8 +59,36 @@ pub struct BoxShape<'a> {
     pub swizzle_bytes: u32,
 }
 
+/// Shape of images `[n][h][w][c]` for [`TensorMap::of_windows`]. A load copies channels of the pixels at one tap of consecutive windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowShape {
+    /// Type of the elements: `F16` or `Bf16`.
+    pub dtype: Dtype,
+    /// Channels, width, height and number of the images.
+    pub sizes: [u64; 4],
+    /// Column and row of the first window's first pixel, relative to the image; negative with padding: -128 to 127.
+    pub first: [i32; 2],
+    /// Number of windows along the width and the height of an image; windows are a pixel apart.
+    pub windows: [u32; 2],
+    /// Channels of a load: at most 128 bytes.
+    pub channels: u32,
+    /// Windows of a load: at most 256.
+    pub count: u32,
+}
+
 fn malformed(shape: BoxShape<'_>, needs: &str) -> Error {
     Error::Unsupported { what: format!("Describing an array for TMA ({shape:?})"), why: format!("needs {needs}") }
+}
+
+/// Strides in elements of all dimensions.
+const STEPS: [u32; 5] = [1; 5];
+
+fn data_type(dtype: Dtype) -> sys::CUtensorMapDataType {
+    match dtype {
+        Dtype::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Dtype::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        _ => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    }
 }
 
 impl MatrixShape {
@@ -102,24 +130,18 @@ impl TensorMap {
         if !(1..=5).contains(&rank) || shape.boxes.len() != rank || shape.strides.len() != rank - 1 {
             return Err(malformed(shape, "one to five sizes, the same number of box sizes, and one stride fewer"));
         }
-        let data_type = match shape.dtype {
-            Dtype::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-            Dtype::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-            _ => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        };
-        let steps = [1u32; 5];
         let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
         // SAFETY: the arrays have at least one element per dimension (strides one fewer), which the driver reads, and `map` is written to.
         let status = unsafe {
             sys::cuTensorMapEncodeTiled(
                 map.as_mut_ptr(),
-                data_type,
+                data_type(shape.dtype),
                 rank as u32,
                 address.0 as *mut c_void,
                 shape.sizes.as_ptr(),
                 shape.strides.as_ptr(),
                 shape.boxes.as_ptr(),
-                steps.as_ptr(),
+                STEPS.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 swizzle,
                 // With the next size, rows that straddle lines would request half as much again, and no row gains by it.
@@ -128,6 +150,49 @@ impl TensorMap {
             )
         };
         status.result().map_err(|e| inner.error(format!("Describing an array for TMA ({shape:?})"), e))?;
+        // SAFETY: all bytes were zeroed, and the driver has written them.
+        Ok(Self(unsafe { map.assume_init() }))
+    }
+
+    /// Describes images for loads in im2col mode: a load copies one tap of consecutive windows, along the width, then the height, then
+    /// the images. Pixels outside an image, and windows behind the last image, are read as zeros. Rows of 128 bytes are swizzled.
+    ///
+    /// # Errors
+    /// The driver's errors: an address or a stride that is not a multiple of 16 bytes, or numbers that are out of range.
+    pub fn of_windows(device: &CudaDevice, address: DevicePtr, shape: WindowShape) -> Result<Self> {
+        let inner: &Inner = &device.0;
+        inner.bind_for("Tensor maps")?;
+        let [channels, width, height, _] = shape.sizes;
+        let pixel = channels * shape.dtype.bytes();
+        let strides = [pixel, pixel * width, pixel * width * height];
+        // The corners bound the first pixels of all windows, relative to the image's corners.
+        let last = |side: u64, first: i32, windows: u32| {
+            i32::try_from(i64::from(first) + i64::from(windows) - side.cast_signed()).unwrap_or(i32::MAX)
+        };
+        let upper = [last(width, shape.first[0], shape.windows[0]), last(height, shape.first[1], shape.windows[1])];
+        let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
+        // SAFETY: the arrays have an element for each of four dimensions (three strides, two corners), which the driver reads, and `map` is
+        // written to.
+        let status = unsafe {
+            sys::cuTensorMapEncodeIm2col(
+                map.as_mut_ptr(),
+                data_type(shape.dtype),
+                4,
+                address.0 as *mut c_void,
+                shape.sizes.as_ptr(),
+                strides.as_ptr(),
+                shape.first.as_ptr(),
+                upper.as_ptr(),
+                shape.channels,
+                shape.count,
+                STEPS.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        status.result().map_err(|e| inner.error(format!("Describing images for TMA ({shape:?})"), e))?;
         // SAFETY: all bytes were zeroed, and the driver has written them.
         Ok(Self(unsafe { map.assume_init() }))
     }

@@ -25,9 +25,10 @@ pub struct ConvolutionLayer {
 const KERNEL: usize = 3;
 const MNIST: [u64; 2] = [512, 1024];
 const CIFAR: [u64; 2] = [128, 512];
+const SPEEDRUN: [u64; 2] = [1000, 2000];
 
 /// All layers.
-pub const LAYERS: [ConvolutionLayer; 5] = [
+pub const LAYERS: [ConvolutionLayer; 7] = [
     ConvolutionLayer {
         name: "mnist-1",
         title: "MNIST conv 1-32",
@@ -77,6 +78,26 @@ pub const LAYERS: [ConvolutionLayer; 5] = [
         padding: 1,
         is_first: false,
         batches: CIFAR,
+    },
+    ConvolutionLayer {
+        name: "speedrun-4",
+        title: "Speedrun conv 64-256",
+        side: 15,
+        channels: 64,
+        filters: 256,
+        padding: 1,
+        is_first: false,
+        batches: SPEEDRUN,
+    },
+    ConvolutionLayer {
+        name: "speedrun-5",
+        title: "Speedrun conv 256-256",
+        side: 7,
+        channels: 256,
+        filters: 256,
+        padding: 1,
+        is_first: false,
+        batches: SPEEDRUN,
     },
 ];
 

@@ -21,7 +21,7 @@ pub(super) struct Row {
 const CPU: &str = "cpu_all_threads";
 const LIBRARY: &str = "cudnn";
 
-const ROWS: [Row; 8] = {
+const ROWS: [Row; 9] = {
     use Pass::{Forward, InputGradient, WeightGradient};
     let all: &[Pass] = &[Forward, InputGradient, WeightGradient];
     [
@@ -89,6 +89,14 @@ const ROWS: [Row; 8] = {
             passes: &[Forward, WeightGradient],
             fp32: Some(false),
         },
+        Row {
+            id: "08_tma_im2col",
+            title: "TMA im2col",
+            idea: "TMA copies the windows of many channels tap by tap, and weights pass through shared memory with them.",
+            method: Method::ManyChannels,
+            passes: &[Forward, InputGradient],
+            fp32: Some(false),
+        },
     ]
 };
 
@@ -133,7 +141,7 @@ impl Row {
             title: self.title.into(),
             idea: self.idea.into(),
             requires: match self.method {
-                Method::ShiftedWindows => Requires::Exactly("sm_90a".into()),
+                Method::ShiftedWindows | Method::ManyChannels => Requires::Exactly("sm_90a".into()),
                 Method::FewChannels => Requires::AtLeast(8, 0),
                 _ => Requires::AtLeast(7, 5),
             },
@@ -153,12 +161,16 @@ impl Row {
         let why = match (self.fp32, task.dtype) {
             _ if !self.passes.contains(&task.pass) => match self.method {
                 Method::ShiftedWindows => "another kernel's idea: rungs 05 and 06 share the passes",
+                Method::ManyChannels => "leaves the weight gradient to shifted tiles",
                 _ => "leaves the input gradient to the implicit product",
             },
             (Some(true), dtype) if dtype != Dtype::F32 => "is for fp32 only",
             (Some(false), Dtype::F32) => "is for the tensor cores' types: tf32, fp16, bf16",
             (_, Dtype::Tf32) => "is for fp16 and bf16",
-            _ if self.method == Method::ShiftedWindows => "takes channels and filters that are multiples of 32",
+            _ if self.method == Method::ShiftedWindows => {
+                "takes channels and filters that nearly fill multiples of 32, and weights that leave room in shared memory"
+            }
+            _ if self.method == Method::ManyChannels => "is for weights that leave shared memory too little room",
             _ => "takes windows of at most 63 elements",
         };
         Some(why.into())

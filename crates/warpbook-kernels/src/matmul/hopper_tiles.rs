@@ -63,7 +63,7 @@ pub(super) fn stored_directly(id: &'static str) -> Tile {
 }
 
 /// A tile of a persistent rung that stores C through shared memory, with two chunks in flight for each consumer.
-pub(super) fn stored_through_shared(id: &'static str) -> Tile {
+pub(crate) fn stored_through_shared(id: &'static str) -> Tile {
     persistent(id, sizes::<1>(id, "")[0] / 64, 2)
 }
 

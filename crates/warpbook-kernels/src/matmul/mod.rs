@@ -11,6 +11,7 @@ mod tile_table;
 pub(crate) use form::type_number;
 pub use form::{Epilogue, Form, Operands};
 pub use helpers::{SUM_PARTS_ENTRY, add_partials, column_sums, compare, reference, repack, sum_parts};
+pub(crate) use hopper_tiles::stored_through_shared;
 pub use row::{Body, Capabilities, Cost, Costs, CpuBody, Fallback, Figure, Row};
 use row::{cpu_row, library_row, plain_row, rung};
 use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Runner, Size, SweepPoint, count, setting};

@@ -2,9 +2,9 @@
 
 use super::{
     CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES,
-    kernel, over_images, per_element, typed,
+    TMA_IM2COL, kernel, over_images, per_element, typed,
 };
-use crate::matmul::type_number;
+use crate::matmul::{stored_through_shared, type_number};
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
 /// A pass of a convolution.
@@ -236,6 +236,31 @@ impl WindowGradient {
     }
 }
 
+/// The form of the kernel whose windows TMA gathers in im2col mode, in addition to its tile; its entry is `tma_im2col(map_images, map_weights, map_to, g,
+/// bias, mask, to)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TmaIm2col {
+    /// The pass, [`Pass::Forward`] or [`Pass::InputGradient`].
+    pub pass: Pass,
+    /// Type of the images: `F16` or `Bf16`.
+    pub dtype: Dtype,
+}
+
+impl TmaIm2col {
+    /// Channels of a load, a row of 128 bytes in shared memory.
+    pub const CHANNELS: u32 = 64;
+
+    /// Returns the kernel of this form. Its tiles have 64, 128 and 256 columns.
+    #[must_use]
+    pub fn spec(self) -> KernelSpec {
+        let tiles = ["256x64s4c2g1", "128x128s6c2g1", "128x256s4c2g1"].map(stored_through_shared);
+        let spec = typed(TMA_IM2COL, "tma_im2col", tiles[0].clone(), Grid::ResidentTiles, self.dtype)
+            .define("PASS", self.pass.number())
+            .needs(Requires::Exactly("sm_90a".into()));
+        KernelSpec { tiles: tiles.into(), ..spec }
+    }
+}
+
 /// The form of the kernels for few channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FewChannels {
@@ -376,6 +401,10 @@ pub(super) fn all() -> Vec<KernelSpec> {
     }
     all.extend(WindowGradient::TAPS.map(|taps| WindowGradient { dtype: Dtype::F16, taps }.spec()));
     all.push(WindowGradient { dtype: Dtype::Bf16, taps: [3, 3] }.spec());
+    for (pass, dtype) in [(Pass::Forward, Dtype::F16), (Pass::InputGradient, Dtype::F16), (Pass::Forward, Dtype::Bf16)]
+    {
+        all.push(TmaIm2col { pass, dtype }.spec());
+    }
     for pool in [[false; 2], [true; 2]] {
         let few = |dtype, steps| FewChannels { dtype, steps, pool }.specs();
         all.extend((1..=FewChannels::MOST_STEPS).flat_map(|steps| few(Dtype::F16, steps)));

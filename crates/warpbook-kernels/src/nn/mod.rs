@@ -34,6 +34,7 @@ const POOL: Source = source!("nn/pool.cu");
 const POOL_ADJACENT: Source = source!("nn/pool_adjacent.cu");
 const SHIFTED_GRADIENT: Source = source!("nn/06_shifted_gradient.cu");
 const SHIFTED_WINDOWS: Source = source!("nn/05_shifted_windows.cu");
+const TMA_IM2COL: Source = source!("nn/08_tma_im2col.cu");
 const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
 const ROWS: Source = source!("nn/rows.cu");
 const STEP: Source = source!("nn/step.cu");

@@ -95,12 +95,21 @@ fn every_rung_is_right_or_says_why_on_a_gpu() {
                         !is_hopper
                             || !matches!(m.problem.dtype, Dtype::F16 | Dtype::Bf16)
                             || text("layer").ends_with("-1")
+                            || text("layer").starts_with("speedrun")
                             || (text("pass") == "weight-gradient") == (m.rung == "05_shifted_windows")
                     }
                     "07_few_channels" => {
                         !matches!(m.problem.dtype, Dtype::F16 | Dtype::Bf16)
                             || !text("layer").ends_with("-1")
                             || text("pass") == "input-gradient"
+                    }
+                    "08_tma_im2col" => {
+                        let gathers = match text("layer") {
+                            layer if layer == "speedrun-4" => text("pass") == "input-gradient",
+                            layer if layer == "speedrun-5" => text("pass") != "weight-gradient",
+                            _ => false,
+                        };
+                        !is_hopper || !matches!(m.problem.dtype, Dtype::F16 | Dtype::Bf16) || !gathers
                     }
                     _ => why.contains("cuDNN"),
                 };
@@ -121,7 +130,14 @@ fn large_batches_are_right_on_a_gpu() {
     if testing::gpu("large_batches_are_right_on_a_gpu").is_none() {
         return;
     }
-    let ids = ["02_im2col", "04_implicit_tensor_cores", "05_shifted_windows", "06_shifted_gradient", "07_few_channels"];
+    let ids = [
+        "02_im2col",
+        "04_implicit_tensor_cores",
+        "05_shifted_windows",
+        "06_shifted_gradient",
+        "07_few_channels",
+        "08_tma_im2col",
+    ];
     let run = quick("cuda:0").run(&Convolutions::new().batches([512]).rungs(ids)).unwrap();
     let measured: Vec<&Measurement> = run.measurements.iter().filter(|m| m.outcome == Outcome::Measured).collect();
     assert!(measured.len() >= run.problems.len());

@@ -47,7 +47,7 @@ impl CudaOptions {
         Self {
             precision,
             layout: Layout::Nhwc,
-            convolution: Method::FewChannels,
+            convolution: Method::ManyChannels,
             product: ProductBy::Own,
             fused: true,
             graph: true,

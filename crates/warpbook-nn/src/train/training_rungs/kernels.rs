@@ -3,7 +3,9 @@
 use super::Way;
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
-use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, gradient_sums_of, implicit_spec_of, shifted_kernel_of};
+use crate::ops::conv2d::cuda::{
+    HOPPER, Method, few_specs_of, gradient_sums_of, implicit_spec_of, shifted_kernel_of, tma_kernel_of,
+};
 use crate::ops::custom_layer::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use crate::train::cuda::{FusionPlan, NodePlan};
@@ -147,19 +149,28 @@ impl Way {
                 let sums = if has_bias { bias() } else { vec![] };
                 self.after_cudnn(fusion, i, node).into_iter().chain(sums).collect()
             }
-            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
+            Method::ImplicitGemm
+            | Method::ImplicitGemmTuring
+            | Method::ShiftedWindows
+            | Method::FewChannels
+            | Method::ManyChannels => {
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
                 let pool = fusion.nodes[i].pool.is_some();
-                let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
                 let shifted = |pass| {
-                    (windows && compute_capability == Some(HOPPER))
+                    (method.has_shifted_windows() && compute_capability == Some(HOPPER))
                         .then(|| shifted_kernel_of(pass, dtype, &geometry, layout, pool))
                         .flatten()
                 };
                 let turing = method == Method::ImplicitGemmTuring;
-                let spec =
-                    |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
-                if method == Method::FewChannels
+                let by_tma = |pass| {
+                    // Its forward pass does not pool.
+                    (method == Method::ManyChannels && !(pool && pass == Pass::Forward))
+                        .then(|| tma_kernel_of(pass, dtype, &geometry, layout))
+                        .flatten()
+                };
+                let implicit = |pass| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool);
+                let spec = |pass| by_tma(pass).or_else(|| shifted(pass)).or_else(|| implicit(pass));
+                if method.has_few_channels()
                     && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, fusion.nodes[i].unpools])
                 {
                     let dx = fusion.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();

@@ -127,10 +127,11 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
         .pair(
             fp16_and_bf16!("11_few_channels", "Few channels"),
             [
-                "The first convolution puts its windows together in registers, its bias gradient is that of a tap which is always 1, and a pool's gradient is expanded there.",
+                "The first convolution puts its windows together in registers, sums its bias gradient as one more tap, and expands a pool's gradient there; TMA gathers the windows of \
+                 many channels.",
                 "The same in bf16: without tiles of windows in shared memory, whose elements would be found one by one.",
             ],
-            |o| o.convolution = Method::FewChannels,
+            |o| o.convolution = Method::ManyChannels,
         )
         // Below 8.0 it runs another rung's kernels.
         .needs(Requires::AtLeast(8, 0))

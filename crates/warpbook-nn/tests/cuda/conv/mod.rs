@@ -11,4 +11,5 @@ mod pooled;
 mod reference;
 mod shapes;
 mod shifted_windows;
+mod tma_im2col;
 mod want;

@@ -12,6 +12,7 @@ mod reference;
 mod shapes;
 mod shifted_windows;
 mod stock;
+mod tma_im2col;
 
 use super::{Geometry, OP};
 use crate::ops::Layout;
@@ -27,6 +28,7 @@ use shapes::Shapes;
 pub(crate) use shifted_windows::kernel_of as shifted_kernel_of;
 use std::sync::Arc;
 use stock::Stock;
+pub(crate) use tma_im2col::kernel_of as tma_kernel_of;
 use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
 use warpbook_gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
 pub use warpbook_kernels::nn::conv2d::Pass;
@@ -52,11 +54,14 @@ pub enum Method {
     /// instruction covers half the k. GPUs below 8.0 use it for the two methods around it, later ones only on request.
     ImplicitGemmTuring,
     /// Like [`Method::ImplicitGemm`], but f16 and bf16 use Hopper's own instructions if shapes permit: NHWC, strides of 1, channels and
-    /// filters that are multiples of 32, and windows that fit into shared memory. Other convolutions fall back to [`Method::ImplicitGemm`].
+    /// filters that are multiples of 8 and, padded to multiples of 32, at most a quarter zeros, and windows that fit into shared memory. Other convolutions fall back to [`Method::ImplicitGemm`].
     ShiftedWindows,
     /// Like [`Method::ShiftedWindows`], but convolutions of few channels, whose windows have at most 63 elements, assemble their patches in
     /// registers: f16 and bf16 in NHWC, filters that are multiples of 8, from compute capability 8.0; not the input gradient.
     FewChannels,
+    /// Like [`Method::FewChannels`], but where the weights of 64 columns leave shared memory too little room for windows, TMA gathers the windows
+    /// in im2col mode: f16 and bf16 in NHWC on Hopper, strides of 1, channels (for dx filters) that are multiples of 64; not the weight gradient.
+    ManyChannels,
     /// cuDNN, with the first engines of its heuristics that give the same bits on every run, if there are any; this project's kernels apply
     /// biases, ReLUs and masks afterwards. In 16-bit types y is rounded before the bias is added, and again after it; dw is rounded to 16
     /// bits before it is widened.
@@ -73,17 +78,30 @@ impl Method {
         matches!(self, Self::Stock | Self::StockFastest)
     }
 
+    /// Returns true if first layers of few channels have kernels of their own.
+    #[must_use]
+    pub fn has_few_channels(self) -> bool {
+        matches!(self, Self::FewChannels | Self::ManyChannels)
+    }
+
+    /// Returns true if Hopper's shifted windows compute what they support.
+    #[must_use]
+    pub fn has_shifted_windows(self) -> bool {
+        self == Self::ShiftedWindows || self.has_few_channels()
+    }
+
     /// Returns the method that replaces this one on a GPU of this compute capability. Without Hopper's instructions shifted windows become
-    /// the implicit product; in f16 below 8.0 all variants of the implicit product become [`Method::ImplicitGemmTuring`].
+    /// the implicit product, and many channels few; in f16 below 8.0 all variants of the implicit product become [`Method::ImplicitGemmTuring`].
     #[must_use]
     pub fn on(self, compute_capability: Option<(u32, u32)>, dtype: Dtype) -> Self {
         match self {
-            Self::ImplicitGemm | Self::ShiftedWindows | Self::FewChannels
+            Self::ImplicitGemm | Self::ShiftedWindows | Self::FewChannels | Self::ManyChannels
                 if dtype == Dtype::F16 && compute_capability < Some((8, 0)) =>
             {
                 Self::ImplicitGemmTuring
             }
             Self::ShiftedWindows if compute_capability != Some(HOPPER) => Self::ImplicitGemm,
+            Self::ManyChannels if compute_capability != Some(HOPPER) => Self::FewChannels,
             method => method,
         }
     }
@@ -119,6 +137,8 @@ impl Form {
             Method::ImplicitGemm => implicit(dtype == Dtype::F16 && compute_capability < Some((8, 0))),
             Method::ShiftedWindows if compute_capability != Some(HOPPER) => None,
             Method::ShiftedWindows => shifted_kernel_of(pass, dtype, geometry, layout, false).map(|spec| vec![spec]),
+            Method::ManyChannels if compute_capability != Some(HOPPER) => None,
+            Method::ManyChannels => tma_kernel_of(pass, dtype, geometry, layout).map(|spec| vec![spec]),
             Method::FewChannels if compute_capability < Some((8, 0)) => None,
             Method::FewChannels => {
                 let [forward, gradient] = few_specs_of(dtype, geometry, layout, [false; 2])?;
@@ -243,9 +263,11 @@ impl Convolution {
                     "is not computed by the implicit product for GPUs of compute capability 7.5, which supports only fp16",
                 ));
             }
-            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
-                Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?))
-            }
+            Method::ImplicitGemm
+            | Method::ImplicitGemmTuring
+            | Method::ShiftedWindows
+            | Method::FewChannels
+            | Method::ManyChannels => Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?)),
             Method::Stock | Method::StockFastest => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
         };
         let rows = match form.layout {
@@ -280,6 +302,15 @@ impl Convolution {
         match &self.body {
             Body::Implicit(b) => b.uses_shifted_windows(),
             _ => [false; 3],
+        }
+    }
+
+    /// For the forward pass and the input gradient, true if [`Method::ManyChannels`] itself computes it.
+    #[must_use]
+    pub fn uses_tma_im2col(&self) -> [bool; 2] {
+        match &self.body {
+            Body::Implicit(b) => b.uses_tma_im2col(),
+            _ => [false; 2],
         }
     }
 
@@ -513,12 +544,16 @@ mod tests {
         assert_eq!(windows, [["05_shifted_windows.cu"], ["05_shifted_windows.cu"], ["06_shifted_gradient.cu"]]);
         let few = Pass::ALL.map(|pass| files(Method::FewChannels, Dtype::F16, pass, &g(3, 32), hopper).len());
         assert_eq!(few, [1, 0, 2]);
+        let many = Pass::ALL.map(|pass| files(Method::ManyChannels, Dtype::F16, pass, &g(64, 256), hopper));
+        assert_eq!(many, [vec![], vec!["08_tma_im2col.cu".to_owned()], vec![]]);
     }
 
     #[test]
     fn a_method_is_what_a_gpu_has_of_it() {
         use Dtype::{Bf16, F16, F32};
-        use Method::{Direct, FewChannels, Im2col, ImplicitGemm, ImplicitGemmTuring, ShiftedWindows, Stock};
+        use Method::{
+            Direct, FewChannels, Im2col, ImplicitGemm, ImplicitGemmTuring, ManyChannels, ShiftedWindows, Stock,
+        };
         let on = |method: Method, cc, dtype| method.on(Some(cc), dtype);
         for method in [ImplicitGemm, ShiftedWindows] {
             assert_eq!(on(method, (7, 5), F16), ImplicitGemmTuring);
@@ -531,5 +566,7 @@ mod tests {
         }
         assert_eq!([(7, 5), (8, 0)].map(|cc| on(FewChannels, cc, F16)), [ImplicitGemmTuring, FewChannels]);
         assert_eq!(on(ShiftedWindows, (10, 0), F16), ImplicitGemm, "Hopper's instructions are on Hopper only");
+        let many = [(7, 5), (8, 0), (9, 0), (10, 0)].map(|cc| on(ManyChannels, cc, F16));
+        assert_eq!(many, [ImplicitGemmTuring, FewChannels, ManyChannels, FewChannels]);
     }
 }

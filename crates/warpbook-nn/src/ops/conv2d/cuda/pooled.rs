@@ -2,7 +2,7 @@
 //! that expand the gradient of these maxima, so that dy is never stored.
 
 use super::super::{Geometry, OP};
-use super::{Body, Convolution, Epilogue, Form, Forward, Method, PooledGradient, few_specs_of};
+use super::{Body, Convolution, Epilogue, Form, Forward, Method, Pass, PooledGradient, few_specs_of, tma_kernel_of};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
@@ -10,12 +10,13 @@ use warpbook_gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use warpbook_record::Dtype;
 
 impl Convolution {
-    /// Returns true if [`Convolution::pooled`] supports a convolution: one of the implicit products, f16 or bf16 in NHWC, filters that are
-    /// multiples of 8, and a y of at least 2 x 2 pixels.
+    /// Returns true if [`Convolution::pooled`] supports a convolution and is worth it: one of the implicit products, f16 or bf16 in NHWC,
+    /// filters that are multiples of 8, and a y of at least 2 x 2 pixels. Where TMA gathers the windows, a pool by itself is faster.
     #[must_use]
     pub fn pools(geometry: &Geometry, form: Form) -> bool {
         let is_implicit = match form.method {
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => true,
+            Method::ManyChannels => tma_kernel_of(Pass::Forward, form.dtype, geometry, form.layout).is_none(),
             Method::Direct | Method::Im2col | Method::Stock | Method::StockFastest => false,
         };
         is_implicit
@@ -44,7 +45,7 @@ impl Convolution {
     /// and [`Method::FewChannels`] itself computes the weight gradient.
     #[must_use]
     pub fn unpools(geometry: &Geometry, form: Form, compute_capability: Option<(u32, u32)>) -> bool {
-        let uses_few_channels = form.method.on(compute_capability, form.dtype) == Method::FewChannels;
+        let uses_few_channels = form.method.on(compute_capability, form.dtype).has_few_channels();
         let has_kernels = || {
             let specs = few_specs_of(form.dtype, geometry, form.layout, [true; 2]);
             specs.is_some_and(|specs| {

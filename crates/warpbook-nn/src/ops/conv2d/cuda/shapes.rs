@@ -1,6 +1,7 @@
 //! Shapes in the form that the convolution kernels read.
 
 use super::super::{Geometry, OP};
+use super::Pass;
 use crate::ops::Layout;
 use crate::ops::error::{Check, elements};
 use warpbook_device::Result;
@@ -153,6 +154,61 @@ impl Shapes {
         let all = [&sizes[..], &extents, &strides, &stride, &before, divisors.as_flattened()];
         words.iter_mut().zip(all.into_iter().flatten()).for_each(|(to, word)| *to = *word);
         words
+    }
+}
+
+/// A pass as Hopper's kernels compute it: a convolution whose windows are one pixel apart, of x for y, and of dy for dx.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Image {
+    pub batch: u32,
+    /// Channels of the input array, and how far above and to the left of it the first window begins.
+    pub channels: u32,
+    pub input: [u32; 2],
+    pub before: [u32; 2],
+    pub kernel: [u32; 2],
+    /// Columns of the output array.
+    pub columns: u32,
+    pub output: [u32; 2],
+}
+
+impl Image {
+    pub fn for_pass(pass: Pass, s: &Shapes) -> Option<Self> {
+        let Shapes { batch, channels, filters, kernel, .. } = *s;
+        Some(match pass {
+            Pass::Forward => {
+                Self { batch, channels, input: s.x, before: s.padding, kernel, columns: filters, output: s.y }
+            }
+            Pass::InputGradient => {
+                let before = |side: usize| kernel[side].checked_sub(1 + s.padding[side]);
+                let before = [before(0)?, before(1)?];
+                Self { batch, channels: filters, input: s.y, before, kernel, columns: channels, output: s.x }
+            }
+            Pass::WeightGradient => return None,
+        })
+    }
+
+    /// Pixels of the output array in all images.
+    pub fn pixels(&self) -> u64 {
+        u64::from(self.batch) * u64::from(self.output[0]) * u64::from(self.output[1])
+    }
+
+    pub fn taps(&self) -> u32 {
+        self.kernel[0] * self.kernel[1]
+    }
+
+    /// Bytes of a pixel's channels that are copied as one row.
+    pub fn row_bytes(&self) -> u32 {
+        if self.channels.is_multiple_of(64) { 128 } else { 64 }
+    }
+
+    /// Number of rows of `row_bytes` per pixel; the last may be padded.
+    pub fn blocks(&self) -> u32 {
+        (self.channels * 2).div_ceil(self.row_bytes())
+    }
+
+    /// Bytes of the weights of this many columns, padded as a pixel's channels are.
+    pub fn weight_bytes(&self, columns: u32) -> u64 {
+        u64::from(self.taps()) * u64::from(self.blocks() * self.row_bytes()) * u64::from(columns)
     }
 }
 

@@ -185,7 +185,7 @@ impl FusionPlan {
         let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
         let form = |conv: &Node| {
             let (dtype, layout) = (options.precision.products(), options.layout);
-            Form { method: options.method_of(conv), dtype, layout }
+            Form { method: options.method_of(conv).on(compute_capability, dtype), dtype, layout }
         };
         let pools = |conv: &Node, pool: &Node| {
             let g = network.pool_geometry(pool, 1);

@@ -6,6 +6,7 @@ use super::few_channels::Few;
 use super::pooled::no_unpooling;
 use super::shapes::Shapes;
 use super::shifted_windows::{Job, WindowGradient, Windows};
+use super::tma_im2col::TmaIm2col;
 use super::{Form, Forward, Method, PooledGradient};
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
@@ -55,6 +56,7 @@ enum Forwards {
 enum Body {
     Gathered(Box<Copies>),
     Shifted(Box<Windows>),
+    ByTma(Box<TmaIm2col>),
 }
 
 impl Body {
@@ -62,6 +64,7 @@ impl Body {
         match self {
             Self::Gathered(copies) => &copies.kernel,
             Self::Shifted(windows) => windows.kernel(),
+            Self::ByTma(im2col) => im2col.kernel(),
         }
     }
 }
@@ -163,32 +166,34 @@ impl Implicit {
             Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors: row.vectors })
         };
         let body = |pass, sizes| -> Result<Body> {
-            let windows = match method {
-                Method::ShiftedWindows | Method::FewChannels => {
-                    let pool = pool && pass == Pass::Forward;
-                    Windows::new(device, Job { pass, dtype: form.dtype, pool, shapes })?
-                }
-                _ => None,
+            let pool = pool && pass == Pass::Forward;
+            if method == Method::ManyChannels
+                && !pool
+                && let Some(im2col) = TmaIm2col::new(device, pass, form.dtype, shapes)?
+            {
+                return Ok(Body::ByTma(Box::new(im2col)));
+            }
+            let windows = if method.has_shifted_windows() {
+                Windows::new(device, Job { pass, dtype: form.dtype, pool, shapes })?
+            } else {
+                None
             };
             Ok(match windows {
                 Some(windows) => Body::Shifted(Box::new(windows)),
                 None => Body::Gathered(Box::new(load(pass, sizes)?)),
             })
         };
-        let few = match method {
-            Method::FewChannels => Few::new(device, form.dtype, shapes, pools)?.map(Arc::new),
-            _ => None,
-        };
+        let few =
+            if method.has_few_channels() { Few::new(device, form.dtype, shapes, pools)?.map(Arc::new) } else { None };
         let forward = match &few {
             Some(few) => Forwards::Few(few.clone()),
             None => Forwards::By(body(Pass::Forward, [positions, shapes.filters])?),
         };
         let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
-        let shifted = match method {
-            Method::ShiftedWindows | Method::FewChannels if few.is_none() => {
-                WindowGradient::new(device, form.dtype, shapes)?
-            }
-            _ => None,
+        let shifted = if method.has_shifted_windows() && few.is_none() {
+            WindowGradient::new(device, form.dtype, shapes)?
+        } else {
+            None
         };
         let (weight_gradient, splits) = if let Some(few) = few {
             let splits = few.splits();
@@ -226,6 +231,11 @@ impl Implicit {
         [forward, uses_shifted_windows(&self.input_gradient), gradient]
     }
 
+    pub fn uses_tma_im2col(&self) -> [bool; 2] {
+        let uses = |body: &Body| matches!(body, Body::ByTma(_));
+        [matches!(&self.forward, Forwards::By(body) if uses(body)), uses(&self.input_gradient)]
+    }
+
     pub fn uses_turing_kernels(&self) -> bool {
         self.method == Method::ImplicitGemmTuring
     }
@@ -255,6 +265,10 @@ impl Implicit {
                 aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
                 windows.forward(stream, f)
             }
+            Forwards::By(Body::ByTma(im2col)) => {
+                aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
+                im2col.forward(stream, f)
+            }
             Forwards::Few(few) => {
                 aligned([("y", f.y)])?;
                 few.forward(stream, f)
@@ -279,6 +293,10 @@ impl Implicit {
                 aligned([("dy", dy), ("the weight", weight), ("dx", dx)])?;
                 aligned(mask.map(|mask| ("the mask", mask)))?;
                 windows.input_gradient(stream, [dy, weight], mask, dx)
+            }
+            Body::ByTma(im2col) => {
+                aligned([("dy", dy), ("the weight", weight), ("dx", dx)])?;
+                im2col.input_gradient(stream, [dy, weight], mask, dx)
             }
         }
     }

@@ -2,7 +2,7 @@
 //! blocks whose sums are added afterwards.
 
 use super::launch::launch_gradient;
-use super::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, takes};
+use super::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, fills, takes};
 use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
@@ -55,7 +55,7 @@ impl Division {
         let rows = s.y[0].div_ceil(tiles);
         let tiles = s.y[0].div_ceil(rows);
         let (pitch, height) = (s.y[1] + taps[1] - 1, rows + taps[0] - 1);
-        if pitch > LONGEST_SIDE || height > LONGEST_SIDE || !s.channels.is_multiple_of(CHANNELS * groups[1]) {
+        if pitch > LONGEST_SIDE || height > LONGEST_SIDE || !fills(s.channels, CHANNELS * groups[1]) {
             return None;
         }
         let steps = (rows * pitch).div_ceil(STEP);
@@ -65,7 +65,7 @@ impl Division {
         let stage = u64::from(groups[0]) * room(0) + u64::from(groups[1]) * room(1);
         let stages = (tile.dynamic_shared_bytes() - SWIZZLE_BYTES) / stage;
         let window = s.kernel[0].div_ceil(taps[0]) * s.kernel[1].div_ceil(taps[1]);
-        let across = s.filters.div_ceil(size(Dim::Bm)) * (s.channels / size(Dim::Bn)) * window;
+        let across = s.filters.div_ceil(size(Dim::Bm)) * s.channels.div_ceil(size(Dim::Bn)) * window;
         let all = s.batch.checked_mul(tiles)?;
         let multiply = u64::from(steps * taps[0] * taps[1] * groups[0] * groups[1]) * TAP_CYCLES;
         let copied = u64::from(groups[0] * boxes[0] + groups[1] * boxes[1]);

@@ -11,7 +11,7 @@ use warpbook_kernels::Launch;
 pub(super) struct Arrays<'a> {
     /// Tensor maps of the input images and of the weights.
     pub maps: [TensorMap; 2],
-    pub g: Words<19>,
+    pub g: Words<20>,
     pub bias: Option<&'a Slice<f32>>,
     pub mask: Option<&'a DeviceArray>,
     pub to: &'a DeviceArray,

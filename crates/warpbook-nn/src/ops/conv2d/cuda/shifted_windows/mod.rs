@@ -4,7 +4,7 @@ mod gradient;
 mod launch;
 
 use super::Forward;
-use super::shapes::Shapes;
+use super::shapes::{Image, Shapes};
 use crate::ops::Layout;
 use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
@@ -29,56 +29,6 @@ pub(super) const H200_MULTIPROCESSORS: u32 = 132;
 /// Alignment in bytes of a swizzled box that TMA writes.
 pub(super) const SWIZZLE_BYTES: u64 = 1024;
 
-/// The convolution as this kernel computes it: its input has windows one pixel apart.
-#[derive(Debug, Clone, Copy)]
-struct Image {
-    batch: u32,
-    /// Channels of the input array, and how far above and to the left of it the first window begins.
-    channels: u32,
-    input: [u32; 2],
-    before: [u32; 2],
-    kernel: [u32; 2],
-    /// Columns of the output array.
-    columns: u32,
-    output: [u32; 2],
-}
-
-impl Image {
-    fn for_pass(pass: Pass, s: &Shapes) -> Option<Self> {
-        let Shapes { batch, channels, filters, kernel, .. } = *s;
-        Some(match pass {
-            Pass::Forward => {
-                Self { batch, channels, input: s.x, before: s.padding, kernel, columns: filters, output: s.y }
-            }
-            Pass::InputGradient => {
-                let before = |side: usize| kernel[side].checked_sub(1 + s.padding[side]);
-                let before = [before(0)?, before(1)?];
-                Self { batch, channels: filters, input: s.y, before, kernel, columns: channels, output: s.x }
-            }
-            Pass::WeightGradient => return None,
-        })
-    }
-
-    fn taps(&self) -> u32 {
-        self.kernel[0] * self.kernel[1]
-    }
-
-    /// Bytes of a pixel's channels that are copied as one row.
-    fn row_bytes(&self) -> u32 {
-        if self.channels.is_multiple_of(64) { 128 } else { 64 }
-    }
-
-    /// Number of rows of `row_bytes` per pixel.
-    fn blocks(&self) -> u32 {
-        self.channels * 2 / self.row_bytes()
-    }
-
-    /// Bytes of the weights of this many columns.
-    fn weight_bytes(&self, columns: u32) -> u64 {
-        u64::from(self.taps()) * u64::from(self.channels) * 2 * u64::from(columns)
-    }
-}
-
 /// The division of an image for a kernel's tile.
 #[derive(Debug, Clone, Copy, Default)]
 struct Division {
@@ -100,7 +50,7 @@ struct Division {
 }
 
 impl Division {
-    /// Chooses the cheapest division; `None` if the result's channels are not a multiple of the tile's, no row of the result fits into the
+    /// Chooses the cheapest division; `None` if the result's channels do not fill the tile's (with a pool, not whole tiles), no row of the result fits into the
     /// tile, or two tiles and the weights do not fit into shared memory.
     fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
         let positions = u32::try_from(tile.size(Dim::Bm)).unwrap_or(u32::MAX);
@@ -109,6 +59,9 @@ impl Division {
             empty.filled(image, tile, end, multiprocessors)
         };
         let ([height, width], [kh, kw]) = (image.output, image.kernel);
+        if windowed == Windowed::Pooled && !u64::from(image.columns).is_multiple_of(tile.size(Dim::Bn)) {
+            return None;
+        }
         match windowed {
             Windowed::Rows => {
                 let pitch = width + kw - 1;
@@ -135,7 +88,7 @@ impl Division {
     fn filled(self, image: &Image, tile: &Tile, end: u32, multiprocessors: u32) -> Option<Self> {
         let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
         let (columns, height) = (size(Dim::Bn), self.rows + image.kernel[0] - 1);
-        if self.pitch > LONGEST_SIDE || height > LONGEST_SIDE || !image.columns.is_multiple_of(columns) {
+        if self.pitch > LONGEST_SIDE || height > LONGEST_SIDE || !fills(image.columns, columns) {
             return None;
         }
         let row_bytes = u64::from(image.row_bytes());
@@ -148,7 +101,8 @@ impl Division {
             return None;
         }
         let consumers = u64::from(size(Dim::Threads) / 128 - 1).min(stages);
-        let (all, of_column) = (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns / columns));
+        let (all, of_column) =
+            (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns.div_ceil(columns)));
         let of_block = all.div_ceil((u64::from(multiprocessors) / of_column).max(1));
         // An instruction reads its 64 positions again, whatever the number of columns.
         let step = tile.size(Dim::Bm) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
@@ -185,13 +139,18 @@ fn choose(
     divisions.min_by_key(|(_, _, division)| division.cost)
 }
 
+/// Returns true if channels can be copied by TMA, and fill at least three quarters of the rows to which zeros pad them.
+fn fills(channels: u32, row: u32) -> bool {
+    channels.is_multiple_of(8) && 4 * u64::from(channels) >= 3 * u64::from(channels).next_multiple_of(row.into())
+}
+
 /// Returns true if the kernels of shifted windows support type, layout, strides and channels.
 pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::Bf16)
         && shapes.layout == Layout::Nhwc
         && shapes.stride == [1, 1]
-        && shapes.channels.is_multiple_of(32)
-        && shapes.filters.is_multiple_of(32)
+        && fills(shapes.channels, 32)
+        && fills(shapes.filters, 32)
 }
 
 /// The pass that a kernel computes, and its shapes.
@@ -244,7 +203,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Compiles the kernel; `None` if it does not support the convolution: on a GPU other than Hopper, for types other than f16 and bf16,
-    /// for NCHW, for strides, for channels that are not multiples of 32, or for windows that do not fit into shared memory.
+    /// for NCHW, for strides, for channels that would mostly be padding ([`fills`]), or for windows that do not fit into shared memory.
     pub fn new(device: &CudaDevice, job: Job<'_>) -> Result<Option<Self>> {
         let info = device.info();
         let Job { pass, dtype, .. } = job;
@@ -256,7 +215,7 @@ impl Windows {
         }
         let kernel = device.kernel(&spec, &tile)?;
         let columns = u32::try_from(tile.size(Dim::Bn)).unwrap_or(u32::MAX);
-        let across = image.columns / columns;
+        let across = image.columns.div_ceil(columns);
         let down = (info.multiprocessors / across).max(1).min(image.batch.saturating_mul(division.tiles));
         Ok(Some(Self { device: device.clone(), pass, dtype, image, division, kernel, columns, blocks: across * down }))
     }
@@ -283,7 +242,7 @@ impl Windows {
         self.queue(stream, false, |g| Arrays { maps, g, bias: None, mask, to, pool: None })
     }
 
-    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<19>) -> Arrays<'a>) -> Result<()> {
+    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<20>) -> Arrays<'a>) -> Result<()> {
         let shape = Launch { grid: [self.blocks, 1, 1], ..self.kernel.shape(1) };
         launch(&self.kernel, stream, shape, arrays(Words(self.words(relu))))
     }
@@ -327,8 +286,8 @@ impl Windows {
     }
 
     /// The kernel's `Windows` struct.
-    fn words(&self, relu: bool) -> [u32; 19] {
-        let Image { batch, output: [height, width], kernel: [kh, kw], columns, before, .. } = self.image;
+    fn words(&self, relu: bool) -> [u32; 20] {
+        let Image { batch, channels, output: [height, width], kernel: [kh, kw], columns, before, .. } = self.image;
         let d = &self.division;
         let [top, left] = before.map(u32::wrapping_neg);
         [
@@ -340,6 +299,7 @@ impl Windows {
             height,
             width,
             columns,
+            channels,
             kh,
             kw,
             d.pitch,
