@@ -52,6 +52,12 @@ impl Schedule {
         Self::OneCycle { total, rise: 0.3, start_divisor: 25.0, end_divisor: 1e4 }
     }
 
+    /// Returns true if the rate is 0 at this time and at all later ones.
+    #[must_use]
+    pub fn is_over(&self, time: u64) -> bool {
+        matches!(*self, Self::Linear { total, end } if end == 0.0 && time >= total)
+    }
+
     /// Checks the settings.
     ///
     /// # Errors

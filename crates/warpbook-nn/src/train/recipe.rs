@@ -256,8 +256,12 @@ impl Recipe {
         step: u64,
         per_epoch: u64,
     ) -> Result<Vec<f64>, TrainError> {
-        let time = if self.schedule_by_step { step } else { step / per_epoch.max(1) };
-        Ok(grouped.rates(rate, self.learning_rate, time)?)
+        Ok(grouped.rates(rate, self.learning_rate, self.schedule_time(step, per_epoch))?)
+    }
+
+    /// Time of the schedules at a step, counted from 0: the step, or its epoch.
+    pub(super) fn schedule_time(&self, step: u64, per_epoch: u64) -> u64 {
+        if self.schedule_by_step { step } else { step / per_epoch.max(1) }
     }
 
     /// Checks the settings for images of this shape, `[channels, height, width]`, and this many classes.

@@ -1,7 +1,7 @@
 //! Groups of parameters with their own settings, like `param_groups` of `torch.optim`.
 
 use super::{OP, Optimizer};
-use crate::network::{Network, ParamSpec, Role};
+use crate::network::{Network, Node, ParamSpec, Role};
 use crate::ops::error::{Check, OpError, Result};
 use crate::ops::muon::Muon;
 use crate::ops::schedule::Schedule;
@@ -123,6 +123,17 @@ impl Grouped {
             }
         }
         Ok(Some(Self { rules, of: rule_of }))
+    }
+
+    /// Number of operations at a network's start that have no parameter left to train from this time of the schedules on, although at least
+    /// one was trained before: the rates of all of theirs stay 0. Muon has no such time, since it scales weights at any rate.
+    #[must_use]
+    pub fn settled(&self, network: &Network, time: u64) -> usize {
+        let is_over = |rule: &Rule| rule.muon.is_none() && rule.schedule.is_some_and(|s| s.is_over(time));
+        let rule_of = |param: &usize| self.of[*param].map(|at| &self.rules[at]);
+        let is_settled = |node: &&Node| node.params.iter().filter_map(rule_of).all(is_over);
+        let settled: Vec<&Node> = network.nodes().iter().take_while(is_settled).collect();
+        if settled.iter().any(|node| node.params.iter().any(|p| self.of[*p].is_some())) { settled.len() } else { 0 }
     }
 
     /// Learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's

@@ -183,6 +183,7 @@ impl CudaInference {
             network: &self.network,
             options: &self.options,
             fusion: &self.fusion,
+            settled: 0,
             memory: &self.memory,
             params: &self.params,
             kernels: &self.layers,

@@ -35,7 +35,7 @@ pub use options::CudaOptions;
 use params::Params;
 pub(in crate::train) use params::{is_half, rounded_params};
 use passes::{Parts, StepParts};
-use program::{Others, Program, Side};
+use program::{BatchKind, Others, Program, Side};
 use rank_step::RankStep;
 pub(in crate::train) use replicas::CudaReplicas;
 use resident::{Resident, Source};
@@ -53,13 +53,12 @@ use work::StepWork;
 struct Repeated {
     source: Source,
     indices: Vec<u32>,
-    size: usize,
-    shard: Option<Shard>,
+    kind: BatchKind,
     queued: usize,
 }
 
-/// Key of a program: its number of samples, true for training, the index of its data set, and its part of a global batch.
-type ProgramKey = (usize, bool, usize, Option<Shard>);
+/// Key of a program: its kind of batch, and the index of its data set.
+type ProgramKey = (BatchKind, usize);
 
 /// A recipe's training on a GPU.
 #[derive(Debug)]
@@ -206,19 +205,18 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// Builds the programs of batches of these sizes.
-    fn prepare_all(&mut self, source: &Source, sizes: &[usize], trains: bool) -> Result<(), TrainError> {
-        let all: Vec<_> = sizes.iter().map(|n| (*n, None)).collect();
-        self.prepare_parts(source, &all, trains)
+    /// Number of operations at the network's start whose parameters no longer change at a step. The norm of the gradients includes theirs.
+    fn settled(&self, step: u64, per_epoch: u64) -> usize {
+        let grouped = self.grouped.as_ref().filter(|_| self.rank_step.is_none() && self.recipe.clip.is_none());
+        grouped.map_or(0, |grouped| grouped.settled(&self.recipe.network, self.recipe.schedule_time(step, per_epoch)))
     }
 
-    /// Builds the programs of parts of global batches.
-    fn prepare_parts(
-        &mut self,
-        source: &Source,
-        parts: &[(usize, Option<Shard>)],
-        trains: bool,
-    ) -> Result<(), TrainError> {
+    fn training_kind(&self, (n, shard): (usize, Option<Shard>), step: u64, per_epoch: u64) -> BatchKind {
+        BatchKind { n, trains: true, shard, settled: self.settled(step, per_epoch) }
+    }
+
+    /// Builds the programs of these kinds of batches.
+    fn prepare_all(&mut self, source: &Source, kinds: &[BatchKind]) -> Result<(), TrainError> {
         let sets = match source {
             Source::Resident(set) => vec![*set],
             Source::Host(set) => {
@@ -226,9 +224,9 @@ impl CudaTraining {
                 self.staging.as_ref().map_or_else(Vec::new, |(_, sets)| sets.clone())
             }
         };
-        for (n, shard) in parts {
+        for kind in kinds {
             for set in &sets {
-                self.prepare((*n, trains, *set, *shard))?;
+                self.prepare((*kind, *set))?;
             }
         }
         Ok(())
@@ -246,17 +244,15 @@ impl CudaTraining {
     fn with_batch(
         &mut self,
         source: &Source,
-        (indices, shard): (&[u32], Option<Shard>),
-        trains: bool,
+        (indices, kind): (&[u32], BatchKind),
         queue: impl FnOnce(&Program, &Stream) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
-        let n = indices.len();
         match source {
-            Source::Resident(set) => queue(&self.programs[&(n, trains, *set, shard)], &self.stream),
+            Source::Resident(set) => queue(&self.programs[&(kind, *set)], &self.stream),
             Source::Host(set) => {
                 let Some((staging, sets)) = &mut self.staging else { return Ok(()) };
                 let slot = staging.load(&self.stream, set, indices)?;
-                queue(&self.programs[&(n, trains, sets[slot], shard)], &self.stream)?;
+                queue(&self.programs[&(kind, sets[slot])], &self.stream)?;
                 staging.consumed(slot, &self.stream)
             }
         }
@@ -267,13 +263,14 @@ impl CudaTraining {
         if self.programs.contains_key(&key) {
             return Ok(());
         }
-        let (n, trains, set, shard) = key;
+        let (BatchKind { n, trains, shard, settled }, set) = key;
         let parts = Parts {
             device: &self.device,
             gemm: &self.gemm,
             network: &self.recipe.network,
             options: &self.options,
             fusion: &self.fusion,
+            settled,
             memory: &self.memory,
             params: &self.params,
             kernels: &self.layers,
@@ -312,21 +309,27 @@ impl CudaTraining {
         trains: bool,
         shards: &[Shard],
     ) -> Result<Vec<StepOutcome>, TrainError> {
-        let shard_of = |at: usize| shards.get(at).copied();
-        let sizes: Vec<_> = indices.chunks(size).enumerate().map(|(at, batch)| (batch.len(), shard_of(at))).collect();
-        self.prepare_parts(source, &sizes, trains)?;
+        let kind = |(at, batch): (usize, &[u32])| {
+            let (n, shard) = (batch.len(), shards.get(at).copied());
+            match trains {
+                true => self.training_kind((n, shard), step + at as u64, per_epoch),
+                false => BatchKind { n, trains, shard, settled: 0 },
+            }
+        };
+        let kinds: Vec<BatchKind> = indices.chunks(size).enumerate().map(kind).collect();
+        self.prepare_all(source, &kinds)?;
         self.control.begin(&Self::order(source, indices, size), rates, step)?;
         self.write_group_rates(rates, step, per_epoch)?;
         self.is_fresh &= !trains;
-        for (at, batch) in indices.chunks(size).enumerate() {
-            self.with_batch(source, (batch, shard_of(at)), trains, |program, stream| Ok(program.queue(stream)?))?;
+        for batch in indices.chunks(size).zip(&kinds) {
+            self.with_batch(source, (batch.0, *batch.1), |program, stream| Ok(program.queue(stream)?))?;
         }
         match &self.rank_step {
             Some(rank_step) => rank_step.wait(&self.stream)?,
             None => self.stream.synchronize()?,
         }
         self.free[1] = self.free[1].min(self.device.memory()?.0);
-        let outcomes = self.control.outcomes(sizes.len(), self.step_end(trains))?;
+        let outcomes = self.control.outcomes(kinds.len(), self.step_end(trains))?;
         if let Some(scale) = outcomes.last().and_then(|o| o.loss_scale) {
             self.gradient_scale = scale;
         }
@@ -364,9 +367,9 @@ impl CudaTraining {
         let Some(mut r) = self.repeated.take() else {
             return Err(TrainError::Setting("No steps were prepared.".into()));
         };
-        let first = r.queued * r.size % r.indices.len();
-        let batch = &r.indices[first..first + r.size];
-        let queued = self.with_batch(&r.source, (batch, r.shard), true, queue);
+        let first = r.queued * r.kind.n % r.indices.len();
+        let batch = &r.indices[first..first + r.kind.n];
+        let queued = self.with_batch(&r.source, (batch, r.kind), queue);
         r.queued += 1;
         self.repeated = Some(r);
         queued
@@ -387,8 +390,9 @@ impl CudaTraining {
         outcomes.truncate(at);
         let mut name = Vec::new();
         if rank == ranks.rank() {
-            let (batch, shard) = (b.each()[at], b.shards.get(at).copied());
-            name = self.find_first_not_finite(source, (batch, shard), b.step + at as u64)?.into_bytes();
+            let (batch, step) = (b.each()[at], b.step + at as u64);
+            let kind = self.training_kind((batch.len(), b.shards.get(at).copied()), step, self.per_epoch(b.set.len()));
+            name = self.find_first_not_finite(source, (batch, kind), step)?.into_bytes();
         } else {
             self.params.restore_statistics(&self.stream)?;
         }
@@ -401,13 +405,13 @@ impl CudaTraining {
     fn find_first_not_finite(
         &mut self,
         source: &Source,
-        (indices, shard): (&[u32], Option<Shard>),
+        (indices, kind): (&[u32], BatchKind),
         step: u64,
     ) -> Result<String, TrainError> {
         self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
         self.params.restore_statistics(&self.stream)?;
         let mut found = "the loss".to_owned();
-        self.with_batch(source, (indices, shard), true, |program, stream| {
+        self.with_batch(source, (indices, kind), |program, stream| {
             // For a batch in parts, runs the passes of all parts, which change no weights.
             let in_parts = program.passes.iter().any(|pass| pass.name == passes::LOSS_OF_PARTS);
             let end = if in_parts { passes::LOSS_OF_PARTS } else { "loss" };
@@ -436,8 +440,9 @@ impl Engine for CudaTraining {
 
     fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
         let source = self.source(b.set)?;
-        let at = (b.step, self.per_epoch(b.set.len()));
-        let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true, b.shards)?;
+        let per_epoch = self.per_epoch(b.set.len());
+        let mut outcomes =
+            self.run(&source, (b.indices, b.size), b.learning_rates, (b.step, per_epoch), true, b.shards)?;
         if let Some(ranks) = self.rank_step.as_ref().map(|t| t.ranks.clone()) {
             return self.global_outcomes(&ranks, b, &source, outcomes);
         }
@@ -447,7 +452,9 @@ impl Engine for CudaTraining {
         let loss = outcomes[at].loss;
         outcomes.truncate(at);
         let end = ((at + 1) * b.size).min(b.indices.len());
-        let layer = self.find_first_not_finite(&source, (&b.indices[at * b.size..end], None), b.step + at as u64)?;
+        let (batch, step) = (&b.indices[at * b.size..end], b.step + at as u64);
+        let kind = self.training_kind((batch.len(), None), step, per_epoch);
+        let layer = self.find_first_not_finite(&source, (batch, kind), step)?;
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
@@ -456,11 +463,19 @@ impl Engine for CudaTraining {
             let last = len % size;
             if last > 0 && len > size { vec![size, last] } else { vec![size.min(len)] }
         };
+        let per_epoch = self.per_epoch(train.len());
+        let mut settled: Vec<usize> =
+            (0..self.recipe.total_steps(train.len())).map(|step| self.settled(step, per_epoch)).collect();
+        settled.dedup();
+        let kind = |n, trains, settled| BatchKind { n, trains, shard: None, settled };
         let source = self.source(train)?;
-        self.prepare_all(&source, &sizes(train.len(), size), true)?;
+        for n in sizes(train.len(), size) {
+            let kinds: Vec<_> = settled.iter().map(|settled| kind(n, true, *settled)).collect();
+            self.prepare_all(&source, &kinds)?;
+        }
         let source = self.source(test)?;
-        let all = sizes(test.len(), self.batch);
-        self.prepare_all(&source, &all, false)?;
+        let kinds: Vec<_> = sizes(test.len(), self.batch).into_iter().map(|n| kind(n, false, 0)).collect();
+        self.prepare_all(&source, &kinds)?;
         Ok(self.stream.synchronize()?)
     }
 
@@ -470,12 +485,12 @@ impl Engine for CudaTraining {
 
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
         let source = self.source(b.set)?;
-        let shard = b.shards.first().copied();
-        self.prepare_parts(&source, &[(b.size, shard)], true)?;
+        let kind = self.training_kind((b.size, b.shards.first().copied()), b.step, self.per_epoch(b.set.len()));
+        self.prepare_all(&source, &[kind])?;
         self.control.begin(&Self::order(&source, b.indices, b.size), b.learning_rates, b.step)?;
         self.write_group_rates(b.learning_rates, b.step, self.per_epoch(b.set.len()))?;
         self.is_fresh = false;
-        self.repeated = Some(Repeated { source, indices: b.indices.to_vec(), size: b.size, shard, queued: 0 });
+        self.repeated = Some(Repeated { source, indices: b.indices.to_vec(), kind, queued: 0 });
         Ok(())
     }
 

@@ -4,6 +4,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Event, Graph, Result, Stream};
 use warpbook_gemm::DeviceArray;
+use warpbook_ranks::Shard;
+
+/// The kind of batch that a program is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct BatchKind {
+    /// Number of samples.
+    pub n: usize,
+    /// True for a training step, false for an evaluation.
+    pub trains: bool,
+    /// Its part of a global batch.
+    pub shard: Option<Shard>,
+    /// Number of operations at the network's start whose parameters no longer change, so that nothing needs their gradients.
+    pub settled: usize,
+}
 
 /// A function that queues work on a stream.
 pub(super) type Launch = Box<dyn Fn(&Stream) -> Result<()> + Send + Sync>;

@@ -215,7 +215,7 @@ impl CudaTraining {
 
     fn program_of(&self, r: &super::Repeated) -> Option<&Program> {
         let Source::Resident(set) = r.source else { return None };
-        let key: ProgramKey = (r.size, true, set, r.shard);
+        let key: ProgramKey = (r.kind, set);
         self.programs.get(&key)
     }
 }

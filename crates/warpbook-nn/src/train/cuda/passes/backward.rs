@@ -14,14 +14,14 @@ impl Builder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
         let Parts { fusion, kernels, .. } = self.parts;
-        if !fusion.needs_gradient(node.output) || fusion.nodes[i].skips_backward {
+        if !self.needs_gradient(node.output) || fusion.nodes[i].skips_backward {
             return Ok(());
         }
         let dy = self.gradient(fusion.backward_input(self.network().nodes(), i))?;
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             self.weight_gradient(i, &dy)?;
         }
-        let (in_place, needed) = (fusion.in_place(node), fusion.needs_gradient(node.input));
+        let (in_place, needed) = (fusion.in_place(node), self.needs_gradient(node.input));
         if let Op::Add(other) = node.op {
             return self.add_backward(i, other, &dy);
         }
@@ -102,7 +102,7 @@ impl Builder<'_> {
         let (node, fusion) = (self.node(i), self.parts.fusion);
         for value in [other, node.input] {
             let same = fusion.buffer[value] == fusion.buffer[node.output];
-            if same || !fusion.needs_gradient(value) {
+            if same || !self.needs_gradient(value) {
                 continue;
             }
             let to = self.gradient(value)?;
@@ -126,7 +126,7 @@ impl Builder<'_> {
         let (sums, lines) = memory.scratch(i, true, Normalisation::sums_len(&b), 3 * b.channels)?;
         let (gamma, x) = (params.master(node.params[0]), self.value(node.input)?);
         let [dgamma, dbeta] = [0, 1].map(|p| params.gradient(node.params[p]));
-        let needed = fusion.needs_gradient(node.input);
+        let needed = self.needs_gradient(node.input);
         let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
         // The kernel always writes dx; if nothing reads dx, it overwrites dy.
         let dx = match (needed, joins) {
@@ -218,7 +218,7 @@ impl Builder<'_> {
     /// Stream and workspace of a layer's weight gradient. It runs next to the input gradients, except in a layer without an input
     /// gradient, such as the first: there it runs on the first stream, which then waits only for the end of the second.
     fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
-        let at = usize::from(self.parts.fusion.needs_gradient(self.node(i).input));
+        let at = usize::from(self.needs_gradient(self.node(i).input));
         ([On::Main, On::Side][at], self.workspaces[at].clone())
     }
 

@@ -21,7 +21,7 @@ impl Builder<'_> {
     pub(super) fn custom_layer_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
         let (n, node, fusion, memory) = (self.n, self.node(i), self.parts.fusion, self.parts.memory);
         let Some(kernels) = self.parts.kernels.own[i].clone() else { return Ok(()) };
-        let needed = fusion.needs_gradient(node.input);
+        let needed = self.needs_gradient(node.input);
         if !needed && node.params.is_empty() {
             return Ok(());
         }

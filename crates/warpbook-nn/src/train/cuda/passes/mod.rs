@@ -34,6 +34,8 @@ pub(super) struct Parts<'a> {
     pub network: &'a Network,
     pub options: &'a CudaOptions,
     pub fusion: &'a FusionPlan,
+    /// Number of operations at the network's start whose gradients nothing needs.
+    pub settled: usize,
     pub memory: &'a Memory,
     pub params: &'a Params,
     pub kernels: &'a LayerKernels,
@@ -341,6 +343,12 @@ impl<'a> Builder<'a> {
             self.passes.push(Pass { name, n: self.n, output: None, on: On::Link(self.ready.len()), launch });
             self.ready.push(ready);
         }
+    }
+
+    /// Returns true if a step computes the gradient of a value: a trained parameter that still changes lies before it.
+    fn needs_gradient(&self, value: ValueId) -> bool {
+        let settled = &self.network().nodes()[..self.parts.settled];
+        self.parts.fusion.needs_gradient(value) && settled.iter().all(|node| node.output != value)
     }
 
     fn network(&self) -> &'a Network {
