@@ -11,10 +11,6 @@ struct Shape {
     unsigned rows, channels, pixels /* of a channel of an image; 1 unless CHANNELS_FIRST */, chunk /* rows of a block */;
 };
 
-// Blocks of sums on an SM. With the 80 registers that this allows, the compiler loads four rows of x at once; left alone it keeps to 64 and
-// loads one of them late.
-constexpr unsigned BLOCKS = 3;
-
 #if CHANNELS_FIRST
 __device__ __forceinline__ unsigned channel_of(unsigned i, const Shape& s) { return i / s.pixels % s.channels; }
 
@@ -46,6 +42,7 @@ __device__ __forceinline__ void widen(In element, float (&v)[1]) { v[0] = to_flo
 __device__ __forceinline__ uint4 narrowed(const float (&v)[GROUP]) { return packed(v, In{}); }
 __device__ __forceinline__ In narrowed(const float (&v)[1]) { return from_float<In>(v[0]); }
 
+// True if a thread can read 16 bytes of a row and of each vector of channels.
 template <class... Pointers> __device__ __forceinline__ bool is_wide(const Shape& s, Pointers... arrays) {
     return s.channels % GROUP == 0 && (in_groups(arrays) && ...);
 }
@@ -75,8 +72,8 @@ template <int W> __device__ __forceinline__ void load_channels(const float* __re
     }
 }
 
-// Loads some rows of arrays before any of them is used. From `end` on they are copies of the last row: predicated loads would follow
-// each other, since their registers are cleared first.
+// Loads some rows of arrays before any of them is used. Rows from `end` on repeat the last one, since the compiler issues predicated
+// loads one after the other.
 template <int W, int ARRAYS, int ROWS>
 __device__ __forceinline__ void load_rows(const In* const (&from)[ARRAYS], const Shape& s, unsigned row, unsigned step, unsigned end,
                                           unsigned channel, typename Words<W>::Type (&words)[ROWS][ARRAYS]) {
@@ -88,7 +85,7 @@ __device__ __forceinline__ void load_rows(const In* const (&from)[ARRAYS], const
     }
 }
 
-// Four values in 16 bits are added up in f32, where four squares of one size are exact, and then in f64; f32 is added up in f64.
+// Four rows in 16 bits are added up in f32, where four squares of one size have an exact sum, and then in f64; f32 is added up in f64.
 template <class T> struct Short { using Type = float; };
 template <> struct Short<float> { using Type = double; };
 
@@ -96,8 +93,8 @@ template <> struct Short<float> { using Type = double; };
 template <int W, int ARRAYS>
 __device__ __forceinline__ void sum_chunk(const Shape& s, const In* const (&from)[ARRAYS] /* x, or dy and x */, const float* __restrict__ mean,
                                           const float* __restrict__ inverse, double* __restrict__ partial /* [chunks][2][channels] */) {
-    constexpr int ROWS = 4;
     using Few = Short<In>::Type;
+    constexpr int ROWS = 4;
     constexpr bool BACKWARD = ARRAYS == 2;
     __shared__ double of_threads[2][W][THREADS];
     const Place<W> at(s);
@@ -139,11 +136,11 @@ __device__ __forceinline__ void sum_chunk(const Shape& s, const In* const (&from
     }
 }
 
-// to[row][channel] = f(k, v) for the k-th channel of a thread and its values v of the arrays; each part of the grid takes every parts-th
-// pass over the rows.
+// to[row][channel] = f(k, v, w) for a thread's k-th channel and its values in the first and the last array. Blocks with the same channels
+// take turns at the rows.
 template <int W, int ARRAYS, class F>
 __device__ __forceinline__ void map_rows(const Shape& s, const Place<W>& at, const In* const (&from)[ARRAYS], In* to, F f) {
-    // 64 bytes in flight for each thread, of which more fit on an SM than for sums.
+    // 64 bytes in flight for each thread, of four blocks on an SM.
     constexpr int ROWS = 4 / ARRAYS;
     const unsigned parts = gridDim.x / at.tiles, pass = ROWS * at.lanes;
     for (size_t r = (size_t)(blockIdx.x / at.tiles) * pass + at.lane; r < s.rows; r += (size_t)parts * pass) {
@@ -200,7 +197,7 @@ __device__ __forceinline__ bool sum_of_chunks(const double* __restrict__ partial
                                               unsigned& channel, double& a, double& b) {
     constexpr unsigned LANES = THREADS / ACROSS, WARPS = THREADS / WARP;
     __shared__ double of_warps[2][WARPS][ACROSS];
-    const unsigned chunks = (s.rows + s.chunk - 1) / s.chunk, column = threadIdx.x % ACROSS;
+    const unsigned chunks = (s.rows - 1) / s.chunk + 1, column = threadIdx.x % ACROSS;
     channel = blockIdx.x * ACROSS + column;
     double sums[2] = {};
     if (channel < s.channels) {
@@ -223,7 +220,8 @@ __device__ __forceinline__ bool sum_of_chunks(const double* __restrict__ partial
     return threadIdx.x < ACROSS && channel < s.channels;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+// With the 80 registers of three blocks on an SM, the compiler loads four rows at once; left alone it keeps to 64 and loads one of them late.
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* __restrict__ partial /* [chunks][2][channels] */) {
     wait_for_predecessor();
     let_successor_start();
@@ -302,7 +300,7 @@ normalise(Shape s, const In* __restrict__ x /* [rows][channels] */, const float*
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 sums_backward(Shape s, const In* __restrict__ x /* [rows][channels] */, const In* __restrict__ dy /* [rows][channels] */,
               const float* __restrict__ mean /* [channels] */, const float* __restrict__ inverse /* [channels] */,
               double* __restrict__ partial /* [chunks][2][channels] */) {

@@ -60,8 +60,8 @@ impl std::fmt::Debug for Across<'_> {
 /// The most channels of a block in NHWC.
 const TILE: u32 = 256;
 
-/// Rows that a block sums: depends on the number of rows and the layout, so that every device adds in the same order. An H200 runs 3 blocks on
-/// each of its 132 SMs at once; in NCHW there are as many blocks for each channel.
+/// Rows that a block sums: depends on the number of rows and the layout, so that every device adds in the same order. Up to 384 blocks share
+/// the rows of 256 channels: about three for each of an H200's 132 SMs.
 fn chunk(rows: usize, layout: Layout) -> usize {
     rows.div_ceil(384).max(if layout == Layout::Nhwc { 64 } else { 256 })
 }
@@ -134,13 +134,13 @@ impl Normalisation {
         Ok((Shape { rows, chunk: rows, ..s }, across.totals))
     }
 
-    /// One block for each chunk of rows and each channel, or all channels of a block in NHWC.
+    /// One block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
     fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
         let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(TILE) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
     }
 
-    /// A resident grid over the elements; in NHWC all channels of a block get the same number of blocks, at least one.
+    /// A resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
     fn elements_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
         let shape = kernel.shape(s.elements());
         let tiles = if self.layout == Layout::Nchw { 1 } else { s.channels.div_ceil(TILE) };
