@@ -116,51 +116,110 @@ fn losses_and_their_gradients_are_those_of_the_cpu() {
 }
 
 #[test]
-fn a_batch_is_normalised_forwards_and_backwards() {
-    for (rows, channels) in [(50, 12), (333, 40)] {
+fn gelu_in_16_bits_is_the_exact_form() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
         let mut machine = Machine::default();
-        let n = rows * channels;
-        let kernels = nn::batch_norm(Dtype::F32, Layout::Nhwc);
+        let n = 1500;
+        let (x, dy): (Vec<f32>, Vec<f32>) = (real(n, 1).iter().map(|v| 6.0 * v).collect(), real(n, 2));
+        let [x, dy, out] = [&x, &dy, &x].map(|values| Typed::new(&mut machine, dtype, values, 0));
+        let (on_x, on_dy) = (f64s(&x.values(&mut machine)), f64s(&dy.values(&mut machine)));
+        let [.., gelu, gelu_back] = nn::activation(dtype);
+        run(&mut machine, &gelu, 2, &[&x.at, &out.at, &long(n)]);
+        let rounded = |got: f32, want: f64| (f64::from(got) - want).abs() <= share(dtype) * want.abs() + 1e-6;
+        for (got, x) in out.values(&mut machine).iter().zip(&on_x) {
+            assert!(rounded(*got, x * normal(*x).1), "{dtype:?}: gelu of {x} is not {got}");
+        }
+        run(&mut machine, &gelu_back, 2, &[&x.at, &dy.at, &out.at, &long(n)]);
+        for (got, (x, dy)) in out.values(&mut machine).iter().zip(on_x.iter().zip(&on_dy)) {
+            let want = dy * (normal(*x).1 + x * normal(*x).0);
+            assert!(rounded(*got, want), "{dtype:?}: gelu's gradient at {x} is {want}, not {got}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_normalised_forwards_and_backwards() {
+    let (nhwc, nchw) = (Layout::Nhwc, Layout::Nchw);
+    for (dtype, layout, [images, pixels, channels, offset]) in [
+        (Dtype::F32, nhwc, [50, 1, 12, 0]),
+        (Dtype::F32, nhwc, [37, 9, 40, 0]),
+        (Dtype::F32, nhwc, [20, 1, 7, 0]),
+        (Dtype::F32, nchw, [7, 9, 5, 0]),
+        (Dtype::Bf16, nhwc, [37, 9, 40, 0]),
+        (Dtype::Bf16, nhwc, [70, 1, 13, 0]),
+        (Dtype::Bf16, nhwc, [30, 4, 16, 1]),
+        (Dtype::Bf16, nhwc, [10, 4, 300, 0]),
+        (Dtype::F16, nhwc, [26, 5, 264, 0]),
+        (Dtype::F16, nchw, [9, 8, 8, 1]),
+    ] {
+        let (rows, n) = (images * pixels, images * pixels * channels);
+        let name = format!("{dtype:?} {layout:?} {rows} x {channels}");
+        let mut machine = Machine::default();
+        let kernels = nn::batch_norm(dtype, layout);
         let (x, dy, gamma, beta) = (real(n, 1), real(n, 2), real(channels, 3), real(channels, 4));
-        let [on_x, on_dy, on_gamma, on_beta] = [&x, &dy, &gamma, &beta].map(|values| machine.put(values));
+        let x: Vec<f32> = x.iter().map(|v| v + 1.5).collect();
+        let [x, dy, y, dx] = [&x, &dy, &x, &x].map(|values| Typed::new(&mut machine, dtype, values, offset));
+        let [on_gamma, on_beta] = [&gamma, &beta].map(|values| machine.put(values));
         let [running_mean, running_variance] = [0.0f32, 1.0].map(|v| machine.put(&vec![v; channels]));
         let [mean, inverse, dgamma, dbeta] = [(); 4].map(|()| machine.room::<f32>(channels));
-        let (line, y, dx) = (machine.room::<f32>(3 * channels), machine.room::<f32>(n), machine.room::<f32>(n));
+        let (line, total) = (machine.room::<f32>(3 * channels), machine.room::<f64>(2 * channels));
         let (chunk, chunks) = (64, rows.div_ceil(64));
         let partial = machine.room::<f64>(chunks * 2 * channels);
-        let shape = structure(&[rows, channels, 1, chunk]);
-        let (tiles, per_channel) = (chunks * channels.div_ceil(32), channels.div_ceil(256));
-        run(&mut machine, &kernels.sums_forward, tiles, &[&shape, &on_x, &partial]);
+        let shape = structure(&[rows, channels, if layout == nchw { pixels } else { 1 }, chunk]);
+        let tiles = if layout == nchw { channels } else { channels.div_ceil(256) };
+        let (blocks, per_channel) = (2 * channels.div_ceil(256), channels.div_ceil(8));
+        run(&mut machine, &kernels.sums_forward, chunks * tiles, &[&shape, &x.at, &partial]);
+        run(&mut machine, &kernels.totals, per_channel, &[&shape, &partial, &number(1), &total]);
         let [epsilon, momentum] = [1e-5, 0.1].map(Argument::F32);
         let statistics = [&shape, &partial, &epsilon, &momentum, &running_mean, &running_variance, &mean, &inverse];
         run(&mut machine, &kernels.statistics, per_channel, &statistics);
-        run(&mut machine, &kernels.normalise, 2, &[&shape, &on_x, &on_gamma, &on_beta, &mean, &inverse, &y]);
-        run(&mut machine, &kernels.sums_backward, tiles, &[&shape, &on_x, &on_dy, &mean, &inverse, &partial]);
+        let vectors = [&shape, &x.at, &on_gamma, &on_beta, &mean, &inverse, &y.at];
+        run(&mut machine, &kernels.normalise, blocks, &vectors);
+        run(&mut machine, &kernels.sums_backward, chunks * tiles, &[&shape, &x.at, &dy.at, &mean, &inverse, &partial]);
         run(
             &mut machine,
             &kernels.lines,
             per_channel,
             &[&shape, &partial, &on_gamma, &inverse, &dgamma, &dbeta, &line],
         );
-        run(&mut machine, &kernels.backward, 2, &[&shape, &on_x, &on_dy, &mean, &line, &dx]);
+        run(&mut machine, &kernels.backward, blocks, &[&shape, &x.at, &dy.at, &mean, &line, &dx.at]);
+        let (values, gradients) = (f64s(&x.values(&mut machine)), f64s(&dy.values(&mut machine)));
         let (mut want_y, mut want_dx) = (vec![0.0; n], vec![0.0; n]);
+        let mut vectors = [(); 5].map(|()| Vec::new());
         let m = rows as f64;
+        let place = |r: usize, c: usize| match layout {
+            Layout::Nhwc => r * channels + c,
+            Layout::Nchw => (r / pixels * channels + c) * pixels + r % pixels,
+        };
         for c in 0..channels {
-            let column = |values: &[f32]| (0..rows).map(|r| f64::from(values[r * channels + c])).collect::<Vec<_>>();
-            let (x, dy) = (column(&x), column(&dy));
+            let column = |values: &[f64]| (0..rows).map(|r| values[place(r, c)]).collect::<Vec<_>>();
+            let (x, dy) = (column(&values), column(&gradients));
             let mean = x.iter().sum::<f64>() / m;
-            let deviation = (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / m + 1e-5).sqrt();
+            let variance = x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / m;
+            let deviation = (variance + 1e-5).sqrt();
             let normal: Vec<f64> = x.iter().map(|v| (v - mean) / deviation).collect();
             let products: f64 = normal.iter().zip(&dy).map(|(a, b)| a * b).sum();
             let sum: f64 = dy.iter().sum();
             for r in 0..rows {
                 let gamma = f64::from(gamma[c]);
-                want_y[r * channels + c] = normal[r] * gamma + f64::from(beta[c]);
-                want_dx[r * channels + c] = gamma / deviation * (dy[r] - sum / m - normal[r] * products / m);
+                want_y[place(r, c)] = normal[r] * gamma + f64::from(beta[c]);
+                want_dx[place(r, c)] = gamma / deviation * (dy[r] - sum / m - normal[r] * products / m);
             }
+            let running = 0.9 + 0.1 * variance * m / (m - 1.0);
+            for (vector, want) in vectors.iter_mut().zip([mean, 1.0 / deviation, running, products, sum]) {
+                vector.push(want);
+            }
+            let totals = machine.get::<f64>(&total, 2 * channels);
+            let squares: f64 = x.iter().map(|v| v * v).sum();
+            assert!((totals[c] - mean * m).abs() < 1e-6 * m && (totals[channels + c] - squares).abs() < 1e-6 * squares);
         }
-        assert_close("normalised", &machine.get(&y, n), &want_y, 1e-5);
-        assert_close("its gradient", &machine.get(&dx, n), &want_dx, 1e-5);
+        let names = ["mean", "inverse deviation", "running variance", "dgamma", "dbeta"];
+        let got = [&mean, &inverse, &running_variance, &dgamma, &dbeta];
+        for ((what, got), want) in names.iter().zip(got).zip(&vectors) {
+            assert_close(&format!("{name}: {what}"), &machine.get(got, channels), want, 1e-6);
+        }
+        assert_close(&format!("{name}: y"), &y.values(&mut machine), &want_y, share(dtype));
+        assert_close(&format!("{name}: dx"), &dx.values(&mut machine), &want_dx, share(dtype));
     }
 }
 
@@ -397,18 +456,7 @@ fn a_learner_s_layer_runs_in_each_type() {
         let [forward, backward] = nn::own_layer("swish", SWISH, 1, form);
         let mut machine = Machine::default();
         let (x, dy) = (real(n, 1), real(n, 2));
-        // For bf16, a number is the upper half of its single-precision bits; for f16, it is truncated to a
-        // half.
-        let coded = |v: f32| match dtype {
-            Dtype::F32 => v.to_le_bytes().to_vec(),
-            Dtype::Bf16 => v.to_le_bytes()[2..].to_vec(),
-            _ => half(v).to_le_bytes().to_vec(),
-        };
-        let read = |bytes: &[u8]| match (dtype, bytes) {
-            (Dtype::F32, _) => f32::from_le_bytes(bytes.try_into().unwrap()),
-            (Dtype::Bf16, _) => f32::from_le_bytes([0, 0, bytes[0], bytes[1]]),
-            _ => of_half(u16::from_le_bytes(bytes.try_into().unwrap())),
-        };
+        let (coded, read) = (|v: f32| coded(dtype, v), |bytes: &[u8]| decoded(dtype, bytes));
         let bytes = dtype.bytes() as usize;
         let [on_x, on_dy] =
             [&x, &dy].map(|values| machine.put(&values.iter().flat_map(|v| coded(*v)).collect::<Vec<u8>>()));
@@ -437,7 +485,55 @@ fn a_learner_s_layer_runs_in_each_type() {
     }
 }
 
-/// Truncates a number between -1 and 1 to a half.
+/// Returns the bytes of a number, truncated to the type. A bf16 is the upper half of the single-precision bits.
+fn coded(dtype: Dtype, v: f32) -> Vec<u8> {
+    match dtype {
+        Dtype::F32 => v.to_le_bytes().to_vec(),
+        Dtype::Bf16 => v.to_le_bytes()[2..].to_vec(),
+        _ => half(v).to_le_bytes().to_vec(),
+    }
+}
+
+fn decoded(dtype: Dtype, bytes: &[u8]) -> f32 {
+    match dtype {
+        Dtype::F32 => f32::from_le_bytes(bytes.try_into().unwrap()),
+        Dtype::Bf16 => f32::from_le_bytes([0, 0, bytes[0], bytes[1]]),
+        _ => of_half(u16::from_le_bytes(bytes.try_into().unwrap())),
+    }
+}
+
+/// An array of a type, which begins `offset` elements after a multiple of 16 bytes.
+struct Typed {
+    dtype: Dtype,
+    at: Argument,
+    length: usize,
+}
+
+impl Typed {
+    fn new(machine: &mut Machine, dtype: Dtype, values: &[f32], offset: usize) -> Self {
+        let values: Vec<f32> = std::iter::repeat_n(0.0, offset).chain(values.iter().copied()).collect();
+        let bytes: Vec<u8> = values.iter().flat_map(|v| coded(dtype, *v)).collect();
+        let Argument::U64(start) = machine.put(&bytes) else { panic!("no buffer") };
+        Self { dtype, at: Argument::U64(start + offset as u64 * dtype.bytes()), length: values.len() - offset }
+    }
+
+    fn values(&self, machine: &mut Machine) -> Vec<f32> {
+        let bytes = self.dtype.bytes() as usize;
+        let all = machine.get::<u8>(&self.at, self.length * bytes);
+        all.chunks(bytes).map(|bytes| decoded(self.dtype, bytes)).collect()
+    }
+}
+
+/// Half a unit in the last place of a type, relative, and some roundings of f32.
+fn share(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F32 => 1e-5,
+        Dtype::F16 => 1e-3,
+        _ => 5e-3,
+    }
+}
+
+/// Truncates a number to a half.
 fn half(v: f32) -> u16 {
     let scaled = (f64::from(v.abs()) * 2f64.powi(24)) as u32;
     if scaled == 0 {

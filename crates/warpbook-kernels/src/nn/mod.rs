@@ -65,8 +65,14 @@ fn chunk(id: &'static str, items: i64) -> Tile {
 
 /// A tile with 16 bytes of elements per thread, in steps of the grid.
 fn groups(dtype: Dtype) -> Tile {
+    groups_in_blocks(dtype, 8)
+}
+
+/// Like [`groups`], with 4 or 8 blocks for each SM.
+fn groups_in_blocks(dtype: Dtype, blocks: i64) -> Tile {
     let items = 16 / dtype.bytes() as i64;
-    Tile::new("t256b8", &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", 8)])
+    let id = if blocks == 4 { "t256b4" } else { "t256b8" };
+    Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
 }
 
 /// Makes a kernel of a training step.
@@ -259,9 +265,9 @@ pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
 pub struct BatchNorm {
     /// Sums each chunk's x and squares of x: `(s, x, partial)`.
     pub sums_forward: KernelSpec,
-    /// Sums all chunks: `(s, partial, counts, total)`.
+    /// Sums all chunks, with 32 threads per channel: `(s, partial, counts, total)`.
     pub totals: KernelSpec,
-    /// Computes the mean and inverse deviation, and updates the running ones: `(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
+    /// Computes the mean and inverse deviation, and updates the running ones, with 32 threads per channel: `(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
     pub statistics: KernelSpec,
     /// Computes the inverse deviation from a variance: `(s, variance, epsilon, inverse)`.
     pub inverse_deviation: KernelSpec,
@@ -269,7 +275,7 @@ pub struct BatchNorm {
     pub normalise: KernelSpec,
     /// Sums each chunk's dy and products of dy with normalised x: `(s, x, dy, mean, inverse, partial)`.
     pub sums_backward: KernelSpec,
-    /// Computes dgamma, dbeta and the coefficients of dx in dy and x: `(s, partial, gamma, inverse, dgamma, dbeta, line)`.
+    /// Computes dgamma, dbeta and the coefficients of dx in dy and x, with 32 threads per channel: `(s, partial, gamma, inverse, dgamma, dbeta, line)`.
     pub lines: KernelSpec,
     /// Computes dx: `(s, x, dy, mean, line, dx)`.
     pub backward: KernelSpec,
@@ -280,7 +286,9 @@ pub struct BatchNorm {
 pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
     let spec = |entry, tile, grid| over_images(typed(BATCH_NORM, entry, tile, grid, dtype), layout);
     let per_channel = |entry| spec(entry, per_element(), Grid::Cover);
-    let per_group = |entry| spec(entry, groups(dtype), Grid::Resident);
+    // With channels last a thread keeps the coefficients of its channels in registers, so that four blocks fit on an SM.
+    let blocks = if layout == Layout::Nhwc { 4 } else { 8 };
+    let per_group = |entry| spec(entry, groups_in_blocks(dtype, blocks), Grid::Resident);
     BatchNorm {
         sums_forward: per_channel("sums_forward"),
         totals: per_channel("totals"),

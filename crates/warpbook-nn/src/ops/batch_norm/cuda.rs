@@ -57,9 +57,13 @@ impl std::fmt::Debug for Across<'_> {
     }
 }
 
-/// Rows that a block sums: depends on the number of rows alone, so that every device adds in the same order.
-fn chunk(rows: usize) -> usize {
-    rows.div_ceil(256).max(256)
+/// The most channels of a block in NHWC.
+const TILE: u32 = 256;
+
+/// Rows that a block sums: depends on the number of rows and the layout, so that every device adds in the same order. Up to 384 blocks share
+/// the rows of 256 channels: about three for each of an H200's 132 SMs.
+fn chunk(rows: usize, layout: Layout) -> usize {
+    rows.div_ceil(384).max(if layout == Layout::Nhwc { 64 } else { 256 })
 }
 
 impl Normalisation {
@@ -78,7 +82,8 @@ impl Normalisation {
     /// Number of elements of [`NormWorkspace::sums`].
     #[must_use]
     pub fn sums_len(b: &BatchNorm) -> usize {
-        b.rows.div_ceil(chunk(b.rows)) * 2 * b.channels
+        // NCHW has no more chunks.
+        b.rows.div_ceil(chunk(b.rows, Layout::Nhwc)) * 2 * b.channels
     }
 
     /// Checks the sizes and returns the kernels' shape; `pixels` is height x width of an image and divides the rows.
@@ -96,13 +101,13 @@ impl Normalisation {
         for (name, array) in arrays {
             check.arrays(self.dtype, &[(name, array, &[b.rows, b.channels])])?;
         }
-        check.word("the number of elements", b.rows.saturating_mul(b.channels).saturating_add(16))?;
+        check.word("the number of elements", b.rows.saturating_mul(b.channels).saturating_add(1 << 12))?;
         let divides = pixels > 0 && b.rows.is_multiple_of(pixels);
         check.value("the pixels of an image", pixels, divides, "at least 1 and a divisor of the rows")?;
         let word = |size| check.word("a size", size);
         // In NHWC the rows are contiguous.
         let pixels = if self.layout == Layout::Nchw { word(pixels)? } else { 1 };
-        Ok(Shape { rows: word(b.rows)?, channels: word(b.channels)?, pixels, chunk: word(chunk(b.rows))? })
+        Ok(Shape { rows: word(b.rows)?, channels: word(b.channels)?, pixels, chunk: word(chunk(b.rows, self.layout))? })
     }
 
     fn check_workspace(b: &BatchNorm, w: NormWorkspace<'_>) -> Result<()> {
@@ -129,10 +134,17 @@ impl Normalisation {
         Ok((Shape { rows, chunk: rows, ..s }, across.totals))
     }
 
-    /// One block for each chunk of rows and each channel (or 32 channels).
+    /// One block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
     fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
-        let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(32) };
+        let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(TILE) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
+    }
+
+    /// A resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
+    fn elements_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
+        let shape = kernel.shape(s.elements());
+        let tiles = if self.layout == Layout::Nchw { 1 } else { s.channels.div_ceil(TILE) };
+        Launch { grid: [(shape.grid[0] / tiles).max(1).saturating_mul(tiles), 1, 1], ..shape }
     }
 
     /// Queues y with the batch's statistics, taken `across` ranks if they share the batch. The statistics are saved (mean and inverse
@@ -141,7 +153,7 @@ impl Normalisation {
     ///
     /// # Errors
     /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type, there is a single
-    /// row, or there are 2^32 elements or more; if a launch fails.
+    /// row, or there are 2^32 - 2^12 elements or more; if a launch fails.
     pub fn forward_training(
         &self,
         stream: &Stream,
@@ -167,7 +179,15 @@ impl Normalisation {
         let factors = [b.epsilon, b.momentum];
         let written = [running_mean, running_variance, mean, inverse];
         launch::statistics(&self.statistics, stream, of_all, totals, factors, written)?;
-        launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, inverse])
+        launch::normalise(
+            &self.normalise,
+            stream,
+            self.elements_shape(&self.normalise, s),
+            s,
+            (x, y),
+            [gamma, beta],
+            [mean, inverse],
+        )
     }
 
     /// Queues y with the running mean and variance.
@@ -188,7 +208,15 @@ impl Normalisation {
         Check(OP).lengths(&[("the workspace's lines", lines.len(), &[3, b.channels])])?;
         let inverse = lines.range(..b.channels);
         launch::inverse_deviation(&self.inverse, stream, s, (variance, b.epsilon), &inverse)?;
-        launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, &inverse])
+        launch::normalise(
+            &self.normalise,
+            stream,
+            self.elements_shape(&self.normalise, s),
+            s,
+            (x, y),
+            [gamma, beta],
+            [mean, &inverse],
+        )
     }
 
     /// Queues dx, dgamma and dbeta after [`Normalisation::forward_training`], which saved mean and inverse deviation. dx uses the sums
@@ -225,6 +253,6 @@ impl Normalisation {
                 launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
             }
         }
-        launch::backward(&self.backward, stream, s, [x, dy, dx], [mean, lines])
+        launch::backward(&self.backward, stream, self.elements_shape(&self.backward, s), s, [x, dy, dx], [mean, lines])
     }
 }

@@ -26,8 +26,13 @@ unsafe impl KernelArg for Shape {
 }
 
 impl Shape {
-    fn elements(self) -> u64 {
+    pub(super) fn elements(self) -> u64 {
         u64::from(self.rows) * u64::from(self.channels)
+    }
+
+    /// Threads of a kernel that adds up chunks: 32 for each channel.
+    fn adders(self) -> u64 {
+        32 * u64::from(self.channels)
     }
 }
 
@@ -55,7 +60,7 @@ pub(super) fn totals(
 ) -> Result<()> {
     let args: [&dyn KernelArg; 4] = [&s, partial, &u32::from(counts), totals];
     // SAFETY: the arguments match `totals(s, partial, counts, total)`.
-    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
+    unsafe { kernel.launch(stream, kernel.shape(s.adders()), &args) }
 }
 
 pub(super) fn statistics(
@@ -68,7 +73,7 @@ pub(super) fn statistics(
 ) -> Result<()> {
     let args: [&dyn KernelArg; 8] = [&s, partial, &epsilon, &momentum, running_mean, running_variance, mean, inverse];
     // SAFETY: the arguments match `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
-    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
+    unsafe { kernel.launch(stream, kernel.shape(s.adders()), &args) }
 }
 
 pub(super) fn inverse_deviation(
@@ -85,6 +90,7 @@ pub(super) fn inverse_deviation(
 pub(super) fn normalise(
     kernel: &Kernel,
     stream: &Stream,
+    shape: Launch,
     s: Shape,
     (x, y): (&DeviceArray, &DeviceArray),
     [gamma, beta]: Pair<'_>,
@@ -92,7 +98,7 @@ pub(super) fn normalise(
 ) -> Result<()> {
     let args: [&dyn KernelArg; 7] = [&s, x.bytes(), gamma, beta, mean, inverse, y.bytes()];
     // SAFETY: the arguments match `normalise(s, x, gamma, beta, mean, inverse, y)`.
-    unsafe { kernel.launch(stream, kernel.shape(s.elements()), &args) }
+    unsafe { kernel.launch(stream, shape, &args) }
 }
 
 pub(super) fn sums_backward(
@@ -121,17 +127,18 @@ pub(super) fn lines(
     let [dgamma, dbeta] = [0, 1].map(|i| optional(gradients.map(|of| of[i])));
     let args: [&dyn KernelArg; 7] = [&s, partial, gamma, inverse, dgamma, dbeta, lines];
     // SAFETY: the arguments match `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
-    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
+    unsafe { kernel.launch(stream, kernel.shape(s.adders()), &args) }
 }
 
 pub(super) fn backward(
     kernel: &Kernel,
     stream: &Stream,
+    shape: Launch,
     s: Shape,
     [x, dy, dx]: [&DeviceArray; 3],
     [mean, lines]: [&Slice<f32>; 2],
 ) -> Result<()> {
     let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, lines, dx.bytes()];
     // SAFETY: the arguments match `backward(s, x, dy, mean, line, dx)`.
-    unsafe { kernel.launch(stream, kernel.shape(s.elements()), &args) }
+    unsafe { kernel.launch(stream, shape, &args) }
 }
