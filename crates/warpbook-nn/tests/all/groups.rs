@@ -322,3 +322,34 @@ fn a_bias_is_frozen_when_its_rate_is_0() {
     assert_ne!(five, six, "the sixth step has a rate yet");
     assert_eq!(six, eight, "the seventh has none");
 }
+
+#[test]
+fn the_first_layers_are_settled_when_their_rates_stay_0() {
+    let settled = |recipe: &Recipe, time| {
+        let grouped = Grouped::new(&recipe.network, &recipe.optimizer, &recipe.groups).unwrap().unwrap();
+        grouped.settled(&recipe.network, time)
+    };
+    assert_eq!([0, 5].map(|time| settled(&recipe(), time)), [0; 2], "the bias is still trained");
+    assert_eq!([6, 100].map(|time| settled(&recipe(), time)), [2; 2], "the layer and its activation");
+    let mut never = recipe();
+    never.groups[1].schedule = Some(Schedule::Linear { total: 6, end: 0.1 });
+    assert_eq!(settled(&never, 100), 0);
+    // Muon brings filters to their norm at any rate.
+    never.groups[1].schedule = None;
+    never.groups[0].schedule = Some(Schedule::Linear { total: 1, end: 0.0 });
+    assert_eq!(settled(&never, 100), 0);
+}
+
+#[test]
+fn settled_layers_change_nothing_but_the_time() {
+    let Some(device) = testing::gpu("settled_layers_change_nothing_but_the_time") else { return };
+    let place = Place::Cuda(device, CudaOptions::new(Precision::AmpBf16));
+    let ended = |end: f64| {
+        let mut recipe = recipe();
+        recipe.groups[1].schedule = Some(Schedule::Linear { total: 6, end });
+        let (steps, trainer) = losses(&place, &recipe);
+        (steps.last().unwrap().loss, trainer.weights().unwrap())
+    };
+    // In f32 a rate of 1e-60 is 0, too, but the layer is not settled.
+    assert!(ended(0.0) == ended(1e-60));
+}
