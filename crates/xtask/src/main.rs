@@ -18,6 +18,7 @@ mod yardstick;
 
 use clap::{Args, Parser, Subcommand};
 use lessons::notebooks;
+use publish::commands::Gpu;
 use site::web;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,6 +66,12 @@ enum Command {
         /// Write nothing, and fail if a file is stale.
         #[arg(long)]
         check: bool,
+        /// Write nothing, and print a shell script with the command that makes each published record on a GPU machine.
+        #[arg(long, conflicts_with = "check")]
+        commands: bool,
+        /// GPU that --commands is for. [default: h200]
+        #[arg(long, value_enum, requires = "commands")]
+        gpu: Option<Gpu>,
     },
 }
 
@@ -96,7 +103,8 @@ fn main() -> ExitCode {
         Command::Web => web::run(&w),
         Command::Notebooks { write } => notebooks::run(&w, write),
         Command::Handout { dir } => handout::run(&w, &dir),
-        Command::Publish { check } => publish::run(&w, check),
+        Command::Publish { commands: true, gpu, .. } => publish::print_commands(gpu.unwrap_or(Gpu::H200)),
+        Command::Publish { check, .. } => publish::run(&w, check),
     });
     match result {
         Ok(code) => code,

@@ -1,6 +1,7 @@
 //! Generates files from the records: their index, the JSON Schema, charts, the tables of `data/README.md` and the table
-//! of the README. The check also covers the links and paths in all Markdown files.
+//! of the README, and scripts that make the records. The check also covers the links and paths in all Markdown files.
 
+pub mod commands;
 mod computes;
 mod links;
 mod overview;
@@ -11,8 +12,10 @@ mod whole;
 use crate::steps::Report;
 use crate::workspace::{Workspace, files_below, write_atomic};
 use anyhow::{Context, Result, bail};
+use commands::Gpu;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tables::is_of_the_guide;
@@ -20,6 +23,8 @@ use warpbook_charts::{Options, Rungs};
 use warpbook_record::{ChartKind, Run, SCHEMA};
 
 const INDEX: &str = "index.json";
+/// The folder for the commands that make the records, a script for each GPU.
+const COMMANDS: &str = "data/commands";
 const BEGIN: &str = "<!-- results:begin -->";
 const END: &str = "<!-- results:end -->";
 const NONE: &str = "No results are published yet.";
@@ -111,6 +116,12 @@ pub fn pretty(value: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
+/// Runs `cargo xtask publish --commands`.
+pub fn print_commands(gpu: Gpu) -> Result<ExitCode> {
+    std::io::stdout().write_all(commands::script(gpu).as_bytes()).context("the commands cannot be printed")?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs `cargo xtask publish`.
 pub fn run(w: &Workspace, check_only: bool) -> Result<ExitCode> {
     let stale: Vec<_> = generated(w)?.into_iter().filter(|(path, text)| !is_current(path, text)).collect();
@@ -163,6 +174,7 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
         filled(w, links::README, &overview)?,
         filled(w, "data/README.md", &all)?,
     ];
+    files.extend(Gpu::ALL.map(|gpu| (w.path(&format!("{COMMANDS}/{}.sh", gpu.id())), commands::script(gpu))));
     let pictures = records.iter().flat_map(pictures);
     files.extend(pictures.map(|(name, svg)| (w.path("data/images").join(name), svg)));
     Ok(files)

@@ -227,12 +227,15 @@ mod tests {
         }
     }
 
-    /// Returns the commands in all published records, whatever version wrote them.
+    /// Returns the commands in all published records, whatever version wrote them, and those in the scripts that make them again.
     fn published_commands(folder: &std::path::Path) -> Vec<String> {
         let mut found = Vec::new();
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 found.extend(published_commands(&path));
+            } else if path.extension().is_some_and(|end| end == "sh") {
+                let script = std::fs::read_to_string(path).unwrap();
+                found.extend(script.lines().map(|line| line.trim().trim_end_matches(" &&").to_owned()));
             } else if path.extension().is_some_and(|end| end == "json") {
                 commands_in(&serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(), &mut found);
             }
@@ -258,7 +261,9 @@ mod tests {
             assert!(is_set_up, "{text}");
             names.push(words[1].clone());
         }
-        for (name, least) in [("run", 30), ("train", 4), ("scaling", 2), ("xray", 2)] {
+        let names_of_all =
+            [("run", 80), ("train", 30), ("scaling", 4), ("xray", 6), ("speedrun", 4), ("merge", 30), ("survey", 4)];
+        for (name, least) in names_of_all {
             assert!(names.iter().filter(|n| *n == name).count() >= least, "{name}: {names:?}");
         }
     }
