@@ -3,5 +3,6 @@
 mod files;
 mod gpu;
 mod names;
+mod others;
 mod texts;
 mod verdicts;

@@ -10,18 +10,18 @@ use warpbook_lab::exercise::{Answer, Definition, Exercise, KernelTask, Task, Tri
 /// A kernel that is added to a source, so that its code is not the stub's, which is not judged.
 const ANOTHER: &str = "\nextern \"C\" __global__ void another_one() {}\n";
 /// Seed of the inputs, so that a failure repeats.
-const SEED: u64 = 17;
+pub(crate) const SEED: u64 = 17;
 /// Most instructions of threads in a verdict.
 const MOST_STEPS: u64 = 10_000_000;
 
 /// Opens an exercise of this checkout without a file for progress.
-fn exercise(definition: &Definition) -> Exercise {
+pub(crate) fn exercise(definition: &Definition) -> Exercise {
     let lab = Lab::on(Choice::Cpu).unwrap();
     Exercise::in_folders(&lab, definition.clone(), &notebooks().join("exercises"), None).unwrap()
 }
 
 /// Tries a source, and fails if the verdict took too many instructions.
-fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
+pub(crate) fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
     let tried = exercise.try_seeded(source, seed).unwrap_or_else(|why| panic!("{why}"));
     assert!(tried.compile_error.is_none(), "{}", tried.line());
     assert!(tried.thread_steps <= MOST_STEPS, "{}: {} instructions", tried.line(), tried.thread_steps);
@@ -29,7 +29,7 @@ fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
 }
 
 /// Returns the verdict of a good answer: exercises without a target end at RIGHT.
-fn best(task: &KernelTask) -> Verdict {
+pub(crate) fn best(task: &KernelTask) -> Verdict {
     if task.targets.is_empty() { Verdict::Right } else { Verdict::RightAndOnTarget }
 }
 
