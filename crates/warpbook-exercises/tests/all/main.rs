@@ -3,6 +3,5 @@
 mod files;
 mod gpu;
 mod names;
-mod others;
 mod texts;
 mod verdicts;

@@ -1,6 +1,6 @@
 //! Verdicts on stubs, solutions and wrong answers in the emulator.
 
-use crate::files::{is_handout, kernels, notebooks, text, wrong_answers};
+use crate::files::{is_handout, kernels, notebooks, other_answers, text, wrong_answers};
 use std::time::Instant;
 use warpbook_device::Choice;
 use warpbook_exercises::all;
@@ -10,18 +10,18 @@ use warpbook_lab::exercise::{Answer, Definition, Exercise, KernelTask, Task, Tri
 /// A kernel that is added to a source, so that its code is not the stub's, which is not judged.
 const ANOTHER: &str = "\nextern \"C\" __global__ void another_one() {}\n";
 /// Seed of the inputs, so that a failure repeats.
-pub(crate) const SEED: u64 = 17;
+const SEED: u64 = 17;
 /// Most instructions of threads in a verdict.
 const MOST_STEPS: u64 = 10_000_000;
 
 /// Opens an exercise of this checkout without a file for progress.
-pub(crate) fn exercise(definition: &Definition) -> Exercise {
+fn exercise(definition: &Definition) -> Exercise {
     let lab = Lab::on(Choice::Cpu).unwrap();
     Exercise::in_folders(&lab, definition.clone(), &notebooks().join("exercises"), None).unwrap()
 }
 
 /// Tries a source, and fails if the verdict took too many instructions.
-pub(crate) fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
+fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
     let tried = exercise.try_seeded(source, seed).unwrap_or_else(|why| panic!("{why}"));
     assert!(tried.compile_error.is_none(), "{}", tried.line());
     assert!(tried.thread_steps <= MOST_STEPS, "{}: {} instructions", tried.line(), tried.thread_steps);
@@ -29,7 +29,7 @@ pub(crate) fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
 }
 
 /// Returns the verdict of a good answer: exercises without a target end at RIGHT.
-pub(crate) fn best(task: &KernelTask) -> Verdict {
+fn best(task: &KernelTask) -> Verdict {
     if task.targets.is_empty() { Verdict::Right } else { Verdict::RightAndOnTarget }
 }
 
@@ -64,6 +64,26 @@ fn every_solution_is_right_and_on_target() {
             assert_eq!((tried.verdict, tried.cause_id()), (best(&task), None), "{} (seed {seed})", tried.line());
         }
     }
+}
+
+#[test]
+fn other_good_answers_than_the_solutions_are_right_and_on_target() {
+    if is_handout("other_good_answers_than_the_solutions_are_right_and_on_target") {
+        return;
+    }
+    let mut number = 0;
+    for (definition, task) in kernels() {
+        let exercise = exercise(&definition);
+        for (file, source) in other_answers(&definition) {
+            number += 1;
+            for seed in [SEED, SEED + 1] {
+                let tried = judged(&exercise, &source, seed);
+                let got = (tried.verdict, tried.cause_id());
+                assert_eq!(got, (best(&task), None), "{file}: {} (seed {seed})", tried.line());
+            }
+        }
+    }
+    assert!(number >= 9, "{number}");
 }
 
 #[test]
