@@ -21,7 +21,7 @@ pub fn exercise(args: &ExerciseArgs) -> Result<ExitCode, Failure> {
     };
     match &args.what {
         ExerciseCommand::List => list(&lab)?,
-        ExerciseCommand::Show { id } => show(&lab.exercise(id)?),
+        ExerciseCommand::Show { id } => say(&lab.exercise(id)?.text()),
         ExerciseCommand::Try { id, given } => return attempt(&lab.exercise(id)?, given),
         ExerciseCommand::Watch { id, file } => watch(&lab, id.as_deref(), file.as_deref())?,
         ExerciseCommand::Hint { id, number } => {
@@ -69,13 +69,6 @@ fn state(exercise: &Exercise) -> String {
         (None, _) => "-".into(),
         (Some(best), 1) => format!("{} (1 try)", best.words()),
         (Some(best), count) => format!("{} ({count} tries)", best.words()),
-    }
-}
-
-fn show(exercise: &Exercise) {
-    say(&exercise.text());
-    if matches!(exercise.definition().task, Task::Kernel(_)) {
-        say(&format!("Your file: {}", exercise.file().display()));
     }
 }
 

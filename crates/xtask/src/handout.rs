@@ -19,7 +19,7 @@ pub fn run(w: &Workspace, dir: &Path) -> Result<ExitCode> {
     let (kept, left_out): (Vec<PathBuf>, Vec<PathBuf>) = tracked(&w.root)?.into_iter().partition(|f| !is_answer(f));
     replace_dir(&place, |new| copy(&w.root, &kept, new))?;
     println!(
-        "{} has {} files; {} solutions and wrong answers are left out.",
+        "{} has {} files; {} solutions and other answers are left out.",
         dir.display(),
         kept.len(),
         left_out.len()
@@ -38,12 +38,12 @@ fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.split('\0').filter(|n| !n.is_empty()).map(PathBuf::from).collect())
 }
 
-/// Returns true for an exercise's solution and for its wrong answers.
+/// Returns true for an exercise's solution, its other good answers and its wrong answers.
 fn is_answer(file: &Path) -> bool {
     let parts: Vec<_> = file.components().map(Component::as_os_str).collect();
     match parts.as_slice() {
         [notebooks, exercises, _, rest @ ..] if *notebooks == "notebooks" && *exercises == "exercises" => {
-            rest.iter().any(|p| *p == "wrong") || rest.last().is_some_and(|p| *p == "solution.cu")
+            rest.iter().any(|p| *p == "right" || *p == "wrong") || rest.last().is_some_and(|p| *p == "solution.cu")
         }
         _ => false,
     }
@@ -73,8 +73,8 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let root = tmp.path().join("lab");
         let exercise = "notebooks/exercises/E05_saxpy";
-        let files =
-            ["task.md", "stub.cu", "hints.toml", "solution.cu", "wrong/copy.cu"].map(|f| format!("{exercise}/{f}"));
+        let files = ["task.md", "stub.cu", "hints.toml", "solution.cu", "right/loop.cu", "wrong/copy.cu"]
+            .map(|f| format!("{exercise}/{f}"));
         for file in files.iter().map(String::as_str).chain(["Cargo.toml", "kernels/wrong/solution.cu", "not_tracked"]) {
             write_atomic(&root.join(file), "text").unwrap();
         }

@@ -41,11 +41,12 @@ const RIGHT: &str = "extern \"C\" __global__ void saxpy(const float* x, float* y
 fn an_exercise_is_shown_tried_and_reset() {
     let Some(place) = Place::new() else { return };
     copied(&place, "E05_saxpy");
-    run(&place, &["show", "E05"]).expect(0, "Your file: ");
+    run(&place, &["show", "E05"]).expect(0, "`warpbook exercise try E05` in a terminal, puts the stub into ");
     run(&place, &["solution", "e5"]).expect(2, "hand-out");
     let first = run(&place, &["try", "E05"]);
     assert_eq!(first.code, Some(1), "{}{}", first.out, first.err);
     assert!(first.out.contains("edit it, and try again"), "{}", first.out);
+    run(&place, &["show", "E05"]).expect(0, "Your file: ");
     let unchanged = run(&place, &["try", "E05"]);
     assert!(unchanged.code == Some(1) && unchanged.out.contains("E05 UNCHANGED"), "{}", unchanged.out);
     place.write("mine.cu", RIGHT.replace("i < n", "i <= n"));

@@ -1,9 +1,13 @@
 //! E11: work is arranged so that the threads of a warp agree.
 
 use super::LESSON;
+use crate::causes::only_written;
 use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
 };
+
+/// Threads of a block.
+const THREADS: usize = 256;
 
 pub(crate) const SORTED_WORK: Definition = Definition {
     id: "E11",
@@ -21,6 +25,28 @@ pub(crate) const SORTED_WORK: Definition = Definition {
         )],
         time: None,
         mistakes: &[
+            Mistake::new(
+                "no_block_index",
+                "Only the results of the first block were written. `blockIdx.x` says which block a thread is in.",
+                |wrong| only_written(wrong, |t| t < THREADS),
+            ),
+            Mistake::new(
+                "first_plan_only",
+                "Only plan 0 has results. There are `4 * n` of them, and as many threads: compare `t` with `4 * n`.",
+                |wrong| {
+                    let n = wrong.got().len() / 4;
+                    only_written(wrong, |t| t < n)
+                },
+            ),
+            Mistake::new(
+                "plan_by_block",
+                "Each block works on one plan, and the last customers have no block. The grid has threads for `4 * n` results, without a gap between plans: the plan is `t / n`.",
+                |wrong| {
+                    let ([blocks, ..], n) = (wrong.case().grid(), wrong.got().len() / 4);
+                    let block = |t: usize| t % n / THREADS * 4 + t / n;
+                    only_written(wrong, |t| block(t) < blocks as usize)
+                },
+            ),
             Mistake::new("one_plan_for_all", "All results are those of one plan. Each plan has its own years.", |wrong| {
                 let (plans, n) = (Plans::new(wrong), wrong.got().len() / 4);
                 (0..4).any(|plan| wrong.looks_like(|i| plans.after(i % n, plans.years[plan])))
@@ -49,6 +75,23 @@ pub(crate) const SORTED_WORK: Definition = Definition {
                     wrong.looks_like(|i| plans.after(i % n, plans.years[i / n] + 1.0))
                 },
             ),
+            Mistake::new(
+                "one_year_less",
+                "Each result has one year too few. Years are counted from 0, and the last one is `years[plan] - 1`.",
+                |wrong| {
+                    let (plans, n) = (Plans::new(wrong), wrong.got().len() / 4);
+                    wrong.looks_like(|i| plans.after(i % n, plans.years[i / n] - 1.0))
+                },
+            ),
+            Mistake::new(
+                "rate_of_plan",
+                "The rate was read at the plan's number. It belongs to the customer: `rate[i]`.",
+                |wrong| {
+                    let (plans, n) = (Plans::new(wrong), wrong.got().len() / 4);
+                    let rate = |plan: usize| plans.rate.get(plan).copied().unwrap_or(f64::NAN);
+                    wrong.looks_like(|i| plans.deposit[i % n] * (1.0 + rate(i / n)).powf(plans.years[i / n]))
+                },
+            ),
             Mistake::new("copy", "The results are the deposits: no year has passed.", |wrong| {
                 let (plans, n) = (Plans::new(wrong), wrong.got().len() / 4);
                 wrong.looks_like(|i| plans.deposit[i % n])
@@ -60,6 +103,7 @@ pub(crate) const SORTED_WORK: Definition = Definition {
                 "There are 4 plans and `n` customers, and the last block has more threads than results. The plan is the quotient `t / n`, the customer the remainder `t % n`.",
             ),
             ("race", "Two threads write the same result. Each of the `4 * n` threads should write one of its own."),
+            ("endless", "The loop over the years never ends. Does `year` grow in every round?"),
         ],
     }),
 };
@@ -95,7 +139,7 @@ fn savings([n, ..]: Size, draw: &mut Draw) -> Case {
         })
         .collect();
     Case::new(format!("n = {n}"))
-        .over(4 * n, 256)
+        .over(4 * n, THREADS as u32)
         .input("deposit", deposit)
         .input("rate", rate)
         .input("years", years)

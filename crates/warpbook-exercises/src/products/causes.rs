@@ -48,6 +48,26 @@ pub(super) const SCALED: Mistake = Mistake::new(
     "All wrong elements are the same multiple of what they should be. Is a product added more than once?",
     |wrong| is(wrong, FlawKind::Scaled),
 );
+pub(super) const A_ROW_LENGTH: Mistake = Mistake::new(
+    "a_row_length",
+    "Rows of A were taken to have `n` elements. They have `k`: element `a[row * k + i]`.",
+    |wrong| is_with_rows(wrong, ["n", "n"]),
+);
+pub(super) const B_ROW_LENGTH: Mistake = Mistake::new(
+    "b_row_length",
+    "Rows of B were taken to have `k` elements. They have `n`: element `b[i * n + col]`.",
+    |wrong| is_with_rows(wrong, ["k", "k"]),
+);
+
+/// Returns true if this is the product for rows of A and of B with these numbers of elements. With equal sizes it says nothing.
+fn is_with_rows(wrong: &Wrong, lengths: [&str; 2]) -> bool {
+    let [n, k] = ["n", "k"].map(|name| wrong.number(name) as usize);
+    let [of_a, of_b] = lengths.map(|name| wrong.number(name) as usize);
+    let (a, b) = (wrong.input("a"), wrong.input("b"));
+    let at = |all: &[f64], place: usize| all.get(place).copied().unwrap_or(f64::NAN);
+    let term = |row: usize, col: usize, i: usize| at(&a, row * of_a + i) * at(&b, i * of_b + col);
+    n != k && wrong.looks_like(|c| (0..k).map(|i| term(c / n, c % n, i)).sum())
+}
 
 /// Returns the kind of flaw that a product of fp32 has.
 fn is(wrong: &Wrong, kind: FlawKind) -> bool {

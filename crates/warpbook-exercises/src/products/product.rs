@@ -1,8 +1,8 @@
 //! E17: a matrix product from an empty body.
 
 use super::causes::{
-    A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
-    OTHER_COLUMN, OTHER_ROW, SCALED,
+    A_TRANSPOSED, B_ROW_LENGTH, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING,
+    FIRST_TERMS_ONLY, OTHER_COLUMN, OTHER_ROW, SCALED,
 };
 use super::{LESSON, SIGNATURE};
 use crate::causes::only_written;
@@ -43,6 +43,7 @@ pub(crate) const PRODUCT: Definition = Definition {
             B_TRANSPOSED,
             BOTH_TRANSPOSED,
             EXCHANGED,
+            B_ROW_LENGTH,
             OTHER_ROW,
             OTHER_COLUMN,
             FIRST_TERMS_ONLY,

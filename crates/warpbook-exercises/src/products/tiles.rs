@@ -1,8 +1,8 @@
 //! E18: a matrix product through tiles, with four sums a thread.
 
 use super::causes::{
-    A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING, FIRST_TERMS_ONLY,
-    OTHER_COLUMN, OTHER_ROW, SCALED,
+    A_ROW_LENGTH, A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING,
+    FIRST_TERMS_ONLY, OTHER_COLUMN, OTHER_ROW, SCALED,
 };
 use super::{LESSON, SIGNATURE};
 use crate::causes::only_written;
@@ -50,6 +50,7 @@ pub(crate) const TILES: Definition = Definition {
             B_TRANSPOSED,
             BOTH_TRANSPOSED,
             EXCHANGED,
+            A_ROW_LENGTH,
             OTHER_ROW,
             OTHER_COLUMN,
             FIRST_TERMS_ONLY,

@@ -60,6 +60,14 @@ pub(crate) const SCAN: Definition = Definition {
                 },
             ),
             Mistake::new(
+                "first_of_each_step",
+                "In each step, thread `step` adds nothing. Its neighbour is thread 0, at `t - step`: the condition is `t >= step`, and not `t > step`.",
+                |wrong| {
+                    let sums = stepped(wrong, |t, step| t > step);
+                    wrong.looks_like(|i| sums[i])
+                },
+            ),
+            Mistake::new(
                 "arrays_not_exchanged",
                 "Each step began with the elements again, not with the sums of the step before. After each step the two arrays change roles.",
                 |wrong| {
@@ -92,6 +100,7 @@ pub(crate) const SCAN: Definition = Definition {
                 "Threads with `t < step` have no neighbour there, and the last block has threads without an element.",
             ),
             ("unwritten", "A sum was read that no thread has written. Which array did the last step write?"),
+            ("endless", "The loop over the steps never ends. Does `step` begin with 1, and double in every round?"),
         ],
     }),
 };
@@ -101,6 +110,16 @@ fn window(wrong: &Wrong, range: fn(usize) -> (usize, usize)) -> bool {
     let x = wrong.input("x");
     let sum = |(begin, end): (usize, usize)| x[begin..end.min(x.len())].iter().sum();
     wrong.looks_like(|i| sum(range(i)))
+}
+
+/// Returns what eight steps give if thread `t` adds its neighbour in a step only where `adds` holds.
+fn stepped(wrong: &Wrong, adds: fn(usize, usize) -> bool) -> Vec<f64> {
+    let mut sums = wrong.input("x");
+    for step in (0..8).map(|power| 1 << power) {
+        let next = |i: usize| sums[i] + if adds(i % PART, step) { sums[i - step] } else { 0.0 };
+        sums = (0..sums.len()).map(next).collect();
+    }
+    sums
 }
 
 /// Launches blocks of 256 threads for `n` elements.

@@ -52,6 +52,22 @@ pub(crate) const SOFTMAX: Definition = Definition {
                 },
             ),
             Mistake::new(
+                "no_block_index",
+                "Only the first row was written. Block `b` has row `b`, which begins at element `b * cols`: `blockIdx.x` is its number.",
+                |wrong| {
+                    let cols = wrong.number("cols") as usize;
+                    only_written(wrong, |i| i < cols)
+                },
+            ),
+            Mistake::new(
+                "maximum_in_one_place",
+                "The largest number was subtracted either in the sum or in the result. Both need it: the factor cancels only if it is in both.",
+                |wrong| {
+                    let rows = Rows::new(wrong);
+                    rows.are_scaled(wrong, |largest| (-largest).exp()) || rows.are_scaled(wrong, f64::exp)
+                },
+            ),
+            Mistake::new(
                 "not_divided",
                 "The powers were not divided by their sum: the shares of a row should add up to 1.",
                 |wrong| {
@@ -89,6 +105,22 @@ pub(crate) const SOFTMAX: Definition = Definition {
                     let powers = rows.powers(|_| 0);
                     let sums = rows.sums(&powers, warp);
                     wrong.looks_like(|i| powers[i] / sums[i])
+                },
+            ),
+            Mistake::new(
+                "warps_missing",
+                "The sum lacks some warps of the block. There are 8 of them, in places 0 to 7.",
+                |wrong| {
+                    let rows = Rows::new(wrong);
+                    let powers = rows.powers(|_| 0);
+                    let is_from = |first: usize, end: usize| {
+                        let counted: Vec<f64> = (powers.iter().enumerate())
+                            .map(|(i, power)| if (first..end).contains(&warp(i % rows.cols)) { *power } else { 0.0 })
+                            .collect();
+                        let sums = rows.sums(&counted, |_| 0);
+                        wrong.looks_like(|i| powers[i] / sums[i])
+                    };
+                    (1..8).any(|end| is_from(0, end) || is_from(end, 8))
                 },
             ),
             Mistake::new(
@@ -168,6 +200,17 @@ impl Rows {
     fn turned(&self) -> Self {
         let (rows, cols) = (self.x.len() / self.cols, self.cols);
         Self { x: (0..self.x.len()).map(|i| self.x[i % cols * rows + i / cols]).collect(), cols }
+    }
+
+    /// Returns true if results differ from the reference by a factor of the row's largest number, in rows that have no infinite powers.
+    fn are_scaled(&self, wrong: &Wrong, factor: fn(f64) -> f64) -> bool {
+        let largest = self.folded(&self.x, |_| 0, f64::NEG_INFINITY, f64::max);
+        let is_scaled = |i: usize| {
+            let value = wrong.expected()[i] * factor(largest[i]);
+            (wrong.got()[i] - value).abs() <= 1e-4 * value
+        };
+        let mut finite = (0..self.x.len()).filter(|i| largest[*i].abs() < 80.0).peekable();
+        finite.peek().is_some_and(|i| largest[*i].abs() > 0.01) && finite.all(is_scaled)
     }
 
     /// Returns true if some results are NaN, and only in rows whose largest number fulfils a condition.

@@ -72,13 +72,36 @@ pub(crate) const STENCIL: Definition = Definition {
                 "The third neighbour on the right is missing: seven elements are `tile[t]` to `tile[t + 6]`.",
                 |wrong| smoothed(wrong, |i, at| at < i + HALO),
             ),
+            Mistake::new(
+                "one_neighbour_missing",
+                "The third neighbour on the left is missing: seven elements are `tile[t]` to `tile[t + 6]`.",
+                |wrong| smoothed(wrong, |i, at| at + HALO > i),
+            ),
+            Mistake::new(
+                "own_point_missing",
+                "The point itself is missing: the mean is over seven elements, and the point is the fourth of them.",
+                |wrong| smoothed(wrong, |i, at| at != i),
+            ),
             Mistake::new("not_divided", "The sums were not divided by 7.", |wrong| {
                 wrong.looks_like(|i| 7.0 * wrong.expected()[i])
+            }),
+            Mistake::new("divided_by_6", "The sums were divided by 6. The point itself is a seventh element.", |wrong| {
+                wrong.looks_like(|i| 7.0 / 6.0 * wrong.expected()[i])
             }),
             Mistake::new(
                 "no_block_index",
                 "Only the elements of the first block were written. `blockIdx.x` says which block a thread is in.",
                 |wrong| only_written(wrong, |i| i < PART),
+            ),
+            Mistake::new(
+                "other_halo",
+                "Only points at the ends of blocks are wrong: the halo holds other elements than their neighbours. It is the three elements before the block's first one, `i - 3` for threads 0 to 2, and the three after its last one, `i + 256`.",
+                |wrong| {
+                    let n = wrong.got().len();
+                    let is_at_an_end = |i: usize| i % PART < HALO || i % PART >= PART - HALO || i + HALO >= n;
+                    let mut wrong_ones = (0..n).filter(|i| wrong.is_wrong(*i));
+                    n > PART && wrong_ones.all(|i| wrong.is_written(i) && is_at_an_end(i))
+                },
             ),
         ],
         faults: &[
@@ -98,6 +121,7 @@ pub(crate) const STENCIL: Definition = Definition {
                 "out_of_bounds",
                 "At the ends of the array, neighbours do not exist and must not be read. The tile needs 256 + 6 places.",
             ),
+            ("endless", "The loop over the seven elements never ends. Does `j` grow in every round?"),
         ],
     }),
 };

@@ -2,7 +2,9 @@
 
 use super::{LESSON, large_floats, reads_per_element};
 use crate::causes::only_written;
-use warpbook_lab::exercise::{Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance};
+use warpbook_lab::exercise::{
+    Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
+};
 
 pub(crate) const WARP_SUM: Definition = Definition {
     id: "E12",
@@ -63,6 +65,28 @@ pub(crate) const WARP_SUM: Definition = Definition {
                     (1..31).any(|offsets| wrong.looks_like(|i| with_offsets(offsets, i)))
                 },
             ),
+            Mistake::new(
+                "offset_32",
+                "Each sum is twice as large as it should be. With an offset of 32 a lane gets its own value: a warp has lanes 0 to 31, so the largest offset is 16.",
+                |wrong| wrong.looks_like(|i| 2.0 * wrong.expected()[i]),
+            ),
+            Mistake::new(
+                "offsets_not_halved",
+                "The offset changes by 1 or 2 in each round, so the same numbers are added several times. It should halve: 16, 8, 4, 2, 1.",
+                |wrong| {
+                    let rounds = [(1, 15), (1, 16), (1, 31), (2, 16)];
+                    rounds.iter().any(|(step, last)| is_sum_of_rounds(wrong, (*step..=*last).step_by(*step)))
+                },
+            ),
+            Mistake::new(
+                "not_added",
+                "Each result is the element of another lane. Add what a shuffle returns: `v += ...` instead of `v = ...`.",
+                |wrong| {
+                    let x = wrong.input("x");
+                    // The lane after exchanges over 16, 8, 4, 2 and 1.
+                    wrong.looks_like(|i| x.get(i ^ 31).copied().unwrap_or(0.0))
+                },
+            ),
         ],
         faults: &[
             (
@@ -78,9 +102,25 @@ pub(crate) const WARP_SUM: Definition = Definition {
                 "The last warp has lanes without an element. They take part in the exchanges, but neither read nor write.",
             ),
             ("race", "Two threads write the same element. Each should write `y[i]`, and no other one."),
+            (
+                "endless",
+                "The loop never ends. With `offset >= 0` it goes on at offset 0 forever: it should run while `offset > 0`, and halve the offset in every round.",
+            ),
         ],
     }),
 };
+
+/// Returns true if each result is what adding exchanged sums over these offsets gives; their order does not matter.
+fn is_sum_of_rounds(wrong: &Wrong, offsets: impl Iterator<Item = usize>) -> bool {
+    let mut sums = wrong.input("x");
+    sums.resize(sums.len().next_multiple_of(32), 0.0);
+    for offset in offsets {
+        sums = (0..sums.len()).map(|i| sums[i] + sums[i ^ offset]).collect();
+    }
+    // Sums grow in each round, and rounding errors with them.
+    let largest = sums.iter().fold(0.0, |largest: f64, sum| largest.max(sum.abs()));
+    wrong.got().iter().zip(&sums).all(|(got, sum)| (got - sum).abs() <= 1e-5 * largest)
+}
 
 /// Launches blocks of 128 threads for `n` elements.
 fn warp_sums([n, ..]: Size, draw: &mut Draw) -> Case {

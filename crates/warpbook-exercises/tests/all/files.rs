@@ -34,7 +34,7 @@ pub fn kernels() -> Vec<(Definition, KernelTask)> {
 pub fn is_handout(test: &str) -> bool {
     let has_answers = |definition: &Definition| {
         let folder = folder(definition);
-        folder.join("solution.cu").exists() || folder.join("wrong").exists()
+        folder.join("solution.cu").exists() || ["right", "wrong"].iter().any(|name| folder.join(name).exists())
     };
     let is_handout = !all().iter().any(has_answers);
     if is_handout {
@@ -48,6 +48,12 @@ pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     all.sort();
     all
+}
+
+/// Returns the good answers of an exercise that are written in other ways than its solution: file and source.
+pub fn other_answers(definition: &Definition) -> Vec<(String, String)> {
+    let read = |path: PathBuf| (path.display().to_string(), fs::read_to_string(&path).unwrap());
+    files_in(&folder(definition).join("right")).into_iter().map(read).collect()
 }
 
 /// Returns the wrong answers of an exercise: file, cause that its first line gives, and source.

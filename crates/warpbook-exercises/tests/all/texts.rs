@@ -1,6 +1,6 @@
 //! Every exercise has its texts, and they say the same as its definition.
 
-use crate::files::{folder, is_handout, kernels, text, wrong_answers};
+use crate::files::{files_in, folder, is_handout, kernels, notebooks, text, wrong_answers};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 use warpbook_exercises::all;
@@ -18,6 +18,33 @@ fn ids_ascend_and_name_their_folders() {
         assert!(definition.folder.starts_with(&format!("{}_", definition.id)), "{}", definition.folder);
         assert!(folder(definition).is_dir(), "{}", definition.folder);
     }
+}
+
+/// Returns the folders without an exercise, and the exercises without a folder.
+fn unpaired(folders: &[String], exercises: &[&str]) -> Vec<String> {
+    let strays = folders.iter().filter(|folder| !exercises.contains(&folder.as_str()));
+    let strays = strays.map(|folder| format!("notebooks/exercises/{folder} is no exercise of `all()`"));
+    let missing = exercises.iter().filter(|name| !folders.iter().any(|folder| folder == *name));
+    strays.chain(missing.map(|name| format!("{name} has no folder in notebooks/exercises"))).collect()
+}
+
+#[test]
+fn every_folder_is_an_exercise_and_every_exercise_has_a_folder() {
+    let folders: Vec<String> = files_in(&notebooks().join("exercises"))
+        .iter()
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let exercises: Vec<&str> = all().iter().map(|definition| definition.folder).collect();
+    assert!(!folders.is_empty());
+    assert_eq!(unpaired(&folders, &exercises), Vec::<String>::new());
+}
+
+#[test]
+fn a_stray_folder_and_a_missing_one_are_named() {
+    let folders = ["E01_one", "E03_three"].map(str::to_owned);
+    let found = unpaired(&folders, &["E01_one", "E02_two"]);
+    assert!(found[0].contains("E03_three is no exercise") && found[1].contains("E02_two has no folder"), "{found:?}");
 }
 
 #[test]

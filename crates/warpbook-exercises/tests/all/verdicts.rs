@@ -1,6 +1,6 @@
 //! Verdicts on stubs, solutions and wrong answers in the emulator.
 
-use crate::files::{is_handout, kernels, notebooks, text, wrong_answers};
+use crate::files::{is_handout, kernels, notebooks, other_answers, text, wrong_answers};
 use std::time::Instant;
 use warpbook_device::Choice;
 use warpbook_exercises::all;
@@ -64,6 +64,26 @@ fn every_solution_is_right_and_on_target() {
             assert_eq!((tried.verdict, tried.cause_id()), (best(&task), None), "{} (seed {seed})", tried.line());
         }
     }
+}
+
+#[test]
+fn other_good_answers_than_the_solutions_are_right_and_on_target() {
+    if is_handout("other_good_answers_than_the_solutions_are_right_and_on_target") {
+        return;
+    }
+    let mut number = 0;
+    for (definition, task) in kernels() {
+        let exercise = exercise(&definition);
+        for (file, source) in other_answers(&definition) {
+            number += 1;
+            for seed in [SEED, SEED + 1] {
+                let tried = judged(&exercise, &source, seed);
+                let got = (tried.verdict, tried.cause_id());
+                assert_eq!(got, (best(&task), None), "{file}: {} (seed {seed})", tried.line());
+            }
+        }
+    }
+    assert!(number >= 9, "{number}");
 }
 
 #[test]

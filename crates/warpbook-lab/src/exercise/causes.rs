@@ -112,7 +112,7 @@ impl Wrong<'_> {
     }
 
     /// Returns true if every element has the value that `value` computes, within the exercise's tolerance, or within 1e-5 of it if results have to
-    /// be exact. Give the value that the mistake leads to.
+    /// be exact. Give the value that the mistake leads to; an infinite one, or NaN, is like no other.
     #[must_use]
     pub fn looks_like(&self, value: impl Fn(usize) -> f64) -> bool {
         (0..self.got.len()).all(|i| self.is_close(self.got[i], value(i)))
@@ -130,6 +130,24 @@ impl Wrong<'_> {
             Tolerance::Exact => (1e-5, 1e-3),
             Tolerance::Within { relative, scale } => (relative, scale),
         };
-        Tolerance::Within { relative, scale }.holds(got, value)
+        // Everything is within a share of infinity.
+        value.is_finite() && Tolerance::Within { relative, scale }.holds(got, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_not_finite_is_like_no_other() {
+        let case = Case::new("");
+        let tolerance = Tolerance::Within { relative: 1e-5, scale: 1.0 };
+        let wrong =
+            Wrong { case: &case, array: "y", got: vec![2.0], expected: vec![1.0], tolerance, written: vec![true] };
+        assert!(wrong.looks_like(|_| 2.0) && wrong.wrong_ones_look_like(|_| 2.0));
+        for value in [3.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert!(!wrong.looks_like(|_| value) && !wrong.wrong_ones_look_like(|_| value), "{value}");
+        }
     }
 }

@@ -72,6 +72,8 @@ pub struct Costs {
     pub warp_shuffles: u64,
     /// The most barriers that one block passed.
     pub block_barriers: u64,
+    /// Wavefronts of shared memory, and those without bank conflicts, of the source line where their ratio is largest.
+    pub worst_wavefronts: (u64, u64),
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -86,6 +88,10 @@ impl Costs {
         let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
         let (blocks, block_threads) = (product(case.grid()), product(case.block()));
         let total = counts.total();
+        let wavefronts = counts.lines.iter().map(|line| (line.shared_wavefronts, line.shared_ideal));
+        // a / b > c / d, in whole numbers.
+        let worse = |(a, b): (u64, u64), (c, d): (u64, u64)| if a * d > c * b { (a, b) } else { (c, d) };
+        let worst_wavefronts = wavefronts.filter(|(_, ideal)| *ideal > 0).reduce(worse).unwrap_or_default();
         Self {
             total,
             elements: case.element_count(),
@@ -94,6 +100,7 @@ impl Costs {
             block_threads,
             warp_shuffles: counts.shuffles_of_a_warp,
             block_barriers: counts.barriers_of_a_block,
+            worst_wavefronts,
         }
     }
 
@@ -175,13 +182,14 @@ impl Costs {
         ratio(self.total.lanes, self.total.instructions)
     }
 
-    /// Wavefronts of shared memory over those without bank conflicts; 1 is ideal. It is 0 for a kernel that does not use shared memory.
+    /// Wavefronts of shared memory over those without bank conflicts, of the source line where this is largest; 1 is ideal. It is 0 for a kernel that does
+    /// not use shared memory.
     #[must_use]
     pub fn bank_conflict_ways(&self) -> f64 {
-        if self.total.shared_requests == 0 {
-            return 0.0;
+        match self.worst_wavefronts {
+            (0, 0) => 0.0,
+            (wavefronts, ideal) => ratio(wavefronts, ideal),
         }
-        ratio(self.total.shared_wavefronts, self.total.shared_ideal)
     }
 }
 
@@ -196,5 +204,18 @@ mod tests {
         let least = Target::at_least("active lanes", 30.0, Costs::active_lanes);
         assert!(least.is_met(30.0) && !least.is_met(29.9) && !least.is_met(f64::NAN));
         assert!((target.measure)(&Costs::default()).is_nan(), "a kernel without requests is not on target");
+    }
+
+    #[test]
+    fn bank_conflicts_are_those_of_the_worst_line() {
+        let line =
+            |shared_wavefronts, shared_ideal| LineCounts { shared_wavefronts, shared_ideal, ..LineCounts::default() };
+        let ways = |lines: &[LineCounts]| {
+            let counts = Counts { lines: lines.to_vec(), ..Counts::default() };
+            Costs::new(&Case::new("").launch([1; 3], [32, 1, 1]), &counts).bank_conflict_ways()
+        };
+        assert_eq!(ways(&[line(32, 32), line(256, 8), line(0, 0), line(20, 10)]), 32.0);
+        assert_eq!(ways(&[line(32, 32), line(8, 8)]), 1.0);
+        assert_eq!(ways(&[line(0, 0)]), 0.0);
     }
 }

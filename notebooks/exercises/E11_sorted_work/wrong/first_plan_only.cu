@@ -1,4 +1,4 @@
-// cause: some_not_written
+// cause: first_plan_only
 // Guards with n instead of 4 * n: three plans are missing.
 extern "C" __global__ void savings(const float* deposit, const float* rate, const int* years, float* out, int n)
 {

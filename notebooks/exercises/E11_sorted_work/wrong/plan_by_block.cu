@@ -1,4 +1,4 @@
-// cause: some_not_written
+// cause: plan_by_block
 // Each block takes one plan. The grid has enough threads, but not in whole blocks for each plan.
 extern "C" __global__ void savings(const float* deposit, const float* rate, const int* years, float* out, int n)
 {

@@ -1,4 +1,4 @@
-// cause: some_not_written
+// cause: no_block_index
 // All blocks work on the first row.
 extern "C" __global__ void softmax(const float* x, float* y, int cols)
 {

@@ -177,7 +177,8 @@ impl Show for Exercise {
             _ => self.task().lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n"),
         };
         let task = details("The task", &format!("<pre>{}</pre>", escape(text.trim())));
-        format!("{title}{}{task}", paragraph(&standing(self)))
+        let file = file(self).map_or_else(String::new, |file| note(&file));
+        format!("{title}{}{file}{task}", paragraph(&standing(self)))
     }
 
     fn text(&self) -> String {
@@ -187,8 +188,21 @@ impl Show for Exercise {
             }
             _ => self.task().trim_end().to_owned(),
         };
-        printable(&format!("{task}\n\n{}", standing(self)))
+        let file = file(self).map_or_else(String::new, |file| format!("{file}\n"));
+        printable(&format!("{task}\n\n{file}{}", standing(self)))
     }
+}
+
+/// Says where the person's file is, or how to get one; `None` if the exercise asks for no kernel.
+fn file(exercise: &Exercise) -> Option<String> {
+    let Task::Kernel(_) = exercise.definition().task else { return None };
+    let (id, path) = (exercise.definition().id, exercise.file().display());
+    Some(match exercise.file().is_file() {
+        true => format!("Your file: {path}"),
+        false => format!(
+            "You have no file for it yet: `open()` in a notebook, or `warpbook exercise try {id}` in a terminal, puts the stub into {path}."
+        ),
+    })
 }
 
 /// Says how far the person is.
@@ -227,12 +241,14 @@ mod tests {
     use super::*;
     use crate::{Exercises, Lab};
 
+    fn exercises() -> std::path::PathBuf {
+        warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../notebooks/exercises")
+    }
+
     fn exercise(folder: &tempfile::TempDir) -> Exercise {
         let lab = Lab::open("cpu").unwrap().with_author("ada");
-        let root = warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
         let definition = warpbook_lab::exercise::find_exercise(&warpbook_exercises::all(), "E05").unwrap();
-        let exercises = root.join("../../notebooks/exercises");
-        Exercise::in_folders(&lab, definition, &exercises, Some(folder.path().into())).unwrap()
+        Exercise::in_folders(&lab, definition, &exercises(), Some(folder.path().into())).unwrap()
     }
 
     #[test]
@@ -257,6 +273,28 @@ mod tests {
         assert!(exercise.html().contains("after 2 tries"));
         assert!(exercise.solution().unwrap().text().contains("saxpy"));
         assert!(exercise.hint(1).unwrap().text().starts_with("Hint 1 of 3: "));
+    }
+
+    #[test]
+    fn an_exercise_that_was_never_opened_says_how_to_get_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let texts = folder.path().join("exercises/E05_saxpy");
+        std::fs::create_dir_all(&texts).unwrap();
+        for name in ["task.md", "stub.cu"] {
+            std::fs::copy(exercises().join("E05_saxpy").join(name), texts.join(name)).unwrap();
+        }
+        let lab = Lab::open("cpu").unwrap().with_author("ada");
+        let definition = exercise(&folder).definition().clone();
+        let new = Exercise::in_folders(&lab, definition, &folder.path().join("exercises"), None).unwrap();
+        for shown in [new.text(), new.html()] {
+            assert!(shown.contains("no file for it yet") && shown.contains("exercise try E05"), "{shown}");
+        }
+        new.open().unwrap();
+        for shown in [new.text(), new.html()] {
+            assert!(shown.contains("Your file: ") && !shown.contains("no file for it yet"), "{shown}");
+        }
+        let quiz = warpbook_lab::exercise::find_exercise(&warpbook_exercises::all(), "Q00").unwrap();
+        assert_eq!(file(&Exercise::in_folders(&lab, quiz, &exercises(), None).unwrap()), None);
     }
 
     #[test]

@@ -1,0 +1,20 @@
+// cause: divided_by_6
+// Divides by the number of neighbours.
+extern "C" __global__ void smooth(const float* x, float* y, int n)
+{
+    __shared__ float tile[256 + 6];
+    int t = threadIdx.x;
+    int i = blockIdx.x * 256 + t;
+    tile[t + 3] = i < n ? x[i] : 0;
+    if (t < 3) {
+        int left = i - 3, right = i + 256;
+        tile[t] = left >= 0 ? x[left] : 0;
+        tile[t + 259] = right < n ? x[right] : 0;
+    }
+    __syncthreads();
+    if (i < n) {
+        float sum = 0;
+        for (int j = 0; j < 7; ++j) sum += tile[t + j];
+        y[i] = sum / 6;
+    }
+}
