@@ -21,7 +21,7 @@ evaluation with the views of the record. Before it starts, everything is compile
 begins with new weights. How long that took is in the record's notes. torch.compile keeps what it has compiled for the next process, so delete its cache
 (TORCHINDUCTOR_CACHE_DIR) to see the whole time.
 
-Not the same as in Warpbook: the random numbers of weights, order, crops and flips. --epochs 8 is the length in Jordan's text; the rung's name then says so.
+Not the same as in Warpbook: the random numbers of weights, order, crops and flips. Another number of epochs than 8 is part of the rung's name.
 
 The files are those of CIFAR-10's binary version, data_batch_1.bin to data_batch_5.bin and test_batch.bin. The record of --like says which images they
 have to be; this script can compare only their number.
@@ -56,7 +56,7 @@ WARM_UP = 3
 
 # ---- the recipe ------------------------------------------------------------------------------------------------------
 
-EPOCHS = 7
+EPOCHS = 8
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 SIDE = 32
 # Largest shift of a crop in pixels.

@@ -98,7 +98,7 @@ class Settings(InFolder):
         def ids(*more: str) -> list[str]:
             return [way.id for way in self.settings(record(), *more).ways]
 
-        self.assertEqual(ids("--epochs", "8", "--way", "graph"), ["torch_compiled_graph_bf16_8_epochs"])
+        self.assertEqual(ids("--epochs", "9", "--way", "graph"), ["torch_compiled_graph_bf16_9_epochs"])
         self.assertEqual(ids("--mode", "none"), ["torch_eager_bf16", "torch_graph_bf16"])
         self.assertEqual(ids("--mode", "reduce-overhead", "--way", "compiled"), ["torch_compiled_bf16_reduce_overhead"])
         ways = self.settings(record("f32", WITHOUT_GPU.device)).ways

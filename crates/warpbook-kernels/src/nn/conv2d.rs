@@ -78,7 +78,7 @@ pub struct Implicit {
     pub dtype: Dtype,
     /// Layout of the images.
     pub layout: Layout,
-    /// Whether A and B, respectively, are copied 16 bytes at a time. CUDA cores need neither.
+    /// True for A and for B if it is copied 16 bytes at a time; never true on CUDA cores.
     pub vectors: [bool; 2],
     /// True if an input gradient has strides other than 1.
     pub dilated: bool,

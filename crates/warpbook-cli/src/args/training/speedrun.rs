@@ -15,7 +15,7 @@ pub const SPEEDRUN_EXAMPLES: &str = "\
 Examples:
   warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --to 90 --out speedrun.json     time and accuracy of each seed
   warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --views flips     test images and their mirror images, without shifts
-  warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --hold-out 5000 --epochs 8 --steps 175     tested on training images
+  warpbook speedrun cifar10-speedrun --precision amp-bf16 --seeds 10 --hold-out 5000 --epochs 9 --steps 200     tested on training images
   warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --out mnist-to-99.json     whole processes
 
 Processes of --cold print nothing, and train as `warpbook train` does, which classifies the test images after each epoch; those of cifar10-speedrun classify \

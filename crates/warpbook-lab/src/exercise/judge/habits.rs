@@ -1,4 +1,4 @@
-//! What the compiler says to habits that people bring from Rust, and what to write instead.
+//! Hints for compiler errors that come from habits of Rust.
 
 /// A part of the compiler's message, and a hint.
 const HABITS: [(&str, &str); 9] = [
