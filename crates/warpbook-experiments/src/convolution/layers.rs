@@ -223,7 +223,9 @@ mod tests {
             let convolutions = network.nodes().iter().filter(|node| matches!(node.op, Op::Conv2d(_)));
             found.extend(convolutions.map(|node| network.conv_geometry(node, 7)));
         }
-        assert_eq!(LAYERS.iter().map(|l| l.geometry(7)).collect::<Vec<_>>(), found);
+        // The speedrun's recipe is a file of the command line.
+        let of_networks = LAYERS.iter().filter(|layer| !layer.name.starts_with("speedrun"));
+        assert_eq!(of_networks.map(|l| l.geometry(7)).collect::<Vec<_>>(), found);
     }
 
     #[test]
