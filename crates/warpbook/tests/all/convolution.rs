@@ -25,8 +25,8 @@ fn skipped<'a>(run: &'a Run, rung: &str) -> &'a str {
 fn the_cpu_is_right_at_every_layer_and_pass() {
     let experiment = Convolutions::new().batches([2]).dtypes([Dtype::F32]);
     let run = quick("cpu").run(&experiment).unwrap();
-    // Two of the five layers are the first of their network and have no input gradient.
-    assert_eq!(run.problems.len(), 5 * 3 - 2);
+    // Two of the layers are the first of their network and have no input gradient.
+    assert_eq!(run.problems.len(), LAYERS.len() * 3 - 2);
     let of_cpu: Vec<&Measurement> = run.measurements.iter().filter(|m| m.rung == "cpu_all_threads").collect();
     assert_eq!(of_cpu.len(), run.problems.len());
     for m in of_cpu {
