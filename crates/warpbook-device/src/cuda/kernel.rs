@@ -113,6 +113,8 @@ pub struct Kernel {
     spec: KernelSpec,
     tile: Tile,
     max_threads: u32,
+    /// Number of blocks in the tile's clusters, if it has any.
+    cluster: Option<u32>,
     /// Observer of the kernel's launches.
     watch: Option<Arc<dyn LaunchWatch>>,
 }
@@ -160,7 +162,8 @@ impl Kernel {
         let name = Arc::from(format!("{} in {}", spec.entry, spec.path()));
         let (device, spec, tile) = (inner.clone(), spec.clone(), tile.clone());
         let code = Code::Driver { module, function };
-        Ok(Self { device, code, name, stats, spec, tile, max_threads, watch: None })
+        let cluster = u32::try_from(tile.cluster_blocks()).ok().filter(|blocks| *blocks > 1);
+        Ok(Self { device, code, name, stats, spec, tile, max_threads, cluster, watch: None })
     }
 
     /// Compiles a kernel for the emulator. Registers and shared memory are counted in machine code for the architecture of the emulated GPU.
@@ -186,6 +189,7 @@ impl Kernel {
             tile: tile.clone(),
             // The emulator knows the kernel's own limit, and refuses a launch beyond it.
             max_threads: u32::MAX,
+            cluster: None,
             watch: None,
         })
     }
@@ -307,8 +311,7 @@ impl Kernel {
     /// ended. A captured launch lasts as long as its graph, which keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         let programmatic = self.spec.waits && stream.is_dependent() && self.device.has_programmatic_launch();
-        let cluster = u32::try_from(self.tile.cluster_blocks()).ok().filter(|blocks| *blocks > 1);
-        let options = LaunchOptions { programmatic, cluster, ..LaunchOptions::default() };
+        let options = LaunchOptions { programmatic, cluster: self.cluster, ..LaunchOptions::default() };
         // SAFETY: the caller promises the arguments; a kernel that waits needs nothing of its predecessor before that.
         unsafe { self.launch_with(stream, shape, options, args) }
     }

@@ -132,8 +132,9 @@ impl Grouped {
         let is_over = |rule: &Rule| rule.muon.is_none() && rule.schedule.is_some_and(|s| s.is_over(time));
         let rule_of = |param: &usize| self.of[*param].map(|at| &self.rules[at]);
         let is_settled = |node: &&Node| node.params.iter().filter_map(rule_of).all(is_over);
-        let settled: Vec<&Node> = network.nodes().iter().take_while(is_settled).collect();
-        if settled.iter().any(|node| node.params.iter().any(|p| self.of[*p].is_some())) { settled.len() } else { 0 }
+        let settled = network.nodes().iter().take_while(is_settled).count();
+        let had_rules = |node: &Node| node.params.iter().any(|param| rule_of(param).is_some());
+        if network.nodes()[..settled].iter().any(had_rules) { settled } else { 0 }
     }
 
     /// Learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's

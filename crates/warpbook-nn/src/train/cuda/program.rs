@@ -13,7 +13,7 @@ pub(super) struct BatchKind {
     pub n: usize,
     /// True for a training step, false for an evaluation.
     pub trains: bool,
-    /// Its part of a global batch.
+    /// The samples' part of a global batch; `None` if they are a whole batch.
     pub shard: Option<Shard>,
     /// Number of operations at the network's start whose parameters no longer change, so that nothing needs their gradients.
     pub settled: usize,

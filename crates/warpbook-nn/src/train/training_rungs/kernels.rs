@@ -163,10 +163,7 @@ impl Way {
                 };
                 let turing = method == Method::ImplicitGemmTuring;
                 let by_tma = |pass| {
-                    // Its forward pass does not pool.
-                    (method == Method::ManyChannels && !(pool && pass == Pass::Forward))
-                        .then(|| tma_kernel_of(pass, dtype, &geometry, layout))
-                        .flatten()
+                    (method == Method::ManyChannels).then(|| tma_kernel_of(pass, dtype, &geometry, layout)).flatten()
                 };
                 let implicit = |pass| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool);
                 let spec = |pass| by_tma(pass).or_else(|| shifted(pass)).or_else(|| implicit(pass));

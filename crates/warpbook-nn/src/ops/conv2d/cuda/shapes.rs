@@ -4,7 +4,9 @@ use super::super::{Geometry, OP};
 use super::Pass;
 use crate::ops::Layout;
 use crate::ops::error::{Check, elements};
-use warpbook_device::Result;
+use warpbook_device::{BoxShape, CudaDevice, Result, TensorMap};
+use warpbook_gemm::DeviceArray;
+use warpbook_record::Dtype;
 
 /// `Conv` of `kernels/nn/conv.cuh`.
 pub(super) type ConvWords = [u32; 13];
@@ -204,6 +206,31 @@ impl Image {
     /// Number of rows of `row_bytes` per pixel; the last may be padded.
     pub fn blocks(&self) -> u32 {
         (self.channels * 2).div_ceil(self.row_bytes())
+    }
+
+    /// Tensor map of the weight `[filters][taps * channels]` for a pass: boxes `[columns, rows]` lie along its rows for y, and across them for
+    /// dx, which sums over filters.
+    pub fn map_weights(
+        &self,
+        device: &CudaDevice,
+        (pass, dtype): (Pass, Dtype),
+        weight: &DeviceArray,
+        boxes: [u32; 2],
+    ) -> Result<TensorMap> {
+        let [rows, row] = match pass {
+            Pass::Forward => [self.columns, self.channels],
+            _ => [self.channels, self.columns],
+        }
+        .map(u64::from);
+        let columns = u64::from(self.taps()) * row;
+        let shape = BoxShape {
+            dtype,
+            sizes: &[columns, rows],
+            strides: &[columns * 2],
+            boxes: &boxes,
+            swizzle_bytes: boxes[0] * 2,
+        };
+        TensorMap::of_boxes(device, weight.address(), shape)
     }
 
     /// Bytes of the weights of this many columns, padded as a pixel's channels are.

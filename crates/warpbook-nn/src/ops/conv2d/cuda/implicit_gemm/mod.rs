@@ -167,8 +167,8 @@ impl Implicit {
         };
         let body = |pass, sizes| -> Result<Body> {
             let pool = pool && pass == Pass::Forward;
+            // Where it computes y, no pool is part of the epilogue: see `Convolution::pools`.
             if method == Method::ManyChannels
-                && !pool
                 && let Some(im2col) = TmaIm2col::new(device, pass, form.dtype, shapes)?
             {
                 return Ok(Body::ByTma(Box::new(im2col)));

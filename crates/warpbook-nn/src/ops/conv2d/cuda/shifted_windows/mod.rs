@@ -262,27 +262,13 @@ impl Windows {
         TensorMap::of_boxes(&self.device, from.address(), shape)
     }
 
-    /// Tensor map of the weight `[filters][taps * channels]`: boxes along its rows for y, and across them for dx, which sums over filters.
     fn map_weights(&self, weight: &DeviceArray) -> Result<TensorMap> {
-        let (image, lanes) = (&self.image, self.image.row_bytes() / 2);
-        let taps = u64::from(image.taps());
-        let [rows, row] = match self.pass {
-            Pass::Forward => [image.columns, image.channels],
-            _ => [image.channels, image.columns],
-        }
-        .map(u64::from);
+        let lanes = self.image.row_bytes() / 2;
         let boxes = match self.pass {
             Pass::Forward => [lanes, self.columns],
             _ => [self.columns.min(64), lanes],
         };
-        let shape = BoxShape {
-            dtype: self.dtype,
-            sizes: &[taps * row, rows],
-            strides: &[taps * row * 2],
-            boxes: &boxes,
-            swizzle_bytes: boxes[0] * 2,
-        };
-        TensorMap::of_boxes(&self.device, weight.address(), shape)
+        self.image.map_weights(&self.device, (self.pass, self.dtype), weight, boxes)
     }
 
     /// The kernel's `Windows` struct.

@@ -7,7 +7,7 @@ use super::shapes::{Image, Shapes};
 use crate::ops::conv2d::Geometry;
 use crate::ops::{Layout, Words};
 use launch::{Arrays, launch};
-use warpbook_device::{BoxShape, CudaDevice, Kernel, MatrixShape, Result, Stream, TensorMap, WindowShape};
+use warpbook_device::{CudaDevice, Kernel, MatrixShape, Result, Stream, TensorMap, WindowShape};
 use warpbook_gemm::DeviceArray;
 use warpbook_kernels::nn::conv2d::{Pass, TmaIm2col as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
@@ -120,26 +120,13 @@ impl TmaIm2col {
         TensorMap::of_windows(&self.device, from.address(), shape)
     }
 
-    /// Tensor map of the weight `[filters][taps * channels]`: boxes along its rows for y, and across them for dx, which sums over filters.
-    /// The blocks of a cluster each copy a part of y's boxes.
+    /// Tensor map of the weight. The blocks of a cluster each copy a part of y's boxes.
     fn map_weights(&self, weight: &DeviceArray) -> Result<TensorMap> {
-        let image = &self.image;
-        let [rows, row] = match self.pass {
-            Pass::Forward => [image.columns, image.channels],
-            _ => [image.channels, image.columns],
-        }
-        .map(u64::from);
-        let part = self.size(Dim::Bn) / self.size(Dim::Cluster);
-        let boxes = [Row::CHANNELS, if self.pass == Pass::Forward { part } else { Row::CHANNELS }];
-        let columns = u64::from(image.taps()) * row;
-        let shape = BoxShape {
-            dtype: self.dtype,
-            sizes: &[columns, rows],
-            strides: &[columns * 2],
-            boxes: &boxes,
-            swizzle_bytes: Row::CHANNELS * 2,
+        let rows = match self.pass {
+            Pass::Forward => self.size(Dim::Bn) / self.size(Dim::Cluster),
+            _ => Row::CHANNELS,
         };
-        TensorMap::of_boxes(&self.device, weight.address(), shape)
+        self.image.map_weights(&self.device, (self.pass, self.dtype), weight, [Row::CHANNELS, rows])
     }
 
     /// Tensor map of the result, which is stored 64 rows of 64 columns at a time.
