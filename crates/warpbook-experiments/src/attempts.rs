@@ -2,10 +2,10 @@
 
 use crate::Matmul;
 use warpbook_device::CudaDevice;
+use warpbook_gemm::check_own_product;
 use warpbook_kernels::matmul::Row;
 use warpbook_lab::{Attempt, Error, Lab, LiveKernel, Result};
 use warpbook_nn::network::Network;
-use warpbook_nn::ops::linear::check_own_product;
 use warpbook_nn::train::CudaOptions;
 
 /// Edge of the product with which a kernel is tried in a separate process.

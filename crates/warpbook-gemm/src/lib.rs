@@ -25,6 +25,7 @@ mod tuning;
 pub use backend::ProductBy;
 pub use check::flaw::{Evidence, Flaw, FlawKind};
 pub use check::judge::{Judge, Verdict};
+pub use check::own_product::check_own_product;
 pub use check::rehearsal::{Rehearsed, rehearse};
 pub use choose::findings::{Finding, Findings};
 pub use choose::measured::{keep_finding, tell_of_tuning};

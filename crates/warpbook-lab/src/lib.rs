@@ -6,7 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod activity;
-mod custom_layer;
+pub mod custom_layer;
 pub mod driver;
 mod emulated;
 mod error;

@@ -92,20 +92,7 @@ impl Golden {
 
 /// Writes the images starting at `first` into the engine, and returns their labels.
 fn fill(engine: &mut CpuEngine, set: &Dataset, first: usize, n: usize) -> Vec<u8> {
-    let normalise = Augment {
-        channels: 1,
-        height: 28,
-        width: 28,
-        mean: &MEAN,
-        deviation: &DEVIATION,
-        padding: 0,
-        flip: false,
-        reflect: false,
-        epoch: None,
-        view: None,
-        seed: 0,
-        step: 0,
-    };
+    let normalise = Augment::normalise([1, 28, 28], &MEAN, &DEVIATION);
     let indices: Vec<u32> = (first..first + n).map(|i| i as u32).collect();
     augment::cpu::gather(&normalise, set.images(), &indices, engine.input(n)).unwrap();
     set.labels()[first..first + n].to_vec()

@@ -8,10 +8,9 @@ use std::hash::Hash;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream, outside_of_a_capture};
-use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Product, ProductBy, Workspace};
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Product, ProductBy, Workspace, check_own_product};
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
-use warpbook_nn::ops::linear::check_own_product;
 use warpbook_record::Dtype;
 
 /// A device with the plans of all calls so far.

@@ -18,12 +18,13 @@ pub mod nn {
     pub use warpbook_data as data;
     pub use warpbook_data::{Dataset, Splits, synthetic_digits};
     pub use warpbook_experiments::{TrainingLoop, TrainingRun, Trains, Workload, training_progress};
+    pub use warpbook_lab::custom_layer::OwnReport;
     pub use warpbook_nn::infer::{Frozen, Prediction, Predictor};
     pub use warpbook_nn::model::{Model, OptimizerState};
     pub use warpbook_nn::network::{
         Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, own, relu, residual,
     };
-    pub use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport};
+    pub use warpbook_nn::ops::custom_layer::OwnLayer;
     pub use warpbook_nn::ops::optimizer::Optimizer;
     pub use warpbook_nn::ops::schedule::Schedule;
     pub use warpbook_nn::tensor::Tensor;

@@ -447,7 +447,7 @@ fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
     }
 }
 
-const SWISH: &str = include_str!("../../../warpbook-nn/tests/all/swish.cu");
+const SWISH: &str = include_str!("../../../warpbook-nn/tests/custom_layers/swish.cu");
 
 #[test]
 fn a_learner_s_layer_runs_in_each_type() {

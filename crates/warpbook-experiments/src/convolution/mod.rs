@@ -2,6 +2,7 @@
 
 mod layers;
 mod prepared;
+pub(crate) mod reference;
 mod rows;
 
 pub use layers::{ConvolutionLayer, LAYERS};

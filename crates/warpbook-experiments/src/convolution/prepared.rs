@@ -1,6 +1,7 @@
 //! A problem's arrays and rungs, ready to run.
 
 use super::layers::Task;
+use super::reference;
 use super::rows::{Row, row_of};
 use std::cell::RefCell;
 use warpbook_data::parallel::collect;
@@ -14,7 +15,6 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials, on
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Method, Pass, Reference};
 use warpbook_nn::ops::conv2d::{Geometry, cpu};
-use warpbook_nn::ops::reference;
 use warpbook_record::{Check, Dtype, Rung};
 
 /// The inputs of a problem, and the reference for results.

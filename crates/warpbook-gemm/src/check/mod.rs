@@ -1,7 +1,8 @@
 //! Checks products element by element: the judge does so on a GPU, the rehearsal for a learner's kernel
-//! before it is timed.
+//! before it is timed, and [`own_product`] for one that is to compute linear layers.
 
 pub(crate) mod flaw;
 pub(crate) mod judge;
 mod judge_launch;
+pub(crate) mod own_product;
 pub(crate) mod rehearsal;

@@ -222,7 +222,7 @@ impl Product {
 }
 
 /// Returns the type that an array of this type is stored in.
-fn stored(dtype: Dtype) -> Dtype {
+pub(crate) fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 

@@ -62,22 +62,7 @@ struct OnCpu {
 
 impl OnCpu {
     fn forward(&mut self, shape: [usize; 3], images: &[u8], n: usize) -> Result<Vec<f32>, TrainError> {
-        let [channels, height, width] = shape;
-        let (mean, deviation) = (&self.mean, &self.deviation);
-        let normalise = Augment {
-            channels,
-            height,
-            width,
-            mean,
-            deviation,
-            padding: 0,
-            flip: false,
-            reflect: false,
-            epoch: None,
-            view: None,
-            seed: 0,
-            step: 0,
-        };
+        let normalise = Augment::normalise(shape, &self.mean, &self.deviation);
         let indices: Vec<u32> = (0..n as u32).collect();
         augment::cpu::gather(&normalise, images, &indices, self.engine.input(n))?;
         self.engine.forward(n, Mode::Inference)?;

@@ -46,7 +46,8 @@ impl Shape {
     }
 
     /// Channels, height and width; a vector counts as an image of one pixel.
-    pub(crate) fn sides(self) -> [usize; 3] {
+    #[must_use]
+    pub fn sides(self) -> [usize; 3] {
         match self {
             Self::Image { channels, height, width } => [channels, height, width],
             Self::Vector(features) => [features, 1, 1],

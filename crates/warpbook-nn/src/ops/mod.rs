@@ -4,7 +4,7 @@
 //! NHWC, `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`, the weight of a linear layer `[outputs][inputs]`.
 //! Functions check their slices against the shapes and return an [`OpError`], which leaves outputs untouched. On the CPU they use all
 //! threads of the current rayon pool, and any number of threads gives the same bits. Every implementation is tested
-//! against f64, and [`reference`](mod@reference) has the convolution in f64.
+//! against f64.
 //!
 //! On a GPU an operation is a struct that loads its kernels once, for a type of elements. Its functions check lengths and types and queue
 //! kernels: they allocate nothing and wait for nothing, so they can be captured in a graph. Values that change from step to step, such as
@@ -25,7 +25,6 @@ pub mod mse;
 pub mod muon;
 pub mod optimizer;
 pub mod pool;
-pub mod reference;
 pub mod schedule;
 pub(crate) mod step_launch;
 mod window;

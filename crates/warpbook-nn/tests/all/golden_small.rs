@@ -62,21 +62,8 @@ impl Golden {
     /// Writes `n` images, starting at `first`, into the engine, and returns their labels.
     fn fill(&self, engine: &mut CpuEngine, first: usize, n: usize) -> Vec<u8> {
         let channel = |name: &str| Self::floats(&self.json[name]).into_iter().map(|v| v as f32).collect::<Vec<_>>();
-        let [channels, height, width] = SHAPE;
-        let normalise = Augment {
-            channels,
-            height,
-            width,
-            mean: &channel("mean"),
-            deviation: &channel("deviation"),
-            padding: 0,
-            flip: false,
-            reflect: false,
-            epoch: None,
-            view: None,
-            seed: 0,
-            step: 0,
-        };
+        let (mean, deviation) = (channel("mean"), channel("deviation"));
+        let normalise = Augment::normalise(SHAPE, &mean, &deviation);
         let indices: Vec<u32> = (first..first + n).map(|i| i as u32).collect();
         augment::cpu::gather(&normalise, &self.images, &indices, engine.input(n)).unwrap();
         self.labels[first..first + n].to_vec()

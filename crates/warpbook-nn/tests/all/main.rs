@@ -2,6 +2,8 @@
 
 mod accumulate;
 mod checkpointed;
+#[path = "../custom_layers/mod.rs"]
+mod custom_layers;
 mod data_parallel;
 mod golden_small;
 mod groups;

@@ -1,163 +1,19 @@
-//! Custom layers: in networks, compiled, checked, and trained in comparison with built-in layers.
+//! Custom layers: in networks, compiled, and trained in comparison with built-in layers.
 
+use crate::custom_layers::{RELU, affine, mean, own_relu, softmax, swish, swish_on_both, swish_with};
 use warpbook_data::Dataset;
 use warpbook_data::philox;
 use warpbook_device::{Compiler, CudaDevice, Error, testing};
 use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
-use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes, check, compile};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes, compile};
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{CudaOptions, Event, Flow, Loss, Place, Precision, Recipe, StepOutcome, Trainer};
 use warpbook_nn::weights::Weights;
 use warpbook_record::Dtype;
 
 const SHAPE: [usize; 3] = [2, 6, 7];
-
-const RELU: &str = r"
-__global__ void forward(const T* x, T* y, unsigned n) {
-    unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = v < 0 ? 0.0f : v;
-}
-
-__global__ void backward(const T* x, const T* y, const T* dy, T* dx, unsigned n) {
-    unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n) return;
-    float g = dy[i];
-    dx[i] = y[i] <= 0.0f ? 0.0f : g;
-}
-";
-
-const SWISH: &str = include_str!("swish.cu");
-
-/// Softmax over the channels of each pixel, one block per sample.
-const SOFTMAX: &str = r"
-__global__ void forward(const T* x, T* y, unsigned n) {
-    for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
-        unsigned row = p / WIDTH, column = p % WIDTH;
-        float most = -INFINITY, sum = 0;
-        for (unsigned c = 0; c < CHANNELS; ++c) most = fmaxf(most, x[index(blockIdx.x, c, row, column)]);
-        for (unsigned c = 0; c < CHANNELS; ++c) sum += expf(x[index(blockIdx.x, c, row, column)] - most);
-        for (unsigned c = 0; c < CHANNELS; ++c) {
-            unsigned i = index(blockIdx.x, c, row, column);
-            y[i] = expf(x[i] - most) / sum;
-        }
-    }
-}
-
-__global__ void backward(const T* x, const T* y, const T* dy, T* dx, unsigned n) {
-    for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
-        unsigned row = p / WIDTH, column = p % WIDTH;
-        float sum = 0;
-        for (unsigned c = 0; c < CHANNELS; ++c) {
-            unsigned i = index(blockIdx.x, c, row, column);
-            sum += float(y[i]) * float(dy[i]);
-        }
-        for (unsigned c = 0; c < CHANNELS; ++c) {
-            unsigned i = index(blockIdx.x, c, row, column);
-            dx[i] = float(y[i]) * (float(dy[i]) - sum);
-        }
-    }
-}
-";
-
-/// y = scale[c] x + shift[c], one block per channel.
-const AFFINE: &str = r"
-__global__ void forward(const T* x, const float* scale, const float* shift, T* y, unsigned n) {
-    unsigned c = blockIdx.x;
-    for (unsigned k = threadIdx.x; k < n * HEIGHT * WIDTH; k += THREADS) {
-        unsigned p = k % (HEIGHT * WIDTH), i = index(k / (HEIGHT * WIDTH), c, p / WIDTH, p % WIDTH);
-        y[i] = scale[c] * float(x[i]) + shift[c];
-    }
-}
-
-__global__ void backward(const T* x, const T* y, const T* dy, const float* scale, const float* shift, T* dx, float* dscale,
-                         float* dshift, unsigned n) {
-    unsigned c = blockIdx.x;
-    float of_scale = 0, of_shift = 0;
-    for (unsigned k = threadIdx.x; k < n * HEIGHT * WIDTH; k += THREADS) {
-        unsigned p = k % (HEIGHT * WIDTH), i = index(k / (HEIGHT * WIDTH), c, p / WIDTH, p % WIDTH);
-        float g = dy[i];
-        dx[i] = scale[c] * g;
-        of_scale += g * float(x[i]);
-        of_shift += g;
-    }
-    of_scale = block_sum(of_scale);
-    of_shift = block_sum(of_shift);
-    if (threadIdx.x == 0) dscale[c] = of_scale, dshift[c] = of_shift;
-}
-";
-
-/// The mean of each channel as a vector, one block per sample, with a factor for each channel.
-const MEAN: &str = r"
-__global__ void forward(const T* x, const float* w, T* y, unsigned n) {
-    for (unsigned c = 0; c < CHANNELS; ++c) {
-        float sum = 0;
-        for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) sum += x[index(blockIdx.x, c, p / WIDTH, p % WIDTH)];
-        sum = block_sum(sum);
-        if (threadIdx.x == 0) y[out_index(blockIdx.x, c)] = w[c] * sum / (HEIGHT * WIDTH);
-    }
-}
-
-__global__ void backward(const T* x, const T* y, const T* dy, const float* w, T* dx, float* dw, unsigned n) {
-    for (unsigned c = 0; c < CHANNELS; ++c) {
-        float g = dy[out_index(blockIdx.x, c)], sum = 0;
-        for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
-            unsigned i = index(blockIdx.x, c, p / WIDTH, p % WIDTH);
-            sum += x[i];
-            dx[i] = w[c] * g / (HEIGHT * WIDTH);
-        }
-        sum = block_sum(sum);
-        if (threadIdx.x == 0) dw[blockIdx.x * CHANNELS + c] = g * sum / (HEIGHT * WIDTH);
-    }
-}
-";
-
-fn own_relu() -> OwnLayer {
-    OwnLayer::new("ramp", RELU)
-}
-
-fn swish() -> OwnLayer {
-    OwnLayer::new("swish", SWISH).parameter("beta", [1], 1.0)
-}
-
-fn softmax() -> OwnLayer {
-    OwnLayer::new("softmax", SOFTMAX).one_block_a_sample().threads(64)
-}
-
-fn affine(channels: usize) -> OwnLayer {
-    OwnLayer::new("affine", AFFINE)
-        .parameter("scale", [channels], 1.0)
-        .parameter("shift", [channels], 0.0)
-        .one_block_a_channel()
-}
-
-fn mean(channels: usize) -> OwnLayer {
-    OwnLayer::new("mean", MEAN).parameter("w", [channels], 1.0).one_block_a_sample().output(channels)
-}
-
-/// Swish with CPU bodies in addition to its kernels.
-fn swish_on_both() -> OwnLayer {
-    let sigmoid = |v: f32| 1.0 / (1.0 + (-v).exp());
-    swish().on_cpu(
-        move |c| {
-            let beta = c.parameters[0][0];
-            c.y.iter_mut().zip(c.x).for_each(|(y, x)| *y = x * sigmoid(beta * x));
-        },
-        move |c| {
-            let beta = c.parameters[0][0];
-            let mut sum = 0f64;
-            for (dx, (x, dy)) in c.dx.iter_mut().zip(c.x.iter().zip(c.dy)) {
-                let s = sigmoid(beta * x);
-                *dx = dy * s * (1.0 + beta * x * (1.0 - s));
-                sum += f64::from(dy * x * x * s * (1.0 - s));
-            }
-            c.gradients[0][0] = sum as f32;
-        },
-    )
-}
 
 fn compiled(layer: &OwnLayer, dtype: Dtype, layout: Layout, architecture: &str) -> Result<[u32; 2], Error> {
     let sizes = OwnSizes::new(layer, SHAPE.into(), 1, layout);
@@ -280,11 +136,6 @@ fn an_error_is_at_the_author_s_line() {
     assert_eq!((compile.path.as_str(), compile.first().unwrap().line as usize), ("live/swish.cu", line));
 }
 
-fn swish_with(passage: &str, by: &str) -> OwnLayer {
-    assert!(SWISH.contains(passage), "{passage}");
-    OwnLayer::new("swish", SWISH.replacen(passage, by, 1)).parameter("beta", [1], 1.0)
-}
-
 #[test]
 fn other_parameters_and_missing_kernels_are_told_with_the_right_ones() {
     let check = |passage: &str, by: &str, expect: &[&str]| {
@@ -357,80 +208,6 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
     assert!(why.contains("layer of your own, `swish`"), "{why}");
     let unfrozen = Frozen::new(&recipe(layers(&swish())), &weights, &classes).unwrap();
     assert!(unfrozen.predict(images(4).images()).unwrap_err().to_string().contains("only a CUDA body"));
-}
-
-#[test]
-fn right_layers_pass_the_check() {
-    let Some(device) = testing::gpu("right_layers_pass_the_check") else { return };
-    let shape = [8, 13, 13];
-    for layer in [own_relu(), swish(), softmax(), affine(8), mean(8), swish_on_both(), swish().threads(1024)] {
-        let report = check(&device, &layer, shape).unwrap_or_else(|e| panic!("{}: {e}", layer.name()));
-        assert!(report.is_right(), "{report}");
-        println!("{report}\n");
-        let slopes = report.rows.iter().filter(|r| r.against == "slopes of y").count();
-        assert_eq!(slopes, 1 + layer.parameters().len(), "{report}");
-        for form in ["fp32, NHWC", "fp16, NHWC", "bf16, NHWC"] {
-            assert!(report.rows.iter().any(|r| r.form == form && r.array == "y"), "{form}: {report}");
-        }
-        assert_eq!(report.rows.iter().any(|r| r.form == "CPU"), layer.has_cpu_body());
-        assert!(report.stats.len() == 2 && report.stats[0].registers > 0);
-    }
-    for layer in [own_relu(), swish(), softmax()] {
-        let report = check(&device, &layer, 37).unwrap();
-        assert!(report.is_right(), "{report}");
-    }
-}
-
-#[test]
-fn what_is_wrong_is_found_and_named() {
-    let Some(device) = testing::gpu("what_is_wrong_is_found_and_named") else { return };
-    let check = |layer: OwnLayer, expect: &[&str]| {
-        let report = check(&device, &layer, [4, 5, 7]).unwrap_or_else(|e| panic!("{e}"));
-        let flaw = report.flaw.clone().unwrap_or_else(|| format!("nothing was found: {report}"));
-        println!("{flaw}");
-        assert!(expect.iter().all(|e| flaw.contains(e)), "{expect:?}: {flaw}");
-    };
-    let with = swish_with;
-    check(with("dx[i] = g * s * (1 + *beta * v * (1 - s))", "dx[i] = g * s"), &["dx[", "the slope there is"]);
-    check(with("dx[i] = g *", "dx[i] = 2 * g *"), &["dx is 2.000 times the slope everywhere"]);
-    check(with("dx[i] = g *", "dx[i] ="), &["multiply it by dy"]);
-    check(with("share = g * v * v", "share = g * v"), &["dbeta[0]", "the slope there is"]);
-    check(
-        with("if (threadIdx.x == 0) dbeta", "if (blockIdx.x == 0 && threadIdx.x == 0) dbeta"),
-        &["dbeta[1][0] is not written"],
-    );
-    check(
-        with("if (i >= n) return;\n    float v", "if (i > n) return;\n    float v"),
-        &["Memory around y was written to", "1 after it"],
-    );
-    check(
-        with("if (i >= n) return;\n    float v", "if (i >= n - 1) return;\n    float v"),
-        &["y[2][3][4][6] is not written"],
-    );
-    check(with("if (i < n) {", "if (i < n && i != 5) {"), &["dx[0][0][0][5] is not written"]);
-    check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y differs between runs"]);
-    check(with("y[i] = v /", "y[i] = logf(v) /"), &["y[", "checked_between"]);
-    // An index for NCHW is correct only in that layout.
-    let nchw = SOFTMAX
-        .replace("index(blockIdx.x, c, row, column)", "((blockIdx.x * CHANNELS + c) * HEIGHT + row) * WIDTH + column");
-    check(OwnLayer::new("nchw", nchw).one_block_a_sample(), &["fp32, NHWC", "fp32, NCHW", "either layout"]);
-    // 65504 is the largest fp16 number.
-    check(with("y[i] = v /", "y[i] = 1e6f * v /"), &["dx["]);
-}
-
-#[test]
-fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
-    let Some(device) = testing::gpu("a_kernel_that_does_not_fit_its_launch_is_an_error") else { return };
-    let layer = swish_with("__global__ void forward", "__global__ void __launch_bounds__(64) forward");
-    let sentence = match check(&device, &layer, [4, 5, 7]) {
-        // The larger bound of the declaration may apply.
-        Ok(report) => {
-            assert!(report.is_right(), "{report}");
-            return;
-        }
-        Err(error) => error.to_string(),
-    };
-    assert!(sentence.contains("forward in live/swish.cu") && sentence.contains("at most 64 threads"), "{sentence}");
 }
 
 /// Options that differ in type, layout and launch method.

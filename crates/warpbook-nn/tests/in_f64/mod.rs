@@ -5,6 +5,8 @@
 //! differences ([`finite_difference`]). They panic if slices do not have the lengths of the shapes.
 #![allow(dead_code, unused_imports, reason = "each executable uses some of the operations")]
 
+#[path = "../../../warpbook-experiments/src/convolution/reference.rs"]
+mod convolution;
 mod layers;
 mod losses;
 mod muon;
@@ -12,6 +14,7 @@ mod norm;
 mod optimizer;
 mod pool;
 
+pub use convolution::{conv2d, conv2d_input_gradient, conv2d_weight_gradient};
 pub use layers::{
     activation, activation_gradient, conv2d_bias_gradient, linear, linear_bias_gradient, linear_input_gradient,
     linear_weight_gradient,
@@ -21,7 +24,6 @@ pub use muon::muon_step;
 pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
 pub use optimizer::{ParameterState, optimizer_step};
 pub use pool::{average_pool, average_pool_gradient, max_pool, max_pool_gradient};
-pub use warpbook_nn::ops::reference::{conv2d, conv2d_input_gradient, conv2d_weight_gradient};
 
 /// Gradient of `f` at `x` by central differences with a step of `step`. Its error is of the order of the step's square, plus 1e-16 divided
 /// by the step.

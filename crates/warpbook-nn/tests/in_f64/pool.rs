@@ -1,5 +1,5 @@
+use super::convolution::{output, position};
 use warpbook_nn::ops::pool;
-use warpbook_nn::ops::reference::{output, position};
 
 /// For each element of y, the elements of its window that lie in the image: their indices in the window and in x.
 fn pool_windows(g: &pool::PoolGeometry) -> Vec<Vec<(usize, usize)>> {

@@ -2,8 +2,11 @@
 //! GPU others would disturb, have their own binaries next to this folder.
 
 mod convolution;
+#[path = "../../../warpbook-nn/tests/custom_layers/mod.rs"]
+mod custom_layers;
 mod driver;
 mod guide;
+mod own_layer;
 mod regression;
 mod scaling;
 mod session;

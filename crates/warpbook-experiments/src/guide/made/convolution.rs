@@ -190,7 +190,7 @@ pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, layout: Layout) -> Result<Bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_nn::ops::reference;
+    use crate::convolution::reference;
 
     #[test]
     fn the_reference_is_the_definition() {

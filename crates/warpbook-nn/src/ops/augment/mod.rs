@@ -63,7 +63,26 @@ pub struct Draw {
     pub flip: bool,
 }
 
-impl Augment<'_> {
+impl<'a> Augment<'a> {
+    /// Only normalises images of this shape, `[channels, height, width]`; it draws nothing.
+    #[must_use]
+    pub fn normalise([channels, height, width]: [usize; 3], mean: &'a [f32], deviation: &'a [f32]) -> Self {
+        Self {
+            channels,
+            height,
+            width,
+            mean,
+            deviation,
+            padding: 0,
+            flip: false,
+            reflect: false,
+            epoch: None,
+            view: None,
+            seed: 0,
+            step: 0,
+        }
+    }
+
     /// Draws for a slot of the batch.
     #[must_use]
     pub fn draw(&self, slot: u32) -> Draw {

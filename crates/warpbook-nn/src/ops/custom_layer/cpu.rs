@@ -39,33 +39,36 @@ pub struct CpuBackward<'a> {
 type Forward = dyn Fn(CpuForward<'_>) + Send + Sync;
 type Backward = dyn Fn(CpuBackward<'_>) + Send + Sync;
 
-/// Forward and backward function. Two bodies are equal if they come from one definition.
+/// CPU implementation of a layer: its forward and its backward pass. Two bodies are equal if they come from one definition.
 #[derive(Clone)]
-pub(crate) struct CpuBody {
+pub struct CpuBody {
     forward: Arc<Forward>,
     backward: Arc<Backward>,
 }
 
 impl CpuBody {
-    pub fn new(
+    pub(super) fn new(
         forward: impl Fn(CpuForward<'_>) + Send + Sync + 'static,
         backward: impl Fn(CpuBackward<'_>) + Send + Sync + 'static,
     ) -> Self {
         Self { forward: Arc::new(forward), backward: Arc::new(backward) }
     }
 
+    /// Computes y.
     pub fn forward(&self, with: CpuForward<'_>) {
         (self.forward)(with);
     }
 
+    /// Computes dx and the gradients of the parameters.
     pub fn backward(&self, with: CpuBackward<'_>) {
         (self.backward)(with);
     }
 }
 
 impl super::OwnLayer {
-    /// Returns the layer's CPU bodies, if it has any.
-    pub(crate) fn cpu(&self) -> Option<&CpuBody> {
+    /// Returns the layer's CPU implementation, if it has one.
+    #[must_use]
+    pub fn cpu_body(&self) -> Option<&CpuBody> {
         self.0.cpu.as_ref()
     }
 

@@ -1,6 +1,6 @@
 //! CUDA implementation.
 
-use super::kernel::{explain, unsupported};
+use super::kernel::explain;
 use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
 use crate::network::Shape;
 use crate::ops::Layout;
@@ -53,7 +53,7 @@ pub struct Gradients {
 
 impl Gradients {
     /// Gradients that the kernels write directly.
-    pub(super) fn written(totals: Vec<Slice<f32>>) -> Self {
+    fn written(totals: Vec<Slice<f32>>) -> Self {
         Self { shares: totals.clone(), totals, sums: Vec::new() }
     }
 }
@@ -105,8 +105,13 @@ impl OwnKernels {
         self.gradients_of(device, batch, shares, totals)
     }
 
-    /// Like [`OwnKernels::gradients`], with a separate array of shares for each parameter, `[rows][elements]`.
-    pub(super) fn gradients_of(
+    /// Prepares the sums of the gradients for a batch, with a separate array for each parameter: the blocks' shares `[rows][elements]`, with
+    /// the rows that [`OwnSizes::rows`] gives, and `totals`, the gradients. With one row the kernels write the gradients themselves, and
+    /// `shares` is not used.
+    ///
+    /// # Errors
+    /// If a length needs more than 32 bits; if the device reports an error.
+    pub fn gradients_of(
         &self,
         device: &CudaDevice,
         batch: usize,
@@ -115,6 +120,9 @@ impl OwnKernels {
     ) -> Result<Gradients> {
         let word = |v: usize| Check(OP).word("number of blocks or of parameters", v);
         let rows = word(self.sizes(batch).rows(&self.layer))?;
+        if rows == 1 {
+            return Ok(Gradients::written(totals));
+        }
         let sums = self.layer.parameters().iter().map(|p| {
             let sums = Sums::new(device, Dtype::F32, word(p.len())?, RowsOf::Matrix { rows })?;
             let workspace = Workspace::new(device, sums.workspace_bytes())?;
@@ -140,10 +148,8 @@ impl OwnKernels {
     fn check_parameters(&self, parameters: &[Slice<f32>]) -> Result<()> {
         let needed = self.layer.parameters();
         if parameters.len() != needed.len() {
-            return Err(unsupported(
-                &self.layer,
-                format!("it takes {} parameters; {} came", needed.len(), parameters.len()),
-            ));
+            let why = format!("it takes {} parameters; {} came", needed.len(), parameters.len());
+            return Err(self.layer.unsupported(why));
         }
         let lengths = parameters.iter().zip(needed);
         Ok(lengths.into_iter().try_for_each(|(s, p)| Check(OP).lengths(&[("a parameter", s.len(), &[p.len()])]))?)

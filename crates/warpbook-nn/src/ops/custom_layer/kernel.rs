@@ -32,15 +32,11 @@ pub fn compile(
     architecture: &str,
 ) -> Result<[KernelStats; 2]> {
     if let Some(why) = layer.flaw() {
-        return Err(unsupported(layer, why));
+        return Err(layer.unsupported(why));
     }
     let [spec, _] = specs(layer, sizes, dtype);
     let compiled = compiler.compile(&spec, &spec.tiles[0], architecture).map_err(|e| explain(layer, e))?;
     entries(layer, &compiled)
-}
-
-pub(super) fn unsupported(layer: &OwnLayer, why: impl Into<String>) -> Error {
-    Error::Unsupported { what: format!("The layer `{}`:", layer.name()), why: why.into().trim_end_matches('.').into() }
 }
 
 /// Returns the statistics of both kernels, or an error if one is missing.
@@ -55,7 +51,7 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
             } else {
                 format!("live/{}.cu defines no kernel `{entry}`", layer.name())
             };
-            unsupported(layer, format!("{what}; write `{signature}`"))
+            layer.unsupported(format!("{what}; write `{signature}`"))
         };
         compiled.stats_of(ENTRIES[i]).cloned().ok_or_else(missing)
     };

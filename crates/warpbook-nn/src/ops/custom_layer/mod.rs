@@ -60,14 +60,12 @@
 //! In the first two, block b writes row b, its share of the gradient, and the rows are then added in a fixed order: the same bits on every
 //! run, which `atomicAdd` on floats does not give. In the third, each block writes the elements that belong to its channel.
 
-pub mod check;
 pub mod cpu;
 pub mod cuda;
 mod kernel;
 mod launch;
 mod sizes;
 
-pub use check::{OwnReport, check, check_on_cpu};
 pub use kernel::compile;
 pub(crate) use kernel::specs;
 pub use sizes::OwnSizes;
@@ -75,6 +73,7 @@ pub use sizes::OwnSizes;
 use crate::network::Shape;
 use cpu::{CpuBackward, CpuBody, CpuForward};
 use std::sync::Arc;
+use warpbook_device::Error;
 
 /// Largest number of parameters of a layer.
 const MOST_PARAMETERS: usize = 16;
@@ -261,8 +260,22 @@ impl OwnLayer {
         ]
     }
 
+    /// Range of the uniform inputs with which the layer is checked; `None` for standard Gaussian.
+    #[must_use]
+    pub fn input_range(&self) -> Option<[f32; 2]> {
+        self.0.inputs
+    }
+
+    /// The error that the layer cannot be used, with the reason.
+    #[must_use]
+    pub fn unsupported(&self, why: impl Into<String>) -> Error {
+        let what = format!("The layer `{}`:", self.name());
+        Error::Unsupported { what, why: why.into().trim_end_matches('.').into() }
+    }
+
     /// Returns the reason why the layer is invalid, if it is.
-    pub(crate) fn flaw(&self) -> Option<String> {
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
         let d = &*self.0;
         if !is_identifier(&d.name) {
             return Some(format!("`{}` is not a name for a layer: use up to 40 letters, digits and `_`.", d.name));

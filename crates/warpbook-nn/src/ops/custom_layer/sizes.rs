@@ -18,7 +18,7 @@ pub struct OwnSizes {
 }
 
 /// Index of an element in an array of samples of this shape.
-pub(super) fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize; 4]) -> usize {
+fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize; 4]) -> usize {
     let [channels, height, width] = shape.sides();
     match layout {
         Layout::Nhwc => ((n * height + row) * width + column) * channels + c,
@@ -59,7 +59,8 @@ impl OwnSizes {
 
     /// Number of blocks of a backward pass that each write a share of the parameters' gradients, which is also the number of rows of
     /// those arrays; 1 if there is nothing to add.
-    pub(crate) fn rows(&self, layer: &OwnLayer) -> usize {
+    #[must_use]
+    pub fn rows(&self, layer: &OwnLayer) -> usize {
         match layer.0.blocks {
             Blocks::PerElement => self.inputs().div_ceil(layer.0.threads.max(1) as usize),
             Blocks::PerSample => self.batch,

@@ -32,18 +32,12 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Plans the products; compiles and loads their kernels.
+    /// Plans the products, which `by` computes, forward and both gradients; compiles and loads their kernels. The bias gradient has its own
+    /// kernel.
     ///
     /// # Errors
-    /// If a size is zero or 2^32 or more; if no rung supports the type on this device; if compiling fails or the device reports an error.
-    pub fn new(device: &CudaDevice, gemm: &Gemm, sizes: &Sizes, dtype: Dtype, with_bias: bool) -> Result<Self> {
-        Self::by(ProductBy::Own, device, gemm, sizes, dtype, with_bias)
-    }
-
-    /// Like [`Linear::new`], with `by` computing all products, forward and both gradients. The bias gradient has its own kernel.
-    ///
-    /// # Errors
-    /// Like [`Linear::new`]; if the rung does not support the type; if the library is missing, or has no algorithm for a product.
+    /// If a size is zero or 2^32 or more; if no rung, or not the given one, supports the type on this device; if the library is missing, or
+    /// has no algorithm for a product; if compiling fails or the device reports an error.
     pub fn by(
         by: ProductBy,
         device: &CudaDevice,

@@ -2,9 +2,6 @@
 
 pub mod cpu;
 pub mod cuda;
-mod own_product;
-
-pub use own_product::check_own_product;
 
 use super::error::{Check, Result};
 

@@ -14,7 +14,7 @@ pub(super) fn ensure_bodies(network: &Network) -> Result<(), TrainError> {
 }
 
 fn body_of(node: &Node) -> Result<(&OwnLayer, &CpuBody), TrainError> {
-    let body = node.own.as_ref().and_then(|own| Some((own, own.cpu()?)));
+    let body = node.own.as_ref().and_then(|own| Some((own, own.cpu_body()?)));
     body.ok_or_else(|| TrainError::Setting(OwnLayer::without_cpu_body(&node.name)))
 }
 

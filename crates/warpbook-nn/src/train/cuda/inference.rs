@@ -56,9 +56,9 @@ impl CudaInference {
     /// Allocates memory for batches of at most `batch` images, normalised by mean and deviation, and copies the network's weights to the
     /// device.
     ///
+    /// # Errors
     /// If the batch is 0, or the batch and the weights do not fit into device memory; if the network takes no images, or its parameters do
     /// not match the weights.
-    /// from the weights.
     pub fn new(
         device: &CudaDevice,
         options: &CudaOptions,
@@ -83,20 +83,7 @@ impl CudaInference {
         device.ensure_free(format!("A network with batches of {batch}"), bytes)?;
         let params = Params::new(device, network, arrangement, None, dtype, None)?;
         params.write(weights)?;
-        let normalise = Augment {
-            channels,
-            height,
-            width,
-            mean,
-            deviation,
-            padding: 0,
-            flip: false,
-            reflect: false,
-            epoch: None,
-            view: None,
-            seed: 0,
-            step: 0,
-        };
+        let normalise = Augment::normalise([channels, height, width], mean, deviation);
         let input = Input {
             gather: Gather::new(device, &normalise, dtype, options.layout)?,
             host: device.pinned(batch * pixels)?,

@@ -6,20 +6,7 @@ const MEAN: [f32; 3] = [0.1, 0.5, 0.4];
 const DEVIATION: [f32; 3] = [0.2, 0.25, 0.3];
 
 fn plain() -> Augment<'static> {
-    Augment {
-        channels: 3,
-        height: 5,
-        width: 4,
-        mean: &MEAN,
-        deviation: &DEVIATION,
-        padding: 0,
-        flip: false,
-        reflect: false,
-        epoch: None,
-        view: None,
-        seed: 0xfeed_beef_0123,
-        step: 9,
-    }
+    Augment { seed: 0xfeed_beef_0123, step: 9, ..Augment::normalise([3, 5, 4], &MEAN, &DEVIATION) }
 }
 
 fn images(n: usize) -> Vec<u8> {

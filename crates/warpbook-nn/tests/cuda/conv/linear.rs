@@ -4,10 +4,10 @@ use super::bench::{Bench, Guarded, Poisoned, TYPES, random, stored};
 use super::want::{Want, wide};
 use crate::in_f64 as reference;
 use warpbook_device::{Library, testing};
-use warpbook_gemm::{OwnProduct, ProductBy};
+use warpbook_gemm::{OwnProduct, ProductBy, check_own_product};
 use warpbook_kernels::matmul::rows;
+use warpbook_nn::ops::linear::Sizes;
 use warpbook_nn::ops::linear::cuda::{Linear, LinearEpilogue};
-use warpbook_nn::ops::linear::{Sizes, check_own_product};
 use warpbook_record::{Dtype, KernelSpec, Rung, Runner};
 
 #[test]

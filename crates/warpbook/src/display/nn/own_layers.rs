@@ -2,7 +2,8 @@
 
 use crate::display::{KernelView, Show, figures, html};
 use warpbook_charts::Table;
-use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, check::OwnRow};
+use warpbook_lab::custom_layer::{OwnReport, OwnRow};
+use warpbook_nn::ops::custom_layer::OwnLayer;
 
 fn table(report: &OwnReport) -> Table {
     let row = |r: &OwnRow| {

@@ -63,21 +63,8 @@ pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());
     let mut engine = CpuEngine::new(&recipe.network, n, weights, &recipe.optimizer)?;
-    let [channels, height, width] = images.shape();
-    let as_they_are = Augment {
-        channels,
-        height,
-        width,
-        mean: &recipe.mean,
-        deviation: &recipe.deviation,
-        padding: 0,
-        flip: false,
-        reflect: false,
-        epoch: None,
-        view: None,
-        seed: recipe.seed,
-        step: 0,
-    };
+    let as_they_are =
+        Augment { seed: recipe.seed, ..Augment::normalise(images.shape(), &recipe.mean, &recipe.deviation) };
     let indices: Vec<u32> = (0..n as u32).collect();
     let gathered = augment::cpu::gather(&as_they_are, images.images(), &indices, engine.input(n));
     gathered.map_err(warpbook_nn::train::TrainError::from)?;

@@ -1,4 +1,4 @@
-//! Tests of the check of CPU bodies; `tests/all/own_layer.rs` tests kernels.
+//! Tests of the check of CPU bodies; `crates/warpbook/tests/all/own_layer.rs` tests kernels.
 
 use super::*;
 

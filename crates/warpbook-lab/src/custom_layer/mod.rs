@@ -1,21 +1,21 @@
-//! Checks a layer: its gradients against slopes of its forward pass, and all of its forms against each other.
+//! The check of a learner's own layer: its gradients against slopes of its forward pass, and all of its forms against each other.
 
 mod compare;
 mod gpu;
 mod inputs;
+mod lab;
 mod slopes;
 
-use super::cpu::{CpuBackward, CpuForward};
-use super::kernel::unsupported;
-use super::{OwnLayer, OwnSizes};
-use crate::network::Shape;
-use crate::ops::Layout;
 use compare::compare;
 use gpu::Gpu;
 use inputs::{Inputs, reordered};
 use slopes::Slopes;
 use std::fmt;
 use warpbook_device::{CudaDevice, Error, Result};
+use warpbook_nn::network::Shape;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::custom_layer::cpu::{CpuBackward, CpuForward};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes};
 use warpbook_record::{Dtype, KernelStats};
 
 /// Number of samples in a check: odd, so that the last block is seldom full.
@@ -166,7 +166,7 @@ struct Cpu<'a>(&'a OwnLayer, OwnSizes);
 
 impl Cpu<'_> {
     fn missing(&self) -> Stop {
-        Stop::Device(unsupported(self.0, "has no body for the CPU"))
+        Stop::Device(self.0.unsupported("has no body for the CPU"))
     }
 }
 
@@ -176,7 +176,7 @@ impl Body for Cpu<'_> {
     }
 
     fn forward(&mut self, inputs: &Inputs, _: bool) -> Result<Vec<f32>, Stop> {
-        let (Self(layer, sizes), body) = (&*self, self.0.cpu().ok_or_else(|| self.missing())?);
+        let (Self(layer, sizes), body) = (&*self, self.0.cpu_body().ok_or_else(|| self.missing())?);
         let mut y = vec![f32::NAN; sizes.outputs()];
         let x = reordered(&inputs.x, sizes.input, Layout::Nhwc);
         let parameters: Vec<&[f32]> = inputs.parameters.iter().map(Vec::as_slice).collect();
@@ -185,7 +185,7 @@ impl Body for Cpu<'_> {
     }
 
     fn backward(&mut self, inputs: &Inputs, y: &[f32]) -> Result<Gradients, Stop> {
-        let (Self(_, sizes), body) = (&*self, self.0.cpu().ok_or_else(|| self.missing())?);
+        let (Self(_, sizes), body) = (&*self, self.0.cpu_body().ok_or_else(|| self.missing())?);
         let mut dx = vec![f32::NAN; sizes.inputs()];
         let mut of_parameters: Vec<Vec<f32>> = inputs.parameters.iter().map(|p| vec![0.0; p.len()]).collect();
         let parameters: Vec<&[f32]> = inputs.parameters.iter().map(Vec::as_slice).collect();
@@ -208,7 +208,7 @@ impl Body for Cpu<'_> {
 /// CPU body are compared with these results.
 ///
 /// # Errors
-/// Like [`compile`](super::compile); if the device, or a kernel on it, fails.
+/// Like [`compile`](warpbook_nn::ops::custom_layer::compile); if the device, or a kernel on it, fails.
 pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
     let input = checked(layer, input.into())?;
     let mut report = OwnReport::new(layer, input, device.info().name.clone());
@@ -242,7 +242,7 @@ fn checked(layer: &OwnLayer, input: Shape) -> Result<Shape> {
             format!("can be checked with 1 to {most} elements per sample, not with {input}; choose another shape")
         })
     });
-    flaw.map_or(Ok(input), |why| Err(unsupported(layer, why)))
+    flaw.map_or(Ok(input), |why| Err(layer.unsupported(why)))
 }
 
 fn finish(mut report: OwnReport, layer: &OwnLayer, first: &mut dyn Body, others: Others<'_>) -> Result<OwnReport> {

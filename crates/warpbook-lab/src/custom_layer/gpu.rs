@@ -1,14 +1,14 @@
 //! Runs a layer's kernels on a GPU, with guards around every array.
 
-use super::super::cuda::{Backward, Gradients as Sums, OwnKernels};
-use super::super::{OwnLayer, OwnSizes};
 use super::inputs::{Inputs, place, reordered};
 use super::{Body, Gradients, Stop};
-use crate::network::Shape;
-use crate::ops::Layout;
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
 use warpbook_gemm::storage::Storage;
 use warpbook_gemm::{DeviceArray, OWN_KERNEL_LIMIT_S};
+use warpbook_nn::network::Shape;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::custom_layer::cuda::{Backward, Gradients as Sums, OwnKernels};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnParameter, OwnSizes};
 use warpbook_record::{Dtype, KernelStats};
 
 /// Number of guard elements around each array, which no kernel may write.
@@ -98,16 +98,13 @@ impl Gpu {
         let sizes = kernels.sizes(batch);
         let new = |len| Guarded::new(device, len, dtype);
         let of_parameters = |rows: usize| {
-            let new = |p: &super::super::OwnParameter| Guarded::new(device, rows * p.len(), Dtype::F32);
+            let new = |p: &OwnParameter| Guarded::new(device, rows * p.len(), Dtype::F32);
             layer.parameters().iter().map(new).collect::<Result<Vec<_>>>()
         };
         let rows = sizes.rows(layer);
         let (shares, totals) = (of_parameters(rows)?, of_parameters(1)?);
         let slices = |all: &[Guarded]| all.iter().map(Guarded::slice).collect::<Vec<_>>();
-        let sums = match rows {
-            1 => Sums::written(slices(&totals)),
-            _ => kernels.gradients_of(device, batch, slices(&shares), slices(&totals))?,
-        };
+        let sums = kernels.gradients_of(device, batch, slices(&shares), slices(&totals))?;
         Ok(Self {
             stream: device.stream()?,
             x: new(sizes.inputs())?,

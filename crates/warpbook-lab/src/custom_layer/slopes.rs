@@ -2,7 +2,7 @@
 
 use super::inputs::{Inputs, place};
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
-use crate::network::Shape;
+use warpbook_nn::network::Shape;
 
 /// Step of a difference, for values of about 1. For a smooth function the truncation error grows with the step's square, and the f32
 /// rounding error with its inverse: this step is close to the best compromise.

@@ -1,10 +1,11 @@
-//! Checks of a learner's own layers.
+//! The check of a layer in a lab: on its GPU, in the emulator, or by the compiler and on the CPU.
 
+use super::{OwnReport, check, check_on_cpu};
 use crate::{Lab, Result};
 use warpbook_device::{Compiler, CudaDevice, Error};
 use warpbook_nn::network::Shape;
 use warpbook_nn::ops::Layout;
-use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes, compile};
 use warpbook_record::Dtype;
 
 /// Architecture for compiling if there is no GPU.

@@ -1,7 +1,7 @@
 //! The convolution in f64, straight from its definition: loops over every index, in one thread, without blocks, and without code
 //! of the implementations. It panics if slices do not have the lengths of the shapes.
 
-use crate::ops::conv2d;
+use warpbook_nn::ops::conv2d;
 
 /// One product of a convolution: indices of its factors and its sum in x, weight and y.
 struct Term {
@@ -57,7 +57,7 @@ fn conv2d_len(g: &conv2d::Geometry) -> usize {
     g.batch * oh * ow * g.filters
 }
 
-/// Computes y of [`conv2d`](mod@crate::ops::conv2d).
+/// Computes y of [`conv2d`](mod@warpbook_nn::ops::conv2d).
 #[must_use]
 pub fn conv2d(g: &conv2d::Geometry, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
     let mut y: Vec<f64> = (0..conv2d_len(g)).map(|i| bias.map_or(0.0, |b| b[i % g.filters])).collect();

@@ -1,11 +1,10 @@
 //! Inputs for checking a layer.
 
-use super::super::OwnLayer;
-use super::super::sizes::element;
-use crate::network::Shape;
-use crate::ops::Layout;
 use warpbook_data::philox;
 use warpbook_gemm::storage::rounded;
+use warpbook_nn::network::Shape;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnParameter, OwnSizes};
 use warpbook_record::Dtype;
 
 const SEED: u64 = 11;
@@ -32,7 +31,7 @@ impl Inputs {
         let mut x = vec![0.0; batch * input.elements()];
         let mut dy = vec![0.0; batch * output.elements()];
         philox::fill_gaussians(&mut dy, SEED, 1, 0);
-        let (range, scale) = match layer.0.inputs {
+        let (range, scale) = match layer.input_range() {
             None => {
                 philox::fill_gaussians(&mut x, SEED, 0, 0);
                 ("standard Gaussian".to_owned(), 1.0)
@@ -45,7 +44,7 @@ impl Inputs {
         };
         // Close to their initial values but not equal, since an initial value may be special, such as a factor
         // of 1.
-        let parameter = |(i, p): (usize, &super::super::OwnParameter)| {
+        let parameter = |(i, p): (usize, &OwnParameter)| {
             let mut values = vec![0.0; p.len()];
             philox::fill_uniforms(&mut values, SEED, 2 + i as u32, 0);
             let width = if p.initial == 0.0 { 0.25 } else { 0.25 * p.initial.abs() };
@@ -69,12 +68,14 @@ pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
     let [channels, height, width] = shape.sides();
     let from = if to == Layout::Nhwc { Layout::Nchw } else { Layout::Nhwc };
     let mut out = vec![0.0; values.len()];
-    for n in 0..values.len() / shape.elements().max(1) {
+    let batch = values.len() / shape.elements().max(1);
+    let sizes = |layout| OwnSizes { batch, input: shape, output: shape, layout };
+    let (from, to) = (sizes(from), sizes(to));
+    for n in 0..batch {
         for c in 0..channels {
             for row in 0..height {
                 for column in 0..width {
-                    let place = [n, c, row, column];
-                    out[element(shape, to, place)] = values[element(shape, from, place)];
+                    out[to.index(n, c, row, column)] = values[from.index(n, c, row, column)];
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::inputs::{Inputs, place};
 use super::slopes::short;
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
-use crate::network::Shape;
+use warpbook_nn::network::Shape;
 use warpbook_record::Dtype;
 
 /// Permitted difference of two forms of a layer, relative to the value and to the root mean square of all values. It allows for units in
