@@ -55,6 +55,7 @@ tma_im2col(const __grid_constant__ TensorMap map_images, const __grid_constant__
            Im2col g, const float* __restrict__ bias /* [columns] or null */, const In* __restrict__ mask /* as to, or null */,
            In* __restrict__ to /* [pixels][columns] */) {
     MARK_BEGIN(tma_im2col);
+    wait_for_predecessor();
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = g.kh * g.kw * g.blocks;
     const int group = warpgroup_index();
@@ -66,8 +67,6 @@ tma_im2col(const __grid_constant__ TensorMap map_images, const __grid_constant__
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        // The consumers' stores follow these loads, so this wait covers them too.
-        wait_for_predecessor();
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
             for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
@@ -98,11 +97,13 @@ tma_im2col(const __grid_constant__ TensorMap map_images, const __grid_constant__
             row += group * 64, waiting = packed_position(row, column);
             MARK(store);
             const unsigned lane = threadIdx.x % 32, first_row = row + threadIdx.x / 32 % 4 * 16 + lane / 4, first = column + lane % 4 * 2;
+            // The lane's first element of the mask, if there is one. An even number of columns has both elements of a pair, or neither.
+            const In* from = mask + (size_t)first_row * g.columns + first;
             packed.take([&](int j, int h, int i) {
-                const unsigned at = first + j * 8 + i, r = first_row + h * 8;
+                const bool is_inside = first + j * 8 < g.columns;
                 const float sum = sums.d[4 * j + 2 * h + i];
-                if constexpr (PASS == FORWARD) return activate(sum, bias && at < g.columns ? bias[at] : 0.0f, least_of(g.relu));
-                const bool is_masked = mask && at < g.columns && r < g.pixels && to_float(mask[(size_t)r * g.columns + at]) <= 0.0f;
+                if constexpr (PASS == FORWARD) return activate(sum, bias && is_inside ? bias[first + j * 8 + i] : 0.0f, least_of(g.relu));
+                const bool is_masked = mask && is_inside && first_row + h * 8 < g.pixels && to_float(from[h * 8 * g.columns + j * 8 + i]) <= 0.0f;
                 return is_masked ? 0.0f : sum;
             });
         }

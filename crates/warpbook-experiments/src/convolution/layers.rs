@@ -14,7 +14,7 @@ pub struct ConvolutionLayer {
     /// Height and width of the images.
     side: usize,
     channels: usize,
-    filters: usize,
+    pub(super) filters: usize,
     padding: usize,
     /// True for the first layer of a network, which needs no input gradient.
     is_first: bool,
