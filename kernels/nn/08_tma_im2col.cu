@@ -97,12 +97,13 @@ tma_im2col(const __grid_constant__ TensorMap map_images, const __grid_constant__
             row += group * 64, waiting = packed_position(row, column);
             MARK(store);
             const unsigned lane = threadIdx.x % 32, first_row = row + threadIdx.x / 32 % 4 * 16 + lane / 4, first = column + lane % 4 * 2;
-            // The lane's first element of the mask, if there is one. An even number of columns has both elements of a pair, or neither.
+            // The lane's first elements of mask and bias, if there are any. An even number of columns has both elements of a pair, or neither.
             const In* from = mask + (size_t)first_row * g.columns + first;
+            const float* added = bias + first;
             packed.take([&](int j, int h, int i) {
                 const bool is_inside = first + j * 8 < g.columns;
                 const float sum = sums.d[4 * j + 2 * h + i];
-                if constexpr (PASS == FORWARD) return activate(sum, bias && is_inside ? bias[first + j * 8 + i] : 0.0f, least_of(g.relu));
+                if constexpr (PASS == FORWARD) return activate(sum, bias && is_inside ? added[j * 8 + i] : 0.0f, least_of(g.relu));
                 const bool is_masked = mask && is_inside && first_row + h * 8 < g.pixels && to_float(from[h * 8 * g.columns + j * 8 + i]) <= 0.0f;
                 return is_masked ? 0.0f : sum;
             });
