@@ -144,13 +144,11 @@ warpbook run loop --data data/mnist --samples 5 --budget 60 --out data/results/l
 
 # data/results/cifar10-speedrun-h200.json
 warpbook speedrun cifar10-speedrun --data data/cifar10 --precision amp-bf16 --seeds 10 --to 90 --data-note 'recompressed as JPEG q75' --out data/results/cifar10-speedrun-h200.json &&
-  python3 notebooks/pytorch/speedrun.py --like data/results/cifar10-speedrun-h200.json --data data/cifar10 --seeds 10 --out target/publish/cifar10-speedrun-pytorch-h200.json &&
+  python3 notebooks/pytorch/speedrun.py --like data/results/cifar10-speedrun-h200.json --data data/cifar10 --seeds 10 --way graph --mode default --out target/publish/cifar10-speedrun-pytorch-h200.json &&
   warpbook merge data/results/cifar10-speedrun-h200.json target/publish/cifar10-speedrun-pytorch-h200.json --out data/results/cifar10-speedrun-h200.json
 
 # data/results/cifar10-speedrun-flips-h200.json
-warpbook speedrun cifar10-speedrun --data data/cifar10 --precision amp-bf16 --views flips --seeds 10 --to 90 --data-note 'recompressed as JPEG q75' --out data/results/cifar10-speedrun-flips-h200.json &&
-  python3 notebooks/pytorch/speedrun.py --like data/results/cifar10-speedrun-flips-h200.json --data data/cifar10 --seeds 10 --out target/publish/cifar10-speedrun-flips-pytorch-h200.json &&
-  warpbook merge data/results/cifar10-speedrun-flips-h200.json target/publish/cifar10-speedrun-flips-pytorch-h200.json --out data/results/cifar10-speedrun-flips-h200.json
+warpbook speedrun cifar10-speedrun --data data/cifar10 --precision amp-bf16 --views flips --seeds 10 --to 90 --data-note 'recompressed as JPEG q75' --out data/results/cifar10-speedrun-flips-h200.json
 
 # data/results/cifar10-speedrun-cold-h200.json
 warpbook speedrun cifar10-speedrun --data data/cifar10 --precision amp-bf16 --views flips --cold 5 --to 90 --data-note 'recompressed as JPEG q75' --out data/results/cifar10-speedrun-cold-h200.json

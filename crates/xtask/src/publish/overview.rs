@@ -28,14 +28,15 @@ const OF_THE_GUIDE: [&str; 7] = [
     "44_memory_for_compute",
 ];
 
-/// Returns the table: a row for each kind of work in an experiment, from the record with the shortest time, and one row
-/// for the guide.
+/// Returns the table: a row for each kind of work in an experiment, and one row for the guide. Of several records of the
+/// same work it shows one that compares it with another framework, if there is one, and then the one with the shortest
+/// time.
 pub(super) fn table(records: &[Record]) -> Option<String> {
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let mut best: Vec<Best<'_>> = Vec::new();
     for found in others.into_iter().filter_map(Best::new) {
         match best.iter_mut().find(|other| other.is_of_the_work_of(&found)) {
-            Some(other) if found.us < other.us => *other = found,
+            Some(other) if found.is_shown_before(other) => *other = found,
             Some(_) => {}
             None => best.push(found),
         }
@@ -78,6 +79,16 @@ impl<'r> Best<'r> {
         self.record.run.experiment == other.record.run.experiment && work(self) == work(other)
     }
 
+    fn is_shown_before(&self, other: &Self) -> bool {
+        let order = |best: &Self| (best.framework().is_none(), best.us);
+        order(self) < order(other)
+    }
+
+    /// Returns the fastest rung of another framework and its time in microseconds.
+    fn framework(&self) -> Option<(&'r Measurement, f64)> {
+        self.record.run.fastest_of(self.problem, |r| r.framework().is_some())
+    }
+
     fn row(&self) -> Vec<String> {
         let run = &self.record.run;
         vec![
@@ -105,8 +116,7 @@ impl<'r> Best<'r> {
     /// Returns the ratios to the fastest rungs of another framework and of a library, or else to the baseline.
     fn ratios(&self) -> Option<String> {
         let run = &self.record.run;
-        let external = run.fastest_of(self.problem, |r| r.framework().is_some());
-        let mut others: Vec<_> = external.into_iter().chain(run.fastest_library(self.problem)).collect();
+        let mut others: Vec<_> = self.framework().into_iter().chain(run.fastest_library(self.problem)).collect();
         if others.is_empty() {
             let baseline = run.baseline(self.problem).filter(|m| m.rung != self.fastest.rung);
             others.extend(baseline.and_then(|m| Some((m, m.median_us()?))));
@@ -179,6 +189,22 @@ mod tests {
         assert_eq!(table(&[record(|_| {}), other_views]), faster);
         let other = record(|v| v["experiment"] = "another".into());
         assert_eq!(table(&[record(|_| {}), other]).unwrap().lines().count(), 4, "another experiment has its own row");
+    }
+
+    #[test]
+    fn a_record_next_to_another_framework_is_shown_before_a_faster_one_that_is_not() {
+        let alone = |v: &mut serde_json::Value| {
+            v["rungs"].as_array_mut().unwrap().retain(|r| r["id"] != "pytorch_eager");
+            v["measurements"].as_array_mut().unwrap().retain(|m| m["rung"] != "pytorch_eager");
+            for m in v["measurements"].as_array_mut().unwrap() {
+                for us in m["samples_us"].as_array_mut().unwrap() {
+                    *us = (us.as_f64().unwrap() / 2.0).into();
+                }
+            }
+        };
+        let compared = table(&[record(|_| {})]);
+        assert_eq!(table(&[record(alone), record(|_| {})]), compared);
+        assert_eq!(table(&[record(|_| {}), record(alone)]), compared);
     }
 
     #[test]
