@@ -13,7 +13,7 @@ pub struct Refusal {
     pub column: u32,
     /// Place in the kernel's source, if it is known.
     pub place: Option<Place>,
-    /// What is wrong.
+    /// The error as a sentence.
     pub message: String,
 }
 

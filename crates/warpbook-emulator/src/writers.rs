@@ -79,7 +79,7 @@ impl Gpu {
     /// Runs a kernel as [`Gpu::launch_checked`] does, and notes who touches the words of some buffers, each an address and a number of words.
     ///
     /// # Errors
-    /// As for [`Gpu::verdict`].
+    /// The errors of [`Gpu::verdict`].
     pub fn launch_recorded(
         &mut self,
         kernel: &Kernel,

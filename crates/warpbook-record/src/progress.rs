@@ -51,7 +51,7 @@ struct Head {
     format: u64,
 }
 
-/// What one person has done in the workshop's exercises: one file a person.
+/// One person's progress in the workshop's exercises: one file a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Marks the file as progress.
@@ -77,7 +77,7 @@ pub struct Progress {
     pub guesses: Vec<Guessed>,
 }
 
-/// What a person has done in one exercise.
+/// A person's progress in one exercise.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExerciseProgress {
@@ -130,7 +130,7 @@ pub struct Try {
 /// A count with its target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetCount {
-    /// What was counted, such as "sectors a request".
+    /// The quantity that was counted, such as "sectors a request".
     pub name: String,
     /// The count; `None` if there was nothing to count.
     pub count: Option<f64>,

@@ -1,4 +1,4 @@
-//! What the page shows, kept in its address, so that a link shows the same view.
+//! The page's view, kept in its address, so that a link shows the same view.
 
 use super::problem_choice::ProblemChoice;
 use crate::plot::trace::Shown;

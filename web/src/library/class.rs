@@ -8,7 +8,7 @@ use warpbook_record::{ExerciseProgress, Progress, TargetCount, Try, Verdict};
 pub const MAX_PEOPLE: usize = 200;
 /// The most exercises in a file.
 const MAX_EXERCISES: usize = 100;
-/// What a progress file contains, and a record does not.
+/// A text that a progress file contains, and a record does not.
 const MARK: &[u8] = b"\"warpbook-progress\"";
 
 /// How far a person has come in an exercise.
@@ -56,13 +56,13 @@ impl Standing {
 pub struct Placed<'a> {
     /// The person.
     pub person: &'a str,
-    /// What the person has done.
+    /// The person's progress.
     pub progress: &'a ExerciseProgress,
     /// The right try that counts here: with the best count, or the largest share of its device's ceiling.
     pub best: Option<&'a Try>,
 }
 
-/// What people are ranked by.
+/// The criterion that people are ranked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RankBy {
     /// The first count that has a target, then the minutes to the first right answer.

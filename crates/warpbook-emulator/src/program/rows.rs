@@ -1,11 +1,11 @@
-//! What the rows of a warp's registers hold.
+//! The kinds of values in the rows of a warp's registers.
 
 /// The initial contents of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum RowKind {
     /// A register with this size in bytes, still unwritten.
     Register(u8),
-    /// The same number in all lanes, always.
+    /// A constant: all lanes always hold this number.
     Constant(u64),
     /// The address of dynamic shared memory, plus an offset.
     DynamicShared(i64),

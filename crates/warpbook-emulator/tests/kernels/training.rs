@@ -1,4 +1,4 @@
-//! What a training does besides its layers: augmented images, dropout, and the optimiser Muon.
+//! Tests of the kernels of a training besides its layers: augmented images, dropout, and the optimiser Muon.
 
 use crate::machine::{Machine, assert_close, ptx_for, real};
 use warpbook_data::philox::philox4x32_4;

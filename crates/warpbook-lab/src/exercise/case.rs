@@ -84,7 +84,7 @@ impl Values {
 /// How close a result has to be to the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// The same bits as the reference.
+    /// The results must have the reference's bits.
     Exact,
     /// |got - expected| is at most `relative` * max(|expected|, `scale`). NaN fails.
     Within {
@@ -104,7 +104,7 @@ impl Tolerance {
     }
 }
 
-/// What an argument of a kernel is.
+/// The role of a kernel's argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Role {
     /// An array that the kernel reads. It must not change.
@@ -140,7 +140,7 @@ pub enum Role {
 pub struct CaseArgument {
     /// Name in the signature.
     pub name: &'static str,
-    /// What it is, with its values.
+    /// The argument's role, with its values.
     pub role: Role,
 }
 

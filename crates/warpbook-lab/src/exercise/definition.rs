@@ -1,4 +1,4 @@
-//! What an exercise is: plain data, with functions that draw its inputs and compute its reference.
+//! The definition of an exercise: plain data, with functions that draw its inputs and compute its reference.
 
 use super::case::{Case, Size};
 use super::causes::Mistake;
@@ -16,11 +16,11 @@ pub struct Definition {
     pub lesson: &'static str,
     /// Title, such as "SAXPY, and its bytes".
     pub title: &'static str,
-    /// What is asked for.
+    /// The task.
     pub task: Task,
 }
 
-/// What an exercise asks for.
+/// The task of an exercise.
 #[derive(Debug, Clone)]
 pub enum Task {
     /// A kernel in CUDA C++.
@@ -50,7 +50,7 @@ pub struct KernelTask {
     /// `nothing_written`, `some_not_written`, `nan`, `zeros`, `copy` (of an input), `fixed_size` (right at some sizes only); and before them
     /// `later_launch` (right on a GPU that has not run the kernel before, and wrong afterwards).
     pub mistakes: &'static [Mistake],
-    /// What a fault of the emulator most likely means in this exercise: id of the fault (`out_of_bounds`, `misaligned`, `unwritten`, `race`,
+    /// Likeliest meanings of the emulator's faults in this exercise: id of the fault (`out_of_bounds`, `misaligned`, `unwritten`, `race`,
     /// `barrier`, `endless`), and a sentence.
     pub faults: &'static [(&'static str, &'static str)],
 }

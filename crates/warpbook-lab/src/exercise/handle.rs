@@ -103,7 +103,7 @@ impl Exercise {
     /// Opens an exercise with texts and progress in other folders; without a folder for progress, none is kept.
     ///
     /// # Errors
-    /// As for [`Exercise::new`].
+    /// The errors of [`Exercise::new`].
     pub fn in_folders(lab: &Lab, definition: Definition, exercises: &Path, progress: Option<PathBuf>) -> Result<Self> {
         let texts = Texts::find(&definition, exercises)?;
         let task = texts.read("task.md")?;
@@ -205,7 +205,7 @@ impl Exercise {
     /// Tries a source as [`Exercise::try_source`] does, with the inputs of a seed that an earlier verdict has printed.
     ///
     /// # Errors
-    /// As for [`Exercise::try_source`].
+    /// The errors of [`Exercise::try_source`].
     pub fn try_seeded(&self, source: &str, seed: u64) -> Result<Tried> {
         let Task::Kernel(task) = &self.definition.task else { return Err(self.other_kind("try_source")) };
         let compiler = self.compiler()?;

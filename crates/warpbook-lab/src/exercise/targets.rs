@@ -6,7 +6,7 @@ use warpbook_emulator::{Counts, LineCounts};
 /// A bound on what a launch costs, such as "sectors a load, at most 4".
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// What is counted, such as "sectors a load".
+    /// The quantity that is counted, such as "sectors a load".
     pub name: &'static str,
     /// Returns the count of a launch.
     pub measure: fn(&Costs) -> f64,

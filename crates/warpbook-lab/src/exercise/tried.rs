@@ -14,7 +14,7 @@ pub struct Tried {
     pub title: &'static str,
     /// The verdict.
     pub verdict: Verdict,
-    /// What was found, in one line.
+    /// The finding, in one line.
     pub sentence: String,
     /// The likely cause, of a try that is not right, or not on target.
     pub cause: Option<LikelyCause>,
@@ -24,9 +24,9 @@ pub struct Tried {
     pub targets: Vec<TargetCount>,
     /// The case whose costs were counted, such as "n = 1000".
     pub counted: Option<String>,
-    /// What the emulator found and counted, by source line.
+    /// The emulator's findings and counts, by source line.
     pub emulated: Emulated,
-    /// What the kernel printed in its first launch that printed something.
+    /// The output of `printf` in the first launch that printed something.
     pub printed: String,
     /// Who wrote which element: of the launch that went wrong, or of the first.
     pub picture: Option<Picture>,
@@ -34,7 +34,7 @@ pub struct Tried {
     pub compile_error: Option<Box<CompileError>>,
     /// The time on a GPU, of a right answer where there is one.
     pub time: Option<TryTime>,
-    /// What else is worth knowing, such as that the progress could not be written.
+    /// Further remarks, such as that the progress could not be written.
     pub remarks: Vec<String>,
     /// Seed of the inputs.
     pub seed: u64,

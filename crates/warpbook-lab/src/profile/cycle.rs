@@ -162,7 +162,7 @@ pub struct Cycle {
 pub(super) struct Joint {
     /// The time on the recorder's clock in nanoseconds.
     pub ns: u64,
-    /// The same moment in microseconds from the cycle's start.
+    /// This moment in microseconds from the cycle's start.
     pub us: f64,
 }
 

@@ -56,7 +56,7 @@ pub struct Finding {
     pub line: Option<u32>,
 }
 
-/// What an access does to memory.
+/// The effect of an access on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +79,7 @@ pub struct WarpRequest {
     pub file: String,
     /// Number of the line, counted from 1.
     pub line: u32,
-    /// What the lanes did.
+    /// The kind of access.
     pub kind: AccessKind,
     /// True for shared memory, false for global memory.
     pub is_shared: bool,
@@ -93,7 +93,7 @@ pub struct WarpRequest {
     pub offsets: Vec<Option<u64>>,
 }
 
-/// What requests of one kind moved between warps and global memory.
+/// The traffic between warps and global memory of one kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

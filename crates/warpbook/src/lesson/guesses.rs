@@ -10,7 +10,7 @@ use warpbook_record::{Answer, Guessed};
 const GOOD: f64 = 1.15;
 /// Factor within which it still counts as near.
 const NEAR: f64 = 2.0;
-/// What a sentence begins with if the guess is still `None`.
+/// Beginning of the sentence if the guess is still `None`.
 pub(super) const NONE: &str = "You made no guess.";
 
 fn is_ratio(guess: f64) -> bool {

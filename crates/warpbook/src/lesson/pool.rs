@@ -1,4 +1,4 @@
-//! What a caching pool holds after each step of a lesson: a table by PyTorch's names, and the same over the rows.
+//! The memory that a caching pool holds after each step of a lesson: a table with PyTorch's names, and a chart over its rows.
 
 use super::table;
 use crate::prelude::*;

@@ -7,7 +7,7 @@ use warpbook_charts::{Curve, Table};
 use warpbook_experiments::scaling::scaling_lines;
 use warpbook_record::{LinkCurve, LinkPoint, Measurement, MemoryLevel, Span};
 
-/// What is assumed of a cluster and not measured.
+/// Assumptions about a cluster that were not measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumed {
     /// Bytes a second of the network, for each GPU.

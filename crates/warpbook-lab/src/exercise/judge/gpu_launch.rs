@@ -10,9 +10,9 @@ use warpbook_kernels::Launch;
 
 /// Words before and after each array that nobody may write.
 const GUARD: usize = 1024;
-/// What they hold: a NaN of its own.
+/// Value of the guards: a NaN that nothing else has.
 const GUARD_WORD: u32 = 0x7fc0_beef;
-/// What outputs hold before a launch: NaN, or -1.
+/// Value of the outputs before a launch: NaN as f32, -1 as an integer.
 const POISON: u32 = u32::MAX;
 /// Seconds after which a kernel is taken for endless.
 const LIMIT_S: f64 = 5.0;

@@ -29,7 +29,7 @@ use warpbook_record::{Emulated, Finding, TargetCount};
 pub struct LikelyCause {
     /// Id, such as "race", "zeros" or "`no_block_index`"; "off target" if a target is missed for no known reason.
     pub id: String,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub sentence: String,
 }
 
@@ -58,11 +58,11 @@ pub struct WrongElement {
     pub count: (usize, usize),
 }
 
-/// What the judge found.
+/// The judge's findings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Judged {
     pub(super) is_right: bool,
-    /// What is wrong, in one line; empty if nothing is.
+    /// The error, in one line; empty if there is none.
     pub(super) sentence: String,
     pub(super) cause: Option<LikelyCause>,
     pub(super) wrong: Option<WrongElement>,
@@ -175,7 +175,7 @@ fn of_fault(task: &KernelTask, case: &Case, fault: &Fault, judged: Judged) -> Ju
     Judged { sentence, cause: Some(cause), emulated, ..judged }
 }
 
-/// What a fault means if the exercise has no sentence of its own.
+/// Returns the meaning of a fault for which the exercise has no sentence.
 fn usual_meaning(cause: &Cause) -> &'static str {
     match cause {
         Cause::OutOfBounds => {

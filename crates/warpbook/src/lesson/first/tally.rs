@@ -1,4 +1,4 @@
-//! What a kernel did in the emulator, line by line.
+//! Counts of a kernel's work in the emulator, line by line.
 
 use super::launch::{Given, run_checked};
 use crate::figures;

@@ -1,4 +1,4 @@
-//! What the hardware counted of rungs of the matrix product, and of edits of them.
+//! Hardware counters of the rungs of the matrix product, and of edited rungs.
 
 use super::{Guesses, only, table, wgmma_counters};
 use crate::figures;

@@ -1,4 +1,4 @@
-//! What a GPU consists of: its SMs and their threads, and its levels of memory.
+//! Picture of a GPU: its SMs and their threads, and its levels of memory.
 
 use super::{BLUE, GREEN, GREY, VERMILLION, WARP, counted};
 use crate::figures;

@@ -1,4 +1,4 @@
-//! What runs at the same time: the host and the device with a queue between them, and copies next to kernels.
+//! Pictures of work that overlaps: host and device with a queue between them, and copies next to kernels.
 
 use super::{BLUE, GREEN, GREY, VERMILLION, counted};
 use crate::figures;

@@ -1,4 +1,4 @@
-//! What AMP gains over fp32 at some batches, next to guesses.
+//! The speed-up of AMP over fp32 at some batch sizes, next to guesses.
 
 use crate::lesson::{Guesses, guessed};
 use crate::prelude::*;
