@@ -64,6 +64,13 @@ impl Lab {
         self
     }
 
+    /// Returns the lab with the same ceilings as another one on this device: the first of the two that needs them measures them.
+    #[must_use]
+    pub fn with_ceilings_of(mut self, other: &Self) -> Self {
+        self.peaks = other.shared_peaks();
+        self
+    }
+
     /// Returns the lab with a listener for progress.
     #[must_use]
     pub fn with_listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {

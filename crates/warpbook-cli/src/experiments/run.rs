@@ -87,9 +87,11 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     for entry in experiments() {
         all.extend(entry.make_each(Preset::Quick, &[])?);
     }
+    let open = || Ok::<_, Failure>(Lab::on(args.device.choice()?)?.with_bench(Bench::quick()));
+    let first = open()?;
     for experiment in all {
         let path = free_record(folder, &experiment.plan(None)?.name)?;
-        let lab = Lab::on(args.device.choice()?)?.with_bench(Bench::quick());
+        let lab = open()?.with_ceilings_of(&first);
         worst = worst.max(run(&*experiment, lab, &path, &interrupt, &More::default())?);
         if interrupt.cancelled() {
             break;

@@ -338,6 +338,8 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
     assert_eq!((run.experiment.as_str(), run.problems().len(), run.train_logs.len()), ("training", 1, 1));
     let run = read(&place.path("records/new/loop.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len(), run.train_logs.len()), ("loop", 1, 1));
+    let ceilings = |name: &str| read(&place.path(&format!("records/new/{name}.json"))).peaks.bandwidth;
+    assert_eq!(ceilings("regression-2"), ceilings("loop"), "the ceilings are measured once");
 }
 
 #[test]
