@@ -14,7 +14,7 @@ pub struct ConvolutionLayer {
     /// Height and width of the images.
     side: usize,
     channels: usize,
-    pub(super) filters: usize,
+    filters: usize,
     padding: usize,
     /// True for the first layer of a network, which needs no input gradient.
     is_first: bool,
@@ -121,6 +121,11 @@ impl ConvolutionLayer {
         found.ok_or_else(|| format!("`{name}` is not a layer: choose {}", known()))
     }
 
+    /// Returns true for a layer of the speedrun, whose recipe is a file of the command line; the others are those of the built-in networks.
+    pub(super) fn is_of_speedrun(&self) -> bool {
+        self.name.starts_with("speedrun")
+    }
+
     /// Returns the layer's shapes for a batch.
     #[must_use]
     pub fn geometry(&self, batch: usize) -> Geometry {
@@ -223,8 +228,7 @@ mod tests {
             let convolutions = network.nodes().iter().filter(|node| matches!(node.op, Op::Conv2d(_)));
             found.extend(convolutions.map(|node| network.conv_geometry(node, 7)));
         }
-        // The speedrun's recipe is a file of the command line.
-        let of_networks = LAYERS.iter().filter(|layer| !layer.name.starts_with("speedrun"));
+        let of_networks = LAYERS.iter().filter(|layer| !layer.is_of_speedrun());
         assert_eq!(of_networks.map(|l| l.geometry(7)).collect::<Vec<_>>(), found);
     }
 

@@ -29,7 +29,7 @@ use warpbook_record::{Emulated, Finding, TargetCount};
 pub struct LikelyCause {
     /// Id, such as "race", "zeros" or "`no_block_index`"; "off target" if a target is missed for no known reason.
     pub id: String,
-    /// Its meaning, in a sentence.
+    /// Explains the cause to the learner, in a sentence.
     pub sentence: String,
 }
 
