@@ -1,15 +1,15 @@
-// Sums over all blocks of one launch, without ending it.
+// Sums values over all blocks of a launch without ending the launch.
 //
-// A word is a value and the number of its round, stored as one: its arrival is its own signal, so there is no counter, no lock
-// and no fence. Every block writes its words, reads everybody's and adds them in the order of the blocks: one trip through L2,
-// and the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch sees to that). The
+// A value and the number of its round are stored together as one word, whose arrival is its own signal: no counter, lock or fence
+// is needed. Every block writes its words, reads the words of all blocks and adds them in the order of the blocks. This takes one trip through L2
+// and gives the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch ensures that). The
 // wait is bounded, so that a failure ends in an error and not in a hang.
 #pragma once
 #include "reduce.cuh"
 
-// State that all blocks share, besides their words.
+// State that all blocks share, in addition to their words.
 struct Control {
-    unsigned round;   // Rounds of earlier launches. Rounds count on from here, so that an old word never matches.
+    unsigned round;   // Number of rounds in earlier launches. This launch continues the count, so that an old word never matches.
     unsigned failed;  // The first round whose wait timed out, counted from 1; 0 if none did.
 };
 
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned long long make_word(float value, unsigned ro
 __device__ __forceinline__ float word_value(unsigned long long word) { return __uint_as_float((unsigned)word); }
 __device__ __forceinline__ unsigned word_round(unsigned long long word) { return (unsigned)(word >> 32); }
 
-// Relaxed, device-wide accesses: they bypass L1 and order nothing else.
+// Relaxed, device-wide accesses: they bypass L1 and do not order any other access.
 __device__ __forceinline__ void store_word(unsigned long long* at, unsigned long long word) {
     asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
 }
@@ -51,9 +51,9 @@ struct Patience {
 // Two sums over all blocks. In each round the block's first warp passes the block's sums to publish(), and gets the sums of all
 // blocks from collect().
 struct PairExchange {
-    static constexpr int SLOT_WORDS = 8;  // Half a line per slot, so that slots lie in different slices of L2.
+    static constexpr int SLOT_WORDS = 8;  // Half a cache line per slot, so that slots lie in different slices of L2.
 
-    // [2][blocks][SLOT_WORDS], of which two words are used. Odd and even rounds alternate, since a block may be one round ahead.
+    // [2][blocks][SLOT_WORDS]; two words of each slot are used. Odd and even rounds alternate, since a block may be one round ahead.
     unsigned long long* words;
     Control* control;
     unsigned blocks, base;
@@ -63,14 +63,14 @@ struct PairExchange {
                                             unsigned long long limit_ns)
         : words(words), control(control), blocks(blocks), base(control->round), limit_ns(limit_ns) {}
 
-    // `v` is the first sum in the lower half of the lanes and the second in the upper. Rounds count from 1.
+    // `v` is the first sum in the lower half of the lanes and the second sum in the upper half. Rounds are counted from 1.
     __device__ __forceinline__ void publish(unsigned round, float v) {
         const unsigned lane = threadIdx.x % WARP;
         unsigned long long* mine = words + ((round & 1) * blocks + blockIdx.x) * SLOT_WORDS;
         if (lane % (WARP / 2) == 0) store_word(mine + lane / (WARP / 2), make_word(v, base + round));
     }
 
-    // Sets `v` to the first sum of all blocks in the lower half of the lanes, to the second in the upper; false if the wait timed out.
+    // Sets `v` to the first sum over all blocks in the lower half of the lanes and to the second in the upper half. Returns false after a timeout.
     __device__ __forceinline__ bool collect(unsigned round, float& v) {
         // Five loads in flight cover 160 blocks.
         constexpr int AT_ONCE = 5;

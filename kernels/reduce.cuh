@@ -1,4 +1,4 @@
-// Sums over a warp and over a block, several values at once. Every value is added in the same order on every run, so that results
+// Sums of several values at once over a warp or a block. Every value is added in the same order on every run, so that results
 // repeat bit for bit.
 #pragma once
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ void block_sum(float (&v)[N]) {
     }
 }
 
-// Adds up two values over the warp in five shuffles instead of ten: the lower half of the lanes gets the sum of a, the upper of b.
+// Adds up two values over the warp in five shuffles instead of ten: the lower half of the lanes gets the sum of a, the upper half the sum of b.
 __device__ __forceinline__ float warp_sum_pair(float a, float b) {
     const bool upper = threadIdx.x & (WARP / 2);
     float v = upper ? b : a;

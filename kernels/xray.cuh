@@ -1,11 +1,11 @@
 // Marks for an X-ray, which shows in which phase of its work each warp was, when, and on which SM.
 //
-// MARK_BEGIN(entry), with the name of the kernel, is the first mark of all its warps, and MARK(end) the last one of each. In between,
+// MARK_BEGIN(entry), with the name of the kernel, is the first mark of every warp, and MARK(end) is the last mark. In between,
 // MARK(load) says that the warp loads from here on, until its next mark. A kernel chooses the names of its phases. Lane 0 records the
-// marks that it passes; marks that it does not pass are not recorded. A read into registers is waited for where its value is first used,
-// so the wait counts to that phase.
+// marks that it passes; marks that it does not pass are not recorded. A warp waits for a read into registers where the value is first used,
+// so the wait counts towards that phase.
 //
-// Compiled without XRAY, marks are nothing: a test compares the machine code with that of the same source without its marks. With XRAY the host numbers the
+// Without XRAY, marks compile to nothing: a test compares the machine code with that of a source without marks. With XRAY the host numbers the
 // names (-DXRAY_load=2) and writes the address of the records to `xray_rings`, so that a kernel's parameters stay the same.
 #pragma once
 
@@ -16,18 +16,18 @@
 #define MARK_BEGIN(entry) xray_begin(XRAY_ENTRY_##entry)
 #define MARK(phase) xray_mark<XRAY_##phase>()
 
-// The layout is the host's `Rings` in crates/warpbook-device/src/xray/rings.rs.
+// The layout matches the host's `Rings` in crates/warpbook-device/src/xray/rings.rs.
 struct XrayRings {
     uint2* records;     // [entries][warps][capacity], or null if nothing is recorded
-    unsigned warps;     // rings of an entry: warp w of block b has ring b * (warps of a block) + w
-    unsigned capacity;  // records of a ring, a power of two: the first half stays, the second is a ring
+    unsigned warps;     // number of rings of an entry: warp w of block b has ring b * (warps of a block) + w
+    unsigned capacity;  // records per warp, a power of two: the first half is never overwritten, the second half is a ring buffer
 };
 extern "C" {
 __constant__ XrayRings xray_rings;
 }
 
 // A warp's view of its ring, in shared memory: its address (0 if the warp is not recorded), its next record, half its capacity. Blocks
-// have one dimension.
+// are one-dimensional.
 __device__ __forceinline__ unsigned xray_warps() {
     __shared__ __align__(16) uint4 warps[(THREADS + 31) / 32];
     return (unsigned)__cvta_generic_to_shared(warps);
@@ -64,7 +64,7 @@ __device__ __forceinline__ void xray_mark() {
         "}\n" ::"r"(xray_warps()), "n"(PHASE) : "memory");
 }
 
-// Called by all threads of a block. The first record of a ring is not a mark: it holds the upper half of the clock, and the SM, counted
+// All threads of a block call this function. The first record of a ring is not a mark: it holds the upper half of the clock, and the SM, counted
 // from 1, below the highest bit of the lower half.
 __device__ __forceinline__ void xray_begin(unsigned entry) {
     const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);

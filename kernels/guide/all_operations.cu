@@ -2,7 +2,7 @@
 // Formula: y[i] = the operations 0 .. number - 1 of one_operation.cu, one after another; f32[n].
 // Since the last rung: one launch and one trip to memory and back, whatever the number of operations.
 // Needs: nothing.
-// Expect: K operations run about K times as fast, where n is large and the arithmetic is small.
+// Expect: K operations run about K times as fast if n is large and there is little arithmetic.
 extern "C" __global__ void __launch_bounds__(THREADS)
 operations(const float* __restrict__ x /* [n] */, float* __restrict__ y /* [n] */, unsigned n, unsigned number) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;

@@ -1,6 +1,6 @@
 // Idea: elements are of several kinds, each with its own path through the code, and neighbours differ in kind.
 // Formula: y[i] = 64 steps of v = a(k) v + b(k) from x[i], k = i mod kinds; f32[n].
-// Since the last rung: nothing, this is the slow half of a pair.
+// Since the last rung: nothing; this is the slow half of a pair.
 // Needs: n a multiple of 32 x kinds, kinds from 1 to 32.
 // Expect: a warp walks every path that one of its lanes takes, with the other lanes switched off: K kinds take K times as long.
 extern "C" __global__ void __launch_bounds__(THREADS)

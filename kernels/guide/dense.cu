@@ -1,6 +1,6 @@
-// Idea: a layer of 64 neurons on samples of 64 features; a block takes a sample, a thread a neuron.
+// Idea: a layer of 64 neurons on samples of 64 features; each block computes one sample, and each thread one neuron.
 // Formula: y[s][o] = max(0, sum over j of w[j][o] x[s][j]), w[j][o] = ((j x 7 + o x 13) mod 17 - 8) / 32; f32.
-// Since the last rung: nothing, both halves of the pair run it; they differ in how many samples a launch has.
+// Since the last rung: nothing; both halves of the pair run this kernel and differ in how many samples a launch has.
 // Needs: nothing.
 // Expect: a launch takes the same few microseconds for one sample as for a hundred.
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,8 +1,8 @@
 // Idea: a chain of operations is given as text and compiled to one kernel while the program runs.
 // Formula: y[i] = EXPRESSION of v = x[i]; f32[n].
-// Since the last rung: nobody wrote the fused kernel; a compiler has to do it before the first call.
+// Since the last rung: the fused kernel is not written by hand; it is generated and compiled before the first call.
 // Needs: EXPRESSION, a C++ expression of v, defined before the first line; without it, y is v.
-// Expect: tens of milliseconds for the compiler, then the time of one trip through memory.
+// Expect: tens of milliseconds for the compiler, then the time for one pass through memory.
 #ifndef EXPRESSION
 #define EXPRESSION v
 #endif

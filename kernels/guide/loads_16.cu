@@ -1,6 +1,6 @@
-// Idea: a thread moves four words by one load and one store, the most that an instruction takes before Blackwell.
+// Idea: a thread moves four words with one load and one store, the most that one instruction can move before Blackwell.
 // Formula: y[i] = 2 x[i]; f32[n].
-// Since the last rung: half as many threads, loads and stores again.
+// Since the last rung: the number of threads, loads and stores is halved again.
 // Needs: 16-byte aligned arrays, n a multiple of 4.
 // Expect: fastest in L2 and in DRAM: four times the bytes in flight of 4-byte loads, with a quarter of the instructions.
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,8 +1,8 @@
-// Idea: a thread moves two words by one load and one store.
+// Idea: a thread moves two words with one load and one store.
 // Formula: y[i] = 2 x[i]; f32[n].
-// Since the last rung: half as many threads, loads and stores; twice the bytes in flight a thread.
+// Since the last rung: half as many threads, loads and stores; twice the bytes in flight per thread.
 // Needs: 8-byte aligned arrays, n a multiple of 2.
-// Expect: a time between those of loads_4.cu and loads_16.cu.
+// Expect: a time between the times of loads_4.cu and loads_16.cu.
 extern "C" __global__ void __launch_bounds__(THREADS)
 scale(const float2* __restrict__ x /* [n / 2] */, float2* __restrict__ y /* [n / 2] */, unsigned n, unsigned) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;

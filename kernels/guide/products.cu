@@ -1,8 +1,8 @@
 // Idea: the sum of the products of two arrays, on the device.
-// Formula: y[slot] += x[0] x[n] + .. + x[n - 1] x[2 n - 1]; f32, exact where the products are small integers.
-// Since the last rung: nothing, both halves of the pair run it; they differ in when the sum is copied back.
-// Needs: y[slot] zero before; 16-byte aligned x, n a multiple of 4.
-// Expect: the time of reading both arrays, from L2 where they fit.
+// Formula: y[slot] += x[0] x[n] + .. + x[n - 1] x[2 n - 1]; f32, exact if the products are small integers.
+// Since the last rung: nothing; both halves of the pair run this kernel and differ in when the sum is copied back.
+// Needs: y[slot] = 0 at launch; 16-byte aligned x, n a multiple of 4.
+// Expect: the time it takes to read both arrays, from L2 if they fit.
 #include "reduce.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)

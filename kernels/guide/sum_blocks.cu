@@ -1,8 +1,8 @@
-// Idea: each thread adds up many elements in a register; then each warp, each block and the grid add up theirs once.
-// Formula: y[0] += x[0] + .. + x[n - 1]; f32, exact where the numbers are small integers.
-// Since the last rung: one atomic addition a block of a grid that fits the GPU, however large n is.
+// Idea: each thread adds up many elements in a register; the sums of a warp, of a block and of the grid are then each added up once.
+// Formula: y[0] += x[0] + .. + x[n - 1]; f32, exact if the numbers are small integers.
+// Since the last rung: one atomic addition per block, with a grid that fits the GPU, however large n is.
 // Needs: y[0] = 0 at launch; 16-byte aligned x.
-// Expect: the time of reading x.
+// Expect: the time it takes to read x.
 #include "reduce.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)

@@ -1,8 +1,8 @@
-// Idea: a thread moves one element; the reads of a warp lie in one line, its writes in 32.
+// Idea: a thread moves one element; a warp reads from one line and writes to 32.
 // Formula: y[c][r] = x[r][c]; f32[edge][edge].
-// Since the last rung: nothing, this is the slow half of a pair.
+// Since the last rung: nothing; this is the slow half of a pair.
 // Needs: any edge.
-// Expect: a write of 4 bytes moves a sector of 32: an eighth of the bandwidth at worst, more where L2 gathers the pieces.
+// Expect: a write of 4 bytes moves a sector of 32: an eighth of the bandwidth at worst, more if L2 combines the writes.
 extern "C" __global__ void __launch_bounds__(THREADS)
 transpose(const float* __restrict__ x /* [edge][edge] */, float* __restrict__ y /* [edge][edge] */, unsigned n, unsigned edge) {
     const unsigned t = blockIdx.x * THREADS + threadIdx.x;

@@ -1,8 +1,8 @@
 // Idea: rows of 33 words instead of 32 put the elements of a column into 32 different banks.
 // Formula: y[c][r] = x[r][c]; f32[edge][edge].
-// Since the last rung: one more word a row; not an instruction more.
+// Since the last rung: one more word per row, and no additional instruction.
 // Needs: an edge that is a multiple of 32.
-// Expect: no conflicts; 128 bytes of shared memory a tile are wasted.
+// Expect: no conflicts; 128 bytes of shared memory per tile are wasted.
 extern "C" __global__ void __launch_bounds__(THREADS)
 transpose(const float* __restrict__ x /* [edge][edge] */, float* __restrict__ y /* [edge][edge] */, unsigned, unsigned edge) {
     __shared__ float tile[32][33];

@@ -2,7 +2,7 @@
 // Formula: y[c][r] = x[r][c]; f32[edge][edge].
 // Since the last rung: reads and writes of global memory are both coalesced.
 // Needs: an edge that is a multiple of 32.
-// Expect: reading a column of the tile hits one bank of 32 with all lanes, 32 wavefronts instead of one.
+// Expect: reading a column of the tile hits one of 32 banks with all lanes: 32 wavefronts instead of one.
 extern "C" __global__ void __launch_bounds__(THREADS)
 transpose(const float* __restrict__ x /* [edge][edge] */, float* __restrict__ y /* [edge][edge] */, unsigned, unsigned edge) {
     __shared__ float tile[32][32];

@@ -1,8 +1,8 @@
-// Idea: row r keeps its element c in place c ^ r, so that rows and columns both lie in 32 different banks.
+// Idea: row r stores its element c at position c ^ r, so that rows and columns both lie in 32 different banks.
 // Formula: y[c][r] = x[r][c]; f32[edge][edge].
-// Since the last rung: an exclusive or instead of the padding; rows stay aligned, as TMA and 16-byte accesses need them.
+// Since the last rung: an exclusive or instead of the padding; rows stay aligned, as TMA and 16-byte accesses require.
 // Needs: an edge that is a multiple of 32.
-// Expect: no conflicts, and no byte wasted.
+// Expect: no conflicts and no wasted memory.
 extern "C" __global__ void __launch_bounds__(THREADS)
 transpose(const float* __restrict__ x /* [edge][edge] */, float* __restrict__ y /* [edge][edge] */, unsigned, unsigned edge) {
     __shared__ float tile[32][32];

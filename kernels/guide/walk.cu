@@ -1,7 +1,7 @@
 // Idea: a warp walks from line to line, each of which names the next, and keeps HELD values in registers before it adds them.
 // Formula: y[i] = sum of x[32 p_s + i mod 32] over 128 steps s, p_0 = h(w 128), p_s = h(p_(s-1) + x[32 p_(s-1)] xor w 128 + s), w = i / 32; f32.
 // Since the last rung: how many registers a thread uses, or may use under BLOCKS_PER_SM; loads, additions and result are the same.
-// Needs: n words in lines of 32, a power of two of them; small integers, so that every order of the additions gives the same bits.
+// Needs: n words in lines of 32, with a power of two as the number of lines; small integers, so that every order of the additions gives the same bits.
 // Expect: each warp waits for one line at a time, so the time is inversely proportional to the warps that fit on an SM, which registers limit.
 __device__ unsigned place(unsigned h, unsigned lines) {
     h *= 0x9e3779b1u;

@@ -1,4 +1,4 @@
-// Idea: the threads of a block need the same rows of A and columns of B, so it loads them once, tile by tile, into shared memory.
+// Idea: the threads of a block need the same rows of A and columns of B, so the block loads them once, tile by tile, into shared memory.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
 // Since the last rung: operands come from tiles in shared memory, BK deep, which all threads of the block load together.
 // Needs: any sizes, leading dimensions and alignment; A and B transposed or not.
@@ -6,7 +6,7 @@
 #include "matmul/cuda_cores.cuh"
 
 static_assert(BM * BN == THREADS, "one thread for each element of the tile");
-// Padding: lanes that store adjacent k of an operand write to different banks.
+// Padding of a row: lanes that store adjacent k of an operand write to different banks.
 constexpr int PAD = 32 / BK;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -31,7 +31,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
 #pragma unroll
         for (int kk = 0; kk < BK; ++kk) sum = fmaf(tile_a[kk][row], tile_b[kk][column], sum);
         MARK(barrier);
-        // The next tiles overwrite these.
+        // All threads must have read these tiles before the next ones overwrite them.
         __syncthreads();
     }
     MARK(store);

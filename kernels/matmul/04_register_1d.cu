@@ -7,7 +7,7 @@
 
 static_assert(BM * BN == TM * THREADS, "TM elements of the tile for each thread");
 static_assert(BM % TM == 0, "the threads divide a column of the tile evenly");
-// Padding: lanes that store adjacent k of an operand write to different banks.
+// Padding of a row: lanes that store adjacent k of an operand write to different banks.
 constexpr int PAD = 32 / BK;
 constexpr int ROWS_APART = BM / TM;
 
@@ -32,7 +32,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
 #pragma unroll
             for (int i = 0; i < TM; ++i) sums[i] = fmaf(tile_a[kk][row + i * ROWS_APART], fragment_b, sums[i]);
         }
-        // The next tiles overwrite these.
+        // All threads must have read these tiles before the next ones overwrite them.
         __syncthreads();
     }
 #pragma unroll

@@ -1,13 +1,13 @@
 // Idea: each thread computes TM x TN elements from TM elements of A and TN of B in registers: an outer product for each k.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
-// Since the last rung: TN columns per thread instead of one, so the tile is wider; an element of A too is used for TN FMAs.
+// Since the last rung: TN columns per thread instead of one, so the tile is wider; an element of A is also used for TN FMAs.
 // Needs: any sizes, leading dimensions and alignment; A and B transposed or not.
 // Expect: TM + TN shared-memory loads for TM x TN FMAs; for the first time there are more FMAs than loads.
 #include "matmul/cuda_cores.cuh"
 
 static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
 static_assert(BM % TM == 0 && BN % TN == 0, "the threads divide the tile evenly");
-// Padding: lanes that store adjacent k of an operand write to different banks.
+// Padding of a row: lanes that store adjacent k of an operand write to different banks.
 constexpr int PAD = 32 / BK;
 constexpr int ROWS_APART = BM / TM, COLUMNS_APART = BN / TN;
 
@@ -34,7 +34,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
             for (int j = 0; j < TN; ++j) fragment_b[j] = tile_b[kk][column + j * COLUMNS_APART];
             multiply(sums, fragment_a, fragment_b);
         }
-        // The next tiles overwrite these.
+        // All threads must have read these tiles before the next ones overwrite them.
         __syncthreads();
     }
 #pragma unroll

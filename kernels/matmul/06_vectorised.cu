@@ -1,13 +1,13 @@
 // Idea: one load or store instruction can move 16 bytes per thread instead of 4, so every access is a vector of four.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
 // Since the last rung: tiles, fragments and C are accessed in vectors of four; a thread's rows and columns come in groups of four.
-// Needs: any sizes; vectors only for a matrix whose base and leading dimension are multiples of four elements, else scalar access.
+// Needs: any sizes; vectors only for a matrix whose base and leading dimension are multiples of four elements, otherwise scalar access.
 // Expect: a quarter of the load and store instructions, which compete with FMAs for issue slots.
 #include "matmul/cuda_cores.cuh"
 
 static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
 static_assert(BM % TM == 0 && BN % TN == 0, "the threads divide the tile evenly");
-// Padding: lanes that store adjacent k of an operand write to different banks, and rows stay 16-byte aligned.
+// Padding of a row: lanes that store adjacent k of an operand write to different banks, and rows stay 16-byte aligned.
 constexpr int PAD = 4;
 constexpr int ROWS_APART = 4 * BM / TM, COLUMNS_APART = 4 * BN / TN;
 
@@ -32,7 +32,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
             read_fragment<COLUMNS_APART>(fragment_b, &tile_b[kk][column]);
             multiply(sums, fragment_a, fragment_b);
         }
-        // The next tiles overwrite these.
+        // All threads must have read these tiles before the next ones overwrite them.
         __syncthreads();
     }
     store_vec4<ROWS_APART, COLUMNS_APART>(epilogue, c, row0 + row, column0 + column, m, n, ldc, sums);

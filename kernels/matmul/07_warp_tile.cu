@@ -1,14 +1,14 @@
 // Idea: a warp's loads should broadcast few words to many lanes, so its lanes compute a compact WM x WN part of the tile.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
 // Since the last rung: the threads of a warp cover a rectangle instead of a strip as wide as the tile.
-// Needs: any sizes; vectors only for a matrix whose base and leading dimension are multiples of four elements, else scalar access.
+// Needs: any sizes; vectors only for a matrix whose base and leading dimension are multiples of four elements, otherwise scalar access.
 // Expect: fewer shared-memory wavefronts per fragment: lanes that read the same word are served together.
 #include "matmul/cuda_cores.cuh"
 
 static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
 static_assert(BM % WM == 0 && BN % WN == 0 && WM * WN == 32 * TM * TN, "one part of the tile for each warp");
 static_assert(WM / TM % 2 == 0 && WN % TN == 0, "lanes come in pairs of rows");
-// Padding: lanes that store adjacent k of an operand write to different banks, and rows stay 16-byte aligned.
+// Padding of a row: lanes that store adjacent k of an operand write to different banks, and rows stay 16-byte aligned.
 constexpr int PAD = 4;
 constexpr int ROWS_APART = 4 * WM / TM, COLUMNS_APART = 4 * WN / TN;
 
@@ -36,7 +36,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
             read_fragment<COLUMNS_APART>(fragment_b, &tile_b[kk][column]);
             multiply(sums, fragment_a, fragment_b);
         }
-        // The next tiles overwrite these.
+        // All threads must have read these tiles before the next ones overwrite them.
         __syncthreads();
     }
     store_vec4<ROWS_APART, COLUMNS_APART>(epilogue, c, row0 + row, column0 + column, m, n, ldc, sums);

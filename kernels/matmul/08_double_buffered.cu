@@ -1,20 +1,20 @@
 // Idea: hide all latency: tiles arrive by asynchronous copies during other tiles' FMAs, fragments during the previous fragment's.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
-// Since the last rung: a ring of STAGES tiles by cp.async (f32 on sm_80; else through registers); two sets of fragments; SLICES of k.
-// Needs: any sizes; 16-byte copies only where base, leading dimension and extent are multiples of it; leading dimensions below 2^24.
+// Since the last rung: a ring of STAGES tiles by cp.async (f32 on sm_80; otherwise through registers); two sets of fragments; SLICES of k.
+// Needs: any sizes; 16-byte copies only if base, leading dimension and extent are multiples of 16 bytes; leading dimensions below 2^24.
 // Expect: one barrier per tile and almost only FMAs between barriers; bound by the FMA issue rate.
 #include "matmul/cuda_cores.cuh"
 
-constexpr int SLICE = THREADS / SLICES;  // Threads per slice.
+constexpr int SLICE = THREADS / SLICES;  // Number of threads per slice.
 static_assert(BM * BN == TM * TN * SLICE, "TM x TN elements of the tile for each thread of a slice");
 static_assert(BM % WM == 0 && BN % WN == 0 && WM * WN == 32 * TM * TN, "one part of the tile for each warp");
 static_assert(WM / TM % 2 == 0 && WN % TN == 0, "lanes come in pairs of rows");
 static_assert(BK % 8 == 0, "operands along k are copied eight k at a time");
 static_assert(SLICE == 32 || SLICES < 16, "one named barrier for each slice, and __syncthreads'");
 static_assert(STAGES >= 3, "one tile is multiplied, the next has arrived, another is in flight");
-// Copies are issued at this k of every four: where ptxas left the fewest register bank conflicts.
+// Copies are issued at this k of every four, the one for which ptxas left the fewest register bank conflicts.
 constexpr int COPIES_AT = BK == 16 && SLICES == 1 ? 1 : 0;
-// Padding: lanes that store adjacent k of an operand write to different banks, and rows stay 16-byte aligned.
+// Padding of a row: lanes that store adjacent k of an operand write to different banks, and rows stay 16-byte aligned.
 constexpr int PAD = 4;
 constexpr int ROWS_APART = 4 * WM / TM, COLUMNS_APART = 4 * WN / TN;
 
@@ -32,12 +32,12 @@ constexpr bool ASYNC = IN == TYPE_F32;
 constexpr bool ASYNC = false;
 #endif
 
-// These instructions take shared memory by its 32-bit address.
+// Returns the 32-bit address in shared memory that the copy and load instructions below need.
 __device__ __forceinline__ unsigned address_in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void store_shared(unsigned to, float v) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
 }
-// Copies 4 or 16 bytes without passing through registers, or writes zeros.
+// Copies 4 or 16 bytes to shared memory without passing through registers, or writes zeros there.
 template <int BYTES>
 __device__ __forceinline__ void copy_async(unsigned to, const void* from, bool valid) {
     const int bytes = valid ? BYTES : 0;
@@ -47,29 +47,29 @@ __device__ __forceinline__ void copy_async(unsigned to, const void* from, bool v
         asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
     }
 }
-// Ends a group of this thread's copies.
+// Closes a group of this thread's copies, for which the thread can wait later.
 __device__ __forceinline__ void end_group() {
     if constexpr (ASYNC) asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Waits until all but the last N groups have arrived.
+// Waits until all but this thread's last N groups of copies have arrived.
 template <int N>
 __device__ __forceinline__ void wait_for_groups() {
     if constexpr (ASYNC) asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// A barrier for the threads of a slice.
+// Synchronises the threads of a slice.
 __device__ __forceinline__ void sync_slice(unsigned slice) {
     if constexpr (SLICES == 1) __syncthreads();
     else if constexpr (SLICE == 32) __syncwarp();
     else asm volatile("bar.sync %0, %1;" ::"r"(slice + 1), "n"(SLICE) : "memory");
 }
 
-// Loads an operand's tiles into a ring, one after the other along k. VEC4: by aligned vectors along its outer extent.
+// Loads an operand's tiles into a ring, one after the other along k. VEC4: in aligned vectors along the operand's outer extent.
 template <bool ALONG_K, int OUTER, bool VEC4>
 struct Feed {
-    // Elements of a copy. Adjacent k go to different rows of the tile, one by one.
+    // Number of elements in a copy. Adjacent k go to different rows of the tile, so they are copied one by one.
     static constexpr int GROUP = VEC4 && !ALONG_K ? 4 : 1;
-    // The threads of a slice copy PASS_OUTER x PASS_K elements in a pass: 32 bytes of each line along k, else whole lines or parts.
+    // The threads of a slice copy PASS_OUTER x PASS_K elements in a pass: 32 bytes of each line along k, or otherwise lines in whole or in part.
     static constexpr int PASS_OUTER = ALONG_K ? SLICE / 8 : SLICE * GROUP < OUTER ? SLICE * GROUP : OUTER;
     static constexpr int PASS_K = ALONG_K ? 8 : SLICE * GROUP / PASS_OUTER;
     static constexpr int PASSES_OUTER = OUTER / PASS_OUTER, PASSES = PASSES_OUTER * (BK / PASS_K);
@@ -77,14 +77,14 @@ struct Feed {
     static_assert(PASSES * PASS_OUTER * PASS_K == OUTER * BK, "every thread makes the same number of copies");
 
     const In* from;           // the thread's position in the next tile
-    unsigned offsets[LINES];  // offsets from there to its positions in all its lines
-    size_t step;              // elements from one tile to the next
+    unsigned offsets[LINES];  // offsets from `from` to the thread's positions in all its lines
+    size_t step;              // distance from one tile to the next, in elements
     unsigned to;              // the thread's address in the ring's first tile
     int k;                    // the thread's k within a pass
     Group<In, GROUP> held[ASYNC ? 1 : PASSES];
 
-    // Slices take tiles round-robin; this slice's first is at `k_first`. Offsets are 32-bit to save 64-bit arithmetic. Past the end of
-    // its outer extent an operand repeats its last elements: their sums are not stored.
+    // Slices take tiles round-robin; this slice's first tile starts at `k_first`. Offsets are 32-bit to save 64-bit arithmetic. Past the end of
+    // the outer extent, the last elements are repeated, since the resulting sums are not stored.
     __device__ __forceinline__ Feed(const In* array /* [extent][ld] along k, else [k][ld] */, unsigned ld, unsigned outer0,
                                     unsigned extent, int k_first, unsigned thread, float (&tile)[BK][OUTER + PAD])
         : step(ALONG_K ? SLICES * BK : (size_t)(SLICES * BK) * ld), k(ALONG_K ? thread % 8 : thread / (PASS_OUTER / GROUP)) {
@@ -97,12 +97,12 @@ struct Feed {
         for (int i = 0; i < LINES; ++i) {
             const unsigned line = min(outer + i % PASSES_OUTER * PASS_OUTER, last);
             offsets[i] = ALONG_K ? line * ld : i / PASSES_OUTER * PASS_K * ld + (i % PASSES_OUTER ? line - first : 0);
-            // Hides how the offsets were computed: the compiler would otherwise recompute them for each copy.
+            // Hides from the compiler how the offsets were computed: it would otherwise recompute them for each copy.
             if constexpr (LINES > 8) asm volatile("" : "+r"(offsets[i]));
         }
     }
 
-    // Starts to copy one of `parts` parts of the next tile. The first `missing` k of the first tile are zeros, so that all others are whole.
+    // Starts to copy one of `parts` parts of the next tile. The first `missing` k of the first tile are zeros, so that all other tiles are whole.
     __device__ __forceinline__ void begin(unsigned stage, int part, int parts, int missing = 0) {
 #pragma unroll
         for (int i = 0; i < PASSES; ++i) {
@@ -116,7 +116,7 @@ struct Feed {
         if (part + 1 == parts) from += step;
     }
 
-    // Stores the loaded registers in the tile.
+    // Writes the elements that wait in registers to the tile in shared memory.
     __device__ __forceinline__ void end(unsigned stage) {
         if constexpr (!ASYNC) {
 #pragma unroll
@@ -127,7 +127,7 @@ struct Feed {
         }
     }
 
-    // The shared-memory address of this thread's elements of pass i.
+    // Returns the shared-memory address of this thread's elements in pass i.
     __device__ __forceinline__ unsigned place(unsigned stage, int i) const {
         return to + stage * sizeof(Tiles) + (i / PASSES_OUTER * PASS_K * (OUTER + PAD) + i % PASSES_OUTER * PASS_OUTER) * 4;
     }
@@ -146,7 +146,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     const unsigned row = warp / (BN / WN) * WM + (lane / 2 / across * 2 + lane % 2) * 4;
     const unsigned column = warp % (BN / WN) * WN + lane / 2 % across * 4;
 
-    // The first tile starts before k = 0, so that the last one is whole.
+    // The first tile starts before k = 0, so that the last tile is whole.
     const unsigned all_tiles = (k + BK - 1) / BK, tiles = (all_tiles + SLICES - 1 - slice) / SLICES;
     const int before = all_tiles * BK - k, missing = slice == 0 ? before : 0;
     const int k_first = (int)(slice * BK) - before;
@@ -170,7 +170,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     read_fragment<ROWS_APART>(fragment_a[0], &ring[0].a[0][row]);
     unsigned stage = 0, free = STAGES - 1;
     for (unsigned tile = 0; tile < tiles; ++tile) {
-        // The next tile has arrived too, and all warps have finished the previous one, whose stage is now free.
+        // At this point the next tile has arrived too, and all warps have finished the previous tile, whose stage is now free.
         MARK(wait);
         wait_for_groups<STAGES - 3>();
         MARK(barrier);
@@ -183,7 +183,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
             const Tiles& from = ring[kk + 1 < BK ? stage : next];
             read_fragment<COLUMNS_APART>(fragment_b[(kk + 1) % 2], &from.b[(kk + 1) % BK][column]);
             read_fragment<ROWS_APART>(fragment_a[(kk + 1) % 2], &from.a[(kk + 1) % BK][row]);
-            // A few copies at a time, so that fragment loads do not queue behind many of them.
+            // Issues a few copies at a time, so that fragment loads do not queue behind many of them.
             if (kk % 4 == COPIES_AT && more) feed_a.begin(free, kk / 4, BK / 4), feed_b.begin(free, kk / 4, BK / 4);
             multiply(sums, fragment_a[kk % 2], fragment_b[kk % 2]);
         }
@@ -198,7 +198,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     if constexpr (SLICES == 1) {
         store_vec4<ROWS_APART, COLUMNS_APART>(epilogue, c, row0 + row, column0 + column, m, n, ldc, sums);
     } else {
-        // All slices have read all their tiles: their sums overwrite the rings and are added in the order of the slices.
+        // After this barrier all slices have read all their tiles: the sums overwrite the rings and are added in the order of the slices.
         __syncthreads();
         float* const parts = reinterpret_cast<float*>(rings);
         float* const own = parts + (slice * BM + row) * SUMS_PITCH + column;
@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
      Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     MARK_BEGIN(gemm);
-    // Offsets in a tile are 32-bit: better no result than a wrong one.
+    // Offsets in a tile are 32-bit: a trap is better than a wrong result.
     if (lda >> 24 || ldb >> 24) __trap();
     const bool vec4_a = !TRANS_A || (allows_vec4(a, lda) && m % 4 == 0), vec4_b = TRANS_B || (allows_vec4(b, ldb) && n % 4 == 0);
     if (vec4_a && vec4_b) product<true>(a, b, c, m, n, k, lda, ldb, ldc, epilogue);

@@ -1,19 +1,19 @@
 // Idea: tensor cores multiply blocks of 16 x 16 x 16 with one warp instruction; wmma hides how a block is distributed over the lanes.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16 or bf16 in, f32 sums; row-major, BM x BN of C per block, WM x WN per warp.
 // Since the last rung: wmma.mma instead of FMAs, on 16-bit tiles in memory order; two buffers, loaded through registers.
-// Needs: f16 on sm_70, bf16 on sm_80; any m, n, k; fast loads only where A and B and their rows are 16-byte aligned.
-// Expect: far faster than FMAs, far below the tensor cores' peak: they stall on fragment loads from shared memory every 16 k.
+// Needs: f16 on sm_70, bf16 on sm_80; any m, n, k; fast loads only if A and B and their rows are 16-byte aligned.
+// Expect: far faster than FMAs, far below the tensor cores' peak: the tensor cores stall on fragment loads from shared memory every 16 steps of k.
 #include "matmul/mma.cuh"
 
 static_assert(IN != TYPE_F32, "wmma's 16 x 16 x 16 blocks have 16-bit types");
 static_assert(BM % WM == 0 && BN % WN == 0 && THREADS == BM / WM * (BN / WN) * WARP, "the warps' parts cover the tile");
 static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % 16 == 0, "parts consist of blocks of 16");
 
-// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it is contiguous along k in memory, else [BK][OUTER].
+// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it is contiguous along k in memory, otherwise [BK][OUTER].
 template <int OUTER, bool ALONG_K>
 struct PaddedTile {
     static constexpr int ROWS = ALONG_K ? OUTER : BK, COLUMNS = ALONG_K ? BK : OUTER, CHUNKS = COLUMNS / VECTOR;
-    // Padded by 16 bytes, so that eight rows that are read at once start in different banks.
+    // Rows are padded by 16 bytes, so that eight rows that are read at once start in different banks.
     static constexpr int STRIDE = COLUMNS + VECTOR, SIZE = ROWS * STRIDE;
     static constexpr int PIECES = ROWS * CHUNKS / THREADS;
     static_assert(COLUMNS % VECTOR == 0 && ROWS * CHUNKS % THREADS == 0, "every thread loads the same number of chunks");
@@ -45,7 +45,7 @@ struct PaddedTile {
 using TileA = PaddedTile<BM, !TRANS_A>;
 using TileB = PaddedTile<BN, TRANS_B>;
 
-// Registers of a lane for a 16 x 16 block of A or B: f16 keeps the layout of the first tensor cores, which held each element twice.
+// Number of registers per lane for a 16 x 16 block of A or B: f16 keeps the layout of the first tensor cores, which held each element twice.
 constexpr int FRAGMENT = IN == TYPE_F16 ? 8 : 4;
 #if IN == TYPE_F16
 #define WMMA_TYPE "f16"
@@ -74,8 +74,8 @@ constexpr int FRAGMENT = IN == TYPE_F16 ? 8 : 4;
 #define WMMA_LAYOUT_B "row"
 #endif
 
-// Loads and stores blocks of 16 x 16 in shared memory, rows (or columns) `stride` elements apart. PTX ISA, "wmma", asks for 32-byte
-// aligned rows of f16; CUDA's mma.h accepts 16, which is all that ldmatrix, the instruction that this compiles to, needs.
+// Loads and stores blocks of 16 x 16 in shared memory, rows (or columns) `stride` elements apart. The PTX ISA, "wmma", asks for 32-byte
+// aligned rows of f16. CUDA's mma.h accepts 16-byte aligned rows, and ldmatrix, the instruction that this compiles to, needs no more.
 __device__ __forceinline__ void wmma_load_a(unsigned (&r)[FRAGMENT], unsigned from, int stride) {
     asm volatile("wmma.load.a.sync.aligned." WMMA_LAYOUT_A ".m16n16k16.shared." WMMA_TYPE " " WMMA_LOADED ";"
                  : WMMA_OUTPUT(r) : "r"(from), "r"(stride) : "memory");
@@ -88,7 +88,7 @@ __device__ __forceinline__ void wmma_store(unsigned to, const float (&d)[8], int
     asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%8], " WMMA_SUMS ", %9;"
                  ::"f"(d[0]), "f"(d[1]), "f"(d[2]), "f"(d[3]), "f"(d[4]), "f"(d[5]), "f"(d[6]), "f"(d[7]), "r"(to), "r"(stride) : "memory");
 }
-// d += a b
+// Computes d += a b for blocks of 16 x 16.
 __device__ __forceinline__ void wmma_mma(float (&d)[8], const unsigned (&a)[FRAGMENT], const unsigned (&b)[FRAGMENT]) {
     asm volatile("wmma.mma.sync.aligned." WMMA_LAYOUT_A "." WMMA_LAYOUT_B ".m16n16k16." WMMA_TYPES " "
                  WMMA_SUMS ", " WMMA_A_B ", " WMMA_SUMS ";"
@@ -154,7 +154,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     }
 
     // Only wmma.store knows which lane holds which sum, so the sums go through shared memory, which the tiles no longer need.
-    float* patch = reinterpret_cast<float*>(shared) + warp * PATCH;  // [16][16]
+    float* patch = reinterpret_cast<float*>(shared) + warp * PATCH;  // [16][16], one block of sums
 #pragma unroll
     for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll

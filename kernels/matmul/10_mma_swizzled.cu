@@ -1,11 +1,11 @@
-// Idea: keep tensor cores busy: load fragments and tiles while others are multiplied, without bank conflicts.
+// Idea: keep tensor cores busy: load the next fragments and tiles while the current ones are multiplied, without bank conflicts.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, BM x BN of C per block, WM x WN per warp.
-// Since the last rung: mma.sync on fragments that ldmatrix reads from swizzled tiles one step ahead; the ring of tiles of 08.
-// Needs: sm_80; any m, n, k; the fast path only where base, leading dimension and row length of A and B are multiples of 16 bytes.
-// Expect: close to the peak of mma.sync, which is the tensor cores' full rate on sm_80 and well below that of wgmma on Hopper.
+// Since the last rung: mma.sync on fragments that ldmatrix reads from swizzled tiles one step ahead; the ring of tiles from 08.
+// Needs: sm_80; any m, n, k; the fast path only if base, leading dimension and row length of A and B are multiples of 16 bytes.
+// Expect: close to the peak of mma.sync, which is the tensor cores' full rate on sm_80 and well below wgmma's rate on Hopper.
 #include "matmul/mma.cuh"
 
-// Rows of tiles in a group, which is traversed column by column: concurrent blocks then share more of A and B in L2.
+// Number of rows of tiles in a group. Groups are traversed column by column: concurrent blocks then share more of A and B in L2.
 #ifndef GROUP
 #define GROUP 1
 #endif
@@ -29,10 +29,10 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
-    // The loop over k. WHOLE: the fast path of Fetch.
+    // Runs the loop over k. WHOLE: uses the fast path of Fetch.
     template <bool WHOLE>
     __device__ __forceinline__ void multiply(FetchA fetch_a, FetchB fetch_b, unsigned ring, unsigned stages, unsigned warp) {
-        // Past the end of k it fills tiles with zeros, so that no step is a special case.
+        // Past the end of k, `fetch` fills tiles with zeros, so that no step is a special case.
         const auto fetch = [&](unsigned stage, int first, int last) {
 #pragma unroll
             for (int i = first; i < last && i < PIECES; ++i) {
@@ -71,7 +71,7 @@ struct Product {
                     fetched();
                     next(writing);
                     next(reading);
-                    // The next stage has arrived, and every warp has read all of this one: the following copies overwrite it.
+                    // After this, the next stage has arrived and every warp has read all of this stage, which the following copies overwrite.
                     cp_async_wait<STAGES - 2>();
                     __syncthreads();
                 }
@@ -97,7 +97,7 @@ struct Product {
         for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
             for (int s = 0; s < WN / 8; ++s) {
-                // Every other row runs backwards, so that it starts with the operand of the previous instruction.
+                // Every other row is traversed backwards, so that its first instruction shares an operand with the previous one.
                 const int j = i % 2 ? WN / 8 - 1 - s : s;
                 mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
@@ -119,13 +119,13 @@ struct Product {
         }
     }
 
-    // Stores from this lane's first element on. PAIRS: all elements exist, and two adjacent ones are stored as one word.
+    // Stores elements, starting at this lane's first. PAIRS: all elements exist, and two adjacent ones are stored as one word.
     template <bool PAIRS>
     __device__ __forceinline__ void store_rows(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
                                                unsigned row, unsigned column, const Epilogue& epilogue) const {
 #pragma unroll
         for (int i = 0; i < WM / 8; ++i, row += 8) {
-            // All reads of a row come before its writes, so that none waits for the one before; the next row's come after them, to
+            // All reads of a row come before its writes, so that no read waits for the previous one; the next row's reads come after the writes, to
             // save registers.
             asm volatile("" ::: "memory");
             float values[WN / 4];
@@ -133,7 +133,7 @@ struct Product {
             for (int j = 0; j < WN / 4; ++j) {
                 const float sum = sums[i / 2][j / 2][i % 2 * 2 + j % 2];
                 const unsigned at = column + j / 2 * 8 + j % 2;
-                // Elements outside C use the inputs of one inside and are dropped, so that no read needs a condition.
+                // Elements outside C use the inputs of an element inside and are dropped, so that no read needs a condition.
                 values[j] = epilogue(sum, c, PAIRS ? row : min(row, m - 1), PAIRS ? at : min(at, n - 1), ldc);
             }
             Out* to = c + (size_t)row * ldc + column;

@@ -44,7 +44,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         MARK(multiply);
         sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
         sums.wait<0>();
-        // After this barrier all warpgroups have read the stage before this one, which the next load overwrites.
+        // After this barrier all warpgroups have read the previous stage, which the next load overwrites.
         MARK(barrier);
         __syncthreads();
         if (leader && block + STAGES - 1 < k_blocks) fetch(block + STAGES - 1);

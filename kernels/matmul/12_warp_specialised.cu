@@ -1,4 +1,4 @@
-// Idea: warp specialisation: one warpgroup only loads, the others only multiply, so neither waits for the other's instructions.
+// Idea: warp specialisation: one warpgroup only loads, the others only multiply, so that neither side waits for the other's instructions.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per block.
 // Since the last rung: a producer and consumers with two barriers per stage, full and empty; the producer gives up registers.
 // Needs: the same as 11_wgmma_tma.
@@ -50,7 +50,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
             wait_phase(full + ring.stage * 8, ring.parity);
             MARK(multiply);
             sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
-            // One stage stays in flight; the one before it has been read.
+            // One stage stays in flight; the stage before it has been read.
             sums.wait<1>();
             if (leader && block > 0) arrive(empty + last * 8);
             last = ring.stage;

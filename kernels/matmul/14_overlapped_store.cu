@@ -1,7 +1,7 @@
 // Idea: TMA can also store: sums go to shared memory in whole rows, and from there to global memory while the next tile starts.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, tiles of BM x BN.
 // Since the last rung: stmatrix and TMA stores of 64 rows of 128 bytes, two in flight, instead of 4-byte stores from registers.
-// Needs: the same as 11_wgmma_tma; where C's rows or its edge are not at multiples of 16 bytes, warps store from shared memory.
+// Needs: the same as 11_wgmma_tma; if C's rows or its edge are not at multiples of 16 bytes, warps store from shared memory.
 // Expect: full-line stores; the tensor cores idle only while sums are written to shared memory.
 #include "matmul/through_shared.cuh"
 
@@ -21,7 +21,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        // The consumers' stores follow these loads, so this wait covers them too.
+        // The consumers' stores come after these loads, so this wait covers the stores too.
         wait_for_predecessor();
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
@@ -40,7 +40,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         const unsigned buffers = base + STAGES * STAGE_BYTES + group * 2 * CHUNK_BYTES;
         const bool plain = epilogue.is_plain();
         Sums sums;
-        // An epilogue that reads C or a mask leaves no registers for a waiting tile.
+        // An epilogue that reads C or a mask leaves no registers for a tile that waits to be stored.
         if (sizeof(Out) == 2 && by_copy && plain) {
             if constexpr (sizeof(Out) == 2) {
                 Packed packed;
@@ -50,7 +50,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                     store_packed(packed, waiting, chunk, &map_c, c, buffers, lane_at, 1 + group, m, n, ldc);
                 };
                 for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
-                    // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
+                    // Stores the previous tile while the first stages are multiplied, one chunk per stage.
                     barriers.multiply_and<CHUNKS>(ring, a, b, k_blocks, sums, [&](int chunk) {
                         if (waiting != NO_TILE) store_waiting(chunk);
                     });
@@ -78,7 +78,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 }
             }
         }
-        // Shared memory must stay allocated until the last stores have read it.
+        // Shared memory must stay allocated until the last TMA stores have read from it, so the block must not exit earlier.
         if (threadIdx.x % WARPGROUP == 0) store_wait_read<0>();
         MARK(end);
     }

@@ -1,8 +1,8 @@
 // Idea: a product with few tiles and a long k leaves SMs idle, so the blocks of a cluster split the k of one tile.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per cluster.
-// Since the last rung: SPLIT blocks sum a part of k each, exchange the partial sums of BN / SPLIT columns and add in a fixed order.
+// Since the last rung: SPLIT blocks each sum a part of k, exchange the partial sums of BN / SPLIT columns and add in a fixed order.
 // Needs: the same as 11_wgmma_tma; SPLIT * CLUSTER at most 8; shared memory for the other blocks' partial sums next to the stages.
-// Expect: thin shapes read A and B with all SMs; large ones lose, as most partial sums cross the cluster.
+// Expect: thin shapes read A and B with all SMs; large shapes lose, since most partial sums cross the cluster.
 #include "matmul/split_k.cuh"
 
 static_assert(HEIGHT == 1 && !SWAPPED, "taller tiles and the transposed product are in hopper_general.cu");
@@ -18,7 +18,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     unsigned row, column;
     const Tiles tiles = Tiles::at_once(m, n, k_blocks);
     tiles.at(blockIdx.x / (SPLIT * CLUSTER), place, row, column);
-    // This block's part of k. If k does not divide evenly, the first parts have one more block of k.
+    // Computes this block's part of k. If k does not divide evenly, the first parts have one more block of k.
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
     const unsigned begin = rank * share + min(rank, more), end = begin + share + (rank < more ? 1 : 0);
     const int group = warpgroup_index();
@@ -38,7 +38,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
             wait_for_predecessor();
-            // With a single row of tiles every part of B is read once.
+            // With a single row of tiles, every part of B is read only once.
             barriers.fill(ring, base, &map_a, &map_b, row, column, begin, end, place, m <= BM);
             let_successor_start();
             barriers.drain(ring);
@@ -53,7 +53,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (end > begin) {
             barriers.multiply(ring, a, b, end - begin, sums);
         } else {
-            // A short k may leave a block without a part.
+            // With a short k, a block may have nothing to multiply.
 #pragma unroll
             for (int i = 0; i < Sums::ALL; ++i) sums.d[i] = 0.0f;
         }

@@ -1,8 +1,8 @@
 // Idea: wgmma reads tf32 from shared memory only along k, but registers can be filled in any order: B goes through registers.
 // Formula: C = f(alpha A B + beta C); tf32 in, f32 out; row-major, tiles of BM x BN, computed as C^T = B^T A^T.
 // Since the last rung: no copy transposes B; its tile is the register operand, loaded while the previous stage is multiplied.
-// Needs: the same as 14_overlapped_store, except that B is not transposed, [k][n]; f32 output.
-// Expect: saves most of the time of the copy: fragment loads are largely hidden behind the tensor cores.
+// Needs: the same as 14_overlapped_store, but B not transposed, that is [k][n], and f32 output.
+// Expect: most of the time for the copy is saved: fragment loads are largely hidden behind the tensor cores.
 #define B_IN_REGISTERS 1
 #include "matmul/persistent.cuh"
 
@@ -15,8 +15,8 @@ static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + CONSUMERS * 4 * OUT
 
 // wgmma: d[64][BM] += a[64][8] b[8][BM], where d is a part of C^T. A thread holds the elements
 //   d[4 j + 2 h + i]: row 8 j + 2 (lane % 4) + i of C, in the column that is row 16 warp + lane / 4 + 8 h of the instruction
-// and provides of those two columns a[h] at k = lane % 4, and a[2 + h] at k = lane % 4 + 4.
-// A0 to P: the operand numbers after the sums.
+// and provides, for those two columns, a[h] at k = lane % 4, and a[2 + h] at k = lane % 4 + 4.
+// A0 to P are the numbers of the operands after the sums.
 #define MULTIPLY_TRANSPOSED(SHAPE, SUMS, BOUND, A0, A1, A2, A3, B, P) \
     __device__ __forceinline__ void multiply_step(float (&d)[BM / 2], const unsigned (&a)[4], unsigned long long b, int add) { \
         asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned." SHAPE ".f32.tf32.tf32 {" SUMS \
@@ -32,9 +32,9 @@ static_assert(BM == 256, "the wgmma shapes defined here");
 MULTIPLY_TRANSPOSED("m64n256k8", SUMS_128, D_128(0), 128, 129, 130, 131, 132, 133)
 #endif
 
-// The columns of its warpgroup that a lane holds: this one (h = 0) and the next (h = 1). Any assignment works that is the same for all
+// A lane holds two columns of its warpgroup: lane_column() (h = 0) and the next (h = 1). Any assignment works that is the same for all
 // k; with this one the 16 lanes that are served together, eight bytes each, use all banks. Piece p of row r is at p ^ (r % 8), which
-// changes bits 0 and 1 where lanes read B's tile, at rows lane % 4, and bits 1 and 2 where they write C's, at rows 2 (lane % 4). The
+// changes bits 0 and 1 when lanes read B's tile, in rows lane % 4, and bits 1 and 2 when they write C's tile, in rows 2 (lane % 4). The
 // lanes' two pieces differ in bits 0 and 2, so that they never conflict.
 __device__ __forceinline__ unsigned lane_piece() {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -43,7 +43,7 @@ __device__ __forceinline__ unsigned lane_piece() {
 __device__ __forceinline__ unsigned lane_box() { return threadIdx.x / 64 % 2; }
 __device__ __forceinline__ unsigned lane_column() { return lane_box() * 32 + lane_piece() * 4 + threadIdx.x / 4 % 2 * 2; }
 
-// The byte offset of these columns in row `row` of their box.
+// Returns the byte offset of this lane's two columns in row `row` of their box.
 __device__ __forceinline__ unsigned lane_at(unsigned row) {
     return row * ROW_BYTES + (lane_piece() ^ row % 8) * 16 + threadIdx.x / 4 % 2 * 8;
 }
@@ -52,9 +52,9 @@ __device__ __forceinline__ unsigned lane_at(unsigned row) {
 struct Fragments {
     unsigned a[K_STEPS][4];
 
-    // `from`: the address of this lane's two columns at k = lane % 4.
+    // `from` is the address of this lane's two columns at k = lane % 4.
     __device__ __forceinline__ void load(unsigned from) {
-        const unsigned at_k4 = (from ^ 64) + 4 * ROW_BYTES;  // The same at k + 4.
+        const unsigned at_k4 = (from ^ 64) + 4 * ROW_BYTES;  // Address of the same two columns at k + 4.
 #pragma unroll
         for (int s = 0; s < K_STEPS; ++s) {
             const auto pair = [&](int i, unsigned at) {
@@ -70,7 +70,7 @@ struct Fragments {
 struct TransposedSums {
     float d[BM / 2];
 
-    // A consumer's loop: the sums over `blocks` stages, at least one. `a` is the descriptor of A's tile in the ring's first stage, `b`
+    // Runs a consumer's loop, which sums over `blocks` stages (at least one). `a` is the descriptor of A's tile in the ring's first stage, `b`
     // the address of this lane's first elements of B's tile there.
     __device__ __forceinline__ void multiply(const Barriers& barriers, Ring& ring, unsigned a, unsigned b, unsigned blocks) {
         // The registers of a wgmma in flight must not change, so the next stage is loaded into a second set.
@@ -88,8 +88,8 @@ struct TransposedSums {
 #pragma unroll
             for (int s = 0; s < K_STEPS; ++s) multiply_step(d, now.a[s], whole_descriptor(tile + s * 2), s > 0 || block > 0);
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-            // This stage stays in flight; the registers and shared memory of the one before are free: wgmma is issued by all four warps
-            // together, so all of them had loaded their fragments.
+            // This stage stays in flight; the registers and shared memory of the previous stage are free. All four warps issue wgmma
+            // together, so all four had loaded their fragments.
             asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
             if (block > 0) barriers.release(last);
             last = ring.stage;
@@ -103,12 +103,12 @@ struct TransposedSums {
         }
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         barriers.release(last);
-        // Keeps the compiler from reading the sums before this point.
+        // Keeps the compiler from moving reads of the sums before this point.
 #pragma unroll
         for (int i = 0; i < BM / 2; ++i) asm volatile("" : "+f"(d[i])::"memory");
     }
 
-    // Writes the rows from OUT_ROWS * part on into a warpgroup's two boxes. `to`: the address of this lane's element of row 2 (lane % 4).
+    // Writes OUT_ROWS rows, starting at OUT_ROWS * part, into a warpgroup's two boxes. `to` is the address of this lane's element of row 2 (lane % 4).
     template <bool PLAIN>
     __device__ __forceinline__ void write(unsigned to, int part, const Epilogue& epilogue, const float* c, unsigned row, unsigned column,
                                           unsigned m, unsigned n, unsigned ldc) const {
@@ -120,7 +120,7 @@ struct TransposedSums {
                 const unsigned r = row + 8 * j + threadIdx.x % 4 * 2 + i;
                 const auto value = [&](int h) {
                     const float sum = d[4 * j + 2 * h + i];
-                    // Past the edge any bias may be read: it takes that of the last column.
+                    // Past the edge of C any bias will do, so the bias of the last column is read.
                     if (PLAIN) return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(column + h, n - 1) : column);
                     return epilogue.guarded(sum, c, r, column + h, m, n, ldc);
                 };
@@ -132,7 +132,7 @@ struct TransposedSums {
     }
 };
 
-// Stores both boxes where TMA cannot: one warp per row.
+// Stores both boxes if TMA cannot store them: one warp per row.
 __device__ __forceinline__ void copy_rows(float* __restrict__ c /* [m][ldc] */, unsigned from, unsigned row, unsigned column, unsigned m,
                                           unsigned n, unsigned ldc) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -168,7 +168,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        // The consumers' stores follow these loads, so this wait covers them too.
+        // The consumers' stores come after these loads, so this wait covers the stores too.
         wait_for_predecessor();
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
@@ -196,7 +196,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
             for (int part = 0; part < BM / OUT_ROWS; ++part) {
                 const unsigned offset = part % 2 * 2 * OUT_BYTES, first = row + part * OUT_ROWS;
-                // The stores before the last one read from these boxes.
+                // These boxes may still be read by the stores before the last one.
                 send_through<1>(
                     by_copy, 1 + group,
                     [&] {
@@ -210,7 +210,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                     [&] { copy_rows(c, buffers + offset, first, column, m, n, ldc); });
             }
         }
-        // Shared memory must stay allocated until the last stores have read it.
+        // Shared memory must stay allocated until the last TMA stores have read from it, so the block must not exit earlier.
         if (leader) store_wait_read<0>();
         MARK(end);
     }

@@ -12,16 +12,16 @@ constexpr int WARPS_N = BN / WN, STEPS = BK / K_STEP;
 using TileA = Tile<BM, !TRANS_A>;
 using TileB = Tile<BN, TRANS_B>;
 constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES, RING_BYTES = 2 * STAGE_BYTES;
-constexpr int SUMS_STRIDE = BN + 8;  // Padded, so that the pairs of a quarter of a warp lie in different banks.
+constexpr int SUMS_STRIDE = BN + 8;  // Row length, padded so that the pairs of a quarter of a warp lie in different banks.
 constexpr int SUMS_BYTES = BM * SUMS_STRIDE * 4;
-// One group of one block has all sums of the tile, and converts them in its registers.
+// True if one group of one block has all sums of the tile and converts them in its registers.
 constexpr bool ALONE = SLICES * SPLIT == 1;
-// A row of the tile's elements of C, after up to 7 unused ones (see store_staged).
+// Length of a row of the staged tile: its elements of C after up to 7 unused elements (see store_staged).
 constexpr int STAGED_STRIDE = BN + 8, STAGED_BYTES = BM * STAGED_STRIDE * 2;
 constexpr int GROUPS_BYTES = ALONE ? 0 : SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
-// Memory behind the groups: sums from other blocks, or the staged tile, which reuses the ring's memory if there are no sums.
+// Memory behind that of the groups: sums from other blocks, or the staged tile, which reuses the ring's memory if there are no sums.
 constexpr int BEHIND_BYTES = SPLIT > 1 ? BM * BN * 4 : ALONE && RING_BYTES > STAGED_BYTES ? RING_BYTES : STAGED_BYTES;
-constexpr int ROWS = BM / SPLIT;  // Rows of the tile that a block of the cluster adds up and stores.
+constexpr int ROWS = BM / SPLIT;  // Rows of the tile that one block of the cluster adds up and stores.
 static_assert(sizeof(In) == 2, "the shifts are of 16-bit elements");
 static_assert(BM % WM == 0 && BN % WN == 0 && GROUP_THREADS == BM / WM * WARPS_N * WARP, "a group's warps cover the tile");
 static_assert(BK % K_STEP == 0 && BM % SPLIT == 0 && SLICES <= 8 && SPLIT <= 8, "named barriers and clusters are few");
@@ -30,19 +30,19 @@ static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + BEHIND_BYTES, "room for the
 static_assert(BN % 8 == 0 && BN <= 128 && GROUPS_BYTES % 16 == 0, "at most 16 chunks of 16 bytes in a row");
 static_assert(THREADS % 128 == 0, "all rows that a thread stores lie as far from a multiple of 16 bytes");
 
-// A grid with several blocks in y splits k once more, and each y writes its own f32 matrix of partial sums. A tile that a single group multiplies has
-// no registers left for this.
+// A grid with several blocks in y splits k once more, and each y index writes its own f32 matrix of partial sums. If a single group
+// multiplies a tile, no registers are left for this.
 constexpr bool CAN_BE_A_PART = sizeof(Out) == 4 && !ALONE;
 __device__ __forceinline__ int parts() { return CAN_BE_A_PART ? (int)gridDim.y : 1; }
 __device__ __forceinline__ unsigned part() { return CAN_BE_A_PART ? blockIdx.y : 0; }
 
-// A barrier for the threads of a group.
+// Synchronises the threads of a group.
 __device__ __forceinline__ void meet(unsigned group) {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP_THREADS) : "memory");
 }
 
 // Loads a group's tiles of an operand: the aligned 16 bytes around the beginning of a chunk and the next 16, shifted when they are put
-// into the tile. The rows that a thread loads lie a multiple of 8 apart, so that all its chunks are shifted alike.
+// into the tile. The rows that a thread loads are a multiple of 8 apart, so that all its chunks need the same shift.
 template <int OUTER, bool ALONG_K>
 struct Shifted {
     using To = Tile<OUTER, ALONG_K>;
@@ -52,9 +52,9 @@ struct Shifted {
 
     struct Loaded { uint4 first[PIECES], second[PIECES]; };
 
-    const char *from, *begin, *end;  // the 16 bytes around the thread's first chunk; the matrix
-    size_t pitch;                    // bytes from row to row
-    int rows, columns;               // rows and columns of the operand from the first chunk on
+    const char *from, *begin, *end;  // start of the 16 bytes around the thread's first chunk; start and end of the matrix
+    size_t pitch;                    // distance between rows in bytes
+    int rows, columns;               // rows and columns of the operand, counted from the first chunk
     unsigned shift, to;              // elements before the chunk in its 16 bytes; the chunk's offset in the tile
 
     __device__ __forceinline__ Shifted(const In* matrix, unsigned outer, unsigned k, unsigned ld, unsigned first) {
@@ -71,7 +71,7 @@ struct Shifted {
         to = To::offset(row, chunk);
     }
 
-    // The number of elements of piece i of block `block` that exist, from its first one on; none if negative.
+    // Returns how many elements of piece i of block `block` exist, counted from its first; none if the result is negative.
     __device__ __forceinline__ int left(int block, int i) const {
         if (ALONG_K) return rows > i * ROWS_AT_ONCE ? columns - block * BK : 0;
         return rows - block * BK > i * ROWS_AT_ONCE ? columns : 0;
@@ -90,7 +90,7 @@ struct Shifted {
                     loaded.second[i] = crosses ? __ldg(reinterpret_cast<const uint4*>(at) + 1) : make_uint4(0, 0, 0, 0);
                     continue;
                 }
-                // At both ends of the matrix, the 16 bytes reach beyond it.
+                // At both ends of the matrix, the aligned 16 bytes extend beyond it.
 #pragma unroll
                 for (int e = 0; e < VECTOR; ++e) {
                     if (e < exist) words[e / 2] |= (unsigned)__ldg(reinterpret_cast<const unsigned short*>(at) + shift + e) << 16 * (e % 2);
@@ -119,7 +119,7 @@ struct Shifted {
             const unsigned select = shift & 1 ? 0x5432 : 0x3210;
 #pragma unroll
             for (int j = 0; j < 4; ++j) w[j] = __byte_perm(w[j], w[j + 1], select);
-            // Memory past the end of k may hold anything, NaN included. Past the other edge it only changes sums that are not stored.
+            // Memory past the end of k may hold anything, NaN included. Memory past the other edge only changes sums that are not stored.
             const int exist = left(block, i);
             if (ALONG_K && exist < VECTOR) {
 #pragma unroll
@@ -130,7 +130,7 @@ struct Shifted {
     }
 };
 
-// The tile of C at (row, column) as 16-bit elements in shared memory, each row as far from a multiple of 16 bytes as it lies in C.
+// The tile of C at (row, column) as 16-bit elements in shared memory, each row at the same offset from a multiple of 16 bytes as in C.
 struct Staged {
     Out* elements;  // [BM][STAGED_STRIDE]
     unsigned lead_of_first, ldc;
@@ -138,10 +138,10 @@ struct Staged {
     __device__ __forceinline__ Staged(void* shared, const Out* c, unsigned ldc, unsigned row, unsigned column)
         : elements(static_cast<Out*>(shared)), lead_of_first((unsigned)((size_t)c / 2) + column + row * ldc), ldc(ldc) {}
 
-    // Elements between a multiple of 16 bytes and the beginning of row r: the same for rows a multiple of 8 apart.
+    // Number of elements between a multiple of 16 bytes and the beginning of row r. It is the same for rows that are a multiple of 8 apart.
     __device__ __forceinline__ unsigned lead(unsigned r) const { return (lead_of_first + r * ldc) % 8; }
 
-    // Puts two adjacent elements into their places, each by itself: a row may begin in the middle of a word.
+    // Stores two adjacent elements one by one, since a row may begin in the middle of a word.
     __device__ __forceinline__ void put(unsigned r, unsigned at, float first, float second) const {
         const unsigned word = pack(Out{}, first, second);
         unsigned short* to = reinterpret_cast<unsigned short*>(elements + r * STAGED_STRIDE + lead(r) + at);
@@ -149,7 +149,7 @@ struct Staged {
     }
 };
 
-// Past the edge the bias of the last column is read; the result is not stored.
+// A column past the edge of C uses the bias of the last column, since the result is not stored.
 __device__ __forceinline__ float plain(const Epilogue& epilogue, float sum, unsigned column, unsigned n) {
     return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(column, n - 1) : column);
 }
@@ -162,8 +162,8 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
-    // Multiplies every (SLICES * SPLIT * parts())-th block of k from `block` on. DEPTH blocks are in flight from memory while one is multiplied. Two
-    // tiles in the ring are enough: once all warps have met, all of them have read the tile before.
+    // Multiplies every (SLICES * SPLIT * parts())-th block of k, starting at `block`. DEPTH blocks are in flight from memory while one is multiplied. Two
+    // tiles in the ring are enough: once all warps have passed the barrier, all of them have read the previous tile.
     __device__ __forceinline__ void multiply(const LoadA& load_a, const LoadB& load_b, unsigned ring, int block, int blocks,
                                              unsigned group) {
         const int stride = SLICES * SPLIT * parts();
@@ -199,7 +199,7 @@ struct Product {
         }
     }
 
-    // Calls f(i, j, r, at) for each pair of sums: pair i of 8 rows, j of 8 columns; its row and its first column in the tile.
+    // Calls f(i, j, r, at) for each pair of sums: i counts groups of 8 rows, j groups of 8 columns; r and at are the pair's row and first column in the tile.
     template <class F>
     __device__ __forceinline__ static void each_pair(F f) {
         const unsigned thread = threadIdx.x % GROUP_THREADS, warp = thread / WARP, lane = thread % WARP;
@@ -211,7 +211,7 @@ struct Product {
         }
     }
 
-    // Puts the tile's elements of C into shared memory.
+    // Applies the epilogue and writes the tile's elements of C to shared memory.
     __device__ __forceinline__ void stage(const Staged& staged, const Epilogue& epilogue, unsigned column, unsigned n) const {
         each_pair([&](int i, int j, unsigned r, unsigned at) {
             const float* pair = &sums[i / 2][j][i % 2 * 2];
@@ -230,7 +230,7 @@ struct Product {
         });
     }
 
-    // Puts the group's sums into shared memory, [BM][SUMS_STRIDE].
+    // Writes the group's sums to shared memory, laid out as [BM][SUMS_STRIDE].
     __device__ __forceinline__ void put(float* to) const {
         each_pair([&](int i, int j, unsigned r, unsigned at) {
             const float* pair = &sums[i / 2][j][i % 2 * 2];
@@ -244,7 +244,7 @@ __device__ __forceinline__ void store_staged(const Staged& staged, Out* __restri
                                              unsigned row, unsigned column) {
     constexpr int SLOTS = 16, ROWS_AT_ONCE = THREADS / SLOTS;
     const int slot = threadIdx.x % SLOTS, first = threadIdx.x / SLOTS;
-    // All counted from the multiple of 16 bytes before the row: the row's begin and end, the slot's whole chunk, and its single element at one end.
+    // Positions counted from the multiple of 16 bytes before the row: the row's begin and end, the slot's chunk, and its single element at one end.
     const int begin = staged.lead(first), end = begin + min(BN, (int)(n - column)), chunk = 8 * (slot + 1);
     const int single = slot < 8 ? slot : end / 8 * 8 + slot - 8;
     const bool is_whole = chunk + 8 <= end, is_single = single < end && single >= (slot < 8 ? begin : 8);
@@ -267,7 +267,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;
     const Product::LoadA load_a(a, m, k, lda, row);
     const Product::LoadB load_b(b, n, k, ldb, column);
-    // The other blocks must have begun before anything is sent to them.
+    // The other blocks of the cluster must have started before anything is sent to them.
     if (SPLIT > 1) cluster_arrive();
     let_successor_start();
     wait_for_predecessor();
@@ -313,7 +313,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
                 }
             }
         } else {
-            // A block sends its sums to the block that stores their rows; each sender has a slot behind the groups' memory.
+            // Each block sends its sums to the block that stores the corresponding rows; each sender has a slot behind the groups' memory.
             cluster_wait();
             const float* received = reinterpret_cast<const float*>(dynamic_shared + GROUPS_BYTES);  // [SPLIT][ROWS][BN]
 #pragma unroll 4
@@ -325,7 +325,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
             cluster_sync();
             for (unsigned i = threadIdx.x; i < ROWS * BN; i += THREADS) {
                 const unsigned r = row + rank * ROWS + i / BN, at = column + i % BN;
-                // Adds in the order of the senders, so that results repeat bit for bit.
+                // Adds the sums in the order of the senders, so that results repeat bit for bit.
                 float sum = received[i];
 #pragma unroll
                 for (int s = 1; s < SPLIT; ++s) sum += received[s * ROWS * BN + i];

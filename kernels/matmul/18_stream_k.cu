@@ -1,28 +1,28 @@
 // Idea: the last wave of tiles leaves SMs idle, so its tiles are cut along k and every SM gets the same number of k blocks of them.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, tiles of BM x BN.
-// Since the last rung: 14 with its last tiles cut; the block with a tile's first k adds the partial sums that others left in the workspace.
+// Since the last rung: the last tiles of 14 are cut; the block with a tile's first k adds the partial sums that others left in the workspace.
 // Needs: the same as 14_overlapped_store, and a workspace for the partial sums of one tile per block; all blocks resident at once.
-// Expect: the last wave takes only its share of the time, plus an exchange through L2; nothing is gained where waves are full anyway.
+// Expect: the last wave takes only its share of the time, plus an exchange through L2; nothing is gained if all waves are full anyway.
 //
-// Osama et al., Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU, 2023.
+// Reference: Osama et al., Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU, 2023.
 #include "matmul/through_shared.cuh"
 
-constexpr int VECTORS = WIDTH / 8;  // The sums of a thread, in float4.
+constexpr int VECTORS = WIDTH / 8;  // Number of float4 that hold a thread's sums.
 
 // A piece of a cluster's work: a tile and a range of its k blocks. The piece with a tile's first k block adds the partial sums that `others`
-// other ranges left of the tile. A piece without blocks ends the list.
+// other ranges left for the tile. A piece without blocks ends the list.
 struct Piece { unsigned tile, begin, blocks, others; };
-constexpr int MOST_PIECES = 3;  // The most pieces of a range, which is shorter than two tiles.
+constexpr int MOST_PIECES = 3;  // Maximum number of pieces in a range, since a range is shorter than two tiles.
 
-// The work of a cluster: whole tiles in turn with the other clusters, then its range of the k blocks of the last tiles, which are cut, tile
-// after tile. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile; its sums are left to
-// another cluster before this one waits for anything. A cluster waits only for later ranges. These belong to earlier clusters, which are
-// resident first.
+// The work of a cluster: whole tiles, dealt round-robin to the clusters, then the cluster's range of the k blocks of the last tiles, which
+// are cut. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile; its sums are left to
+// another cluster before this cluster waits for anything. A cluster waits only for later ranges, which belong to clusters with lower
+// indices, and those become resident first.
 struct Pieces {
     unsigned table;  // The pieces of the range, in shared memory: consumers have no registers to spare.
     unsigned first_cut, k_blocks;
 
-    // Called by all threads before a __syncthreads.
+    // All threads call this constructor before a __syncthreads.
     __device__ __forceinline__ Pieces(Piece* pieces /* [MOST_PIECES + 1], aligned to 16 bytes */, unsigned count, unsigned cut, unsigned k_blocks)
         : table(shared_address(pieces)), first_cut(count - cut), k_blocks(k_blocks) {
         if (threadIdx.x > 0) return;
@@ -40,7 +40,7 @@ struct Pieces {
     __device__ __forceinline__ static unsigned cluster() { return blockIdx.x / CLUSTER; }
     __device__ __forceinline__ static unsigned range() { return clusters() - 1 - cluster(); }
 
-    // The turn of a cluster's first piece; turns are clusters() apart. The turn of a whole tile is its index; the turns after the whole tiles are
+    // The turn of a cluster's first piece; turns are clusters() apart. The turn of a whole tile is the tile's index; the turns after the whole tiles are
     // the pieces of the range.
     __device__ __forceinline__ unsigned blocks(unsigned turn) const { return turn < first_cut ? k_blocks : cut_word<2>(turn); }
     __device__ __forceinline__ unsigned tile(unsigned turn) const { return turn < first_cut ? turn : cut_word<0>(turn); }
@@ -56,8 +56,8 @@ struct Pieces {
     }
 };
 
-// The workspace: the partial sums that each block leaves of the tile in which its range begins, and a flag for each of its warpgroups. A flag is
-// up while it equals the plan's ticket, since other plans may leave anything here. The reader takes it down again.
+// The workspace: the partial sums that each block leaves for the tile in which its range begins, and a flag for each of its warpgroups. A flag is
+// up while it equals the plan's ticket, since other plans may leave any value here. The reader takes the flag down again.
 struct Exchange {
     float4* sums;               // [ranges][CLUSTER][CONSUMERS][VECTORS][WARPGROUP]
     unsigned long long* flags;  // [ranges][CLUSTER][CONSUMERS]
@@ -95,7 +95,7 @@ struct Exchange {
         }
     }
 
-    // Turns the sums of a piece into those of its tile: leaves them to another block, or adds what other blocks left, in the order of k. Returns
+    // Completes the sums of a piece's tile: leaves them to another block, or adds the sums that other blocks left, in the order of k. Returns
     // true if the sums are complete.
     __device__ __forceinline__ bool complete(Sums& own, unsigned begin, unsigned others, unsigned rank, int group) const {
         const unsigned slot = (Pieces::range() * CLUSTER + rank) * CONSUMERS + group;
@@ -125,7 +125,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        // The consumers' stores, partial sums and flags follow these loads, so this wait covers them too.
+        // The consumers' stores, partial sums and flags come after these loads, so this wait covers all of them.
         wait_for_predecessor();
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
@@ -146,7 +146,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         const unsigned buffers = base + STAGES * STAGE_BYTES + group * 2 * CHUNK_BYTES;
         const bool plain = epilogue.is_plain();
         Sums sums;
-        // An epilogue that reads C or a mask leaves no registers for a waiting tile.
+        // An epilogue that reads C or a mask leaves no registers for a tile that waits to be stored.
         if (sizeof(Out) == 2 && by_copy && plain) {
             if constexpr (sizeof(Out) == 2) {
                 Packed packed;
@@ -158,7 +158,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
                     const unsigned blocks = pieces.blocks(turn);
                     if (blocks == 0) break;
-                    // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
+                    // Stores the previous tile while the first stages are multiplied, one chunk per stage.
                     barriers.multiply_and<CHUNKS>(ring, a, b, blocks, sums, [&](int chunk) {
                         if (waiting != NO_TILE) store_waiting(chunk);
                     });
@@ -191,7 +191,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 }
             }
         }
-        // Shared memory must stay allocated until the last stores have read it.
+        // Shared memory must stay allocated until the last TMA stores have read from it, so the block must not exit earlier.
         if (threadIdx.x % WARPGROUP == 0) store_wait_read<0>();
         MARK(end);
     }

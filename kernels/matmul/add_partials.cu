@@ -1,7 +1,7 @@
-// Idea: a product whose k is split over GPUs is the sum of their partial products, each of which is f32.
+// Idea: a product whose k is split over GPUs is the sum of their partial products, all of them in f32.
 // Formula: out[i] = first[i] + others[0][i] + others[1][i] ..., in this order, added in f32 and rounded once to type IN.
 // Since the last rung: not a rung; the last step of a product over several GPUs.
-// Needs: any n and alignment; `others` [count] parts, `stride` floats from one to the next; arrays that do not begin at 16 bytes go element by element.
+// Needs: any n and alignment; `others` [count] parts that are `stride` floats apart; arrays without 16-byte alignment are added element by element.
 // Expect: DRAM bandwidth: count + 1 reads of f32 and a write of each element.
 #include "nn/elements.cuh"
 

@@ -1,5 +1,5 @@
 // Idea: the bias gradient of a layer is the column sums of the gradient that its weight gradient multiplies, summed in two levels.
-// Formula: out[c][j] = alpha sum of op(B)[r][j] over the r of chunk c + beta out[c][j]; op(B) [k][n] of type IN, out f32, sums in f32.
+// Formula: out[c][j] = alpha (sum of op(B)[r][j] over the rows r of chunk c) + beta out[c][j]; op(B) [k][n] of type IN, out f32, sums in f32.
 // Since the last rung: not a rung; it runs before a product that also computes a bias gradient.
 // Needs: any sizes, leading dimension and alignment; B transposed or not.
 // Expect: one read of B at DRAM bandwidth; every sum is added in the same order on every run and every device.
@@ -18,7 +18,7 @@ column_sums(const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */, uns
     const unsigned tiles_n = (n + BN - 1) / BN, chunk = blockIdx.x / tiles_n, column0 = blockIdx.x % tiles_n * BN;
     const unsigned first = chunk * rows, end = min(first + rows, k);
 #if TRANS_B
-    // A warp sums its columns one after the other: they are contiguous along k.
+    // A warp sums its columns one after the other, since each column is contiguous along k.
 #pragma unroll
     for (int i = 0; i < BN / WARPS; ++i) {
         const unsigned column = column0 + warp * (BN / WARPS) + i;
@@ -32,7 +32,7 @@ column_sums(const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */, uns
     }
     __syncthreads();
 #else
-    // A warp sums every WARPS-th row, a column in each lane.
+    // A warp sums every WARPS-th row, with one column in each lane.
     float sum = 0.0f;
     if (column0 + lane < n) {
 #pragma unroll 8

@@ -1,11 +1,11 @@
 // Code that the rungs on CUDA cores share: loading tiles of A and B into shared memory, multiplying fragments in registers, storing C.
 //
-// An operand has an outer extent (m of A, n of B) and k. A is contiguous along k unless it is stored transposed, B only if it is.
+// An operand has an outer extent (m of A, n of B) and k. A is contiguous along k unless it is stored transposed, and B only if it is stored transposed.
 // Either way its tile in shared memory is [BK][outer], so that the elements multiplied in one step are in one row.
 #pragma once
 #include "matmul/gemm.cuh"
 
-// N adjacent elements that are loaded and stored with one instruction.
+// A vector of N adjacent elements that is loaded or stored with one instruction.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Group { T of[N]; };
 
@@ -15,7 +15,7 @@ __device__ __forceinline__ bool allows_vec4(const T* array, unsigned ld) {
     return (size_t)array % (4 * sizeof(T)) == 0 && ld % 4 == 0;
 }
 
-// An operand, of which a block loads tiles of OUTER x BK.
+// An operand whose tiles of OUTER x BK a block loads into shared memory.
 template <bool ALONG_K, int OUTER>
 struct Operand {
     const In* array;  // [outers][ld] along k, else [ks][ld]
@@ -25,7 +25,7 @@ struct Operand {
         return array + (ALONG_K ? (size_t)outer * ld + k : (size_t)k * ld + outer);
     }
 
-    // Returns 0 outside the matrix. Past the end of k both A and B give 0, so that no 0 is multiplied with an infinity.
+    // Returns an element, or 0 outside the matrix. Past the end of k both A and B give 0, so that no 0 is multiplied by an infinity.
     __device__ __forceinline__ float operator()(unsigned outer, unsigned k) const {
         return outer < outers && k < ks ? to_float(*at(outer, k)) : 0.0f;
     }
@@ -42,7 +42,7 @@ struct Operand {
         }
     }
 
-    // Loads the same tile in vectors of four where all four elements exist.
+    // Loads the tile at (outer0, k0) in vectors of four wherever all four elements exist.
     template <int PITCH>
     __device__ __forceinline__ void load_vec4(float (&tile)[BK][PITCH], unsigned outer0, unsigned k0) const {
         static_assert(OUTER * BK % (4 * THREADS) == 0, "every thread loads the same number of vectors");
@@ -74,11 +74,11 @@ struct Operand {
     }
 };
 
-// The position of a thread's element i along an extent: its vectors of four are APART elements from each other.
+// Returns the position of a thread's element i along an extent; the thread's vectors of four are APART elements apart.
 template <int APART>
 __device__ constexpr int place(int i) { return i / 4 * APART + i % 4; }
 
-// Reads a thread's elements from a row of a tile.
+// Reads a thread's N elements from a row of a tile.
 template <int APART, int N>
 __device__ __forceinline__ void read_fragment(float (&fragment)[N], const float* first /* shared, 16-byte aligned */) {
     static_assert(N % 4 == 0, "fragments are read in vectors of four");
@@ -105,7 +105,7 @@ __device__ __forceinline__ void multiply(float (&sums)[M][N], const float (&a)[M
     }
 }
 
-// Applies the epilogue to a thread's sums and stores them, in vectors of four where C allows it.
+// Applies the epilogue to a thread's sums and stores them, in vectors of four if C's alignment allows it.
 template <int ROWS_APART, int COLUMNS_APART, int M, int N>
 __device__ __forceinline__ void store_vec4(const Epilogue& epilogue, Out* c /* [m][ldc] */, unsigned row0, unsigned column0,
                                             unsigned m, unsigned n, unsigned ldc, const float (&sums)[M][N]) {

@@ -1,4 +1,4 @@
-// Code that all matrix products share: element types, operands stored either way, and the epilogue of an element of C.
+// Code that all matrix products share: element types, operands stored in either order, and the epilogue of an element of C.
 //
 //   C = f(alpha op(A) op(B) + beta C)      C is [m][ldc], op(A) [m][k], op(B) [k][n]; all row-major, sums in f32
 //
@@ -11,10 +11,10 @@
 #define TYPE_F16 1
 #define TYPE_BF16 2
 // The values of EPILOGUE: the function f.
-#define EPILOGUE_NONE 0       // v
+#define EPILOGUE_NONE 0       // f(v) = v
 #define EPILOGUE_BIAS 1       // v + bias[column]
 #define EPILOGUE_BIAS_RELU 2  // max(v + bias[column], 0)
-#define EPILOGUE_RELU_MASK 3  // 0 where mask[row][column] <= 0, else v: the gradient through a ReLU
+#define EPILOGUE_RELU_MASK 3  // 0 if mask[row][column] <= 0, otherwise v: the gradient through a ReLU
 #define EPILOGUE_GELU 4       // gelu(v), the exact form: v times the normal distribution function
 #define EPILOGUE_BIAS_GELU 5  // gelu(v + bias[column])
 
@@ -52,7 +52,7 @@ __device__ __forceinline__ float to_float(f16 v) {
     return f;
 }
 
-// Two numbers rounded to the nearest, ties to even; the first in the lower half.
+// Rounds two numbers to the nearest, ties to even, and packs them into a word; the first is in the lower half.
 __device__ __forceinline__ unsigned pack(f16, float low, float high) {
     unsigned packed;
 #if __CUDA_ARCH__ >= 800
@@ -71,7 +71,7 @@ __device__ __forceinline__ unsigned pack(bf16, float low, float high) {
 #else
     const auto round = [](float v) {
         const unsigned bits = __float_as_uint(v);
-        // The upper half of a NaN's bits may be an infinity, so NaN is a case of its own.
+        // The upper half of a NaN's bits may be an infinity, so NaN is a separate case.
         return v != v ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
     };
     return round(low) | round(high) << 16;
@@ -84,7 +84,7 @@ __device__ unsigned pack(float, float low, float high);
 template <class T> __device__ __forceinline__ T from_float(float v) { return T{(unsigned short)pack(T{}, v, 0.0f)}; }
 template <> __device__ __forceinline__ float from_float<float>(float v) { return v; }
 
-// The index of op(A)[row][k] in A, and of op(B)[k][column] in B.
+// These two functions return the index of op(A)[row][k] in A and of op(B)[k][column] in B.
 __device__ __forceinline__ size_t index_a(unsigned row, unsigned k, unsigned lda) {
     return TRANS_A ? (size_t)k * lda + row : (size_t)row * lda + k;
 }
@@ -95,7 +95,7 @@ __device__ __forceinline__ size_t index_b(unsigned k, unsigned column, unsigned 
 // The exact form of GELU, the default of torch.nn.GELU.
 __device__ __forceinline__ float gelu(float v) { return 0.5f * v * (1.0f + erff(0.70710678f * v)); }
 
-// Turns a sum into an element of C. C is read only where beta is not 0; otherwise it may hold anything, NaN included.
+// Turns a sum into an element of C. C is read only if beta is not 0; otherwise it may contain anything, even NaN.
 struct Epilogue {
     static constexpr bool HAS_BIAS = EPILOGUE == EPILOGUE_BIAS || EPILOGUE == EPILOGUE_BIAS_RELU || EPILOGUE == EPILOGUE_BIAS_GELU;
 
@@ -104,7 +104,7 @@ struct Epilogue {
     const Out* mask;    // [m][ldc], read by EPILOGUE_RELU_MASK
 
     __device__ __forceinline__ static float activate(float v) {
-        // fmaxf would turn a NaN into 0.
+        // A comparison keeps a NaN; fmaxf would turn it into 0.
         if (EPILOGUE == EPILOGUE_BIAS_RELU) v = v < 0.0f ? 0.0f : v;
         if (EPILOGUE == EPILOGUE_GELU || EPILOGUE == EPILOGUE_BIAS_GELU) v = gelu(v);
         return v;
@@ -113,7 +113,7 @@ struct Epilogue {
     // True if the epilogue reads neither C nor the mask.
     __device__ __forceinline__ bool is_plain() const { return beta == 0.0f && EPILOGUE != EPILOGUE_RELU_MASK; }
 
-    // Applies a plain epilogue, for which only the column matters.
+    // Applies a plain epilogue, which depends only on the sum and the column.
     __device__ __forceinline__ float plain(float sum, unsigned column) const {
         float v = alpha * sum;
         if (HAS_BIAS) v += bias[column];
@@ -131,7 +131,7 @@ struct Epilogue {
         return v;
     }
 
-    // Applies the epilogue to an element that may lie outside C: its value does not matter, but nothing may be read for it.
+    // Applies the epilogue to an element that may lie outside C: the value does not matter then, but nothing may be read from outside C.
     __device__ __forceinline__ float guarded(float sum, const Out* c /* [m][ldc] */, unsigned row, unsigned column, unsigned m,
                                              unsigned n, unsigned ldc) const {
         return row < m && column < n ? (*this)(sum, c, row, column, ldc) : 0.0f;
@@ -141,7 +141,7 @@ struct Epilogue {
         c[(size_t)row * ldc + column] = from_float<Out>((*this)(sum, c, row, column, ldc));
     }
 
-    // True if two adjacent elements, the first in an even column, can be stored as one word in every row.
+    // Returns true if two adjacent elements, the first in an even column, can be stored as one word in every row.
     __device__ __forceinline__ static bool in_pairs(const Out* c, unsigned n, unsigned ldc) {
         return n % 2 == 0 && ldc % 2 == 0 && (size_t)c % (2 * sizeof(Out)) == 0;
     }

@@ -6,22 +6,22 @@
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
 
-// Blocks of a cluster, and how many of them are adjacent along n; a cluster has CLUSTER / CLUSTER_N rows of blocks.
+// Number of blocks in a cluster (CLUSTER), and how many of them are adjacent along n (CLUSTER_N); a cluster has CLUSTER / CLUSTER_N rows of blocks.
 #ifndef CLUSTER
 #define CLUSTER 1
 #endif
 #ifndef CLUSTER_N
 #define CLUSTER_N 1
 #endif
-// 1: wgmma computes C^T = B^T A^T, with its first operand, from B's tile, in registers.
+// If 1, wgmma computes C^T = B^T A^T with its first operand, which comes from B's tile, in registers.
 #ifndef B_IN_REGISTERS
 #define B_IN_REGISTERS 0
 #endif
-// 1: wgmma computes C^T = B^T A^T from both tiles in shared memory. Its 64 rows are columns of C, and the tile may have any multiple of 16 rows.
+// If 1, wgmma computes C^T = B^T A^T from both tiles in shared memory. Its 64 rows are columns of C, so the tile may have any multiple of 16 rows.
 #ifndef SWAPPED
 #define SWAPPED 0
 #endif
-// The number of instructions that cover a warpgroup's tile, one below the other, with 64 rows each (columns if swapped).
+// The number of instructions that cover a warpgroup's tile, stacked vertically, with 64 rows each (columns if swapped).
 #ifndef HEIGHT
 #define HEIGHT 1
 #endif
@@ -29,14 +29,14 @@ constexpr int CLUSTER_M = CLUSTER / CLUSTER_N;
 static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
 
 constexpr int ROW_BYTES = 128;               // A row of a tile in shared memory, as wide as TMA's widest swizzle.
-constexpr int BK = ROW_BYTES / sizeof(In);   // The k of a stage.
+constexpr int BK = ROW_BYTES / sizeof(In);   // Elements along k in a stage.
 constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements in a row of a tile that is contiguous along m or n.
-// A tile that is contiguous along m or n is loaded in boxes of LANES; the last box may reach beyond it.
+// A tile that is contiguous along m or n is loaded in boxes of LANES; the last box may extend past the tile.
 constexpr int A_BOXES = (BM + LANES - 1) / LANES, B_BOXES = (BN + LANES - 1) / LANES, BOX_BYTES_MN = BK * ROW_BYTES;
 constexpr int A_BYTES = TRANS_A ? A_BOXES * BOX_BYTES_MN : BM * ROW_BYTES, B_BYTES = TRANS_B ? BN * ROW_BYTES : B_BOXES * BOX_BYTES_MN;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
-constexpr int WIDTH = SWAPPED ? BM : BN;  // The columns of an instruction.
-constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: the share of one warpgroup, or one TMA box.
+constexpr int WIDTH = SWAPPED ? BM : BN;  // Number of columns of an instruction.
+constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // Bytes of 64 rows: one warpgroup's share, or one TMA box.
 constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction multiplies 32 bytes of k.
 static_assert((SWAPPED ? BN : BM) % (64 * HEIGHT) == 0, "a warpgroup multiplies 64 rows, or swapped 64 columns, with each instruction");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "the swizzle needs tiles at multiples of 1024 bytes");
@@ -44,7 +44,7 @@ static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-
 static_assert(TRANS_A || BM % CLUSTER_N == 0, "the blocks that share A's tile load whole rows");
 static_assert(!TRANS_B || BN % CLUSTER_M == 0, "the blocks that share B's tile load whole rows");
 
-// A position in the ring of stages, and the parity of its round.
+// A position in the ring of stages, and the parity of the current round through the ring.
 struct Ring {
     unsigned stage = 0, parity = 0;
     __device__ __forceinline__ void advance() {
@@ -53,14 +53,14 @@ struct Ring {
 };
 
 // Starts to load the tile of op(A) at (row, k), or of op(B) at (k, column). Blocks of a cluster that need the same tile each load a
-// part of it and multicast it: blocks in one row share A's tile, blocks in one column B's. `rank` counts along a column first, from the
-// cluster's block `first_rank` on, where only some of its blocks share tiles.
-// Swizzled: 16-byte piece c of row r is stored at piece c ^ (r % 8).
+// part of it and multicast it: blocks in one row share A's tile, and blocks in one column share B's. `rank` counts along a column first, starting at
+// the cluster's block `first_rank` if only some of its blocks share tiles.
+// The tiles are swizzled: 16-byte piece c of row r is stored at piece c ^ (r % 8).
 __device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned row, unsigned k, unsigned barrier, unsigned rank = 0,
                                        unsigned first_rank = 0) {
     const unsigned part = rank / CLUSTER_M;
     const auto load = [&](unsigned to, unsigned x, unsigned y) {
-        // The blocks of this row: every CLUSTER_M-th bit.
+        // Mask of the blocks in this row: every CLUSTER_M-th bit.
         constexpr unsigned ROW = ((1u << CLUSTER) - 1) / ((1u << CLUSTER_M) - 1);
         if constexpr (CLUSTER_N > 1) load_box_to(ROW << (rank % CLUSTER_M + first_rank), to, a, x, y, barrier);
         else load_box(to, a, x, y, barrier);
@@ -107,10 +107,10 @@ __device__ __forceinline__ unsigned long long whole_descriptor(unsigned lower) {
     constexpr unsigned STRIDE = 8 * ROW_BYTES / 16, SWIZZLE_128 = 1;
     return (unsigned long long)(STRIDE | SWIZZLE_128 << 30) << 32 | lower;
 }
-// The descriptor's step from one of the K_STEPS to the next: 32 bytes along a row, or as many rows as there are elements in 32 bytes.
+// The increment of the descriptor from one of the K_STEPS to the next: 32 bytes along a row, or as many rows as there are elements in 32 bytes.
 constexpr int A_STEP = TRANS_A ? 32 / sizeof(In) * ROW_BYTES / 16 : 2;
 constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
-// The steps of an instruction's two operands, and whether each is contiguous along m or n. The first operand's rows are the rows of the sums.
+// The descriptor increments of an instruction's two operands, and whether each is contiguous along m or n. The first operand's rows are the rows of the sums.
 constexpr int FIRST_STEP = SWAPPED ? B_STEP : A_STEP, SECOND_STEP = SWAPPED ? A_STEP : B_STEP;
 constexpr int FIRST_ALONG_MN = SWAPPED ? !TRANS_B : TRANS_A, SECOND_ALONG_MN = SWAPPED ? TRANS_A : !TRANS_B;
 
@@ -196,10 +196,10 @@ struct Sums {
     static constexpr int EACH = WIDTH / 2, ALL = HEIGHT * EACH;
     float d[ALL];
 
-    // The sums of instruction i.
+    // Returns the sums of instruction i.
     __device__ __forceinline__ float (&of(int i))[EACH] { return *reinterpret_cast<float (*)[EACH]>(d + i * EACH); }
 
-    // Begins to multiply a stage's tiles, given the lower halves of the descriptors of the first and the second; add = 0 overwrites the sums.
+    // Begins to multiply a stage's tiles, given the lower halves of the first and second operands' descriptors; add = 0 overwrites the sums.
     __device__ __forceinline__ void multiply(unsigned a, unsigned b, int add) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -213,18 +213,18 @@ struct Sums {
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     }
 
-    // Waits until all but the last N stages have been multiplied.
+    // Waits until the multiplication of all but the last N stages has finished.
     template <int N> __device__ __forceinline__ void wait() {
         asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
     }
 
-    // Keeps the compiler from reading the sums before this point.
+    // Keeps the compiler from moving reads of the sums before this point.
     __device__ __forceinline__ void hold() {
 #pragma unroll
         for (int i = 0; i < ALL; ++i) asm volatile("" : "+f"(d[i])::"memory");
     }
 
-    // Writes the sums of the only instruction to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
+    // For tiles of one instruction: writes the sums to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
     __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc, unsigned row,
                                           unsigned column, const Epilogue& epilogue) const {
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -267,7 +267,7 @@ __device__ __forceinline__ void exchange_among_four(unsigned (&w)[4]) {
 }
 
 // Writes 64 rows of 16-bit elements, pairs[2 j + h] distributed like the sums: the four lanes of a row exchange pairs until each has 16
-// contiguous bytes. C's rows and its edge are at multiples of 16 bytes. If the number of columns is not a multiple of 32, some lanes have
+// contiguous bytes. C's rows and its edge must be at multiples of 16 bytes. If the number of columns is not a multiple of 32, some lanes have
 // nothing to write in the last step.
 template <int PAIRS>
 __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n,

@@ -1,8 +1,8 @@
-// Idea: one kernel for the products that persistent blocks suit badly: few tiles, small tiles, thin matrices, a long k.
+// Idea: one kernel for products to which persistent blocks are poorly suited: few tiles, small tiles, thin matrices, a long k.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per SPLIT blocks.
-// Since the last rung: 15_split_k with a whole k (SPLIT = 1), taller tiles (HEIGHT), C^T = B^T A^T (SWAPPED), parts of k over gridDim.y.
+// Since the last rung: 15_split_k that also allows an unsplit k (SPLIT = 1), taller tiles (HEIGHT), C^T = B^T A^T (SWAPPED), parts of k over gridDim.y.
 // Needs: the same as 15_split_k; SWAPPED: 16-bit types; parts over gridDim.y: a workspace, and sum_parts.cu, which adds the parts.
-// Expect: small tiles give every SM work where 128 x 128 would leave some idle; where there are many, they read A and B from L2 more often.
+// Expect: small tiles give every SM work where 128 x 128 would leave some idle; with many tiles, A and B are read from L2 more often.
 #include "matmul/split_k.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
@@ -16,7 +16,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     unsigned row, column;
     const Tiles tiles = Tiles::at_once(m, n, k_blocks);
     tiles.at(blockIdx.x / (SPLIT * CLUSTER), place, row, column);
-    // A grid with several blocks in y splits k once more, and each y has its own matrix of partial sums.
+    // A grid with several blocks in y splits k once more, and each y index has its own matrix of partial sums.
     const unsigned parts = SPLIT * gridDim.y, part_of_k = blockIdx.y * SPLIT + rank;
     c += (size_t)blockIdx.y * m * ldc;
     // If k does not divide evenly, the first parts have one more block of k.
@@ -39,7 +39,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
             wait_for_predecessor();
-            // With a single row of tiles every part of B is read once.
+            // With a single row of tiles, every part of B is read only once.
             barriers.fill(ring, base, &map_a, &map_b, row, column, begin, end, place, m <= BM);
             let_successor_start();
             barriers.drain(ring);
@@ -57,7 +57,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (end > begin) {
             barriers.multiply(ring, first, second, end - begin, sums);
         } else {
-            // A short k may leave a block without a part.
+            // With a short k, a block may have nothing to multiply.
 #pragma unroll
             for (int i = 0; i < Sums::ALL; ++i) sums.d[i] = 0.0f;
         }

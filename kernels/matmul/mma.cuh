@@ -1,18 +1,18 @@
 // Building blocks for warp-level tensor cores (sm_80, with TURING sm_75): asynchronous copies, fragments, and mma.sync.
 //
-// PTX ISA, sections "Data Movement and Conversion Instructions: cp.async" and "Warp Level Matrix Instructions" (ldmatrix, mma). These
-// instructions take shared memory by its 32-bit address. A kernel that uses the tiles is compiled with THREADS and BK.
+// See the PTX ISA, sections "Data Movement and Conversion Instructions: cp.async" and "Warp Level Matrix Instructions" (ldmatrix, mma). These
+// instructions take 32-bit addresses of shared memory. A kernel that uses the tiles is compiled with THREADS and BK.
 #pragma once
 #include "matmul/gemm.cuh"
 #include "reduce.cuh"
 
-// 1: only instructions of sm_75, and only f16: no asynchronous copies, and an mma.sync takes half the k.
+// If 1, only instructions of sm_75 are used, and only f16: no asynchronous copies, and an mma.sync covers half the k.
 #ifndef TURING
 #define TURING 0
 #endif
 
 constexpr int VECTOR = 16 / sizeof(In);  // Elements in a chunk of 16 bytes, the widest access of a thread.
-constexpr int K_STEP = 32 / sizeof(In);  // The k of one tensor-core instruction: 16, or 8 for tf32.
+constexpr int K_STEP = 32 / sizeof(In);  // Elements along k in one tensor-core instruction: 16, or 8 for tf32.
 
 __device__ __forceinline__ unsigned address_in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
@@ -31,11 +31,11 @@ __device__ __forceinline__ uint4 load_chunk(const In* __restrict__ from, int lef
 
 #if __CUDA_ARCH__ >= 800 && !TURING
 
-// Copies 16 bytes without passing through registers: the first `bytes` are read, the others are zeros.
+// Copies 16 bytes to shared memory without passing through registers: the first `bytes` are read, the others are zeros.
 __device__ __forceinline__ void cp_async16(unsigned to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-// Ends a group of this thread's copies.
+// Closes a group of this thread's copies, for which the thread can wait later.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until all but the last N groups of this thread have arrived. Other threads' copies need a barrier as well.
 template <int N>
@@ -59,7 +59,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
-// Loads four 8 x 8 matrices of 16-bit elements transposed: a lane receives the elements in column lane / 4 of row 2 (lane % 4) and the next.
+// Loads four 8 x 8 matrices of 16-bit elements transposed: a lane receives the elements in column lane / 4 of rows 2 (lane % 4) and 2 (lane % 4) + 1.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
@@ -91,16 +91,16 @@ __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsig
 }
 #endif
 
-// Tensor cores ignore the lower 13 bits of a tf32 operand, so adding half a unit of the last bit they read rounds to nearest (ties
-// away from 0), as cvt.rna.tf32.f32 does with one instruction more. A NaN is left alone: the addition could turn it into 0.
+// Tensor cores ignore the lower 13 bits of a tf32 operand, so adding half a unit of the last bit that is read rounds to nearest (ties
+// away from 0), as cvt.rna.tf32.f32 does with one more instruction. A NaN is left alone: the addition could turn it into 0.
 __device__ __forceinline__ void round_to_tf32(unsigned& bits) {
     asm volatile("{\n.reg .pred number;\nsetp.eq.f32 number, %1, %1;\n@number add.u32 %0, %0, 0x1000;\n}"
                  : "+r"(bits) : "f"(__uint_as_float(bits)));
 }
 
-// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it is contiguous along k in memory, else [BK][OUTER].
+// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it is contiguous along k in memory, otherwise [BK][OUTER].
 //
-// Chunk c of row r is stored as chunk c ^ swizzle(r), so that simultaneous reads are spread over all 32 banks (128 bytes).
+// Chunk c of row r is stored as chunk c ^ swizzle(r), so that simultaneous reads are spread over all 32 banks (128 bytes in total).
 template <int OUTER, bool ALONG_K>
 struct Tile {
     static constexpr int ROWS = ALONG_K ? OUTER : BK, COLUMNS = ALONG_K ? BK : OUTER;
@@ -111,9 +111,9 @@ struct Tile {
     static_assert(ROWS % 8 == 0, "the swizzle repeats after 8 rows");
 
     __device__ static constexpr unsigned swizzle(unsigned row) {
-        // Eight words of each of four rows are read at once: two chunks.
+        // Eight words, or two chunks, of each of four rows are read at once.
         if (WORDWISE) return row % 4 * 2;
-        // One chunk of each of eight rows is read at once. Two rows of 64 bytes share the banks.
+        // One chunk of each of eight rows is read at once. With rows of 64 bytes, two rows together cover all banks once.
         return ROW_BYTES >= 128 ? row % 8 : row / 2 % 4;
     }
     __device__ static constexpr unsigned offset(unsigned row, unsigned chunk) { return row * ROW_BYTES + (chunk ^ swizzle(row)) * 16; }
@@ -128,8 +128,8 @@ struct Fetch {
     static_assert(ROWS_AT_ONCE % (To::WORDWISE ? 4 : 8) == 0, "a thread's chunks are in rows of the same swizzle");
 
     const In* from;     // the thread's first chunk of the next tile
-    unsigned ld;        // elements from row to row
-    int rows, columns;  // rows and columns of the operand from there on
+    unsigned ld;        // distance between rows in elements
+    int rows, columns;  // rows and columns of the operand, counted from `from`
     unsigned to;        // the chunk's offset in the tile
     bool aligned;       // whether all chunks are aligned
 
@@ -144,7 +144,7 @@ struct Fetch {
         aligned = (size_t)matrix % 16 == 0 && ld % VECTOR == 0;
     }
 
-    // WHOLE: every chunk is aligned, and entirely inside or entirely outside the operand.
+    // Starts to load the next tile. WHOLE: every chunk is aligned, and entirely inside or entirely outside the operand.
     template <bool WHOLE>
     __device__ __forceinline__ void piece(unsigned tile, int i) const {
         const In* chunk = from + (size_t)(i * ROWS_AT_ONCE) * ld;
@@ -161,7 +161,7 @@ struct Fetch {
 };
 
 // Reads a warp's PART of an operand's tile, blocks of 16 x K_STEP in four registers each. For A they are `a` of mma(); for B they
-// are b0 and b1 of the first 8 columns, then those of the other 8: mma() takes b0 and b1 from consecutive registers.
+// are b0 and b1 of the first 8 columns, then b0 and b1 of the other 8: mma() takes b0 and b1 from consecutive registers.
 template <bool OF_A, int OUTER, bool ALONG_K, int PART>
 struct Fragments {
     using From = Tile<OUTER, ALONG_K>;
@@ -179,7 +179,7 @@ struct Fragments {
         else from = From::offset(k * 8 + lane % 8, first / 8 + outer);
     }
 
-    // Tiles start at multiples of 128 bytes, so that moving by a step or a block is also an XOR, which commutes with the swizzle's.
+    // Tiles start at multiples of 128 bytes, so that moving by a step or a block is also an XOR, which commutes with the XOR of the swizzle.
     __device__ __forceinline__ void load(unsigned (&r)[BLOCKS][4], unsigned tile, int step) const {
         const unsigned base = tile + from;
 #pragma unroll

@@ -9,17 +9,17 @@ static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64
 #define GROUP 1
 #endif
 
-// Tiles in groups of `group` rows, column by column within a group. The tiles in progress at one time cover a region about as tall as wide, so
+// Orders the tiles in groups of `group` rows, and column by column within a group. The tiles in progress at one time cover a roughly square region, so
 // that they share most of what they read and find it in L2. A cluster computes one tile per block.
 struct Tiles {
-    unsigned rows, columns;  // Counted in clusters.
+    unsigned rows, columns;  // Rows and columns of tiles, counted in clusters.
     unsigned group;
 
     __device__ __forceinline__ Tiles(unsigned m, unsigned n, unsigned group = GROUP)
         : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)), group(group) {}
 
-    // The order for blocks that compute one tile each. The SMs of a GPC read a line from L2 only once if they read it at the same time. So
-    // where rows of tiles are long, the SMs of a GPC compute the tiles of a few rows.
+    // The order for blocks that compute one tile each. The SMs of a GPC read a line from L2 only once if they read it at the same time. Therefore,
+    // if rows of tiles are long, the SMs of a GPC compute the tiles of a few rows.
     __device__ __forceinline__ static Tiles at_once(unsigned m, unsigned n, unsigned k_blocks) {
         Tiles tiles(m, n, 1);
         if (tiles.columns >= 16 && k_blocks >= 30) tiles.group = 4;
@@ -40,7 +40,7 @@ struct Barriers {
     unsigned full, empty;     // Addresses of STAGES barriers each.
     unsigned first_rank = 0;  // The first of the CLUSTER blocks that share tiles, in a cluster that has more.
 
-    // Called by all threads. Other blocks may use these barriers after `meet`.
+    // All threads call this constructor. Other blocks may use these barriers after `meet`.
     __device__ __forceinline__ Barriers(unsigned long long* full_barriers, unsigned long long* empty_barriers)
         : full(shared_address(full_barriers)), empty(shared_address(empty_barriers)) {
         if (threadIdx.x == 0) {
@@ -53,19 +53,19 @@ struct Barriers {
         __syncthreads();
     }
 
-    // Called by all threads before they access another block's shared memory.
+    // All threads call this function before they access another block's shared memory.
     __device__ __forceinline__ void meet() const {
         if (CLUSTER > 1) cluster_wait();
     }
 
-    // The producer's last step: it does not exit before every signal of other blocks that a stage is free has arrived.
+    // The producer's last step: waits until the last signals of free stages have arrived from other blocks, so that it can exit.
     __device__ __forceinline__ void drain(Ring& ring) const {
         MARK(wait);
         for (int s = 0; s < STAGES && CLUSTER > 1; ++s) wait_phase(empty + ring.stage * 8, ring.parity ^ 1), ring.advance();
     }
 
-    // The producer's loop: waits for a free stage and loads the tiles at (row, column), k block by k block. `once`: no other tile
-    // reads this part of B.
+    // The producer's loop: waits for a free stage and loads the tiles at (row, column), k block by k block. `once` means that no other
+    // tile reads this part of B.
     __device__ __forceinline__ void fill(Ring& ring, unsigned base, const TensorMap* a, const TensorMap* b, unsigned row,
                                          unsigned column, unsigned first, unsigned end, unsigned rank, bool once = false) const {
         for (unsigned block = first; block < end; ++block) {
@@ -80,12 +80,12 @@ struct Barriers {
         }
     }
 
-    // A consumer's loop: sums over `blocks` stages, at least one. `a` and `b` are descriptors of the ring's first stage.
+    // Runs a consumer's loop, which sums over `blocks` stages (at least one). `a` and `b` are descriptors of the ring's first stage.
     __device__ __forceinline__ void multiply(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums) const {
         multiply_and<0>(ring, a, b, blocks, sums, [](int) {});
     }
 
-    // A consumer's loop that calls meanwhile(i), for i from 0 to TIMES - 1, each time while a stage is multiplied.
+    // Runs a consumer's loop that also calls meanwhile(i), for i from 0 to TIMES - 1, each time while a stage is multiplied.
     template <int TIMES, class Meanwhile>
     __device__ __forceinline__ void multiply_and(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums,
                                                  Meanwhile meanwhile) const {
@@ -116,7 +116,7 @@ struct Barriers {
         sums.hold();
     }
 
-    // Every block that shares tiles with this one writes into the stage, so all of them must learn that it is free.
+    // Every block that shares tiles with this one writes into the stage, so all these blocks are told that the stage is free.
     __device__ __forceinline__ void release(unsigned stage) const {
         if (CLUSTER == 1) {
             if (threadIdx.x % WARPGROUP == 0) arrive(empty + stage * 8);
@@ -126,8 +126,8 @@ struct Barriers {
     }
 };
 
-// Stores a part of a tile through a buffer of a warpgroup: all threads fill it, then one stores it by TMA (`store_by_copy`), or all of them
-// store it. The last IN_FLIGHT stores by TMA may still read other buffers.
+// Stores a part of a tile through a buffer of a warpgroup. All threads fill the buffer; then one thread stores it by TMA (`store_by_copy`), or
+// all threads store it. The last IN_FLIGHT stores by TMA may still read other buffers.
 template <int IN_FLIGHT, class Fill, class StoreByCopy, class StoreByWarps>
 __device__ __forceinline__ void send_through(unsigned by_copy, int barrier, Fill fill, StoreByCopy store_by_copy, StoreByWarps store_by_warps) {
     MARK(store);
@@ -143,7 +143,7 @@ __device__ __forceinline__ void send_through(unsigned by_copy, int barrier, Fill
 
 __device__ __forceinline__ unsigned rank_in_cluster() { return CLUSTER > 1 ? cluster_rank() : 0; }
 
-// Writes four matrices of 8 x 8 16-bit elements to shared memory: a lane passes the address of row l % 8 of matrix l / 8.
+// Writes four matrices of 8 x 8 16-bit elements to shared memory: lane l passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void write_pieces(unsigned at, unsigned a, unsigned b, unsigned c, unsigned d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }

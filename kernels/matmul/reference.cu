@@ -1,7 +1,7 @@
 // Idea: every result is checked against the same product in f64, computed by a simple tiled kernel.
 // Formula: want = op(A) op(B), sizes = |op(A)| |op(B)|, both f64 [m][n]; then every element of C is compared.
 // Since the last rung: not a rung; it checks the rungs.
-// Needs: any m, n, k; the arrays as the checked kernel gets them; TF32 = 1 truncates factors to the bits that tensor cores read.
+// Needs: any m, n, k; the same arrays that the checked kernel gets; TF32 = 1 truncates factors to the bits that tensor cores read.
 // Expect: tiles in shared memory and 4 x 4 sums per thread, bound by FP64 throughput.
 #include "matmul/gemm.cuh"
 
@@ -16,7 +16,7 @@ __device__ __forceinline__ double factor(In v) {
     return TF32 ? __uint_as_float(__float_as_uint(f) & ~0x1fffu) : f;
 }
 
-// compare() applies alpha, so that one reference serves several values of it.
+// The reference leaves out alpha; compare() applies it, so that one reference serves several values of alpha.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restrict__ b /* [k][ldb] or [n][ldb] */,
           double* __restrict__ want /* [m][n] */, double* __restrict__ sizes /* [m][n] */, unsigned m, unsigned n, unsigned k,
@@ -27,7 +27,7 @@ reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restr
     double sum[EACH][EACH] = {}, size[EACH][EACH] = {};
     for (unsigned first = 0; first < k; first += DEPTH) {
         for (unsigned i = threadIdx.x; i < TILE * DEPTH; i += THREADS) {
-            // Adjacent threads read adjacent elements, whichever way the matrix is stored.
+            // Adjacent threads read adjacent elements, whether or not the matrix is stored transposed.
             const unsigned ka = TRANS_A ? i / TILE : i % DEPTH, r = TRANS_A ? i % TILE : i / DEPTH;
             const unsigned kb = TRANS_B ? i % DEPTH : i / TILE, c = TRANS_B ? i / DEPTH : i % TILE;
             tile_a[ka][r] = first + ka < k && row + r < m ? factor(a[index_a(row + r, first + ka, lda)]) : 0.0;
@@ -61,11 +61,11 @@ reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restr
 }
 
 struct Verdict {
-    unsigned long long max_abs_error, max_error;  // Bits of f64, which order like the values as long as these are not negative.
-    unsigned long long wrong, first_wrong;        // The count, and row * n + column of the first.
+    unsigned long long max_abs_error, max_error;  // Bits of f64 values, which sort like the values themselves if these are not negative.
+    unsigned long long wrong, first_wrong;        // Number of wrong elements, and row * n + column of the first one.
 };
 
-// Compares C = alpha A B with the reference: errors beyond the rounding to C's type, relative to the sum of the magnitudes of the
+// Compares C = alpha A B with the reference: measures errors beyond the rounding to C's type, relative to the sum of the magnitudes of the
 // terms.
 extern "C" __global__ void __launch_bounds__(THREADS)
 compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ want /* [m][n] */, const double* __restrict__ sizes /* [m][n] */,
@@ -79,7 +79,7 @@ compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ wan
         // fmax would return the other operand for NaN, so an element that is NaN would have no error.
         const double rounding = half_epsilon * fabs(w), beyond = abs_error <= rounding ? 0.0 : abs_error - rounding;
         const double error = beyond / fmax(magnitude, 1e-300);
-        // If the reference is not finite, C must be the same; otherwise a NaN must fail.
+        // If the reference is not finite, C must equal it; if the reference is finite, a NaN in C must fail.
         const bool finite = fabs(w) <= 1.7e308, right = finite ? beyond <= tolerance * magnitude + tiny : got == w || (got != got && w != w);
         if (finite) {
             worst_abs = abs_error == abs_error ? fmax(worst_abs, abs_error) : 1e308;

@@ -1,4 +1,4 @@
-// Idea: TMA needs rows at multiples of 16 bytes; a copy provides them, of both operands in one launch.
+// Idea: TMA needs rows at multiples of 16 bytes; this kernel makes such copies of both operands in one launch.
 // Formula: to[r][c] = from[r][c]; elements of 2 or 4 bytes, row-major with leading dimensions.
 // Since the last rung: not a rung; it runs before a product whose matrices are not aligned.
 // Needs: `to` 16-byte aligned with rows of a multiple of 16 bytes.
@@ -26,7 +26,7 @@ repack(const Copy first, const Copy second) {
     constexpr unsigned PIECES = BN / A_PIECE;
     static_assert(BM * PIECES == THREADS, "one piece per thread");
     wait_for_predecessor();
-    // The product's blocks may start next to these blocks and prepare themselves meanwhile.
+    // The product's blocks may start next to these blocks and do their setup in the meantime.
     let_successor_start();
     const unsigned of_first = (first.rows + BM - 1) / BM * ((first.columns + BN - 1) / BN);
     const bool is_first = blockIdx.x < of_first;
@@ -39,7 +39,7 @@ repack(const Copy first, const Copy second) {
     uint4 piece;
     unsigned* words = reinterpret_cast<unsigned*>(&piece);
     if (column + A_PIECE <= columns) {
-        // Loads the aligned words around the 16 bytes and shifts them together where these start in the middle of a word.
+        // Loads the aligned words around the 16 bytes and shifts them if those bytes start in the middle of a word.
         const unsigned* whole = reinterpret_cast<const unsigned*>(at & ~(size_t)3);
         const unsigned shift = at % 4 * 8;
         unsigned next = __ldg(whole);

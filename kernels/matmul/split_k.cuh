@@ -1,20 +1,20 @@
-// The exchange of partial sums between the blocks of a cluster that split the k of a tile.
+// Exchanges partial sums between the blocks of a cluster that split the k of a tile.
 #pragma once
 #include "matmul/stores.cuh"
 
-constexpr int PART = WIDTH / 2 / SPLIT;                  // Sums of a thread that one block completes,
-constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and these in all its threads: what a block sends to another.
+constexpr int PART = WIDTH / 2 / SPLIT;                  // Number of a thread's sums that one block completes.
+constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // Bytes of such sums in all threads: what one block sends to another.
 static_assert(WIDTH / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns, or swapped of eight rows");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
 static_assert(SPLIT == 1 || HEIGHT == 1, "each sum of a thread has one block that is responsible for it");
 static_assert(SPLIT * CLUSTER <= 8, "larger clusters are not on every chip");
 
 // Completes the part of a tile's sums for which this block is responsible: the block sends each other part to the block responsible for it,
-// and adds what they send back. `rank` is the block's part of k, `place` the tile's place in the cluster, and `base` the address of the first
+// and adds what the other blocks send to it. `rank` is the block's part of k, `place` the tile's place in the cluster, and `base` the address of the first
 // stage. The barrier `received` expects the bytes that are sent to this block.
 __device__ __forceinline__ void exchange_parts(const Sums& sums, float (&own)[PART], unsigned base, unsigned rank, unsigned place,
                                                unsigned long long* received) {
-    // A thread sends to the thread with its index in the other block. Each sender has a slot there, behind the stages.
+    // A thread sends to the thread with the same index in the other block. Each sender has a slot there, behind the stages.
     const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(received);
 #pragma unroll
     for (unsigned part = 0; part < SPLIT; ++part) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ void exchange_parts(const Sums& sums, float (&own)[PA
             }
         }
     }
-    // Every block waits for all that is sent to it, so that no block sends to one that has exited.
+    // Every block waits for everything that is sent to it, so that no block sends to a block that has exited.
     MARK(barrier);
     barrier_wait(received, 0);
     MARK(store);

@@ -1,4 +1,4 @@
-// Idea: a product whose k is split over the grid leaves a matrix of partial sums for each part; this adds them and applies the epilogue.
+// Idea: a product whose k is split over the grid leaves a matrix of partial sums for each part; this kernel adds them and applies the epilogue.
 // Formula: C = f(alpha (S0 + S1 + ...) + beta C); S f32 [parts][m][ld], C f16, bf16 or f32 [m][ldc], row-major.
 // Since the last rung: not a rung; it runs after 15d_split_over_workspace and 17b_unaligned_in_parts.
 // Needs: S at a multiple of 16 bytes; ld a multiple of 4, at least n; elements past n may hold anything. C at any address.
@@ -17,7 +17,7 @@ sum_parts(const float* __restrict__ sums /* [parts][m][ld] */, unsigned parts, u
     const size_t a_part = (size_t)m * (ld / 4);
     const float4* from = reinterpret_cast<const float4*>(sums) + (size_t)row * (ld / 4) + column / 4;
     float4 sum = *from;
-    // Loads several parts at a time: one after another, each would take a latency of L2.
+    // Loads several parts at a time: one after another, each load would take the full latency of L2.
 #pragma unroll 8
     for (unsigned part = 1; part < parts; ++part) {
         const float4 v = from[part * a_part];

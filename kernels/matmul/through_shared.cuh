@@ -1,5 +1,5 @@
 // Code of the persistent kernels that store C through shared memory: sums go there in whole rows, and from there to C by TMA, or by
-// warps where C's rows or its edge are not at multiples of 16 bytes.
+// warps if C's rows or its edge are not at multiples of 16 bytes.
 #pragma once
 #include "matmul/persistent.cuh"
 
@@ -14,12 +14,12 @@ __device__ __forceinline__ float epilogue_of(const Sums& sums, int j, int h, int
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const unsigned r = row + 16 * warp + lane / 4 + 8 * h, at = column + 8 * j + lane % 4 * 2 + i;
     const float sum = sums.d[4 * j + 2 * h + i];
-    // Past the edge the bias of the last column is read; the result is not stored.
+    // A column past the edge of C uses the bias of the last column, since the result is not stored.
     if (PLAIN) return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(at, n - 1) : at);
     return epilogue.guarded(sum, c, r, at, m, n, ldc);
 }
 
-// The address that this lane passes to stmatrix, in a buffer at a multiple of 1024 bytes: row l % 8 of matrix l / 8. The matrices are
+// The address that this lane passes to stmatrix, in a buffer at a multiple of 1024 bytes: row l % 8 of matrix l / 8 for lane l. The matrices are
 // rows 0 to 7 and 8 to 15 of the warp's first 16-byte piece, then of the next piece. The layout is TMA's swizzle; piece p of the row
 // is at `lane_in(buffer) ^ p * 16`.
 __device__ __forceinline__ unsigned lane_in(unsigned buffer) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, 
     }
 }
 
-// Writes a chunk where only the launch knows whether the epilogue is plain.
+// Writes a chunk; whether the epilogue is plain is known only at run time.
 __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, bool plain, const Out* c, unsigned row,
                                       unsigned column, unsigned m, unsigned n, unsigned ldc) {
     if (plain) write<true>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
@@ -70,7 +70,7 @@ __device__ __forceinline__ unsigned read_chunk(unsigned from, unsigned r, unsign
     return bits;
 }
 
-// Stores a chunk where TMA cannot: one warp per row, in 4-byte words.
+// Stores a chunk if TMA cannot store it: one warp per row, in 4-byte words.
 __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, unsigned from, unsigned row, unsigned column, unsigned m,
                                           unsigned n, unsigned ldc) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
         if constexpr (sizeof(Out) == 4) {
             if (lane < columns) words[lane] = read_chunk(from, r, lane);
         } else {
-            // If a row starts in the middle of a word, its first and its last element are stored alone.
+            // If a row starts in the middle of a word, its first and its last element are stored separately.
             unsigned short* halves = reinterpret_cast<unsigned short*>(to);
             const unsigned odd = to / 2 % 2, first = 2 * lane + odd;
             if (first + 1 < columns) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
     }
 }
 
-// A tile of 16-bit elements that waits to be stored. It takes half the registers of its sums.
+// A tile of 16-bit elements that waits to be stored. It needs half as many registers as its sums.
 struct Packed {
     unsigned words[BN / 4];  // [2 j + h]
 
@@ -121,16 +121,16 @@ struct Packed {
     }
 };
 
-// The position of a packed tile in one register: row / 64 in the upper half, column / 64 in the lower.
+// The position of a packed tile in one register: row / 64 in the upper half, column / 64 in the lower half.
 constexpr unsigned NO_TILE = ~0u;
 __device__ __forceinline__ unsigned packed_position(unsigned row, unsigned column) { return row / 64 * 65536 + column / 64; }
 
 // Stores a chunk through one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes the chunk there, and TMA stores it to
-// C at (row, column), or the warps do where C's rows do not allow that.
+// C at (row, column), or the warps do so if C's rows are not suitable for TMA.
 template <bool BY_COPY, class Fill>
 __device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int barrier, unsigned row, unsigned column, unsigned m,
                                      unsigned n, unsigned ldc, Fill fill) {
-    // The buffers alternate. If the number of chunks is odd, the last chunk of a tile and the first of the next share one.
+    // The buffers alternate. If the number of chunks is odd, the last chunk of a tile and the first chunk of the next tile share a buffer.
     send_through<CHUNKS % 2 == 0 ? 1 : 0>(
         BY_COPY, barrier, [&] { fill(buffer); }, [&] { store_box(map, buffer, column, row); },
         [&] { copy_rows(c, buffer, row, column, m, n, ldc); });

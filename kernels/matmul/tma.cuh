@@ -1,6 +1,6 @@
-// Copies boxes of arrays by TMA, with barriers that count their bytes, and helpers for warpgroups. Compute capability 9.0.
+// Copies boxes of arrays by TMA, with barriers that count their bytes, and helpers for warpgroups. Requires compute capability 9.0.
 //
-// PTX ISA, section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
+// See the PTX ISA, section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 #pragma once
 #include "cluster.cuh"
 
@@ -23,7 +23,7 @@ __device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsi
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
                  ::"r"(to), "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(barrier) : "memory");
 }
-// Copies a box of a matrix that is read only once: L2 evicts its data first.
+// Copies a box of a matrix that is read only once, so L2 is told to evict its data first.
 __device__ __forceinline__ void load_box_once(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
     unsigned long long policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -48,7 +48,7 @@ __device__ __forceinline__ void store_wait_read() { asm volatile("cp.async.bulk.
 // Makes this thread's writes to shared memory visible to bulk copies that start after a barrier.
 __device__ __forceinline__ void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Barriers by shared-memory address; `cluster.cuh` has the same by pointer.
+// Barrier functions that take a shared-memory address; `cluster.cuh` has the same functions for pointers.
 __device__ __forceinline__ void wait_phase(unsigned barrier, unsigned parity) {
     asm volatile(
         "{\n"
@@ -64,23 +64,23 @@ __device__ __forceinline__ void expect_bytes(unsigned barrier, unsigned bytes) {
 __device__ __forceinline__ void arrive(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives at the same barrier in block `rank`. The default ordering is enough: the arrival hands back space, not data.
+// Arrives at the same barrier in block `rank`. The default ordering is enough, since the arrival returns space and not data.
 __device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(rank, barrier)) : "memory");
 }
 
-// Moves registers between warpgroups: N per thread, a multiple of 8; called by all threads of a warpgroup.
+// Sets the number of registers per thread to N, a multiple of 8, to move registers between warpgroups. All threads of a warpgroup call it.
 template <int N> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
-// The index of this thread's warpgroup. The shuffle tells the compiler that the index is uniform across the warp; otherwise it
+// Returns the index of this thread's warpgroup. The shuffle tells the compiler that the index is uniform across the warp; otherwise it
 // inserts a dozen instructions between two wgmma to make it so.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); }
 
 // A named barrier for one warpgroup. Id 0 belongs to __syncthreads.
 __device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
-// Dynamic shared memory has no guaranteed alignment; the swizzle needs multiples of 1024 bytes.
+// Returns an aligned address: dynamic shared memory has no guaranteed alignment, and the swizzle needs multiples of 1024 bytes.
 __device__ __forceinline__ unsigned aligned_shared() {
     extern __shared__ unsigned char dynamic_shared[];
     return (shared_address(dynamic_shared) + 1023) & ~1023u;

@@ -1,6 +1,6 @@
 // Idea: wgmma reads tf32 tiles only along k; a transposing copy provides them.
 // Formula: to[r][c] = from[c][r]; elements of 2 or 4 bytes, row-major with leading dimensions.
-// Since the last rung: not a rung; it runs before a product whose matrices are stored the other way.
+// Since the last rung: not a rung; it runs before a product whose matrices are stored in the other order.
 // Needs: any sizes.
 // Expect: coalesced reads and writes through a tile in shared memory, at DRAM bandwidth.
 
@@ -10,12 +10,12 @@ using Element = unsigned short;
 using Element = unsigned;
 #endif
 
-// One tile per block: BM rows of `to` with BN elements each, from BN rows of `from`.
+// Transposes one tile per block: BM rows of `to` with BN elements each, from BN rows of `from`.
 extern "C" __global__ void __launch_bounds__(THREADS)
 repack_transposed(const Element* __restrict__ from /* [columns][ld_from] */, Element* __restrict__ to /* [rows][ld_to] */, unsigned rows,
                   unsigned columns, unsigned ld_from, unsigned ld_to) {
     static_assert(BM == 64 && BN == 64 && THREADS == 256, "64 threads along a row, four rows at a time");
-    // Padded by one element, so that a column is spread over different banks.
+    // Rows are padded by one element, so that a column is spread over different banks.
     __shared__ Element tile[BN][BM + 1];
     const unsigned tiles = (columns + BN - 1) / BN;
     const unsigned row = blockIdx.x / tiles * BM, column = blockIdx.x % tiles * BN;

@@ -1,11 +1,11 @@
 // The instruction wgmma of Hopper (sm_90a): a warpgroup multiplies tiles in shared memory.
 //
-// PTX ISA, section "Asynchronous Warpgroup Level Matrix Instructions".
+// See the PTX ISA, section "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
 
 // wgmma: d[64][N] += a[64][32 bytes] b[32 bytes][N]. A thread holds the elements
 //   d[4 j + 2 h + i]: row 16 (warp % 4) + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + i.
-// SUMS_n names n register operands, D_n binds them.
+// SUMS_n lists n register operands in the instruction text, and D_n binds them to variables.
 #define SUMS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define SUMS_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, " \
@@ -39,14 +39,14 @@
 #define D_104(i) D_96(i), D_8(i + 96)
 #define D_112(i) D_104(i), D_8(i + 104)
 #define D_128(i) D_64(i), D_64(i + 64)
-// A, B and P: the operand numbers after the sums; TRANSPOSED: which tiles are contiguous along m or n (16-bit types only).
+// A, B and P are the numbers of the operands after the sums; TRANSPOSED says which tiles are contiguous along m or n (16-bit types only).
 #define MULTIPLY(SHAPE, TYPES, SUMS, A, B, P, TRANSPOSED, BOUND, ...) \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\n" \
                  "wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" SUMS "}, %" #A ", %" #B ", p, 1, 1" TRANSPOSED ";\n}\n" \
                  : BOUND : "l"(a), "l"(b), "r"(add) __VA_ARGS__)
 
-// The matrix descriptor of a tile for wgmma. Its rows, swizzled by BYTES, follow each other; along m or n, tiles follow each other
-// after LEADING bytes. The swizzle depends on the address alone, so a tile may begin at any row, not only at multiples of eight.
+// The matrix descriptor of a tile for wgmma. Its rows, swizzled by BYTES, are contiguous; along m or n, consecutive tiles are
+// LEADING bytes apart. The swizzle depends on the address alone, so a tile may begin at any row, not only at multiples of eight.
 template <int BYTES, int LEADING> __device__ __forceinline__ unsigned long long describe(unsigned address) {
     constexpr unsigned STRIDE = 8 * BYTES / 16, SWIZZLE = BYTES == 128 ? 1 : 2;
     static_assert(BYTES == 64 || BYTES == 128, "the swizzles that are used");

@@ -1,8 +1,8 @@
-// Idea: a thread computes one output from the definition; every pass reads its inputs from memory as often as the formula names them.
+// Idea: a thread computes one output from the definition; every pass reads an input from memory as often as the formula uses it.
 // Formula: y[n][p][q][o] = b[o] + sum over i, j, c of x[n][p sh + i - ph][q sw + j - pw][c] w[o][i][j][c]; dx, dw: the same terms; f32.
-// Since the last rung: none; this is the first.
+// Since the last rung: nothing; this is the first rung.
 // Needs: fewer than 2^31 elements; images NHWC, or NCHW with CHANNELS_FIRST, weights [o][i][j][c] or [o][c][i][j].
-// Expect: two loads for a multiply-add, served by L1 and L2: far below the bound of arithmetic; dw has a block for each weight.
+// Expect: two loads per multiply-add, served by L1 and L2, so far below the arithmetic bound; dw uses one block per weight.
 #include "launch.cuh"
 #include "nn/conv.cuh"
 #include "reduce.cuh"
@@ -47,13 +47,13 @@ direct_input_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow 
     dx[at] = mask && mask[at] <= 0.0f ? 0.0f : sum;
 }
 
-// A block computes one weight; its threads share the positions.
+// A block computes the gradient of one weight; its threads divide the positions among themselves.
 extern "C" __global__ void __launch_bounds__(THREADS)
 direct_weight_gradient(Conv g, const float* __restrict__ x /* images of h x w */, const float* __restrict__ dy /* images of oh x ow */,
                        float* __restrict__ dweight) {
     wait_for_predecessor();
     let_successor_start();
-    // A filter is an image of kh x kw.
+    // The position of the weight, found by treating its filter as an image of kh x kw.
     const Place of = place(blockIdx.x, g.channels, g.kh, g.kw);
     float sum[1] = {0.0f};
     for (unsigned k = threadIdx.x; k < g.positions; k += THREADS) {
@@ -68,7 +68,7 @@ direct_weight_gradient(Conv g, const float* __restrict__ x /* images of h x w */
     if (threadIdx.x == 0) dweight[blockIdx.x] = sum[0];
 }
 
-// A block computes the bias of one filter.
+// A block computes the bias gradient of one filter.
 extern "C" __global__ void __launch_bounds__(THREADS)
 direct_bias_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow */, float* __restrict__ dbias /* [o] */) {
     wait_for_predecessor();

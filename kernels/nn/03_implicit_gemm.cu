@@ -1,13 +1,13 @@
 // Idea: a convolution is a product with a matrix of patches that is never stored: tiles of it are gathered into shared memory.
-// Formula: y = f(x * w + b), dx, dw as kernels/nn/patches.cuh has them; f32, sums in f32; PASS says which.
-// Since the last rung: no columns in memory; the tile's elements are found by their pixel and tap while they are loaded.
+// Formula: y = f(x * w + b), dx, dw as defined in kernels/nn/patches.cuh; f32, sums in f32; PASS selects one of them.
+// Since the last rung: no columns in memory; the addresses of a tile's elements are computed from pixel and tap while the tile is loaded.
 // Needs: fewer than 2^31 elements; images NHWC, or NCHW with CHANNELS_FIRST.
-// Expect: the rate of the product's register tiles, minus the time to find the elements.
+// Expect: the rate of a matrix product with register tiles, less the time to compute the addresses of the elements.
 #include "launch.cuh"
 #include "matmul/cuda_cores.cuh"
 #include "nn/patches.cuh"
 
-// The values of PASS.
+// The possible values of PASS.
 #define FORWARD 0
 #define INPUT_GRADIENT 1
 #define WEIGHT_GRADIENT 2
@@ -15,12 +15,12 @@
 static_assert(THREADS == BM / TM * (BN / TN), "a thread computes TM x TN sums");
 static_assert(TM % 4 == 0 && TN % 4 == 0 && TM <= 8 && TN <= 8, "fragments are one or two vectors of four");
 
-// Loads a thread's elements of an operand's tiles, one tile after the other along k.
+// Loads a thread's elements of the tiles of one operand, tile by tile along k.
 template <int OUTER, bool ALONG_K, class Map>
 struct Loads {
-    static constexpr int PITCH = OUTER + 4;  // the elements along k of an outer index are then in different banks
+    static constexpr int PITCH = OUTER + 4;  // the padding puts elements with equal outer index and different k in different banks
     static constexpr int COUNT = OUTER * BK / THREADS, OUTERS = ALONG_K ? COUNT : 1;
-    static constexpr int APART = ALONG_K ? THREADS / BK : THREADS / OUTER;  // along the outer extent, or along k
+    static constexpr int APART = ALONG_K ? THREADS / BK : THREADS / OUTER;  // distance between a thread's elements in the tile
     static_assert(OUTER * BK % THREADS == 0, "every thread loads the same number of elements");
     static_assert(ALONG_K ? THREADS % BK == 0 : THREADS % OUTER == 0, "a thread's elements have one k, or one outer index");
 
@@ -59,7 +59,7 @@ struct Loads {
 template <class A, class B>
 struct Product {
     float sums[TM][TN] = {};
-    unsigned row = threadIdx.x / (BN / TN) * 4, column = threadIdx.x % (BN / TN) * 4;  // of the first sum in the tile
+    unsigned row = threadIdx.x / (BN / TN) * 4, column = threadIdx.x % (BN / TN) * 4;  // position in the tile of the thread's first sum
 
     // While one stage is multiplied, the next is loaded into registers.
     __device__ __forceinline__ void multiply(A a, B b, unsigned stages) {
@@ -69,7 +69,7 @@ struct Product {
         __syncthreads();
 #pragma unroll 1
         for (unsigned stage = 0; stage < stages; ++stage) {
-            // Past the end of k these loads give zeros, which are never used.
+            // Past the end of k, these loads return zeros, which are never used.
             a.load(), b.load();
             const unsigned now = stage % 2;
 #pragma unroll
@@ -79,13 +79,13 @@ struct Product {
                 read_fragment<BN / 2>(of_b, &tile_b[now][k][column]);
                 ::multiply(sums, of_a, of_b);
             }
-            // The other buffer was last read before the previous stage's barrier.
+            // All threads finished reading the other buffer before the previous stage's barrier.
             a.store(tile_a[1 - now]), b.store(tile_b[1 - now]);
             __syncthreads();
         }
     }
 
-    // Stores the thread's sums, in the block's tile at (row0, column0).
+    // Stores the thread's sums; the block's tile starts at (row0, column0) of the result.
     template <bool IMAGES>
     __device__ __forceinline__ void store(const Result<float, IMAGES>& to, unsigned row0, unsigned column0) const {
         const size_t base = (size_t)to.array | (size_t)to.mask;
@@ -149,7 +149,7 @@ input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, co
 
 #else
 
-// A block sums over `share` pixels, a multiple of BK. Every block has at least one pixel.
+// Each block sums over `share` pixels, which is a multiple of BK. Every block has at least one pixel.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 weight_gradient(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
                 float* __restrict__ out /* [ceil(pixels / share)][filters][taps] */, unsigned filters, unsigned share) {

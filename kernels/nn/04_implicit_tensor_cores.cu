@@ -1,13 +1,13 @@
-// Idea: the implicit product on tensor cores: patches arrive by asynchronous copies of 16 bytes, zeros where a tap is outside.
-// Formula: y = f(x * w + b), dx, dw as kernels/nn/patches.cuh has them; f16, bf16 or tf32 in, f32 sums; PASS says which.
-// Since the last rung: mma.sync on swizzled tiles and fragments one step ahead, as in 10_mma_swizzled.
-// Needs: sm_80, with TURING sm_75; below 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) of NHWC, channels a multiple of that.
-// Expect: with few channels the L2 bound, since every tap reads its element again; L1 hits reduce that.
+// Idea: the implicit product on tensor cores: asynchronous copies of 16 bytes bring the patches, or zeros if a tap is outside the image.
+// Formula: y = f(x * w + b), dx, dw as defined in kernels/nn/patches.cuh; f16, bf16 or tf32 inputs, f32 sums; PASS selects one of them.
+// Since the last rung: mma.sync on swizzled tiles and fragments loaded one step ahead, as in 10_mma_swizzled.
+// Needs: sm_80, with TURING sm_75; below 2^31 elements; NHWC and channels a multiple of 16 bytes for copies of 16 bytes (VECTORS_A, VECTORS_B).
+// Expect: bound by L2 with few channels, because every tap reads its elements again; hits in L1 reduce this traffic.
 #include "launch.cuh"
 #include "nn/gather.cuh"
 #include "nn/maxima.cuh"
 
-// The values of PASS.
+// The possible values of PASS.
 #define FORWARD 0
 #define INPUT_GRADIENT 1
 #define WEIGHT_GRADIENT 2
@@ -26,7 +26,7 @@ struct Product {
     using TileB = typename B::To;
     using FragmentsA = Fragments<true, BM, A::IS_ALONG_K, WM>;
     using FragmentsB = Fragments<false, BN, B::IS_ALONG_K, WN>;
-    // Operands that are found element by element are loaded in one go.
+    // An operand whose elements are located one by one is loaded in a single call of all(), so it has no pieces here.
     static constexpr int PIECES_OF_A = A::IN_VECTORS ? A::PIECES : 0, PIECES_OF_B = B::IN_VECTORS ? B::PIECES : 0;
     static constexpr int PIECES = PIECES_OF_A + PIECES_OF_B, STAGE_BYTES = TileA::BYTES + TileB::BYTES;
     static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES, "room for all stages");
@@ -37,8 +37,8 @@ struct Product {
 #if TURING
     static_assert(STAGES == 2, "one stage is in shared memory, the next in registers");
 
-    // The loop over k. While a stage is multiplied, the next is on its way to registers; it then replaces the previous stage in shared
-    // memory. Operands that are found element by element are loaded between the multiplications.
+    // The loop over k. While one stage is multiplied, the next is loaded into registers and then replaces the previous stage in shared
+    // memory. Operands whose elements are located one by one are loaded between the multiplications.
     __device__ __forceinline__ void multiply(A from_a, B from_b, unsigned ring, unsigned stages) {
         const unsigned warp = threadIdx.x / WARP;
         uint4 arriving[PIECES > 0 ? PIECES : 1];
@@ -80,7 +80,7 @@ struct Product {
                 if (step == 0) copy_elements(writing);
                 if (is_last) {
                     store(writing);
-                    // The next stage has been stored, and every warp has read all of this stage.
+                    // After this barrier, the next stage has been stored, and every warp has finished reading this stage.
                     __syncthreads();
                 }
                 const int now = step % 2, then = 1 - now;
@@ -93,7 +93,7 @@ struct Product {
         }
     }
 #else
-    // The loop over k of 10_mma_swizzled. Past the end of k tiles are filled with zeros, so that no step is a special case.
+    // The loop over k, as in 10_mma_swizzled. Past the end of k, tiles are filled with zeros, so that no step is a special case.
     __device__ __forceinline__ void multiply(A from_a, B from_b, unsigned ring, unsigned stages) {
         const unsigned warp = threadIdx.x / WARP;
         const auto fetch = [&](unsigned stage, int first, int last) {
@@ -140,7 +140,7 @@ struct Product {
                     fetched();
                     next(writing);
                     next(reading);
-                    // The next stage has arrived, and every warp has read all of this stage, which the following copies overwrite.
+                    // Then the next stage has arrived and every warp has finished reading this stage, which the following copies overwrite.
                     cp_async_wait<STAGES - 2>();
                     __syncthreads();
                 }
@@ -168,14 +168,14 @@ struct Product {
         for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
             for (int s = 0; s < WN / 8; ++s) {
-                // Every other row runs backwards, so that it starts with the operand of the previous instruction.
+                // Every other row is computed backwards, so that it starts with the B operand of the previous instruction.
                 const int j = i % 2 ? WN / 8 - 1 - s : s;
                 mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
         }
     }
 
-    // Stores the warp's part of C, in the block's tile at (row, column).
+    // Stores the warp's part of C; the block's tile starts at (row, column) of C.
     template <class T, bool IMAGES>
     __device__ __forceinline__ void store(const Result<T, IMAGES>& to, unsigned row, unsigned column) const {
         const unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
@@ -192,13 +192,13 @@ struct Product {
         store_elements(to, row, column);
     }
 
-    // Loads the bias of the thread's columns, among the 32 from `column` on.
+    // Loads the biases of the thread's eight columns, out of the 32 columns that start at `column`.
     template <class Of> __device__ __forceinline__ static void load_bias(float (&add)[4][2], const Of& to, unsigned column) {
 #pragma unroll
         for (int j = 0; j < 8; ++j) add[j / 2][j % 2] = to.bias_of(column + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2);
     }
 
-    // The sums in the thread's row i and its columns, among 32, with bias and ReLU.
+    // Packs the thread's sums in its row i and in group `part` of 32 columns into words, after bias and ReLU.
     template <class T, bool IMAGES>
     __device__ __forceinline__ void words_of(unsigned (&words)[4], const float (&add)[4][2], const Result<T, IMAGES>& to, int i,
                                              int part) const {
@@ -207,7 +207,7 @@ struct Product {
     }
 
 #if POOL
-    // Stores the maxima of windows of 2 x 2, whose pixels are rows of C here, and their taps. Lanes of left columns store every other four windows.
+    // Stores the maxima of windows of 2 x 2 pixels, which are rows of C, and their taps. Lanes of left columns store every other four windows.
     template <class T, bool IMAGES>
     __device__ __forceinline__ void store_maxima(const Result<T, IMAGES>& to, unsigned row, unsigned column,
                                                  unsigned char* index /* as to, or null */) const {
@@ -296,7 +296,7 @@ struct Product {
 };
 
 __device__ __forceinline__ unsigned shared_ring() {
-    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [STAGES]: A's tile, B's tile
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [STAGES], each a tile of A and a tile of B
     return address_in_shared(dynamic_shared);
 }
 
@@ -343,7 +343,7 @@ input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, co
 
 #else
 
-// A block sums over `share` pixels, a multiple of BK. Every block has at least one pixel.
+// Each block sums over `share` pixels, which is a multiple of BK. Every block has at least one pixel.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 weight_gradient(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
                 float* __restrict__ out /* [ceil(pixels / share)][filters][taps] */, unsigned filters, unsigned share) {

@@ -2,18 +2,18 @@
 // Formula: y = f(x * w + b), or dx of dy with the window mirrored; strides 1, f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: TMA copies boxes in place of gathered patches, wgmma in place of mma.sync; weights stay in shared memory.
 // Needs: sm_90a; channels and columns multiples of 8, padded to ROW_BYTES and BN; all weights of BN columns and two tiles in shared memory.
-// Expect: bound by DRAM or tensor cores: an image is read from L2 once and its edges twice, not once a tap; sums of padding columns are wasted.
+// Expect: bound by DRAM or tensor cores: L2 is read once per image, twice at tile edges, not once per tap; sums of padding columns are wasted.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
 #include "nn/maxima.cuh"
 
-// The values of PASS.
+// The possible values of PASS.
 #define FORWARD 0
 #define INPUT_GRADIENT 1
-// BLOCKS: an instruction multiplies the windows of 8 x 8 pixels; otherwise those of 64 consecutive positions along rows, padding included.
-// POOL: stores the maxima of 2 x 2 sums instead of the sums.
+// BLOCKS: each instruction covers 8 x 8 pixels. Without BLOCKS, it covers 64 consecutive positions along the rows, including padding.
+// POOL: the kernel stores the maxima of 2 x 2 sums instead of the sums.
 static_assert(!POOL || (BLOCKS && PASS == FORWARD), "a thread has both rows of a window of blocks, its neighbour the other column");
 
 constexpr int PARTS = BM / 64, CONSUMERS = THREADS / WARPGROUP - 1, LANES = ROW_BYTES / 2, K_STEPS = ROW_BYTES / 32;
@@ -29,19 +29,19 @@ constexpr int WEIGHT_BYTES = BN * ROW_BYTES, WEIGHT_BOX = PASS == FORWARD ? WEIG
 constexpr int WEIGHT_STEP = PASS == FORWARD ? 2 : 16 * WEIGHT_ROW_BYTES / 16;
 
 struct Windows {
-    unsigned images, tiles_of_image, rows;        // of the result in a tile
-    unsigned tiles_across, across;                // BLOCKS: tiles in a row of the image, and blocks in a row of the tile
-    unsigned height, width, columns;              // of the result, its channels last
-    unsigned channels;                            // of a pixel
-    unsigned kh, kw, pitch;                       // columns of a tile in shared memory: those of its windows and kw - 1
+    unsigned images, tiles_of_image, rows;        // number of images; tiles per image; rows of the result per tile
+    unsigned tiles_across, across;                // BLOCKS: tiles in a row of the image; blocks in a row of a tile
+    unsigned height, width, columns;              // sizes of the result; `columns` is its number of channels
+    unsigned channels;                            // channels of an input pixel
+    unsigned kh, kw, pitch;                       // window size; columns of a tile in shared memory, kw - 1 more than it has windows
     unsigned blocks;                              // rows of ROW_BYTES that hold a pixel's channels
-    unsigned stages, box_bytes, block_bytes;      // a box, and its room in shared memory
-    unsigned consumers;                           // warpgroups that multiply, at most one a stage
-    int top, left;                                // where the first window begins
+    unsigned stages, box_bytes, block_bytes;      // stages; size of a TMA box; the space that it takes in shared memory
+    unsigned consumers;                           // warpgroups that multiply, at most one per stage
+    int top, left;                                // position in the image at which the first window begins
     unsigned relu;
 };
 
-// The numbers of the operands after the sums depend on how many sums there are.
+// In the inline PTX, the numbers of the operands after the sums depend on the number of sums.
 #if BN == 32
 #define WINDOW_SUMS SUMS_16
 #define WINDOW_BOUND D_16(0)
@@ -63,7 +63,7 @@ __device__ __forceinline__ void multiply(float (&d)[BN / 2], unsigned long long 
     else MULTIPLY_WINDOW("f32.bf16.bf16");
 }
 
-// The descriptor with a step of `bytes` from eight rows to the next eight. The swizzle follows the address there, too.
+// Sets a descriptor's stride between groups of eight rows to `bytes`. The hardware still computes the swizzle from the address.
 __device__ __forceinline__ unsigned long long with_stride(unsigned long long descriptor, unsigned bytes) {
     return (descriptor & ~(0x3fffull << 32)) | (unsigned long long)(bytes / 16) << 32;
 }
@@ -77,7 +77,7 @@ struct Tile {
         const unsigned rest = index % g.tiles_of_image, down = BLOCKS ? rest / g.tiles_across : rest;
         row = down * g.rows, x = BLOCKS ? (rest - down * g.tiles_across) * g.across * 8 : 0;
     }
-    // The index in the result of the tile's first channel, where the result has one pixel for `divisor` x `divisor` of the image's.
+    // The index of the tile's first element in the result, which has one pixel for each `divisor` x `divisor` pixels of the image.
     __device__ __forceinline__ size_t first(const Windows& g, unsigned divisor) const {
         return ((size_t)image * (g.height / divisor) + row / divisor) * (g.width / divisor) * g.columns + x / divisor * g.columns;
     }
@@ -89,10 +89,10 @@ __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* 
     for (unsigned tap = 0; tap < taps; ++tap) {
         for (unsigned block = 0; block < g.blocks; ++block, to += WEIGHT_BYTES) {
             if constexpr (PASS == FORWARD) {
-                // Behind a pixel's last channel are zeros, so the weights that follow there do not count.
+                // A pixel's last channel is followed by zeros in the image tile, so the weights loaded for those channels have no effect.
                 load_box(to, map, tap * g.channels + block * LANES, column, barrier);
             } else {
-                // dx is a convolution of dy with the window mirrored.
+                // dx is the convolution of dy with the mirrored window.
                 for (int part = 0; part < WEIGHT_BYTES / WEIGHT_BOX; ++part) {
                     const unsigned first = (taps - 1 - tap) * g.columns + column + part * (WEIGHT_ROW_BYTES / 2);
                     load_box(to + part * WEIGHT_BOX, map, first, block * LANES, barrier);
@@ -102,7 +102,7 @@ __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* 
     }
 }
 
-// The positions of a thread's sums in a tile, visited one after the other.
+// The position of one of a thread's sums in its tile; advance() moves it to the next sum.
 struct Position {
     unsigned row, x;
     __device__ __forceinline__ Position(unsigned position, unsigned pitch) : row(position / pitch), x(position % pitch) {}
@@ -114,14 +114,14 @@ struct Position {
 
 // The sums of BM positions of a tile. Padding columns and pixels past the image have sums too, which are not stored.
 struct Sums {
-    static constexpr int GROUPS = BN / 32, UNITS = PARTS * GROUPS;  // groups of 32 columns: eight adjacent ones in each of four lanes
+    static constexpr int GROUPS = BN / 32, UNITS = PARTS * GROUPS;  // a group is 32 columns: four lanes store eight adjacent columns each
     float d[PARTS][BN / 2];
-    unsigned zeros[(UNITS * 2 + 3) / 4];                  // of the mask: a bit an element
+    unsigned zeros[(UNITS * 2 + 3) / 4];                  // one bit per element: set if its mask is 0 or less
     float add[PASS == FORWARD ? GROUPS : 1][4][2] = {};  // the bias of the thread's columns
 #if BLOCKS
     __device__ __forceinline__ Sums(const Windows& g, const float* bias, unsigned column) { load_bias(g, bias, column); }
 #else
-    Position first, by_8, by_56;  // of its sums: rows 8 apart, in blocks of 64
+    Position first, by_8, by_56;  // the first sum's position, and the steps to the next: its sums are 8 rows apart, in blocks of 64
     __device__ __forceinline__ Sums(const Windows& g, const float* bias, unsigned column)
         : first(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, g.pitch), by_8(8, g.pitch), by_56(56, g.pitch) {
         load_bias(g, bias, column);
@@ -138,12 +138,12 @@ struct Sums {
         }
     }
 
-    // True if the lane's eight columns of a group are in the result. A kernel that pools has no register left for this: its columns fill all groups.
+    // True if the lane's eight columns of a group are in the result. A pooling kernel has no register left for this, so its columns fill all groups.
     __device__ __forceinline__ static bool has(const Windows& g, int group) {
         return POOL || first_column(g) + group * 32 + threadIdx.x % 4 * 8 < g.columns;
     }
 
-    // Calls work(part, row, x) for each block of a tile, with its first pixel.
+    // Calls work(part, row, x) for each block of 8 x 8 pixels of a tile; (row, x) is the block's first pixel.
     template <class Work> __device__ __forceinline__ static void each_block(const Windows& g, Work work) {
         unsigned row = 0, x = 0;
 #pragma unroll
@@ -154,7 +154,7 @@ struct Sums {
         }
     }
 
-    // Calls work(i, inside, at) for each of the thread's positions: `inside` is true in tile and image, `at` is the index in the result.
+    // Calls work(i, inside, at) for each of the thread's positions: `inside` is true within tile and image, `at` is the index in the tile's result.
     template <class Work> __device__ __forceinline__ void each_position(const Windows& g, const Tile& tile, Work work) const {
         const auto at = [&](int i, unsigned row, unsigned x) {
             const bool inside = row < g.rows && tile.row + row < g.height && tile.x + x < g.width;
@@ -176,7 +176,7 @@ struct Sums {
     }
 
     __device__ __forceinline__ void multiply_windows(const Windows& g, unsigned images, unsigned weights) {
-        // Starts of the windows of each part, in the units of descriptors.
+        // Where the windows of each part start in shared memory, in units of 16 bytes as in descriptors.
         unsigned starts[PARTS];
 #if BLOCKS
         each_block(g, [&](int p, unsigned row, unsigned x) { starts[p] = (row * g.pitch + x) * (ROW_BYTES / 16); });
@@ -189,7 +189,7 @@ struct Sums {
             for (unsigned j = 0; j < g.kw; ++j) {
                 for (unsigned block = 0; block < g.blocks; ++block, weights += WEIGHT_BYTES) {
                     auto a = describe<ROW_BYTES, 16>(images + block * g.block_bytes + (i * g.pitch + j) * ROW_BYTES);
-                    // Eight windows of a row, then eight of the next row.
+                    // A block has eight windows of one image row, then eight of the next image row.
                     if (BLOCKS) a = with_stride(a, g.pitch * ROW_BYTES);
                     const auto b = describe<WEIGHT_ROW_BYTES, PASS == FORWARD ? 16 : WEIGHT_BOX>(weights);
                     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -205,7 +205,7 @@ struct Sums {
         }
     }
 
-    // Reads the mask while tensor cores multiply.
+    // Reads the mask while the tensor cores multiply.
     __device__ __forceinline__ void read_mask(const Windows& g, const Tile& tile, const In* mask /* [rows][width][columns] */) {
         each_position(g, tile, [&](int i, bool inside, unsigned at) {
 #pragma unroll
@@ -224,7 +224,7 @@ struct Sums {
         for (int i = 0; i < PARTS * BN / 2; ++i) asm volatile("" : "+f"(d[i / (BN / 2)][i % (BN / 2)])::"memory");
     }
 
-    // Group `group` of position i as words, with bias and ReLU.
+    // Packs the sums of one group of columns at position i into words, after bias and ReLU.
     __device__ __forceinline__ void words_of(unsigned (&words)[4], float least, int i, int group) const {
         const auto sum = [&](int j, int k) { return d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k]; };
         activated_words(words, add[PASS == FORWARD ? group : 0], least, In{}, sum);
@@ -246,7 +246,7 @@ struct Sums {
     }
 
 #if POOL
-    // Stores two units at a time: lanes of left columns store the first, the others the second.
+    // Stores two units at a time: lanes that hold left columns store the first unit, the other lanes store the second.
     __device__ __forceinline__ void store_maxima(const Windows& g, const Tile& tile, In* to /* [rows / 2][width / 2][columns] */,
                                                  unsigned char* index /* as to, or null */) const {
         const float least = least_of(g.relu);
@@ -316,7 +316,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
             const Tile tile(g, at);
             const unsigned barrier = full + stage * 8;
             MARK(wait);
-            // In the first round every stage is empty: the phase before the first counts as complete.
+            // In the first round every stage is empty, and this wait returns at once: the phase before the first counts as complete.
             wait_phase(empty + stage * 8, parity ^ 1);
             MARK(load);
             expect_bytes(barrier, g.blocks * g.box_bytes);
@@ -341,7 +341,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         const unsigned stage = count % g.stages, parity = count / g.stages & 1;
         const Tile tile(g, at);
         const size_t from = tile.first(g, POOL ? 2 : 1) + column + threadIdx.x % 4 * 8;
-        // The previous tile in this stage may belong to another warpgroup. Its phase has the other parity and must be over: until then a
+        // The previous tile in this stage may belong to another warpgroup. Its phase has the opposite parity and must end first: before that, a
         // wait for this tile's phase would return at once.
         MARK(wait);
         wait_phase(empty + stage * 8, parity ^ 1);

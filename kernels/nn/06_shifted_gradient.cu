@@ -1,26 +1,26 @@
-// Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, shifted by one more pixel each time.
+// Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, shifted one pixel further each time.
 // Formula: dw[o][i][j][c] = sum over n, y, x of dy[n][y][x][o] x[n][y + i + top][x + j + left][c]; f16 or bf16 [n][h][w][c], f32 sums.
-// Since the last rung: sums of ten taps stay in registers over all images; an instruction multiplies a row of taps, a pixel apart along n.
+// Since the last rung: sums of ten taps stay in registers over all images; one instruction multiplies a row of taps, one pixel apart along n.
 // Needs: sm_90a; strides of 1; channels and filters multiples of 8, padded to 32 CONSUMERS_N and 64 CONSUMERS_M.
-// Expect: bound by DRAM, from which x and dy are read once, or by the tensor cores.
+// Expect: bound by DRAM, which delivers x and dy once, or by the tensor cores.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
 #include "xray.cuh"
 
-constexpr int CONSUMERS = CONSUMERS_M * CONSUMERS_N;  // warpgroups: 64 filters each, and 32 channels each
-constexpr int Y_ROW = 128, X_ROW = 64;                // bytes of a position: 64 filters, 32 channels
+constexpr int CONSUMERS = CONSUMERS_M * CONSUMERS_N;  // warpgroups, each for 64 filters and 32 channels
+constexpr int Y_ROW = 128, X_ROW = 64;                // bytes per position: 64 filters of dy, 32 channels of x
 constexpr int N = 32 * TAPS_J, MOST_STAGES = 8;
 static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "the last warpgroup copies");
 
 struct Gradient {
-    unsigned images, tiles_of_image, rows;      // of y in a tile
+    unsigned images, tiles_of_image, rows;      // number of images; tiles per image; rows of y per tile
     unsigned filters, channels, kh, kw;
-    unsigned pitch;                             // positions of a row of a tile: columns of y and TAPS_J - 1 zeros
-    unsigned steps;                             // of 16 positions in a tile
-    unsigned stages, y_box, y_room, x_box, x_room;  // bytes of a box, and its room in shared memory
-    int top, left;                              // where the first window begins
+    unsigned pitch;                             // positions per row of a tile: the columns of y and TAPS_J - 1 zeros
+    unsigned steps;                             // steps per tile, each of 16 positions
+    unsigned stages, y_box, y_room, x_box, x_room;  // stages; bytes of each TMA box and of its space in shared memory
+    int top, left;                              // position in the image at which the first window begins
 };
 
 // The taps are adjacent along n, so the descriptor's step from tile to tile is one position.
@@ -45,7 +45,7 @@ __device__ __forceinline__ void multiply(float (&d)[N / 2], unsigned long long a
     else MULTIPLY_TAPS("f32.bf16.bf16");
 }
 
-// The bias gradient is the gradient of a tap whose x is always 1.
+// The bias gradient is computed as the gradient of one more tap, for which x is always 1.
 #define BIAS_BOUND "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
 #define MULTIPLY_ONES(TYPES) MULTIPLY("m64n8k16", TYPES, "%0, %1, %2, %3", 4, 5, 6, ", %7, %8", BIAS_BOUND, , "n"(1), "n"(0))
 constexpr int ONES = 8 * 16;
@@ -59,7 +59,7 @@ __device__ __forceinline__ unsigned long long describe_ones(unsigned address) {
     return (unsigned long long)(128 / 16) << 32 | (128 / 16) << 16 | (address & 0x3ffff) >> 4;
 }
 
-// A block's first filter, channel and tap, and its share of the tiles.
+// The work of a block: its first filter, channel and tap, and its share of the tiles.
 struct Place {
     unsigned filter, channel, i, j, split, splits;
     __device__ __forceinline__ Place(const Gradient& g) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void fill_zeros(unsigned from, unsigned end) {
 struct Taps {
     float d[TAPS_I][N / 2] = {}, bias[4] = {};
 
-    // Issues the wgmmas of 16 positions, for every tap and the bias.
+    // Issues the wgmma instructions of one step of 16 positions, for every tap and the bias.
     __device__ __forceinline__ void multiply_step(unsigned long long a, unsigned long long b, unsigned down, unsigned long long ones) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -92,10 +92,10 @@ struct Taps {
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     }
 
-    // Waits until all but the last LEFT steps have been multiplied.
+    // Waits until all steps have been multiplied, except the last LEFT steps.
     template <int LEFT> __device__ __forceinline__ void wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
 
-    // Stores the sums into [filters][kh][kw][channels] and then [filters], from the warpgroup's first filter and channel on.
+    // Stores the weight gradient [filters][kh][kw][channels], then the bias gradient [filters], from the warpgroup's first filter and channel on.
     __device__ __forceinline__ void store(const Gradient& g, const Place& place, unsigned filter, unsigned channel, float* to) {
         // Keeps the compiler from reading the sums before this point.
 #pragma unroll
@@ -134,7 +134,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
     const unsigned tiles_x = CONSUMERS_M * g.y_room, stage_bytes = tiles_x + CONSUMERS_N * g.x_room;
     const Place place(g);
     const unsigned end = g.images * g.tiles_of_image;
-    // Boxes end before the positions of the last step do. These positions are multiplied, too, so they are set to zero.
+    // The last step extends past the end of a box. The positions there are multiplied too, so they are set to zero.
     for (unsigned s = 0; s < g.stages; ++s) {
         const unsigned y = ring + s * stage_bytes, x = y + tiles_x;
         for (int m = 0; m < CONSUMERS_M; ++m) fill_zeros(y + m * g.y_room + g.y_box, y + (m + 1) * g.y_room);
@@ -161,7 +161,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
             const unsigned image = at / g.tiles_of_image, row = at % g.tiles_of_image * g.rows;
             const unsigned barrier = full + stage * 8, y = ring + stage * stage_bytes, x = y + tiles_x;
             MARK(wait);
-            // In the first round every stage is empty: the phase before the first counts as complete.
+            // In the first round every stage is empty, and this wait returns at once: the phase before the first counts as complete.
             wait_phase(empty + stage * 8, parity ^ 1);
             MARK(load);
             expect_bytes(barrier, CONSUMERS_M * g.y_box + CONSUMERS_N * g.x_box);
@@ -188,7 +188,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
         wait_phase(full + stage * 8, parity);
         MARK(multiply);
         taps.multiply_step(a, b, down, of_bias);
-        // Once only this step is left, the previous tile has been multiplied; the tensor cores have work meanwhile.
+        // When only this step is pending, the previous tile has been multiplied. The pending step keeps the tensor cores busy during the wait.
         taps.wait<1>();
         if (arrives && at != place.split) arrive(empty + last * 8);
         last = stage;

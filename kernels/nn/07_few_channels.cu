@@ -1,6 +1,6 @@
-// Idea: with few channels a window is one or two steps of k, so its elements are gathered into registers from an image in shared memory.
+// Idea: with few channels, a window is only one or two steps of k, so its elements are gathered into registers from an image in shared memory.
 // Formula: y = f(x * w + b); dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q), db[o] of dy; f16 or bf16 [n][h][w][c], f32 sums.
-// Since the last rung: no tiles of patches in shared memory; the bias is one more tap, always 1; dy of a pool is expanded here.
+// Since the last rung: no tiles of patches in shared memory; the bias is one more tap, always 1; the dy of a pooling layer is expanded here.
 // Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
 // Expect: bound by DRAM or L2: y is written, or dy read, once; with POOL a quarter of that, plus a byte per window for the maximum's place, and a mask.
 #include "launch.cuh"
@@ -12,24 +12,24 @@
 constexpr unsigned WARPS = THREADS / WARP;
 
 struct Few {
-    unsigned units;            // parts of images
-    unsigned parts, rows;      // of an image, and of y in a part
-    unsigned h, w_row;         // of x; elements of its rows
-    unsigned oh, ow;           // of y
-    unsigned filters, taps;    // taps of all channels
-    unsigned window_row;       // elements of a row of a window: kw channels
-    unsigned sh, step;         // rows, and elements, from a window to the next
-    unsigned ph, before;       // rows, and elements, of zeros before the image
-    unsigned height, pitch;    // rows of a part in shared memory, and their elements
-    Divisor columns;           // ow; POOL: of the maxima
+    unsigned units;            // number of units; a unit is a part of an image
+    unsigned parts, rows;      // parts per image; rows of y per part
+    unsigned h, w_row;         // height of x; elements per row of x
+    unsigned oh, ow;           // height and width of y
+    unsigned filters, taps;    // number of filters; taps per window, all channels included
+    unsigned window_row;       // elements per row of a window: kw channels
+    unsigned sh, step;         // distance between windows: in rows, and in elements
+    unsigned ph, before;       // zeros before the image: in rows, and in elements
+    unsigned height, pitch;    // rows of a part in shared memory; elements per row
+    Divisor columns;           // the divisor ow; with POOL, the width of the maxima
 };
 
 #if __CUDA_ARCH__ >= 800
 
-constexpr unsigned FILTERS = 32;  // of a block
-extern __shared__ __align__(16) unsigned short part[];  // [height][pitch], of an image with its zeros
+constexpr unsigned FILTERS = 32;  // number of filters per block
+extern __shared__ __align__(16) unsigned short part[];  // [height][pitch]: a part of an image, with the zeros around it
 
-// A part of an image, given by its pixels of y from the image's first on.
+// A part of an image: the rows of y from `row` on, `pixels` pixels, of which `first` is the first in all images.
 struct Unit {
     unsigned image, row, pixels;
     size_t first;
@@ -42,7 +42,7 @@ struct Unit {
 __device__ __forceinline__ void load_part(const Few& g, const Unit& unit, const unsigned short* x) {
     x += (size_t)unit.image * g.h * g.w_row;
     for (unsigned r = threadIdx.x / WARP; r < g.height; r += WARPS) {
-        // Above the image and left of it, the subtraction wraps around to a large number.
+        // Above the image and to its left, the subtraction wraps around to a large number.
         const unsigned row = unit.row * g.sh + r - g.ph;
         for (unsigned e = threadIdx.x % WARP; e < g.pitch; e += WARP) {
             const unsigned from = e - g.before;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_part(const Few& g, const Unit& unit, const 
     }
 }
 
-// The offset in shared memory of a pixel's window, and of a tap in the window.
+// The offset in shared memory of a pixel's window; tap_at() gives the offset of a tap in the window.
 __device__ __forceinline__ unsigned window_at(const Few& g, unsigned pixel) {
     const unsigned row = g.columns.of(pixel);
     return row * g.sh * g.pitch + (pixel - row * g.ow) * g.step;
@@ -62,7 +62,7 @@ __device__ __forceinline__ unsigned tap_at(const Few& g, unsigned tap) {
 }
 __device__ __forceinline__ unsigned pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
 
-// The sums of 16 pixels, or of four windows of 2 x 2 of them (POOL), for 32 filters.
+// The sums of 16 pixels for 32 filters; with POOL the pixels form four windows of 2 x 2.
 struct FewSums {
     float of[4][4] = {};
     __device__ __forceinline__ void words(unsigned (&words)[4], const float (&add)[4][2], float least, int h) const {
@@ -70,7 +70,7 @@ struct FewSums {
     }
 };
 
-// A block computes a unit's pixels for 32 filters, 16 pixels per warp at a time. POOL: it computes their maxima; rows have even numbers of pixels.
+// A block computes the pixels of a unit for 32 filters, 16 pixels per warp at a time. POOL: it stores maxima, and rows have an even number of pixels.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsigned short* __restrict__ weight /* [filters][taps] */,
             const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images; POOL: maxima */
@@ -108,7 +108,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
     }
     const float least = least_of(relu);
     const bool is_filter = column + t * 8 < g.filters;
-    // Multiplies, given where the windows of both rows begin in shared memory.
+    // Multiplies the windows of the thread's two rows, which begin at `windows` in shared memory.
     const auto multiply = [&](FewSums& sums, const unsigned (&windows)[2]) {
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
@@ -123,7 +123,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
     __syncthreads();
 
 #if POOL
-    // Each lane has both rows of a pair, every other lane the right column. Lanes of left columns store the first four windows of eight.
+    // A lane has both rows of one column of a window. Lanes with left columns store the first four of eight windows, lanes with right columns the rest.
     const unsigned right = row % 2, width = g.columns.value, height = g.oh / 2;
     const unsigned maxima = unit.row < g.oh ? min(g.rows, g.oh - unit.row) / 2 * width : 0;
     const size_t first_of_unit = ((size_t)unit.image * height + unit.row / 2) * width * g.filters + column + t * 8;
@@ -177,16 +177,16 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
 
 constexpr unsigned ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
 
-// The offset in shared memory of 8 filters of one of a warp's 16 pixels.
+// The offset in shared memory of a chunk of 8 filters at one of a warp's 16 pixels.
 __device__ __forceinline__ unsigned place(unsigned pixel, unsigned chunk) { return pixel * ROW + (chunk ^ pixel / 2 % CHUNKS) * 16; }
 
-// Brings dy of a warp's 16 pixels to shared memory: 8 filters of two pixels per lane, and zeros past the last pixel.
+// Loads dy of a warp's 16 pixels into shared memory: each lane copies 8 filters of two pixels, or zeros past the last pixel.
 #if POOL
-// In images of even width both pixels have the same window. Every other pair of pixels is stored in reverse, so that 8 lanes write to all banks.
+// In images of even width, a lane's two pixels share a window. Every other pair of pixels is stored in reverse, so that 8 lanes write to all banks.
 struct Gradient {
     const Few& g;
     const PooledGradient<In> dy;
-    const unsigned column, pixel, to;  // the lane's first filter; of the 16 pixels, the one it stores first, and its address
+    const unsigned column, pixel, to;  // the lane's first filter; the pixel, of 16, that it stores first; the address of that pixel
     Unpooled<In> next;
 
     __device__ __forceinline__ Gradient(const Few& g, const PooledGradient<In>& dy, unsigned column, unsigned lane, unsigned buffer)
@@ -198,7 +198,7 @@ struct Gradient {
         const bool is_inside = column < g.filters && at < unit.pixels && down < height && across < width;
         next.fetch(dy, ((unit.image * height + down) * width + across) * g.filters + column, is_inside);
     }
-    // The value for a pixel, or for the next pixel in its row, which has the same window.
+    // The gradient at pixel `at`, or, if `right` is 1, at its neighbour in the same window.
     __device__ __forceinline__ uint4 of_pixel(const Unit& unit, const unsigned (&words)[4], unsigned at, unsigned right) const {
         const unsigned row = g.columns.of(at);
         return next.at(words, unit.row + row, (at - row * g.ow) ^ right);
@@ -222,7 +222,7 @@ struct Gradient {
     const In* const dy;
     const unsigned pixel, to;
     const bool is_filter;
-    uint4 next[2];  // the second is 8 pixels further
+    uint4 next[2];  // dy of the lane's two pixels, which are 8 pixels apart
 
     __device__ __forceinline__ Gradient(const Few& g, const In* dy, unsigned column, unsigned lane, unsigned buffer)
         : g(g), dy(dy + column + lane % CHUNKS * 8), pixel(lane / CHUNKS), to(buffer + place(pixel, lane % CHUNKS)),
@@ -240,7 +240,7 @@ struct Gradient {
 };
 #endif
 
-// A block sums over every n-th unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
+// A block sums over every n-th unit for 32 filters. The product has taps along m, filters along n and pixels along k; tap number `taps` is the bias.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images; POOL: of maxima */,
              float* __restrict__ out /* [blocks of a filter]: [filters][taps] of dw, then [filters] of db */
@@ -253,7 +253,7 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
     wait_for_predecessor();
     let_successor_start();
     constexpr unsigned SUMS = STEPS * 16 * FILTERS;
-    __shared__ __align__(128) unsigned char gradients[WARPS][16 * ROW];  // of a warp's 16 pixels
+    __shared__ __align__(128) unsigned char gradients[WARPS][16 * ROW];  // dy of each warp's 16 pixels
     __shared__ float totals[SUMS];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
     const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
@@ -271,9 +271,9 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
         const unsigned tap = i * 8 + row;
         at[i / 2][i % 2] = tap_at(g, tap), is_one[i / 2][i % 2] = tap == g.taps;
     }
-    constexpr unsigned one = IN == TYPE_BF16 ? 0x3f803f80u : 0x3c003c00u;  // two ones
+    constexpr unsigned one = IN == TYPE_BF16 ? 0x3f803f80u : 0x3c003c00u;  // the number 1, twice
     float sums[STEPS][4][4] = {};
-    // The grid is a multiple of the number of groups, so a block keeps its filters.
+    // The number of blocks is a multiple of the number of groups of filters, so a block keeps its filters for all units.
     unsigned u = blockIdx.x;
     for (; u < g.units * groups; u += gridDim.x) {
         const Unit unit(g, u / groups);
@@ -311,8 +311,8 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
         }
     }
     MARK(reduce);
-    // In each round a warp adds the sums of a warp of the other half, until one warp has all, always in the same order.
-    float* const others = reinterpret_cast<float*>(part);  // [WARPS / 2][SUMS], lanes next to each other
+    // In each round, the warps of one half add the sums of the other half, until one warp has the total. The order is always the same.
+    float* const others = reinterpret_cast<float*>(part);  // [WARPS / 2][STEPS * 16][WARP], the lanes' elements adjacent
 #pragma unroll
     for (unsigned half = WARPS / 2; half > 0; half /= 2) {
         __syncthreads();

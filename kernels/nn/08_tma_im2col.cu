@@ -2,7 +2,7 @@
 // Formula: y = f(x * w + b), or dx of dy with the window mirrored; strides 1, f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: weights pass through shared memory with the patches, so any number of channels fits, and a tile may span images.
 // Needs: sm_90a; channels a multiple of 64, columns a multiple of 8.
-// Expect: bound by tensor cores where a tile has 256 columns; each tap is read from L2 again, so few columns leave it bound by L2.
+// Expect: bound by tensor cores if a tile has 256 columns; bound by L2 with few columns, because every tap is read from L2 again.
 #define TRANS_B (PASS == FORWARD)
 #define FORWARD 0
 #define INPUT_GRADIENT 1
@@ -12,22 +12,22 @@
 static_assert(sizeof(In) == 2, "TMA stores whole words of two elements");
 
 struct Im2col {
-    unsigned pixels;                 // of the result, in all images
-    unsigned height, width, columns; // of the result, its channels last
+    unsigned pixels;                 // pixels of the result, in all images
+    unsigned height, width, columns; // sizes of the result; `columns` is its number of channels
     unsigned kh, kw;
-    unsigned blocks;                 // of BK channels
-    int top, left;                   // where the first window begins
+    unsigned blocks;                 // blocks of BK channels in a pixel
+    int top, left;                   // position in the image at which the first window begins
     unsigned relu;
 };
 
-// Copies BK channels of BM consecutive windows' pixels at tap (i, j), from the window that begins at (w, h) of image n on.
+// Copies BK channels of the pixels at tap (i, j) of BM consecutive windows. The first window begins at (w, h) of image n.
 __device__ __forceinline__ void load_taps(unsigned to, const TensorMap* map, unsigned c, int w, int h, unsigned n, unsigned i, unsigned j,
                                           unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
                  ::"r"(to), "l"(map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(barrier), "h"((unsigned short)j), "h"((unsigned short)i) : "memory");
 }
 
-// The producer's work on the tile of the result at (row, column): all taps, BK channels at a time.
+// The producer's work for the result's tile at (row, column): loads all taps, BK channels at a time.
 __device__ __forceinline__ void fill_taps(const Barriers& barriers, Ring& ring, unsigned base, const TensorMap* images, const TensorMap* weights,
                                           const Im2col& g, unsigned row, unsigned column, unsigned rank) {
     const unsigned image = row / (g.height * g.width), pixel = row % (g.height * g.width), taps = g.kh * g.kw;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void fill_taps(const Barriers& barriers, Ring& ring, 
                 MARK(load);
                 expect_bytes(barrier, STAGE_BYTES);
                 load_taps(to, images, block * BK, w, h, image, i, j, barrier);
-                // dx is a convolution of dy with the window mirrored.
+                // dx is the convolution of dy with the mirrored window.
                 if constexpr (PASS == FORWARD) load_b(to + A_BYTES, weights, column, (tap * g.blocks + block) * BK, barrier, rank);
                 else load_b(to + A_BYTES, weights, (taps - 1 - tap) * g.columns + column, block * BK, barrier, rank);
                 ring.advance();
@@ -97,7 +97,7 @@ tma_im2col(const __grid_constant__ TensorMap map_images, const __grid_constant__
             row += group * 64, waiting = packed_position(row, column);
             MARK(store);
             const unsigned lane = threadIdx.x % 32, first_row = row + threadIdx.x / 32 % 4 * 16 + lane / 4, first = column + lane % 4 * 2;
-            // The lane's first elements of mask and bias, if there are any. An even number of columns has both elements of a pair, or neither.
+            // The lane's first elements of mask and bias, if these exist. The number of columns is even, so both elements of a pair are inside, or neither.
             const In* from = mask + (size_t)first_row * g.columns + first;
             const float* added = bias + first;
             packed.take([&](int j, int h, int i) {

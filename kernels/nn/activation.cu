@@ -1,17 +1,17 @@
-// Idea: an activation reads each element once and writes it once; groups of 16 bytes a thread keep enough bytes in flight.
+// Idea: an activation reads each element once and writes it once; groups of 16 bytes per thread keep enough bytes in flight.
 // Formula: y[i] = f(x[i]); dx[i] = dy[i] f'(x[i]); f is max(x, 0) or x times the normal distribution function; all [n] of type IN.
-// Since the last rung: not a rung; a layer's own pass, where no epilogue of a product does it.
-// Needs: any n and alignment; arrays that do not begin at 16 bytes go element by element. The output may be an input.
-// Expect: DRAM bandwidth, or that of L2 right after the layer before; the arithmetic of GELU is hidden behind it in 16 bits.
+// Since the last rung: not a rung; the separate pass of a layer whose activation is not fused into the epilogue of a product.
+// Needs: any n and alignment; arrays that are not aligned to 16 bytes are processed element by element. The output may be an input.
+// Expect: DRAM bandwidth, or L2 bandwidth right after the previous layer; with 16-bit types the memory accesses hide the arithmetic of GELU.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 
-// The normal distribution's function at x, and exp(-x^2 / 2).
+// The normal distribution function at x, and exp(-x^2 / 2).
 struct Normal { float below, bell; };
 __device__ __forceinline__ Normal normal(float x, float) { return {normcdff(x), expf(-0.5f * x * x)}; }
 
-// For 16 bits, since normcdff and its 40 instructions for an element take longer than memory. The tail beyond |x|, over exp(-x^2 / 2), is
-// smooth in u = 1 / (1 + 0.32 |x|): u times this polynomial. The relative error is below 5e-6, also where the tail is small.
+// For 16-bit types: normcdff takes 40 instructions per element, longer than the memory access. The tail beyond |x|, divided by
+// exp(-x^2 / 2), is smooth in u = 1 / (1 + 0.32 |x|): u times this polynomial. The relative error is below 5e-6 even for small tails.
 template <class T> __device__ __forceinline__ Normal normal(float x, T) {
     float u, bell;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(u) : "f"(fmaf(0.32f, fabsf(x), 1.0f)));
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 relu_backward(const In* y /* [n] */, const In* dy /* [n] */, In* dx /* [n] */, unsigned long long n) {
     wait_for_predecessor();
     let_successor_start();
-    // PyTorch passes dy where y is NaN, and so does this.
+    // If y is NaN, dy passes through unchanged, as in PyTorch.
     map(y, dy, dx, n, [](float y, float dy) { return y <= 0.0f ? 0.0f : dy; });
 }
 

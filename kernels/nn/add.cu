@@ -1,7 +1,7 @@
 // Idea: the sum of a residual connection, and the sum of two gradients of the same value.
 // Formula: y[i] = a[i] + b[i]; dx[i] = dx[i] + dy[i]; sum[i] = sum[i] + share x[i]; all [n] of type IN, added in f32 and rounded once.
-// Since the last rung: not a rung; a layer's own pass.
-// Needs: any n and alignment; arrays that do not begin at 16 bytes go element by element. y may be a or b.
+// Since the last rung: not a rung; the separate pass of one layer.
+// Needs: any n and alignment; arrays that are not aligned to 16 bytes are processed element by element. y may be a or b.
 // Expect: DRAM bandwidth: two reads and a write of each element.
 #include "launch.cuh"
 #include "nn/elements.cuh"

@@ -1,18 +1,18 @@
 // Idea: one column of blocks per image; each draws its crop once, and looks up normalised bytes in a table instead of dividing.
-// Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step], or as ops/augment says.
+// Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step] or as set in ops/augment.
 // Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
 // Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.
-// Expect: the writes of the batch at DRAM bandwidth; an index without an image gives NaN.
+// Expect: the batch is written at DRAM bandwidth; an index without an image gives NaN.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
 
-// The ways to mirror images, with the values in crates/warpbook-nn/src/ops/augment/cuda.rs.
+// The ways to mirror images. The values are those in crates/warpbook-nn/src/ops/augment/cuda.rs.
 #define FLIP_RANDOM 1
 #define FLIP_ALL 2
 #define FLIP_ALTERNATING 3
 
-// The pixel that appears `at` pixels from the start of an image's line when the border mirrors the image.
+// Reflection padding: returns the index of the pixel that appears at position `at` of a row or column of `size` pixels.
 __device__ __forceinline__ unsigned reflected(int at, int size) {
     return (unsigned)(at < 0 ? -at : at >= size ? 2 * size - 2 - at : at);
 }
@@ -34,7 +34,7 @@ gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, u
     if (flip == FLIP_ALTERNATING)
         mirrored = (philox(seed, Words{{index, 1u, 0x61756772u, 0u}}).w[0] >> 31 ^ *step / steps_per_epoch) & 1;
     const unsigned char* image = images + (size_t)index * len;
-    // Blocks of an image take turns; a thread has several bytes in flight.
+    // The blocks of an image interleave their bytes, and each thread has several loads in flight.
 #pragma unroll 4
     for (unsigned i = blockIdx.y * THREADS + threadIdx.x; i < len; i += gridDim.y * THREADS) {
 #if CHANNELS_FIRST
@@ -43,7 +43,7 @@ gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, u
         const unsigned channel = i % channels, pixel = i / channels;
 #endif
         const unsigned x = pixel % w, y = pixel / w;
-        // Left of the image and above it the subtraction wraps around to a large number.
+        // Above the image and to its left, the subtraction wraps around to a large number.
         unsigned from_y = y + row - padding, from_x = (mirrored ? w - 1 - x : x) + column - padding;
         if (reflect) from_y = reflected((int)from_y, (int)h), from_x = reflected((int)from_x, (int)w);
         const bool inside = from_y < h && from_x < w;

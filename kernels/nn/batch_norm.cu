@@ -1,8 +1,8 @@
 // Idea: sums over a channel's rows in two levels; then y is linear in x for each channel, and dx is linear in dy and x.
 // Formula: y = (x - mean) gamma / sqrt(var + eps) + beta; x [rows][channels], or [batch][channels][pixels] with CHANNELS_FIRST, IN.
-// Since the last rung: not a rung; training, inference and backward pass of a layer.
+// Since the last rung: not a rung; the training, inference and backward passes of a layer.
 // Needs: fewer than 2^32 - 2^12 elements; gamma, beta, means and variances f32 [channels]; partial f64 [chunks][2][channels].
-// Expect: DRAM bandwidth, x read twice forwards, x and dy twice backwards; sums end in f64, in one order on every run and device.
+// Expect: DRAM bandwidth, with x read twice forwards, x and dy twice backwards; f64 totals, added in the same order on every run and device.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
@@ -14,7 +14,7 @@ struct Shape {
 #if CHANNELS_FIRST
 __device__ __forceinline__ unsigned channel_of(unsigned i, const Shape& s) { return i / s.pixels % s.channels; }
 
-// For each channel, adds up two values of each row of a chunk; pair(i, channel, a, b) sets them for element i of the array.
+// For each channel, sums two values of each row of a chunk; pair(i, channel, a, b) sets the values a and b of element i.
 template <class Pair>
 __device__ __forceinline__ void sum_chunk(const Shape& s, double* __restrict__ partial /* [chunks][2][channels] */, Pair pair) {
     // A block sums one channel, along its pixels.
@@ -34,7 +34,7 @@ __device__ __forceinline__ void sum_chunk(const Shape& s, double* __restrict__ p
     }
 }
 #else
-// What a thread reads of a row: 16 bytes, or one element where channels or arrays do not allow it.
+// The type of a thread's loads: 16 bytes, or one element if the number of channels or the alignment does not allow 16 bytes.
 template <int W> struct Words { using Type = uint4; };
 template <> struct Words<1> { using Type = In; };
 __device__ __forceinline__ void widen(const uint4& words, float (&v)[GROUP]) { unpack(words, v, In{}); }
@@ -47,7 +47,7 @@ template <class... Pointers> __device__ __forceinline__ bool is_wide(const Shape
     return s.channels % GROUP == 0 && (in_groups(arrays) && ...);
 }
 
-// A thread's place: it has the same W channels of every `lanes`-th row, and its block has THREADS channels, or all if they are fewer.
+// A thread's work: the same W channels of every `lanes`-th row. A block has THREADS channels, or all channels if there are fewer.
 template <int W> struct Place {
     unsigned tiles, columns, lanes, column, lane, channel;
 
@@ -72,8 +72,8 @@ template <int W> __device__ __forceinline__ void load_channels(const float* __re
     }
 }
 
-// Loads some rows of arrays before any of them is used. Rows from `end` on repeat the last one, since the compiler issues predicated
-// loads one after the other.
+// Loads ROWS rows of each array before any row is used. Rows past the end repeat the last row instead of being skipped, because the
+// compiler issues predicated loads one after the other.
 template <int W, int ARRAYS, int ROWS>
 __device__ __forceinline__ void load_rows(const In* const (&from)[ARRAYS], const Shape& s, unsigned row, unsigned step, unsigned end,
                                           unsigned channel, typename Words<W>::Type (&words)[ROWS][ARRAYS]) {
@@ -85,11 +85,11 @@ __device__ __forceinline__ void load_rows(const In* const (&from)[ARRAYS], const
     }
 }
 
-// Four rows in 16 bits are added up in f32, where four squares of one size have an exact sum, and then in f64; f32 is added up in f64.
+// The type that sums four rows: f32 for 16-bit elements, because four squares of similar size have an exact sum; f64 for f32 elements.
 template <class T> struct Short { using Type = float; };
 template <> struct Short<float> { using Type = double; };
 
-// For each channel of a chunk of rows, adds up x and x^2; with a second array, dy and dy (x - mean) / deviation.
+// For each channel of a chunk of rows, sums x and x^2, or, with a second array, dy and dy (x - mean) / deviation.
 template <int W, int ARRAYS>
 __device__ __forceinline__ void sum_chunk(const Shape& s, const In* const (&from)[ARRAYS] /* x, or dy and x */, const float* __restrict__ mean,
                                           const float* __restrict__ inverse, double* __restrict__ partial /* [chunks][2][channels] */) {
@@ -125,7 +125,7 @@ __device__ __forceinline__ void sum_chunk(const Shape& s, const In* const (&from
 #pragma unroll
     for (int k = 0; k < W; ++k) of_threads[0][k][threadIdx.x] = sums[0][k], of_threads[1][k][threadIdx.x] = sums[1][k];
     __syncthreads();
-    // A thread adds up one of the two sums of a channel, in the order of the lanes.
+    // Each thread completes one of the two sums of a channel, adding the lanes in order.
     for (unsigned i = threadIdx.x; i < 2 * W * at.columns; i += THREADS) {
         const unsigned column = i % at.columns, k = i / at.columns % W, which = i / at.columns / W;
         const unsigned channel = at.first_channel() + column * W + k;
@@ -136,11 +136,11 @@ __device__ __forceinline__ void sum_chunk(const Shape& s, const In* const (&from
     }
 }
 
-// to[row][channel] = f(k, v, w) for a thread's k-th channel and its values in the first and the last array. Blocks with the same channels
-// take turns at the rows.
+// Sets to[row][channel] = f(k, v, w) for a thread's k-th channel, with v from the first array and w from the last. Blocks with the same
+// channels interleave their rows.
 template <int W, int ARRAYS, class F>
 __device__ __forceinline__ void map_rows(const Shape& s, const Place<W>& at, const In* const (&from)[ARRAYS], In* to, F f) {
-    // 64 bytes in flight for each thread, of four blocks on an SM.
+    // Each thread has 64 bytes in flight, with four blocks on an SM.
     constexpr int ROWS = 4 / ARRAYS;
     const unsigned parts = gridDim.x / at.tiles, pass = ROWS * at.lanes;
     for (size_t r = (size_t)(blockIdx.x / at.tiles) * pass + at.lane; r < s.rows; r += (size_t)parts * pass) {
@@ -189,10 +189,10 @@ __device__ __forceinline__ void backward_rows(const Shape& s, const In* x, const
 }
 #endif
 
-// The channels of a block that adds up chunks.
+// The number of channels per block in the kernels that sum over chunks.
 constexpr unsigned ACROSS = 8;
 
-// Sums ACROSS channels over all chunks, with 32 threads for each of them. True for one thread of each channel, which gets the sums.
+// Sums ACROSS channels over all chunks, with 32 threads per channel. Returns true in one thread per channel, which receives the sums.
 __device__ __forceinline__ bool sum_of_chunks(const double* __restrict__ partial /* [chunks][2][channels] */, const Shape& s,
                                               unsigned& channel, double& a, double& b) {
     constexpr unsigned LANES = THREADS / ACROSS, WARPS = THREADS / WARP;
@@ -220,12 +220,12 @@ __device__ __forceinline__ bool sum_of_chunks(const double* __restrict__ partial
     return threadIdx.x < ACROSS && channel < s.channels;
 }
 
-// With the 80 registers of three blocks on an SM, the compiler loads four rows at once; left alone it keeps to 64 and loads one of them late.
+// With three blocks on an SM, 80 registers let the compiler load four rows at once. Without this bound it uses 64 and loads one row late.
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
 sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* __restrict__ partial /* [chunks][2][channels] */) {
     wait_for_predecessor();
     let_successor_start();
-    // The difference of two large sums loses digits of the variance; f64 has 29 more than x.
+    // The difference of two large sums loses digits of the variance; f64 has 29 more bits than f32.
 #if CHANNELS_FIRST
     sum_chunk(s, partial, [&](unsigned i, unsigned, float& a, float& b) { a = b = to_float(x[i]); });
 #else
@@ -235,7 +235,7 @@ sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* _
 #endif
 }
 
-// For statistics over the rows of several ranks, which add these totals up. `counts` is 0 where a rank has only stand-in rows.
+// Writes totals for statistics over the rows of several ranks, which add up the totals. `counts` is 0 if a rank has only placeholder rows.
 extern "C" __global__ void __launch_bounds__(THREADS)
 totals(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, unsigned counts,
        double* __restrict__ total /* [2][channels] */) {
@@ -329,7 +329,7 @@ lines(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, c
     if (!sum_of_chunks(partial, s, c, of_dy, of_products)) return;
     if (dbeta) dbeta[c] = (float)of_dy;
     if (dgamma) dgamma[c] = (float)of_products;
-    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x.
+    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), where x^ is the normalised x.
     const double n = s.rows, deviation = inverse[c], factor = (double)gamma[c] * deviation;
     line[c] = (float)factor;
     line[s.channels + c] = (float)(-factor * deviation * of_products / n);

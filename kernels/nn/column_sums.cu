@@ -1,4 +1,4 @@
-// Idea: column sums in words of 16 bytes: each thread adds up a group of columns over the rows of its block's chunk, with a stride.
+// Idea: column sums in words of 16 bytes: each thread sums a group of columns over every n-th row of its block's chunk.
 // Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums, wide_total_sums: out[j], or rest[j - first], = sum of from[r][j] over all r.
 // Since the last rung: not a rung; matmul/column_sums.cu for long rows: for bias gradients and for sums split over blocks.
 // Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n; wide_total_sums: a multiple of 4, `from` at one of 16 bytes. Sums in f32.
@@ -7,7 +7,7 @@
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
-// The most groups of columns that a block has.
+// The maximum number of column groups per block.
 constexpr unsigned GROUPS = 8;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -33,7 +33,7 @@ partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigne
 #pragma unroll
     for (int k = 0; k < GROUP; ++k) sums[threadIdx.x][k] = sum[k];
     __syncthreads();
-    // Each thread adds up one column, in the order of the lanes.
+    // Each thread completes the sum of one column, adding the lanes in order.
     if (threadIdx.x < across * GROUP) {
         const unsigned of = threadIdx.x / GROUP, k = threadIdx.x % GROUP;
         const unsigned to = (blockIdx.x % tiles * across + of) * GROUP + k;
@@ -44,7 +44,7 @@ partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigne
     }
 }
 
-// A block has 32 columns. Columns from `first` on go to `rest`, unless it is null.
+// A block sums 32 columns. The sums of columns from `first` on are written to `rest`, unless `rest` is null.
 extern "C" __global__ void __launch_bounds__(THREADS)
 total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned first, float* __restrict__ out /* [first] */,
            float* __restrict__ rest /* [n - first], or null */) {
@@ -56,7 +56,7 @@ total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsign
     });
 }
 
-// Computes complete sums if there are enough columns that blocks of 128 columns fill the device; a thread reads 16 bytes at a time.
+// Computes complete sums, for matrices with enough columns that blocks of 128 columns fill the device. A thread reads 16 bytes at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
 wide_total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned first, float* __restrict__ out /* [first] */,
                 float* __restrict__ rest /* [n - first], or null */) {

@@ -1,12 +1,12 @@
-// The shapes of a convolution, and its taps by definition.
+// The shapes of a convolution, and loops over its taps straight from the definition.
 #pragma once
 #include "nn/images.cuh"
 
 struct Conv {
-    unsigned channels, h, w;  // of x
-    unsigned filters, oh, ow; // of y
+    unsigned channels, h, w;  // sizes of x
+    unsigned filters, oh, ow; // sizes of y
     unsigned kh, kw, sh, sw, ph, pw;
-    unsigned positions;  // of y, in all images: batch oh ow
+    unsigned positions;  // positions of y in all images: batch oh ow
 };
 
 // The index of a weight: [o][i][j][c], or [o][c][i][j] with CHANNELS_FIRST.
@@ -18,10 +18,10 @@ __device__ __forceinline__ unsigned weight_at(const Conv& g, unsigned o, unsigne
 #endif
 }
 
-// Calls work(i, j, row, column) for the taps of an output that lie in the image.
+// Calls work(i, j, row, column) for each tap of an output that is inside the image.
 template <class Work> __device__ __forceinline__ void each_tap(const Conv& g, unsigned oy, unsigned ox, Work work) {
     for (unsigned i = 0; i < g.kh; ++i) {
-        // Above the image the subtraction wraps around to a large number.
+        // Above the image, the subtraction wraps around to a large number.
         const unsigned row = oy * g.sh + i - g.ph;
         if (row >= g.h) continue;
         for (unsigned j = 0; j < g.kw; ++j) {
@@ -31,10 +31,10 @@ template <class Work> __device__ __forceinline__ void each_tap(const Conv& g, un
     }
 }
 
-// Calls work(i, j, oy, ox) for each output that an element of x contributes to, with the tap that multiplies it.
+// Calls work(i, j, oy, ox) for each output (oy, ox) to which an element of x contributes; (i, j) is the tap that multiplies the element.
 template <class Work> __device__ __forceinline__ void each_use(const Conv& g, unsigned row, unsigned column, Work work) {
     for (unsigned i = 0; i < g.kh; ++i) {
-        // oy sh = row + ph - i, where that is a multiple of sh and not negative.
+        // oy sh = row + ph - i, if the right side is a multiple of sh and not negative.
         const unsigned down = row + g.ph - i;
         if (row + g.ph < i || down % g.sh != 0 || down / g.sh >= g.oh) continue;
         for (unsigned j = 0; j < g.kw; ++j) {

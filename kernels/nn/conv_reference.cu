@@ -1,8 +1,8 @@
 // Idea: every result of a convolution is checked against an f64 result straight from the definition.
 // Formula: want = y, dx or dw, sizes = the same sums of magnitudes, f64, in the order of the checked array; images NHWC, weights [o][i][j][c].
 // Since the last rung: not a rung; it checks the rungs.
-// Needs: fewer than 2^31 elements; the arrays as the checked kernel gets them; TF32 = 1 truncates factors to the bits that tensor cores read.
-// Expect: FP64 throughput, or L1: a thread an element of y or dx, a block an element of dw.
+// Needs: fewer than 2^31 elements; the same arrays as the checked kernel; TF32 = 1 truncates factors to the bits that tensor cores read.
+// Expect: bound by FP64 throughput or L1: one thread per element of y or dx, one block per element of dw.
 #include "launch.cuh"
 #include "nn/conv.cuh"
 #include "nn/elements.cuh"
@@ -50,11 +50,11 @@ reference_input_gradient(Conv g, const In* __restrict__ dy /* [n][oh][ow][o] */,
     want[at] = sum.value, sizes[at] = sum.size;
 }
 
-// A block computes one element; its threads share the positions.
+// A block computes one element of dw; its threads divide the positions among themselves.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reference_weight_gradient(Conv g, const In* __restrict__ x /* [n][h][w][c] */, const In* __restrict__ dy /* [n][oh][ow][o] */,
                           double* __restrict__ want /* [o][kh][kw][c] */, double* __restrict__ sizes /* as want */, unsigned) {
-    // A filter is an image of kh x kw.
+    // The position of the weight, found by treating its filter as an image of kh x kw.
     const Place of = place(blockIdx.x, g.channels, g.kh, g.kw);
     Sum sum;
     for (unsigned k = threadIdx.x; k < g.positions; k += THREADS) {

@@ -2,7 +2,7 @@
 // Formula: loss = -sum_c t[c] log softmax(logits)[c], dlogits = scale (softmax - t) / rows, t = (1 - s) at the label + s / classes.
 // Since the last rung: not a rung; fused with softmax and with the gradient, which needs the same exponentials.
 // Needs: logits and dlogits (or null) [batch][classes] of type IN, labels u8 [batch]; a label that is not below classes makes the loss NaN.
-// Expect: bound by DRAM for many classes, by the latency of three passes over a row for ten; sums are in one order on every run.
+// Expect: with many classes bound by DRAM, with ten by the latency of three passes over a row; every run adds in the same order.
 #include "launch.cuh"
 #include "nn/cross_entropy.cuh"
 

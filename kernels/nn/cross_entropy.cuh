@@ -1,11 +1,11 @@
-// The first level of a cross entropy's sums, and its gradient: one warp per row.
+// The first level of the sums of the cross entropy loss, and its gradient: one warp per row.
 #pragma once
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
 constexpr int WARPS = THREADS / WARP;
 
-// True if one class's logit ranks before another's: NaN is the largest, and of equal logits the first class wins.
+// True if the logit a of class_a ranks before the logit b of class_b: NaN ranks first, and the lower class wins among equal logits.
 __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsigned class_b) {
     const bool a_nan = a != a, b_nan = b != b;
     if (a_nan != b_nan) return a_nan;
@@ -13,8 +13,8 @@ __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsig
     return a > b;
 }
 
-// Computes the rows from blockIdx.x WARPS on, for cross_entropy.cu and cross_entropy_last_block.cu. The gradient is that of a mean over
-// `rows` rows, which include those of all ranks.
+// Computes the WARPS rows from row blockIdx.x * WARPS on, for cross_entropy.cu and cross_entropy_last_block.cu. The gradient belongs to
+// the mean over `rows` rows, which include the rows of all ranks.
 __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classes] */, const unsigned char* labels /* [batch] */,
                                               unsigned batch, unsigned classes, float smoothing, float rows,
                                               const float* loss_scale /* [1] or null */, In* dlogits /* [batch][classes] or null */,
@@ -38,7 +38,7 @@ __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classe
             const unsigned c = __shfl_xor_sync(ALL_LANES, predicted, offset);
             if (before(logit, c, largest, predicted)) largest = logit, predicted = c;
         }
-        // The largest is subtracted before exp, so that no sum overflows.
+        // The largest logit is subtracted before exp, so that no sum overflows.
         float sums[2] = {};
         for (unsigned c = lane; c < classes; c += WARP) {
             const float shifted = to_float(from[c]) - largest;

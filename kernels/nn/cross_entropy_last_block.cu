@@ -1,5 +1,5 @@
-// Idea: the block that arrives last adds up the losses of all, so that the mean needs no launch; it may decide the step at once.
-// Formula: cross_entropy.cu, then loss.cu, in the same order; then step.cuh, if the verdict has an address.
+// Idea: the block that arrives last adds up the losses of all blocks, so that the mean needs no launch; it can also decide the step.
+// Formula: cross_entropy.cu, then loss.cu, with the same order of additions; then step.cuh, if `verdict.found` is not null.
 // Since the last rung: cross_entropy, mean_loss and, in a step without a norm, judge_step and prepare are one kernel.
 // Needs: as cross_entropy.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
 // Expect: the time of cross_entropy, plus one trip to L2 for the last block, which reads the others' sums.

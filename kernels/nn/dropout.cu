@@ -1,8 +1,8 @@
-// Idea: the mask is drawn again in the backward pass instead of being stored: a Philox block gives four elements their words.
-// Formula: out[i] = in[i] scale where word e mod 4 of block [e / 4 low, e / 4 high, name, *step] >= threshold, e = begin + i; else 0; [n].
+// Idea: the mask is drawn again in the backward pass instead of being stored: a Philox block provides the random words of four elements.
+// Formula: out[i] = in[i] scale if word e mod 4 of block [e / 4 low, e / 4 high, name, *step] >= threshold, e = begin + i; else 0; [n].
 // Since the last rung: not a rung; forward and backward are the same kernel.
-// Needs: any n and alignment; the step in device memory, so that a graph that is replayed draws new masks. out may be in.
-// Expect: DRAM bandwidth for f32; for half types the ten rounds of a block cost as much as the bytes.
+// Needs: any n and alignment; the step in device memory, so that a replayed graph draws new masks. `out` may equal `in`.
+// Expect: DRAM bandwidth for f32; for 16-bit types, the ten rounds of a Philox block take as long as the memory traffic.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
@@ -27,11 +27,11 @@ dropout(const In* in /* [n] */, In* out /* [n] */, unsigned long long n, unsigne
 #pragma unroll
         for (int b = 0; b < GROUP / 4; ++b) {
             Words next = words;
-            // The condition is the same for all threads; a group's last block is drawn only if an element reaches into it.
+            // The condition is the same for all threads. A group's last Philox block is drawn only if an element of the group uses its words.
             if (b + 1 < GROUP / 4 || odd) next = words_of(block + b + 1);
             unsigned w[8] = {words.w[0], words.w[1], words.w[2], words.w[3], next.w[0], next.w[1], next.w[2], next.w[3]};
             if (odd) {
-                // Shifts in two steps with fixed indices, so that the words stay in registers.
+                // The words are shifted in two steps with constant indices, so that they stay in registers.
 #pragma unroll
                 for (int k = 0; k < 7; ++k) w[k] = odd & 1 ? w[k + 1] : w[k];
 #pragma unroll

@@ -2,7 +2,7 @@
 #pragma once
 #include "matmul/gemm.cuh"
 
-// Elements of type IN in 16 bytes.
+// The number of elements of type IN in 16 bytes.
 constexpr int GROUP = 16 / sizeof(In);
 
 // True if groups of an array can be read as one word of 16 bytes.
@@ -29,8 +29,8 @@ template <class T> __device__ __forceinline__ uint4 packed(const float* v /* [8]
     return make_uint4(pack(T{}, v[0], v[1]), pack(T{}, v[2], v[3]), pack(T{}, v[4], v[5]), pack(T{}, v[6], v[7]));
 }
 
-// Loads the elements in 16 bytes of an array, from `first` on; 0 for those past its end. `grouped` is the result of in_groups();
-// `first` is a multiple of the group's size, which is GROUP for an array of type IN.
+// Loads 16 bytes of an array, from element `first` on; elements past the end of the array are 0. `grouped` is the result of in_groups();
+// `first` must be a multiple of the group's size, which is GROUP for an array of type IN.
 template <class T>
 __device__ __forceinline__ void load_group(const T* from /* [n] */, size_t first, size_t n, bool grouped, float (&v)[16 / sizeof(T)]) {
     constexpr int COUNT = 16 / sizeof(T);
@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_group(const T* from /* [n] */, size_t first
     }
 }
 
-// Rounds and stores a group, except elements past the array's end.
+// Rounds and stores a group, except for elements past the end of the array.
 __device__ __forceinline__ void store_group(In* to /* [n] */, size_t first, size_t n, bool grouped, const float (&v)[GROUP]) {
     if (grouped && n - first >= GROUP) {
         *reinterpret_cast<uint4*>(to + first) = packed(v, In{});
@@ -53,13 +53,13 @@ __device__ __forceinline__ void store_group(In* to /* [n] */, size_t first, size
     }
 }
 
-// Calls work(first) for each of this thread's groups in an array of n elements, in steps of the grid.
+// Calls work(first) for each of this thread's groups in an array of n elements, with a grid-stride loop.
 template <class Work> __device__ __forceinline__ void each_group(size_t n, Work work) {
     const size_t step = (size_t)gridDim.x * THREADS * GROUP;
     for (size_t first = ((size_t)blockIdx.x * THREADS + threadIdx.x) * GROUP; first < n; first += step) work(first);
 }
 
-// out[i] = f(a[i]) for i below n. A thread reads a group before it stores it, so out may be a.
+// Sets out[i] = f(a[i]) for i below n. A thread reads a group before it stores the results, so `out` may equal `a`.
 template <class F> __device__ __forceinline__ void map(const In* a /* [n] */, In* out /* [n] */, size_t n, F f) {
     const bool grouped = in_groups(a) && in_groups(out);
     each_group(n, [&](size_t first) {
@@ -71,7 +71,7 @@ template <class F> __device__ __forceinline__ void map(const In* a /* [n] */, In
     });
 }
 
-// out[i] = f(a[i], b[i]) for i below n; out may be a or b.
+// Sets out[i] = f(a[i], b[i]) for i below n. `out` may equal `a` or `b`.
 template <class F> __device__ __forceinline__ void map(const In* a /* [n] */, const In* b /* [n] */, In* out /* [n] */, size_t n, F f) {
     const bool grouped = in_groups(a) && in_groups(b) && in_groups(out);
     each_group(n, [&](size_t first) {

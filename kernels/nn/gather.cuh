@@ -1,4 +1,4 @@
-// Loads the tiles of an operand whose elements may be anywhere, for kernels on tensor cores.
+// Loads the tiles of an operand whose elements may be scattered in memory, for kernels that use tensor cores.
 #pragma once
 #include "matmul/mma.cuh"
 #include "nn/patches.cuh"
@@ -6,13 +6,13 @@
 #if __CUDA_ARCH__ >= 750
 
 #if !TURING
-// Works like cp_async16, but copies all bytes or none, and through L1: neighbouring taps read the same elements again.
+// Like cp_async16, but writes either all 16 bytes or zeros, and caches in L1, because neighbouring taps read the same elements again.
 __device__ __forceinline__ void cp_async16_cached(unsigned to, const void* from, bool inside) {
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
 #endif
 
-// The chunks of an operand's tile that a thread loads: PIECES of 16 bytes, in rows with the same swizzle.
+// The chunks of an operand's tile that a thread loads: PIECES chunks of 16 bytes, in rows with the same swizzle.
 template <int OUTER, bool ALONG_K>
 struct Chunks {
     using To = Tile<OUTER, ALONG_K>;
@@ -21,15 +21,15 @@ struct Chunks {
     static_assert(THREADS % To::CHUNKS == 0 && To::ROWS % ROWS_AT_ONCE == 0, "every thread copies the same number of chunks");
     static_assert(ROWS_AT_ONCE % (To::WORDWISE ? 4 : 8) == 0, "a thread's chunks are in rows of the same swizzle");
 
-    unsigned row = threadIdx.x / To::CHUNKS, column = threadIdx.x % To::CHUNKS * VECTOR;  // of the first element
-    unsigned to = To::offset(threadIdx.x / To::CHUNKS, threadIdx.x % To::CHUNKS);         // its place in the tile
+    unsigned row = threadIdx.x / To::CHUNKS, column = threadIdx.x % To::CHUNKS * VECTOR;  // position of the first element
+    unsigned to = To::offset(threadIdx.x / To::CHUNKS, threadIdx.x % To::CHUNKS);         // offset of the first chunk in the tile
 
-    // Address of chunk i in shared memory.
+    // The address of chunk i in shared memory.
     __device__ __forceinline__ unsigned place(unsigned tile, int i) const { return tile + to + i * ROWS_AT_ONCE * To::ROW_BYTES; }
 };
 
-// Loads tiles of an operand, one after the other along k. VECTORS: a chunk's elements are adjacent in memory, at a multiple of 16 bytes,
-// and all inside or all outside. The places of rows or columns are found only once.
+// Loads tiles of an operand, one after the other along k. VECTORS: a chunk's elements are adjacent in memory, aligned to 16 bytes, and
+// either all inside the image or all outside. The positions of the outer indices are computed only once.
 template <int OUTER, bool ALONG_K, bool VECTORS, class Map>
 struct Gather : Chunks<OUTER, ALONG_K> {
     using Base = Chunks<OUTER, ALONG_K>;
@@ -39,15 +39,15 @@ struct Gather : Chunks<OUTER, ALONG_K> {
 
     Map map;
     typename Map::Outer outers[OUTERS];
-    unsigned k;  // of the thread's first chunk of the next tile
+    unsigned k;  // k of the thread's first chunk in the next tile
 
-    // The tiles start at `outer` and `k`.
+    // The first tile starts at the indices `outer` and `k` of the operand.
     __device__ __forceinline__ Gather(const Map& map, unsigned outer, unsigned k) : map(map), k(k + (ALONG_K ? this->column : this->row)) {
 #pragma unroll
         for (int i = 0; i < OUTERS; ++i) outers[i] = map.outer(outer + (ALONG_K ? this->row + i * Base::ROWS_AT_ONCE : this->column));
     }
 
-    // The address of the thread's chunk i; sets `inside` if the chunk is inside.
+    // Returns the address of the thread's chunk i, and sets `inside` to whether the chunk is inside the image.
     __device__ __forceinline__ const In* chunk(int i, bool& inside) const {
         unsigned from;
         const auto inner = map.inner(ALONG_K ? k : k + i * Base::ROWS_AT_ONCE);
@@ -81,7 +81,7 @@ struct Gather : Chunks<OUTER, ALONG_K> {
     __device__ __forceinline__ void advance() { k += BK; }
 };
 
-// Without VECTORS each element is located and loaded separately. No positions are kept, to save registers for the sums.
+// Without VECTORS, each element is located and loaded separately. No positions are kept, to save registers for the sums.
 template <int OUTER, bool ALONG_K, class Map>
 struct Gather<OUTER, ALONG_K, false, Map> : Chunks<OUTER, ALONG_K> {
     using Base = Chunks<OUTER, ALONG_K>;
@@ -89,7 +89,7 @@ struct Gather<OUTER, ALONG_K, false, Map> : Chunks<OUTER, ALONG_K> {
     static constexpr bool IN_VECTORS = false;
 
     Map map;
-    unsigned first, k;  // of the tile
+    unsigned first, k;  // indices at which the next tile starts
 
     __device__ __forceinline__ Gather(const Map& map, unsigned outer, unsigned k) : map(map), first(outer), k(k) {}
 

@@ -1,14 +1,14 @@
 // Idea: one launch updates all parameters; each cell of 64 elements belongs to one parameter and names its group.
 // Formula: g += decay w; m = momentum m + g; w -= rate (g + momentum m) or rate m: rate, momentum and decay are the group's.
-// Since the last rung: not a rung; the update of kernels/nn/optimizer.cu where parameters are in groups.
-// Needs: parameters that begin at multiples of 64; the step's numbers of `prepare`; copy of type IN [n] or null.
+// Since the last rung: not a rung; the update of kernels/nn/optimizer.cu for parameters in groups.
+// Needs: parameters that begin at multiples of 64; the step's numbers, written by `prepare`; copy of type IN [n] or null.
 // Expect: DRAM bandwidth; the groups' numbers come from L1.
 #include "launch.cuh"
 #include "nn/optimizer.cuh"
 
-#define NO_GROUP 255  // frozen, or updated by another kernel
+#define NO_GROUP 255  // the cell's parameter is frozen or updated by another kernel
 
-// The numbers of a group, laid out as in kernels/nn/muon.cu.
+// The settings of a group of parameters. The layout is the same as in kernels/nn/muon.cu.
 struct Numbers {
     float momentum, decay, nesterov, unused;
 };

@@ -1,8 +1,8 @@
-// Idea: the work that a library's product or convolution leaves: bias and ReLU, and the weight gradient in fp32.
+// Idea: the work left to do after a library's product or convolution: bias and ReLU, and the weight gradient in fp32.
 // Formula: y[i] = f(y[i] + bias[i / pixels % channels]), y [n] of type IN, bias fp32 [channels], f the identity or max(v, 0); to[i] = from[i], both [n].
 // Since the last rung: not a rung; our own products do this in their epilogues, while their sums are in registers.
-// Needs: any n below 2^32 and any alignment; pixels is 1 where channels lie next to each other.
-// Expect: DRAM bandwidth, or that of L2 right after the product; y is rounded to IN twice, before and after the bias.
+// Needs: any n below 2^32 and any alignment; pixels is 1 if channels are adjacent in memory.
+// Expect: DRAM bandwidth, or L2 bandwidth right after the product; y is rounded to IN twice, before and after the bias.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 
@@ -14,7 +14,7 @@ bias_forward(In* y /* [n] */, const float* bias /* [channels] */, unsigned chann
     each_group(n, [&](size_t first) {
         float v[GROUP];
         load_group(y, first, n, grouped, v);
-        // The position of the group's first element; the loop then moves one step at a time.
+        // The position of the group's first element; the loop below advances it by one element at a time.
         unsigned pixel = (unsigned)first % pixels, channel = (unsigned)first / pixels % channels;
 #pragma unroll
         for (int k = 0; k < GROUP; ++k) {

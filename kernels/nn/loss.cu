@@ -1,8 +1,8 @@
-// Idea: the losses of a batch's blocks are added by one block in f64, always in the same order, and stay on the device.
+// Idea: one block adds up the losses of all blocks in f64, always in the same order, and the result stays on the device.
 // Formula: losses[*slot] = (sum of partial[0..m)) / count; correct[*slot] = sum of hits[0..m); partial f64, hits u32, losses f64.
 // Since the last rung: not a rung; the second level of the sums of cross_entropy.cu and mse.cu.
 // Needs: any m; *slot below slots, otherwise nothing is written; hits and correct may both be null.
-// Expect: a few microseconds, the launch and one trip to L2; the host need not wait for a loss before the next step.
+// Expect: a few microseconds, for the launch and one trip to L2; the host need not wait for a loss before the next step.
 #include "launch.cuh"
 #include "nn/loss.cuh"
 

@@ -1,9 +1,9 @@
-// The second level of a loss's sums, added by one block.
+// The second level of the sums of a loss, added by one block.
 #pragma once
 #include "nn/sums.cuh"
 
-// losses[*slot] = (sum of partial[0..m)) / count, correct[*slot] = sum of hits[0..m), in the same order on every run. Other blocks of
-// this launch may have written the sums, so they are read past L1.
+// Sets losses[*slot] = (sum of partial[0..m)) / count and correct[*slot] = sum of hits[0..m), added in the same order on every run.
+// Other blocks of this launch may have written the partial sums, so the loads bypass L1.
 __device__ __forceinline__ void mean_of_blocks(const double* partial /* [m] */, const unsigned* hits /* [m] or null */, unsigned m,
                                                double count, const unsigned* slot /* [1] */, double* losses /* [slots] */,
                                                unsigned* correct /* [slots] or null */, unsigned slots) {

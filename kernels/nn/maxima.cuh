@@ -1,10 +1,10 @@
-// Maxima over windows of 2 x 2 of sums of tensor cores: a thread has both rows of a column, and the lane 4 further has those of the next column.
+// Maxima over 2 x 2 windows of tensor core sums: a thread has both rows of one column, and the thread 4 lanes further has the next column.
 //
-// The rules of pool.cu: if there is a NaN, the maximum is NaN and the last NaN gives the tap; otherwise the first of equal maxima does.
+// The rules of pool.cu: if there is a NaN, the maximum is NaN and the last NaN gives the tap; otherwise the first of equal maxima gives the tap.
 #pragma once
 #include "nn/words.cuh"
 
-// For each half of two words: the maximum, or NaN if either is NaN; and all ones if a is larger than b, or NaN.
+// For each 16-bit half of two words: largest() returns the maximum, or NaN if either is NaN; larger() returns all ones if a > b or a is NaN.
 #if __CUDA_ARCH__ >= 900
 #define HALVES(T, TYPE) \
     __device__ __forceinline__ unsigned largest(unsigned a, unsigned b, T) { \
@@ -37,13 +37,13 @@ template <class T> __device__ __forceinline__ unsigned largest(unsigned a, unsig
 }
 #endif
 
-// The bits that stand for the halves of word j.
+// The two bits that represent the halves of word j in a bit mask.
 __device__ __forceinline__ constexpr unsigned halves_of(int j) { return 0x00010001u << j; }
 
-// Maxima of two units of four words: the lanes of left columns get those of the first unit, lanes of right columns the second's.
+// Maxima of two units of four words: lanes with left columns get the maxima of the first unit, lanes with right columns those of the second.
 template <class T>
 struct Maxima {
-    unsigned words[2][4];  // the larger of both rows
+    unsigned words[2][4];  // the larger of the two rows
     unsigned below = 0;    // a bit for each half whose maximum is in the lower row: halves_of(4 unit + j)
 
     __device__ __forceinline__ void rows(int unit, const unsigned (&upper)[4], const unsigned (&lower)[4]) {
@@ -54,7 +54,7 @@ struct Maxima {
         }
     }
 
-    // The maxima of the lane's unit, eight adjacent elements, and their taps, a byte each.
+    // Returns the maxima of the lane's unit as eight adjacent elements, and their taps as one byte each.
     __device__ __forceinline__ void columns(unsigned (&best)[4], unsigned (&taps)[2]) const {
         const bool is_right = threadIdx.x & 4;
         const unsigned below_there = __shfl_xor_sync(0xffffffffu, below, 4);
@@ -70,7 +70,7 @@ struct Maxima {
         const unsigned here = below >> (is_right ? 4 : 0), there = below_there >> (is_right ? 4 : 0);
         const unsigned left = is_right ? there : here, right = is_right ? here : there;
         const unsigned left_larger = is_right ? there_larger : here_larger, right_larger = is_right ? here_larger : there_larger;
-        // If both columns are equal, or both NaN, the rows decide.
+        // If the two columns have equal maxima or are both NaN, the tap follows from the rows of their maxima.
         const unsigned is_first = left & ~right;
         const unsigned column = (right_larger & ~left_larger) | (~(left_larger ^ right_larger) & (right_larger ^ is_first));
         const unsigned row = (column & right) | (~column & left);

@@ -1,9 +1,9 @@
-// The first level of a mean squared error's sums, and its gradient: THREADS ITEMS elements per block.
+// The first level of the sums of the mean squared error, and its gradient: THREADS * ITEMS elements per block.
 #pragma once
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
-// Computes part blockIdx.x of the elements, for mse.cu and mse_last_block.cu.
+// Computes errors and gradients of this block's elements, for mse.cu and mse_last_block.cu.
 __device__ __forceinline__ void errors_of_block(const In* output /* [n] */, const float* target /* [n] */, size_t n, float factor,
                                                 const float* loss_scale /* [1] or null */, In* doutput /* [n] or null */,
                                                 double* partial /* [gridDim.x] */) {

@@ -1,5 +1,5 @@
-// Idea: the block that arrives last adds up the errors of all, so that the mean needs no launch; it may decide the step at once.
-// Formula: mse.cu, then loss.cu, in the same order; then step.cuh, if the verdict has an address.
+// Idea: the block that arrives last adds up the errors of all blocks, so that the mean needs no launch; it can also decide the step.
+// Formula: mse.cu, then loss.cu, with the same order of additions; then step.cuh, if `verdict.found` is not null.
 // Since the last rung: mse, mean_loss and, in a step without a norm, judge_step and prepare are one kernel.
 // Needs: as mse.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
 // Expect: the time of mse, plus one trip to L2 for the last block, which reads the others' sums.
@@ -10,7 +10,7 @@
 #include "nn/step.cuh"
 #include "xray.cuh"
 
-// Four blocks an SM leave enough registers. Without a bound some are spilled around the call of pow.
+// Four blocks per SM leave enough registers. Without this bound, the compiler spills registers around the call of pow.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
 mse_last(const In* __restrict__ output /* [n] */, const float* __restrict__ target /* [n] */, unsigned long long n, float factor,
          const float* __restrict__ loss_scale /* [1] or null */, In* __restrict__ doutput /* [n] or null */,

@@ -1,5 +1,5 @@
 // Idea: each step of the Newton-Schulz iteration is three small products; one launch computes a product for all filters, one block per tile of 64 x 64.
-// Formula: A = X X^T, B = b A + c A A, X = a X + B X, of X = D / |D|, D the direction of Nesterov's momentum; X, A, B bf16, sums f32.
+// Formula: A = X X^T, B = b A + c A A, X = a X + B X, of X = D / |D|, D the direction of Nesterov's momentum; X, A, B in bf16, sums in f32.
 // Since the last rung: not a rung; the optimiser Muon (Jordan et al., 2024) for filters [out][columns].
 // Needs: filters padded with zeros to multiples of 64 in the workspace; tensor cores from sm_80 on, CUDA cores below.
 // Expect: latency, not throughput: a filter of 256 x 2304 has 16 tiles with 72 slices of k.
@@ -7,31 +7,31 @@
 #include "nn/elements.cuh"
 #include "nn/step.cuh"
 
-constexpr int TILE = 64;   // rows and columns of a block's tile
-constexpr int DEEP = 32;   // of k in a stage
+constexpr int TILE = 64;   // number of rows, and of columns, of a block's tile
+constexpr int DEEP = 32;   // elements along k per stage
 constexpr int STAGES = 4;
-constexpr int PITCH = 40;  // elements from a row to the next in shared memory: no two rows of a fragment share a bank
+constexpr int PITCH = 40;  // elements from one row to the next in shared memory: no two rows of a fragment share a bank
 static_assert(THREADS == 256, "eight warps: two halves of k, four quadrants of the tile");
 
-// A filter; all offsets are in elements. The layout is FILTER_WORDS in crates/warpbook-nn/src/ops/muon/cuda.rs.
+// One filter and its arrays, with offsets in elements. The layout must match FILTER_WORDS in crates/warpbook-nn/src/ops/muon/cuda.rs.
 struct Filter {
-    unsigned weights;                // its place in the weights, the gradients and the momentum
-    unsigned direction;              // in the f32 workspace
-    unsigned out, columns;           // of the filter
-    unsigned rows, across;           // of X: the smaller and the larger of both, padded
-    unsigned transposed;             // whether X is the transposed filter
-    unsigned even, even_transposed;  // X in the bf16 workspace, of even iterations
-    unsigned odd, odd_transposed;    // of odd ones
-    unsigned a, b;                   // [rows][rows] each
-    unsigned group;                  // the group whose numbers the filter uses
-    unsigned first_chunk, chunks;    // of the element-wise launches
+    unsigned weights;                // the filter's offset in the weights, the gradients and the momentum
+    unsigned direction;              // offset of the direction in the f32 workspace
+    unsigned out, columns;           // sizes of the filter
+    unsigned rows, across;           // sizes of X: the smaller and the larger of `out` and `columns`, padded
+    unsigned transposed;             // 1 if X is the transposed filter, else 0
+    unsigned even, even_transposed;  // offsets in the bf16 workspace of X and its transpose, for even iterations
+    unsigned odd, odd_transposed;    // the same offsets for odd iterations
+    unsigned a, b;                   // offsets in the bf16 workspace of A and B, [rows][rows] each
+    unsigned group;                  // index of the filter's group in the array of Numbers
+    unsigned first_chunk, chunks;    // range of the filter's blocks in element-wise launches
 };
 static_assert(sizeof(Filter) == 64, "16 words");
 
 __device__ __forceinline__ unsigned x_of(const Filter& f, unsigned iteration) { return iteration & 1 ? f.odd : f.even; }
 __device__ __forceinline__ unsigned transposed_of(const Filter& f, unsigned iteration) { return iteration & 1 ? f.odd_transposed : f.even_transposed; }
 
-// A group's numbers, which do not change. The layout is GROUP_NUMBERS in crates/warpbook-nn/src/ops/optimizer/groups.rs.
+// The constant settings of a group of parameters. The layout must match GROUP_NUMBERS in crates/warpbook-nn/src/ops/optimizer/groups.rs.
 struct Numbers {
     float momentum, decay, nesterov, unused;
 };
@@ -62,7 +62,7 @@ __device__ __forceinline__ double block_sum(double v, double* shared /* [THREADS
     return shared[0];
 }
 
-// Updates momentum and direction, and sums the squares of direction and weights, for THREADS ITEMS elements of a filter.
+// Updates momentum and direction of THREADS * ITEMS elements of a filter per block, and sums the squares of direction and weights.
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_direction(const Filter* __restrict__ filters, const Numbers* __restrict__ numbers /* [groups] */, const Step* __restrict__ step /* [1] */,
                const float* __restrict__ weights, const float* __restrict__ gradients, float* __restrict__ momentum,
@@ -94,7 +94,7 @@ muon_direction(const Filter* __restrict__ filters, const Numbers* __restrict__ n
     }
 }
 
-// Writes X and its transpose, one tile per block. The block of a filter's first tile also writes the factor of the filter's weights.
+// Writes X and its transpose, one tile per block. A filter's first block also writes the factor by which the update multiplies the weights.
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_start(const Filter* __restrict__ filters, const Step* __restrict__ step /* [1] */, const float* __restrict__ directions,
            const double* __restrict__ partial /* [chunks][2] */, float epsilon, unsigned normalises, unsigned short* __restrict__ work,
@@ -151,7 +151,7 @@ template <int PENDING> __device__ __forceinline__ void wait_for_stage() {
 
 __device__ __forceinline__ unsigned two(const unsigned short* from) { return *reinterpret_cast<const unsigned*>(from); }
 
-// sums += P Q^T over 16 of k; P is [32][PITCH], Q is [32][PITCH] of this warp's quadrant.
+// Computes sums += P Q^T over 16 elements along k. P and Q are the rows of both factors for this warp's quadrant, [32][PITCH] each.
 __device__ __forceinline__ void multiply(const unsigned short* p, const unsigned short* q, float (&sums)[2][4][4]) {
     const unsigned lane = threadIdx.x % 32, row = lane / 4, k = lane % 4 * 2;
 #if __CUDA_ARCH__ >= 800
@@ -189,7 +189,7 @@ __device__ __forceinline__ void multiply(const unsigned short* p, const unsigned
 
 #define GRAM 0        // A = X X^T
 #define POLYNOMIAL 1  // B = b A + c A A
-#define APPLY 2       // X = a X + B X, into the arrays of the next iteration
+#define APPLY 2       // X = a X + B X, written to the arrays of the next iteration
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /* [1] */, unsigned what, unsigned iteration,
@@ -202,7 +202,7 @@ muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /
     const Filter f = *filter_of(filters, block, [what](const Filter& f) { return f.rows / TILE * ((what == APPLY ? f.across : f.rows) / TILE); });
     const unsigned across = what == APPLY ? f.across : f.rows, depth = what == GRAM ? f.across : f.rows;
     const unsigned tiles = across / TILE, row0 = block / tiles * TILE, column0 = block % tiles * TILE;
-    // The rows of both factors are `depth` elements apart; A and B are symmetric.
+    // Rows of both factors are `depth` elements apart. A and B are symmetric, so they need no transpose.
     const unsigned left = what == GRAM ? x_of(f, iteration) : what == POLYNOMIAL ? f.a : f.b;
     const unsigned right = what == GRAM ? x_of(f, iteration) : what == POLYNOMIAL ? f.a : transposed_of(f, iteration);
     const unsigned loads = threadIdx.x / 4, part = threadIdx.x % 4 * 8;
@@ -225,12 +225,12 @@ muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /
         const unsigned short* p = stages[slice % STAGES][0];
         const unsigned short* q = stages[slice % STAGES][1];
         multiply(p + down * PITCH + 16 * half, q + over * PITCH + 16 * half, sums);
-        // Loads into the stage that all warps have read before the barrier.
+        // Loads into the stage that all warps finished reading before the barrier.
         load(slice + STAGES - 1);
     }
     wait_for_stage<0>();
     __syncthreads();
-    // Shared memory adds the sums of both halves of k.
+    // The sums of the two halves of k are added in shared memory.
     constexpr int LINE = TILE + 1;
     float* tile = reinterpret_cast<float*>(stages);
     static_assert(sizeof(stages) >= TILE * LINE * sizeof(float), "the tile takes the place of the stages");
@@ -269,7 +269,7 @@ muon_product(const Filter* __restrict__ filters, const Step* __restrict__ step /
     }
 }
 
-// w = factor w - rate X, and the rounded copy of w.
+// Updates the weights, w = factor w - rate X, and their rounded copy.
 extern "C" __global__ void __launch_bounds__(THREADS)
 muon_update(const Filter* __restrict__ filters, const Step* __restrict__ step /* [1] */, const unsigned* __restrict__ counters /* [4] */,
             const float* __restrict__ rates /* [slots][groups] */, unsigned groups, const float* __restrict__ factors /* [filters] */,

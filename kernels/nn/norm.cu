@@ -1,8 +1,8 @@
-// Idea: squares of f32 do not overflow f64, so one sum of them gives the norm and says whether a gradient is infinite or NaN.
+// Idea: squares of f32 do not overflow f64, so one sum of squares gives the norm and shows whether a gradient is infinite or NaN.
 // Formula: norm = sqrt(sum of g^2) / scale, clip = min(1, most / (norm + 1e-6)), found = norm is not finite; g f32 [n], sums in f64.
 // Since the last rung: not a rung; two levels of sums in a fixed order before the update of optimizer.cu.
-// Needs: any n and alignment; partial f64 [parts(n)], a block for each.
-// Expect: one read of the gradients at DRAM bandwidth, where the GPU does f64 at a good rate; the second level is latency.
+// Needs: any n and alignment; partial f64 [parts(n)], with one block per element.
+// Expect: one read of the gradients at DRAM bandwidth if the GPU has a good f64 rate; the second level is bound by latency.
 #include "launch.cuh"
 #include "nn/norm.cuh"
 

@@ -3,13 +3,13 @@
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
-// The number of blocks that sum n elements. It follows from n alone; where n is large, a block continues with further elements.
+// The number of blocks that sum n elements. It depends only on n; if n is large, each block sums several chunks of elements.
 __device__ __forceinline__ unsigned parts(size_t n) {
     const size_t chunks = (n + THREADS * ITEMS - 1) / (THREADS * ITEMS);
     return chunks < MOST_PARTS ? (unsigned)chunks : MOST_PARTS;
 }
 
-// Writes the sum of the squares of each MOST_PARTS-th chunk of THREADS ITEMS elements, from chunk `part` on.
+// Sums the squares of every MOST_PARTS-th chunk of THREADS * ITEMS elements, starting with chunk `part`, and writes the sum.
 template <class T>
 __device__ __forceinline__ void squares_of_part(const T* gradients /* [n] */, size_t n, unsigned part, double* to /* [1] */) {
     constexpr int OF_WORD = 16 / sizeof(T);
@@ -32,8 +32,8 @@ __device__ __forceinline__ void squares_of_part(const T* gradients /* [n] */, si
     if (threadIdx.x == 0) *to = sum;
 }
 
-// Computes the norm of the gradients, the factor that clips them to `most`, and whether the norm is not finite, in one block. Other
-// blocks of this launch may have written the sums, so they are read past L1.
+// Computes in one block the norm of the gradients, the factor that clips the norm to `most`, and whether the norm is not finite. Other
+// blocks of this launch may have written the partial sums, so the loads bypass L1.
 __device__ __forceinline__ void norm_of_blocks(const double* partial /* [m] */, unsigned m, double most,
                                                const float* loss_scale /* [1] or null */, double* norm /* [1] */, float* clip /* [1] */,
                                                unsigned* found /* [1] */) {

@@ -1,7 +1,7 @@
 // Idea: one launch squares the gradients of both types, and the block that arrives last computes the scalars of the update.
-// Formula: norm.cu, then step.cuh, in the same order: the sums of the blocks of `gradients`, then of the blocks of `rounded`.
-// Since the last rung: both sum_squares, global_norm, judge_step and prepare are one kernel.
-// Needs: as norm.cu; partial f64 [m]: a block for each part of both arrays, then sums written by sum_squares; arrived u32 [1], 0 at first.
+// Formula: norm.cu, then step.cuh, with the same order of additions: the sums of the blocks of `gradients`, then of the blocks of `rounded`.
+// Since the last rung: both launches of sum_squares, global_norm, judge_step and prepare are one kernel.
+// Needs: as norm.cu; partial f64 [m]: one sum per part of both arrays, then those that sum_squares wrote; arrived u32 [1], initially 0.
 // Expect: the time of sum_squares over both arrays, plus one trip to L2 by the last block and the work of one thread.
 #include "launch.cuh"
 #include "nn/last_block.cuh"

@@ -1,8 +1,8 @@
-// Idea: all parameters lie in one array, so one launch updates them; what changes from step to step is read from device memory.
+// Idea: all parameters are in one array, so one launch updates them; values that change from step to step are read from device memory.
 // Formula: the rules of crates/warpbook-nn/src/ops/optimizer/mod.rs; weights, state f32 [n], gradients f32 [split], then IN [n - split].
-// Since the last rung: not a rung; the update, the norm for clipping and the check for infinities and NaN before it.
+// Since the last rung: not a rung; the update, after the norm for clipping and the check for infinities and NaN.
 // Needs: any n and alignment; split a multiple of 4, or n; control f64 [2] (learning rate, steps done); copy of type IN [n] or null.
-// Expect: DRAM bandwidth, 12 bytes a weight for SGD and 28 for Adam; single roundings, so the bits match the CPU's.
+// Expect: DRAM bandwidth, 12 bytes per weight for SGD and 28 for Adam; every operation rounds separately, so the bits match the CPU's.
 #include "launch.cuh"
 #include "nn/optimizer.cuh"
 
@@ -33,8 +33,8 @@ sgd_momentum(Settings settings, const Step* __restrict__ step /* [1] */, float* 
     update_sgd_momentum(settings, step, weights, gradients, rounded, split, momentum, copy, n);
 }
 
-// Restores the first parameters of these arrays after a step with an overflow, which had updated them before the overflow was known. A step
-// that was stopped by its loss has updated none.
+// Restores the first n elements of the weights and their state after a step that updated them before its overflow was detected. A step
+// that was stopped because of its loss has not updated any parameters.
 extern "C" __global__ void __launch_bounds__(THREADS)
 restore(const unsigned* __restrict__ found /* [1] */, const unsigned* __restrict__ counters /* [4] */,
         const float* __restrict__ kept /* [1 + arrays of state][n] */, unsigned long long n, float* __restrict__ weights /* [n] */,

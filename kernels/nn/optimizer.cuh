@@ -3,7 +3,7 @@
 #include "nn/elements.cuh"
 #include "nn/step.cuh"
 
-// Marks an array as one of type IN, which may be float, too.
+// A tag for overloads: the array has elements of type IN, which may also be float.
 struct Rounded {};
 
 __device__ __forceinline__ void load_four(const float* from, float* v /* [4] */) {
@@ -18,7 +18,7 @@ template <class T> __device__ __forceinline__ void load_four(const T* from, floa
     v[3] = to_float(T{(unsigned short)(word.y >> 16)});
 }
 
-// Four consecutive elements of an f32 array or of one of type IN; elements past the end are not touched.
+// Four consecutive elements of an array of type f32 or IN. Elements past the end of the array are not accessed.
 struct Four {
     float v[4];
 
@@ -67,7 +67,7 @@ struct Four {
     }
 };
 
-// The gradients of all parameters: f32 up to `split`, then in the type to which their products rounded them.
+// The gradients of all parameters: f32 up to element `split`, then type IN, as the matrix products rounded them.
 struct Gradients {
     const float* exact /* [split] */;
     const In* rounded /* [n - split] or null */;
@@ -83,8 +83,8 @@ struct Gradients {
     }
 };
 
-// Calls work(at) for this thread's groups of four elements, among the block's THREADS ITEMS elements. Blocks are many and short: if only as
-// many ran as fit at once, some would end long before others, as not every SM gets the same share of the bandwidth.
+// Calls work(at) for this thread's groups of four elements, among the block's THREADS * ITEMS elements. Many short blocks balance the load:
+// with only as many blocks as fit on the device, some would end long before others, because SMs do not share the bandwidth equally.
 template <class Work> __device__ __forceinline__ void each_four(size_t n, Work work) {
     static_assert(ITEMS % 4 == 0, "whole groups");
 #pragma unroll
@@ -94,7 +94,7 @@ template <class Work> __device__ __forceinline__ void each_four(size_t n, Work w
     }
 }
 
-// g += decay w
+// Returns the gradient with weight decay: g + decay w.
 __device__ __forceinline__ float decayed(float g, float w, const Step& s) { return __fadd_rn(g, __fmul_rn(s.decay, w)); }
 
 __device__ __forceinline__ void update_sgd(const Step* step /* [1] */, float* weights /* [n] */, const float* gradients /* [split] */,

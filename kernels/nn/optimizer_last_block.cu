@@ -1,8 +1,8 @@
-// Idea: the block that arrives last also ends the step: it updates rings, gradient scaler and counters, so that this needs no launch.
-// Formula: optimizer.cu, then step.cuh; the end reads nothing that other blocks write, and changes nothing that they read.
+// Idea: the block that arrives last also ends the step: it updates rings, gradient scaler and counters, so that no separate launch is needed.
+// Formula: optimizer.cu, then step.cuh; the end of the step reads nothing that other blocks write, and changes nothing that other blocks still read.
 // Since the last rung: the update and finish_step are one kernel.
 // Needs: as optimizer.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
-// Expect: the time of the update, plus one trip to L2 by the last block; a skipped step ends the same way.
+// Expect: the time of the update, plus one trip to L2 by the last block; a skipped step takes the same path.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
 #include "nn/optimizer.cuh"

@@ -3,12 +3,12 @@
 // SIZE_W of the input and OUT_C, OUT_H, OUT_W of the output; a vector of features is an image of one pixel with as many channels.
 #pragma once
 
-// A namespace keeps these names free for the learner's own functions.
+// The namespace leaves the names of these helpers free for the learner's own functions.
 namespace warpbook {
 #include "matmul/gemm.cuh"
 }
 
-// The host's headers define these, and NVRTC has none.
+// The host's headers define these macros, but NVRTC has no host headers.
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif
@@ -56,14 +56,14 @@ template <unsigned C, unsigned H, unsigned W> __device__ __forceinline__ Place p
 }
 }  // namespace warpbook
 
-// The index of an element of x and dx, and the position of element i. The layout may be either: images are
+// The index of an element of x and dx; place() returns the position of element i. Depending on CHANNELS_FIRST, the layout of images is
 // [sample][row][column][channel] or [sample][channel][row][column].
 __device__ __forceinline__ unsigned index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
     return warpbook::index_of<CHANNELS, HEIGHT, WIDTH>(n, c, y, x);
 }
 __device__ __forceinline__ Place place(unsigned i) { return warpbook::place_of<CHANNELS, HEIGHT, WIDTH>(i); }
 
-// The index and the position of an element of y and dy.
+// The index of an element of y and dy; out_place() returns the position of element i.
 __device__ __forceinline__ unsigned out_index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
     return warpbook::index_of<OUT_CHANNELS, OUT_HEIGHT, OUT_WIDTH>(n, c, y, x);
 }
@@ -74,7 +74,7 @@ template <class Join> __device__ __forceinline__ float over_block(float v, Join 
     __shared__ float of_warps[THREADS / 32];
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, offset));
-    __syncthreads();  // All threads have read the results of the call before.
+    __syncthreads();  // All threads have read the results of the previous call.
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = v;
     __syncthreads();
     v = of_warps[0];
@@ -83,8 +83,8 @@ template <class Join> __device__ __forceinline__ float over_block(float v, Join 
 }
 }  // namespace warpbook
 
-// The sum, and the maximum, over the threads of a block, returned to each of them; added in the same order on every run. All threads of
-// the block have to call it.
+// Returns the sum (block_sum) or maximum (block_max) over the threads of a block to every thread, computed in the same order on every run.
+// All threads of the block must call the function.
 __device__ __forceinline__ float block_sum(float v) {
     return warpbook::over_block(v, [](float a, float b) { return a + b; });
 }
@@ -92,7 +92,7 @@ __device__ __forceinline__ float block_max(float v) {
     return warpbook::over_block(v, [](float a, float b) { return a > b || a != a ? a : b; });
 }
 
-// Short names that the learner's source may use itself.
+// Removes short macro names, so that the learner's source may use these names.
 #undef IN
 #undef OUT
 #undef TRANS_A

@@ -1,25 +1,25 @@
-// A convolution as a matrix product: the elements of its operands, without a matrix of patches in memory.
+// A convolution as a matrix product: locates the elements of the operands, without a matrix of patches in memory.
 //
-// A pixel of a grid and a tap of the window name an element of an image, or a zero outside of it:
+// A pixel of a grid and a tap of the window determine an element of an image, or a zero outside the image:
 //
-//   forwards  y[pixel][o] = sum over taps q of x(pixel, q) w[o][q]            the grid is that of y, the image x
-//   dx        dx[pixel][c] = sum over taps q of dy(pixel, q) w'[q][c]         the grid is that of x, the image dy, the window mirrored
-//   dw        dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q)          as forwards
+//   forwards  y[pixel][o] = sum over taps q of x(pixel, q) w[o][q]            the grid is y, the image x
+//   dx        dx[pixel][c] = sum over taps q of dy(pixel, q) w'[q][c]         the grid is x, the image dy, the window mirrored
+//   dw        dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q)          the grid is y, the image x
 //
-// Taps are ordered (i, j, channel), or (channel, i, j) with CHANNELS_FIRST, as weights are. A stride s of the convolution lies, for dx,
-// between the pixels of dy: it is read as if there were s - 1 zeros between them (DILATED).
+// Taps have the order of the weights: (i, j, channel), or (channel, i, j) with CHANNELS_FIRST. For dx, a convolution with stride s reads dy
+// as if there were s - 1 zeros between neighbouring pixels of dy (DILATED).
 #pragma once
 #include "nn/activate.cuh"
 
 #ifndef DILATED
 #define DILATED 0
 #endif
-// The grid's pixels are ordered along m by windows of 2 x 2, as maxima.cuh takes them, and the grid is one of windows.
+// With POOL, the pixels along m are ordered by windows of 2 x 2, as maxima.cuh expects, and `grid` and `grid_row` count windows.
 #ifndef POOL
 #define POOL 0
 #endif
 
-// Division of numbers below 2^31 by a number that is known before the launch: the upper half of a product (Granlund and Montgomery,
+// Divides numbers below 2^31 by a number that is known before the launch, with the upper half of a product (Granlund and Montgomery,
 // "Division by invariant integers using multiplication", PLDI 1994).
 struct Divisor {
     unsigned value, multiplier, shift;
@@ -27,7 +27,7 @@ struct Divisor {
     __device__ __forceinline__ unsigned of(unsigned n) const { return value == 1 ? n : __umulhi(n, multiplier) >> shift; }
 };
 
-// The parts that a pixel and a tap add to an element's position. Rows, columns and offsets wrap around below 0 to large numbers.
+// The contribution of a pixel to the position of an element; Tap has the other part. Values below 0 wrap around to large numbers.
 struct Pixel {
     unsigned offset, row, column;
 };
@@ -36,18 +36,18 @@ struct Tap {
 };
 
 struct Patches {
-    unsigned pixels, taps;                 // the number of each; POOL: windows, not pixels
-    unsigned h, w;                         // sizes of the image, with the zeros between its pixels
-    unsigned image, row, column, channel;  // elements from one to the next
-    unsigned sh, sw, ph, pw;               // from a pixel of the grid to the next; zeros before the image
-    Divisor grid, grid_row;                // pixels of the grid in an image, and in a row
-    Divisor inner;                         // taps in one (i, j): the channels; with CHANNELS_FIRST the taps in one channel
+    unsigned pixels, taps;                 // number of pixels and of taps; with POOL, `pixels` counts windows
+    unsigned h, w;                         // sizes of the image, including the zeros between its pixels
+    unsigned image, row, column, channel;  // distances in elements from one image, row, column or channel to the next
+    unsigned sh, sw, ph, pw;               // strides between pixels of the grid; zeros before the image
+    Divisor grid, grid_row;                // pixels of the grid per image, and per row
+    Divisor inner;                         // taps per (i, j): the channels; with CHANNELS_FIRST, taps per channel
     Divisor kw;
-    Divisor dh, dw;  // DILATED: from a pixel of the image to the next
+    Divisor dh, dw;  // DILATED: distances between pixels of the image, in rows and columns
 
-    // Pixels from `end` on count as outside of the image.
+    // Pixels from `end` on count as outside the image.
     __device__ __forceinline__ Pixel pixel(unsigned p, unsigned end) const {
-        // Of sixteen pixels the first eight are upper rows, and every other one is a right column.
+        // POOL: of sixteen pixels, the first eight are in upper rows, and every other pixel is in a right column.
         const unsigned lower = p / 8 % 2, right = p % 2;
         if (POOL) p = p / 16 * 4 + p % 8 / 2;
         const unsigned of_image = grid.of(p), in_image = p - of_image * grid.value;
@@ -65,12 +65,12 @@ struct Patches {
         const unsigned i = kw.of(place);
         Tap at = {of_channel * channel, i, place - i * kw.value};
         if (!DILATED) at.offset += at.row * row + at.column * column;
-        // Sides are below 2^24, so no pixel's row brings this tap back into the image.
+        // Images have fewer than 2^24 rows, so adding a pixel's row cannot bring this tap back into the image.
         if (q >= taps) at.row = 1u << 30;
         return at;
     }
 
-    // Returns true if the element is inside the image, and sets `at` to its index.
+    // Returns true if the element is inside the image, and sets `at` to the element's index.
     __device__ __forceinline__ bool find(const Pixel& pixel, const Tap& tap, unsigned& at) const {
         const unsigned r = pixel.row + tap.row, c = pixel.column + tap.column;
         at = pixel.offset + tap.offset;
@@ -84,16 +84,16 @@ struct Patches {
     }
 };
 
-// An operand of a product defines its indices along m or n (outer) and along k (inner), the element that a pair of indices names, and
-// how many indices there are: larger ones are outside.
+// An operand of a product defines its indices along m or n (outer) and along k (inner), the element that belongs to a pair of indices,
+// and the number of indices; larger indices are outside the operand.
 
-// Patches with pixels along m: for the forward pass and dx.
+// Patches as operand A of the forward pass and of dx: pixels along m, taps along k.
 struct PixelsByTaps {
     using Outer = Pixel;
     using Inner = Tap;
     const In* array;
     const Patches& g;
-    // POOL: pixels past the last window are found outside of the image.
+    // With POOL there is no limit here: find() treats pixels past the last window as outside the image.
     __device__ __forceinline__ unsigned outers() const { return POOL ? ~0u : g.pixels; }
     __device__ __forceinline__ unsigned inners() const { return g.taps; }
     __device__ __forceinline__ Pixel outer(unsigned pixel) const { return g.pixel(pixel, g.pixels); }
@@ -101,7 +101,7 @@ struct PixelsByTaps {
     __device__ __forceinline__ bool find(const Pixel& pixel, const Tap& tap, unsigned& at) const { return g.find(pixel, tap, at); }
 };
 
-// Patches with taps along n and pixels up to `end` along k: for dw.
+// Patches as operand B of dw: taps along n, pixels up to `end` along k.
 struct TapsByPixels {
     using Outer = Tap;
     using Inner = Pixel;
@@ -115,7 +115,7 @@ struct TapsByPixels {
     __device__ __forceinline__ bool find(const Tap& tap, const Pixel& pixel, unsigned& at) const { return g.find(pixel, tap, at); }
 };
 
-// The part of an index in an element's offset, and whether the index is inside its array.
+// The contribution of one index to an element's offset, and whether the index is inside the array.
 struct Part {
     unsigned offset;
     bool inside;
@@ -130,7 +130,7 @@ struct Separable {
     }
 };
 
-// Weights [o][taps]: for the forward pass.
+// Weights [o][taps] as operand B of the forward pass.
 struct Weights : Separable {
     const In* array;
     unsigned filters, taps;
@@ -141,10 +141,10 @@ struct Weights : Separable {
     __device__ __forceinline__ Part inner(unsigned tap) const { return {tap, tap < taps}; }
 };
 
-// Weights with channels along n, and along k the taps of a window on dy, mirrored: for dx.
+// Weights as operand B of dx: channels along n, and along k the taps of the mirrored window on dy.
 struct MirroredWeights : Separable {
     const In* array;
-    const Patches& g;  // of dy
+    const Patches& g;  // patches of dy
     unsigned channels, filters, window;
     __device__ __forceinline__ MirroredWeights(const In* array, const Patches& g, unsigned channels, unsigned filters, unsigned window)
         : array(array), g(g), channels(channels), filters(filters), window(window) {}
@@ -158,10 +158,10 @@ struct MirroredWeights : Separable {
     }
 };
 
-// dy with filters along m and pixels up to `end` along k: for dw.
+// dy as operand A of dw: filters along m, pixels up to `end` along k.
 struct FiltersByPixels : Separable {
     const In* array;
-    const Patches& g;  // of x
+    const Patches& g;  // patches of x
     unsigned filters, end;
     __device__ __forceinline__ FiltersByPixels(const In* array, const Patches& g, unsigned filters, unsigned end)
         : array(array), g(g), filters(filters), end(end) {}
@@ -175,7 +175,7 @@ struct FiltersByPixels : Separable {
     }
 };
 
-// C of a product, [m][n]. IMAGES: C is an array of images of `pixels` with n channels, and m counts their pixels. One of bias, ReLU and mask may follow.
+// The result C of a product, [m][n]. IMAGES: m counts the pixels of images with n channels and `pixels` each. Bias, ReLU and mask are optional.
 template <class T, bool IMAGES>
 struct Result {
     static constexpr bool BY_CHANNEL = IMAGES && CHANNELS_FIRST;
@@ -184,9 +184,9 @@ struct Result {
     Divisor pixels;
     const float* bias;  // [n], or null
     unsigned relu;
-    const T* mask;  // as the array, or null
+    const T* mask;  // same shape as `array`, or null
 
-    // The index of a row's first element, and the distance between its elements.
+    // The index of the first element of row i; step() is the distance between the elements of a row.
     __device__ __forceinline__ unsigned row(unsigned i) const {
         return BY_CHANNEL ? pixels.of(i) * (n - 1) * pixels.value + i : i * n;
     }
@@ -194,7 +194,7 @@ struct Result {
 
     __device__ __forceinline__ float activated(float v, float add) const { return activate(v, add, least_of(relu)); }
     __device__ __forceinline__ float bias_of(unsigned column) const { return bias && column < n ? bias[column] : 0.0f; }
-    // Like relu_backward, this passes v where the mask is NaN.
+    // If the mask is NaN, v passes through, as in relu_backward.
     __device__ __forceinline__ float masked(float v, unsigned at) const {
         return mask && to_float(mask[at]) <= 0.0f ? 0.0f : v;
     }

@@ -1,8 +1,8 @@
-// Idea: random numbers that depend only on (seed, stream, index), so that any thread, any GPU and the CPU draw the same ones.
+// Idea: random numbers that depend only on (seed, stream, index), so that any thread, any GPU and the CPU draw the same numbers.
 // Formula: out[i] = gaussian(seed, first + i, stream) or uniform(...), f32[n]; out[i] = permute(seed, first + i, of), u64[n].
-// Since the last rung: not a rung; a building block with a CPU body.
+// Since the last rung: not a rung; a building block that the CPU implements too.
 // Needs: any n; `of` at least first + n and at most 2^62.
-// Expect: bound by integer multiplication, ten rounds per number.
+// Expect: bound by integer multiplications, with ten rounds per number.
 #include "nn/philox.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -2,16 +2,16 @@
 //
 // Philox: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 // Gaussian: Box and Muller, 1958. The logarithm and cosine consist of single IEEE operations (_rn intrinsics are never contracted to
-// FMAs), because those of libraries differ between CPUs and GPUs.
+// FMAs), because library versions of these functions differ between CPUs and GPUs.
 // Permutation: a Feistel network (Luby and Rackoff, 1988) over the next power of two, iterated until the result is below n (Black and
-// Rogaway, 2002), so that index i finds its place without a table.
+// Rogaway, 2002), so that the position of index i is computed without a table.
 #pragma once
 
 struct Words {
     unsigned w[4];
 };
 
-// The four random words of `seed` at a counter of four words.
+// Returns the four random words that belong to `seed` and the counter `c`.
 __device__ __forceinline__ Words philox(unsigned long long seed, Words c) {
     unsigned k0 = (unsigned)seed, k1 = (unsigned)(seed >> 32);
 #pragma unroll
@@ -25,20 +25,20 @@ __device__ __forceinline__ Words philox(unsigned long long seed, Words c) {
     return c;
 }
 
-// The four random words at `counter` of sequence `stream` of `seed`.
+// Returns the four random words at position `counter` of the random sequence `stream` of `seed`.
 __device__ __forceinline__ Words philox(unsigned long long seed, unsigned long long counter, unsigned stream) {
     return philox(seed, Words{{(unsigned)counter, (unsigned)(counter >> 32), stream, 0u}});
 }
 
-// A word as an odd multiple of 2^-24 in (0, 1): exact, and never 0.
+// Converts a word to an odd multiple of 2^-24 in (0, 1). The result is exact and never 0.
 __device__ __forceinline__ float unit_interval(unsigned word) {
     return __fmul_rn((float)(2u * (word >> 9) + 1u), 5.9604644775390625e-8f);
 }
 
-// ln(u) for a normal u > 0, to about 2 ulp.
+// ln(u) for a normal number u > 0, with an error of about 2 ulp.
 __device__ __forceinline__ float natural_log(float u) {
     const int bits = __float_as_int(u);
-    // Subtracting the bits of sqrt(1/2) splits u = m 2^e, m in [sqrt(1/2), sqrt(2)).
+    // Subtracting the bits of sqrt(1/2) splits u into m 2^e with m in [sqrt(1/2), sqrt(2)).
     const int e = (bits - 0x3f3504f3) >> 23;
     const float m = __int_as_float(bits - (e << 23));
     const float f = __fadd_rn(m, -1.0f);
@@ -53,7 +53,7 @@ __device__ __forceinline__ float natural_log(float u) {
     return __fadd_rn(__fmul_rn((float)e, 0.69314718f), ln_m);
 }
 
-// cos(2 pi v) for v in [0, 1), to about 2^-23.
+// cos(2 pi v) for v in [0, 1), with an error of about 2^-23.
 __device__ __forceinline__ float cos_2pi(float v) {
     const float quarters = __fmul_rn(v, 4.0f);
     const int q = (int)quarters;
@@ -77,19 +77,19 @@ __device__ __forceinline__ float cos_2pi(float v) {
     return (q == 1 || q == 2) ? -value : value;
 }
 
-// Number `index` of a sequence of uniform numbers in (0, 1).
+// Returns the number at `index` in a sequence of uniform random numbers in (0, 1).
 __device__ __forceinline__ float uniform(unsigned long long seed, unsigned long long index, unsigned stream) {
     return unit_interval(philox(seed, index, stream).w[0]);
 }
 
-// Number `index` of a sequence of standard Gaussian numbers.
+// Returns the number at `index` in a sequence of standard normal random numbers.
 __device__ __forceinline__ float gaussian(unsigned long long seed, unsigned long long index, unsigned stream) {
     const Words r = philox(seed, index, stream);
     const float radius = __fsqrt_rn(__fmul_rn(-2.0f, natural_log(unit_interval(r.w[0]))));
     return __fmul_rn(radius, cos_2pi(unit_interval(r.w[1])));
 }
 
-// The position of index i in a permutation of 0..n; n at least 1 and at most 2^62.
+// The position of index i in a permutation of 0..n. n is at least 1 and at most 2^62.
 __device__ __forceinline__ unsigned long long permute(unsigned long long seed, unsigned long long i,
                                                       unsigned long long n) {
     constexpr unsigned STREAM = 0x7065726du, ROUNDS = 12;

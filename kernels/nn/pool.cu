@@ -1,23 +1,23 @@
-// Idea: forwards, one thread per output; backwards, one thread per element of dx gathers from the windows that contain it, so no atomics.
+// Idea: forwards, one thread per output; backwards, one thread per element of dx sums over its windows, so no atomics are needed.
 // Formula: y = max or sum / (kh kw) over windows of x; images [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST, of type IN.
-// Since the last rung: not a rung; a layer's own pass.
-// Needs: fewer than 2^32 elements; padding at most half a window; index u8, an element's place in its window, so 256 at most.
-// Expect: DRAM bandwidth forwards; backwards every dy is read once for each element of its window, mostly from L1.
+// Since the last rung: not a rung; the separate pass of a pooling layer.
+// Needs: fewer than 2^32 elements; padding at most half a window; index u8, an element's place in its window, so windows of at most 256.
+// Expect: DRAM bandwidth forwards; backwards, every dy is read once for each element of its window, mostly from L1.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/images.cuh"
 
 struct Pool {
     unsigned batch, channels;
-    unsigned h, w;    // of x
-    unsigned oh, ow;  // of y
+    unsigned h, w;    // height and width of x
+    unsigned oh, ow;  // height and width of y
     unsigned kh, kw, sh, sw, ph, pw;
 };
 
-// Calls work(i, x) for each element of an output's window that lies in the image: i is its place in the window, x its index.
+// Calls work(i, x) for each element of an output's window that is inside the image: i is the place in the window, x the element's index.
 template <class Work> __device__ __forceinline__ void each_tap(const Pool& g, Place out, Work work) {
     for (unsigned i = 0; i < g.kh; ++i) {
-        // Above the image the subtraction wraps around to a large number.
+        // Above the image, the subtraction wraps around to a large number.
         const unsigned row = out.row * g.sh + i - g.ph;
         if (row >= g.h) continue;
         for (unsigned j = 0; j < g.kw; ++j) {
@@ -27,9 +27,9 @@ template <class Work> __device__ __forceinline__ void each_tap(const Pool& g, Pl
     }
 }
 
-// Calls work(i, y) for each output whose window contains an element of x, in order: i is the element's place in that window, y the output's index.
+// Calls work(i, y) in order for each output whose window contains an element of x: i is the element's place in the window, y the output's index.
 template <class Work> __device__ __forceinline__ void each_window(const Pool& g, Place in, Work work) {
-    const unsigned row = in.row + g.ph, column = in.column + g.pw;  // in the padded image
+    const unsigned row = in.row + g.ph, column = in.column + g.pw;  // coordinates in the padded image
     const unsigned first_row = row < g.kh ? 0 : (row - g.kh) / g.sh + 1, last_row = min(row / g.sh, g.oh - 1);
     const unsigned first_column = column < g.kw ? 0 : (column - g.kw) / g.sw + 1, last_column = min(column / g.sw, g.ow - 1);
     for (unsigned oy = first_row; oy <= last_row; ++oy) {

@@ -1,6 +1,6 @@
 // Idea: windows that touch but do not overlap: each thread reads or writes one whole window, 16 bytes of channels wide, exactly once.
 // Formula: pool.cu's maximum, stride = window size, no padding; images [batch][h][w][c] of type IN; index u8, shaped like y.
-// Since the last rung: not a rung; pool.cu's result in 16-byte words; dx also goes through the dropout after it and the ReLU before it.
+// Since the last rung: not a rung; pool.cu's result in 16-byte words; the backward pass includes the dropout after the pool and the ReLU before it.
 // Needs: channels a multiple of 16 bytes; arrays 16-byte aligned, index 8-byte aligned; fewer than 2^32 elements.
 // Expect: DRAM bandwidth: forward moves x, y and index once; backward dy, index, mask and dx once.
 #include "launch.cuh"
@@ -9,8 +9,8 @@
 
 struct Pool {
     unsigned batch, channels;
-    unsigned h, w;    // of x
-    unsigned oh, ow;  // of y
+    unsigned h, w;    // height and width of x
+    unsigned oh, ow;  // height and width of y
     unsigned kh, kw, sh, sw, ph, pw;
 };
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ Window window(unsigned i, unsigned channels, unsigned
     return at;
 }
 
-// The indices of a group, one byte each.
+// The places of the maxima of a group of channels, one byte each.
 union Indices {
     unsigned words[GROUP / 4];
     unsigned char of[GROUP];
@@ -68,7 +68,7 @@ max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In*
     MARK(end);
 }
 
-// Windows that begin in the image but do not fit give zeros.
+// Windows that begin in the image but extend past its edge have no output, so their elements of dx are zero.
 extern "C" __global__ void __launch_bounds__(THREADS)
 max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images of oh x ow */,
                       const In* __restrict__ dy /* images of oh x ow */, const In* __restrict__ mask /* as dy; or null, and no scale */,
@@ -91,7 +91,7 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
         if (mask) {
             float y[GROUP];
             unpack(*reinterpret_cast<const uint4*>(mask + from), y, In{});
-            // Like relu_backward, this passes the gradient where y is NaN.
+            // If y is NaN, the gradient passes through, as in relu_backward.
 #pragma unroll
             for (int k = 0; k < GROUP; ++k) gradient[k] = y[k] <= 0.0f ? 0.0f : gradient[k] * scale;
         }

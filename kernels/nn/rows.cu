@@ -2,7 +2,7 @@
 // Formula: out[b][j] = rows[indices[b]][j]; rows f32 [count][width], out [gridDim.x][width] of type IN.
 // Since the last rung: not a rung; it gathers batches of samples that are vectors of numbers.
 // Needs: any width; an index without a row gives NaN.
-// Expect: DRAM bandwidth from a few KiB a row on.
+// Expect: DRAM bandwidth for rows of a few KiB or more.
 #include "launch.cuh"
 #include "nn/elements.cuh"
 

@@ -1,8 +1,8 @@
 // Idea: everything that changes from one training step to the next is in device memory, so the host only launches the same graph again.
-// Formula: indices = order[position..], found |= halted or no finite loss, PyTorch's GradScaler update, then the counters move on.
+// Formula: indices = order[position..], found |= halted or loss not finite, PyTorch's GradScaler update, then the counters advance.
 // Since the last rung: not a rung; the control of a captured training step. Counters u32 [4] are position, step, slot, halted.
-// Needs: n at most count; position and slot go around their rings; an index without a sample gets label 255, which makes the loss NaN.
-// Expect: launches of one block, bound by latency; the host reads the rings once in many steps.
+// Needs: n at most count; position and slot wrap around in their rings; an index without a sample gets label 255, which makes the loss NaN.
+// Expect: launches of one block, bound by latency; the host reads the rings only once every many steps.
 #include "launch.cuh"
 #include "nn/step.cuh"
 
@@ -22,13 +22,13 @@ start_step(const unsigned* __restrict__ counters /* [4] */, const double* __rest
         for (unsigned k = i; k < statistics; k += gridDim.x * THREADS) before[k] = running[k];
     }
     if (i >= n) return;
-    // A part of a batch begins `first` samples after the batch.
+    // If the batch is split into parts, this part begins `first` samples after the start of the batch.
     const unsigned at = counters[POSITION] + first + i, index = order[at < count ? at : at - count];
     indices[i] = index;
     if (labels) batch_labels[i] = index < samples ? labels[index] : 255;
 }
 
-// The loss of a batch that was computed in parts: their mean, weighted by samples. Part i has the samples from n i / parts on, as the host splits them.
+// Computes the loss of a batch from the losses of its parts, weighted by samples. Part i starts at sample n i / parts, as in the host's split.
 extern "C" __global__ void __launch_bounds__(THREADS)
 loss_of_parts(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ part_losses /* [parts] */,
               const unsigned* __restrict__ part_correct /* [parts] */, unsigned parts, unsigned n, double* __restrict__ losses /* [slots] */,

@@ -1,7 +1,7 @@
 // The end of a training step: one thread decides, counts and records, all in device memory.
 #pragma once
 
-// Words of the counters, u32 [4].
+// The indices of the words in the array of counters, u32 [4].
 #define POSITION 0
 #define STEP 1
 #define SLOT 2
@@ -16,21 +16,21 @@ struct Settings {
     unsigned method, nesterov, decoupled, unused;
 };
 
-// The numbers of one step, f32 as PyTorch multiplies by them; written by prepare_update.
+// The values that the update of one step uses, written by prepare_update. They are f32 because PyTorch multiplies by f32 values.
 struct Step {
-    float gradient;  // the first factor of a gradient: clipping and the inverse of the loss scale
+    float gradient;  // the factor of the gradients: the clipping factor divided by the loss scale
     float rate, momentum, decay;
     float size, root, first, keep_second, second, epsilon, shrink;
     unsigned is_first, skip;
 };
 
-// The rule of torch.amp.GradScaler: a step with an overflow makes the scale smaller, `interval` steps without one make it larger.
+// The rule of torch.amp.GradScaler: an overflow reduces the loss scale, and `interval` steps without an overflow increase it.
 struct Scaler {
     float growth, backoff;
     unsigned interval, unused;
 };
 
-// Arguments that judge_and_prepare reads and writes. Each is one element unless its comment says otherwise.
+// The arguments of judge_and_prepare. Each pointer is to one element unless its comment says otherwise.
 struct Verdict {
     Settings settings;
     unsigned* counters /* [4] */;
@@ -41,10 +41,10 @@ struct Verdict {
     const float* loss_scale /* or null */;
     const float* clip /* or null */;
     Step* step;
-    unsigned long long withdraws /* 1 where the step has its numbers already, which are taken back if it is skipped after all; else 0 */;
+    unsigned long long withdraws /* 1 if the step was prepared earlier and is withdrawn if it must be skipped; else 0 */;
 };
 
-// Arguments that finish reads and writes.
+// The arguments of finish.
 struct End {
     unsigned n, count, slots, unused;
     Scaler scaler;
@@ -61,15 +61,15 @@ struct End {
 // The sizes must match the host's structs.
 static_assert(sizeof(Settings) == 48 && sizeof(Step) == 52 && sizeof(Verdict) == 120 && sizeof(End) == 96, "no padding");
 
-// Sets `found` if the step must not change the weights: if the loss of this or an earlier step is not finite, or if the norm has found a
-// gradient that is not.
+// Sets `found` if the step must not change the weights: if the loss of this or an earlier step is not finite, or if the norm kernel has
+// found a gradient that is not finite.
 __device__ __forceinline__ void judge(unsigned* counters /* [4] */, const double* losses /* [slots] */,
                                       const unsigned* overflow /* [1] or null */, unsigned* found /* [1] */) {
     if (!isfinite(losses[counters[SLOT]])) counters[HALTED] = 1;
     *found = counters[HALTED] || (overflow && *overflow);
 }
 
-// Computes the numbers of the step; a skipped step does not count.
+// Computes the values of the step. A skipped step does not increase the number of steps.
 __device__ __forceinline__ void prepare_update(const Settings& s, double* control /* [2] */, const unsigned* found /* [1] or null */,
                                                const float* loss_scale /* [1] or null */, const float* clip /* [1] or null */,
                                                Step* step /* [1] */) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void prepare_update(const Settings& s, double* contro
     *step = to;
 }
 
-// Takes back a step that was prepared before all of its gradients were known: it is skipped after all, and does not count.
+// Withdraws a step that was prepared before all gradients were known: marks it as skipped and reduces the number of steps again.
 __device__ __forceinline__ void withdraw_update(double* control /* [2] */, const unsigned* found /* [1] */, Step* step /* [1] */) {
     if (!*found || step->skip) return;
     step->skip = 1;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void finish(const End& e) {
     e.skipped[slot] = overflow;
     e.scales[slot] = e.scale ? *e.scale : 1.0f;
     e.norms[slot] = e.norm ? *e.norm : 0.0;
-    // A halted training keeps its scale: its loss is broken, not its gradients.
+    // A halted training run keeps its scale, because the cause is a loss that is not finite, not an overflow of gradients.
     if (e.scale && !e.counters[HALTED]) {
         if (overflow) {
             *e.scale *= e.scaler.backoff;

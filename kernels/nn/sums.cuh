@@ -1,4 +1,4 @@
-// Sums over a block in f64, and of columns in f32, added in the same order on every run and every device.
+// Sums over a block in f64, and sums of columns in f32, added in the same order on every run and every device.
 #pragma once
 #include "reduce.cuh"
 
@@ -8,7 +8,7 @@ __device__ __forceinline__ double warp_sum(double v) {
     return v;
 }
 
-// Adds up v over a block of BLOCK threads; every thread gets the sum. It may be called again at once.
+// Returns the sum of v over a block of BLOCK threads to every thread. The next call needs no barrier before it.
 template <int BLOCK> __device__ __forceinline__ double block_sum(double v) {
     static_assert(BLOCK % WARP == 0, "whole warps");
     constexpr int WARPS = BLOCK / WARP;
@@ -23,7 +23,7 @@ template <int BLOCK> __device__ __forceinline__ double block_sum(double v) {
     return sum;
 }
 
-// Calls result(column, sum) for the sums of 32 columns of f32 `from`, [rows][n], in the lanes of the first warp; the warps share the rows.
+// Sums 32 columns of `from`, [rows][n], with the rows divided among the warps. The first warp calls result(column, sum), one column per lane.
 template <int BLOCK, class Result>
 __device__ __forceinline__ void column_total(const float* __restrict__ from, unsigned rows, unsigned n, Result result) {
     constexpr unsigned WARPS = BLOCK / WARP;

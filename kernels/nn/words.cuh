@@ -1,4 +1,4 @@
-// Eight adjacent 16-bit elements of a row as four words, assembled by the four lanes that hold the row's sums.
+// Packs eight adjacent 16-bit elements of a row into four words. The four lanes that have the row's sums exchange words.
 #pragma once
 #include "nn/activate.cuh"
 
@@ -9,7 +9,7 @@ __device__ __forceinline__ void activated_words(unsigned (&words)[4], const floa
     for (int j = 0; j < 4; ++j) words[j] = pack(T{}, activate(sum(j, 0), add[j][0], least), activate(sum(j, 1), add[j][1], least));
 }
 
-// Transposes words among each four lanes: word j of lane t becomes word t of lane j.
+// Transposes words within each group of four lanes: word j of lane t becomes word t of lane j.
 __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned t) {
 #pragma unroll
     for (int distance = 1; distance <= 2; distance *= 2) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned
     }
 }
 
-// Transposes halves of words among each four lanes: half j of lane t becomes half t of lane j.
+// Transposes 16-bit halves of words within each group of four lanes: half j of lane t becomes half t of lane j.
 __device__ __forceinline__ void transpose_halves_in_four(unsigned (&words)[2], unsigned t) {
     const bool upper = t & 2, odd = t & 1;
     const unsigned pair = __shfl_xor_sync(0xffffffffu, upper ? words[0] : words[1], 2);
@@ -36,12 +36,12 @@ __device__ __forceinline__ void transpose_halves_in_four(unsigned (&words)[2], u
     words[0] = __byte_perm(even_lanes, odd_lanes, 0x5410), words[1] = __byte_perm(even_lanes, odd_lanes, 0x7632);
 }
 
-// Stores with one instruction: under high register pressure the compiler would split it into four.
+// Stores 16 bytes with one instruction. Under high register pressure, the compiler would split a plain store into four.
 template <class T> __device__ __forceinline__ void store_words(T* to /* [8], at a multiple of 16 bytes */, const unsigned (&words)[4]) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
 }
 
-// Returns a bit for each of eight elements, set if the element is 0 or less. The array begins at a multiple of 16 bytes.
+// Returns a bit for each of eight elements, set if the element is 0 or less. The array must be aligned to 16 bytes.
 template <class T> __device__ __forceinline__ unsigned zeros_of(const T* array /* [8] */) {
     const uint4 word = *reinterpret_cast<const uint4*>(array);
     const unsigned of[4] = {word.x, word.y, word.z, word.w};
@@ -53,7 +53,7 @@ template <class T> __device__ __forceinline__ unsigned zeros_of(const T* array /
     return zeros;
 }
 
-// Sets an element to 0 where its bit is set.
+// Sets each of the eight elements to 0 if its bit in `zeros` is set.
 __device__ __forceinline__ void clear_words(unsigned (&words)[4], unsigned zeros) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void clear_words(unsigned (&words)[4], unsigned zeros
     }
 }
 
-// Sets an element to 0 where its mask is 0 or less: the gradient through a ReLU.
+// Sets each of the eight elements to 0 if its mask is 0 or less. This is the gradient through a ReLU.
 template <class T> __device__ __forceinline__ void mask_words(unsigned (&words)[4], const T* mask /* [8] */) {
     clear_words(words, zeros_of(mask));
 }

@@ -1,8 +1,8 @@
 // Idea: the fastest copy of an array is the ceiling for every kernel that writes as much as it reads.
 // Formula: to[i] = from[i], f32[n].
-// Since the last rung: none; this measures a ceiling.
+// Since the last rung: not a rung; this kernel measures a ceiling.
 // Needs: both arrays 16-byte aligned, n a multiple of 4 below 2^34.
-// Expect: somewhat less than reading alone, as DRAM turns its bus around between reads and writes.
+// Expect: somewhat less than for reading alone, since DRAM turns its bus around between reads and writes.
 static_assert(ITEMS % 4 == 0, "the array is copied four floats at a time");
 constexpr unsigned GROUPS = ITEMS / 4;
 
@@ -12,7 +12,7 @@ copy(const float* __restrict__ from /* [n] */, float* __restrict__ to /* [n] */,
     const float4* from4 = reinterpret_cast<const float4*>(from);
     float4* to4 = reinterpret_cast<float4*>(to);
     unsigned i = blockIdx.x * THREADS + threadIdx.x;
-    // All reads of a step are in flight before the first is written.
+    // All reads of a step are in flight before the first value is written.
     for (; i + (GROUPS - 1) * stride < groups; i += GROUPS * stride) {
         float4 v[GROUPS];
 #pragma unroll

@@ -2,7 +2,7 @@
 // Formula: `rounds` rounds of PairExchange over all blocks; every block hands over the mean of the last round; out[block] = that mean.
 // Since the last rung: not a rung; it is compared with the part of an epoch's time that its bytes do not explain.
 // Needs: all blocks resident at once: a cooperative launch; words[2][blocks][SLOT_WORDS], control zeroed before the first launch.
-// Expect: a store to L2, loads from it and a dozen additions, each waiting for the one before: one to two thousand cycles.
+// Expect: a store to L2, loads from it and a dozen additions, each waiting for the previous one: one to two thousand cycles.
 #include "exchange.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -19,7 +19,7 @@ exchanges(float* __restrict__ out /* [blocks] */, unsigned long long* words /* [
             exchange.publish(round, handed_over);
             float of_all = 0.0f;
             if (!exchange.collect(round, of_all)) given_up = true;
-            // In this kernel both sums are the same.
+            // Both sums are the same in this kernel, so either one will do.
             __syncwarp();
             if (threadIdx.x == 0) handed_over = of_all * share;
         }
@@ -28,7 +28,7 @@ exchanges(float* __restrict__ out /* [blocks] */, unsigned long long* words /* [
     }
     if (threadIdx.x == 0) {
         out[blockIdx.x] = handed_over;
-        // Every block has read the round by now, since each has published after it.
+        // Every block has read the round by now, since each block publishes only after that read.
         if (blockIdx.x == 0) control->round = exchange.base + rounds;
     }
 }

@@ -1,8 +1,8 @@
 // Idea: the ceiling of tensor-core arithmetic for warps: fragments already in registers are multiplied over and over.
-// Formula: out[thread] = sums of [16][k] times [k][8]; f16, bf16 (k = 16) or tf32 (k = 8) in, f32 sums; ITEMS chains a warp.
+// Formula: out[thread] = sums of [16][k] times [k][8]; f16, bf16 (k = 16) or tf32 (k = 8) in, f32 sums; ITEMS chains per warp.
 // Since the last rung: not a rung; products are compared with it.
 // Needs: compute capability 8.0; values[THREADS * 6]: random, since equal numbers would take less power.
-// Expect: enough independent chains that the tensor cores never wait; on Hopper warpgroups reach more, see wgmma.cu.
+// Expect: enough independent chains that the tensor cores never wait; on Hopper, warpgroups are faster (see wgmma.cu).
 #include "matmul/gemm.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,8 +1,8 @@
-// Idea: the latency of an instruction whose inputs are in registers: one warp runs a chain of multiply-adds, each of which needs the one before.
+// Idea: the latency of an instruction whose inputs are in registers: one warp runs a chain of multiply-adds, each of which needs the previous result.
 // Formula: clocks = {cycles, nanoseconds} of `rounds` x ITEMS multiply-adds in a row; out[lane] = their result.
 // Since the last rung: not a rung; the lowest bar of a lesson's chart of latencies.
 // Needs: one block of one warp; rounds large enough that a microsecond does not matter: some chips' nanosecond clocks are that coarse.
-// Expect: about four cycles an instruction.
+// Expect: about four cycles per instruction.
 static_assert(THREADS == 32, "one warp, so that no other fills the gaps");
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -1,4 +1,4 @@
-// Idea: L2 may answer blocks together that ask for the same lines at nearly the same time; the rate of their requests shows it.
+// Idea: L2 may serve blocks together if they ask for the same lines at nearly the same time; the rate of requests shows whether it does.
 // Formula: out[block] = sum of the parts of data, f32[n], that the block read in `rounds` rounds; `group` blocks in a row read the same.
 // Since the last rung: not a rung; with a group of 1 it is peaks/read.cu.
 // Needs: data 16-byte aligned, n a multiple of 4 below 2^33; the grid a multiple of `group`; L1 is bypassed.

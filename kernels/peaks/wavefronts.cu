@@ -2,7 +2,7 @@
 // Formula: clocks[0] = cycles for THREADS / 32 warps of one block to make `rounds` x ITEMS reads each; lane l reads BYTES at offsets[l].
 // Since the last rung: not a rung; a lesson compares its counted wavefronts with it.
 // Needs: one block; offsets[32], multiples of BYTES up to SPAN - BYTES; 2 x ITEMS x SPAN bytes of static shared memory, at most 48 KiB.
-// Expect: one cycle a wavefront of 128 bytes, with enough reads in flight that their latency does not matter.
+// Expect: one cycle per wavefront of 128 bytes, with enough reads in flight that their latency does not matter.
 static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "the widths of a read");
 static_assert(2 * ITEMS * SPAN <= 48 << 10, "static shared memory ends at 48 KiB a block");
 static_assert(SPAN % 128 == 0, "all rows begin in the same bank");
@@ -18,7 +18,7 @@ reads(const unsigned* __restrict__ offsets /* [32] */, float* __restrict__ out /
     const long long begun = clock64();
 #pragma unroll 1
     for (unsigned round = 0; round < rounds; ++round) {
-        // Takes the other half of the rows in every other round, so that no read repeats the one before.
+        // Reads the other half of the rows in every other round, so that no read repeats the one before.
         const unsigned from = first + (round & 1) * (ITEMS * SPAN);
         float v[ITEMS][BYTES / 4];
 #pragma unroll

@@ -1,8 +1,8 @@
 // Idea: the ceiling of tensor-core arithmetic: tiles already in shared memory are multiplied over and over.
-// Formula: out[warpgroup] = sums of [64][k] times [k][BN], f16, bf16 or tf32 in, f32 sums; two warpgroups a multiprocessor.
+// Formula: out[warpgroup] = sums of [64][k] times [k][BN], f16, bf16 or tf32 in, f32 sums; two warpgroups per multiprocessor.
 // Since the last rung: not a rung; products are compared with it.
 // Needs: sm_90a; values[STAGE_BYTES * STAGES / 4]: random, since equal numbers would take less power.
-// Expect: a multiplication each time the last one ends; the limit is the clock that the power allows.
+// Expect: each multiplication starts when the last one ends; the limit is the clock that the power allows.
 #include "matmul/hopper.cuh"
 
 static_assert(THREADS == BM / 64 * WARPGROUP, "a warpgroup for every 64 rows");

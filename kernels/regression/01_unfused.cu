@@ -2,7 +2,7 @@
 // Formula: pred = w x + b; err = pred - y; L = mean(err^2); dw = 2 mean(err x); db = 2 mean(err); (w, b) -= lr (dw, db); f32[n].
 // Since the last rung: the loop over the points is spread over the GPU's threads.
 // Needs: x, y, pred and err 16-byte aligned; any n.
-// Expect: eight floats a point cross the memory in an epoch where two would do: at best a quarter of the fused speed.
+// Expect: eight floats per point go to or from memory in each epoch, where two would do: at best a quarter of the fused speed.
 #include "regression/descent.cuh"
 
 static_assert(ITEMS % 4 == 0, "points are read four at a time");
@@ -17,14 +17,14 @@ __device__ __forceinline__ void for_each_point(unsigned long long n, Body body, 
     if (first < n % 4) tail(groups * 4 + first);
 }
 
-// Adds four lanes and writes the block's sum to partial[row][block].
+// Adds up the four components of each thread over the block and writes the block's sum to partial[row][block].
 __device__ __forceinline__ void write_sum(float4 lanes, float* __restrict__ partial /* [3][blocks] */, int row) {
     float sum[1] = {(lanes.x + lanes.y) + (lanes.z + lanes.w)};
     block_sum<THREADS>(sum);
     if (threadIdx.x == 0) partial[row * (size_t)gridDim.x + blockIdx.x] = sum[0];
 }
 
-// pred = w x + b
+// Computes pred = w x + b.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 forward(const float* __restrict__ x /* [n] */, const float* __restrict__ weights /* [2] */, float* __restrict__ pred /* [n] */,
         unsigned long long n) {
@@ -39,7 +39,7 @@ forward(const float* __restrict__ x /* [n] */, const float* __restrict__ weights
         [&](unsigned long long i) { pred[i] = fmaf(w, x[i], b); });
 }
 
-// err = pred - y, and the sum of err^2
+// Computes err = pred - y and the sum of err^2.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 loss(const float* __restrict__ pred /* [n] */, const float* __restrict__ y /* [n] */, float* __restrict__ err /* [n] */,
      float* __restrict__ partial /* [3][blocks] */, unsigned long long n) {
@@ -61,7 +61,7 @@ loss(const float* __restrict__ pred /* [n] */, const float* __restrict__ y /* [n
     write_sum(sum, partial, LOSS);
 }
 
-// the sum of err x
+// Computes the sum of err x.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gradient_w(const float* __restrict__ err /* [n] */, const float* __restrict__ x /* [n] */,
            float* __restrict__ partial /* [3][blocks] */, unsigned long long n) {
@@ -77,7 +77,7 @@ gradient_w(const float* __restrict__ err /* [n] */, const float* __restrict__ x 
     write_sum(sum, partial, GRAD_W);
 }
 
-// the sum of err
+// Computes the sum of err.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gradient_b(const float* __restrict__ err /* [n] */, float* __restrict__ partial /* [3][blocks] */, unsigned long long n) {
     float4 sum = make_float4(0, 0, 0, 0);
@@ -91,7 +91,7 @@ gradient_b(const float* __restrict__ err /* [n] */, float* __restrict__ partial 
     write_sum(sum, partial, GRAD_B);
 }
 
-// adds up the blocks' sums and takes the step
+// Adds up the blocks' sums and updates the weights.
 extern "C" __global__ void __launch_bounds__(THREADS)
 update(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks, float inverse_n, float learning_rate,
        float* weights /* [2] */, float* loss /* [1], or null */) {

@@ -1,11 +1,11 @@
-// Idea: a point's prediction, error, loss and gradients never leave its thread's registers; only three sums a block do.
+// Idea: a point's prediction, error, loss and gradients never leave its thread's registers; only three sums per block are written.
 // Formula: err = w x + b - y; partial[:, block] = sums of (err^2, err x, err); then (w, b) -= lr 2/n (sum err x, sum err); f32[n].
 // Since the last rung: four kernels over the points became one pass, and the intermediates pred and err are gone.
 // Needs: x and y 16-byte aligned (a slice starts at a multiple of four points); any n.
-// Expect: x and y cross the memory once an epoch; the pass runs at the speed of a plain read of both.
+// Expect: x and y are read from memory once per epoch; the pass runs at the speed of simply reading both.
 #include "regression/descent.cuh"
 
-// For the ablation: each define leaves out one part, so that the difference shows its cost.
+// For the ablation: each define leaves out one part of the work, so that the difference in time shows the cost of that part.
 #ifndef WITHOUT_LOSS
 #define WITHOUT_LOSS 0
 #endif
@@ -23,7 +23,7 @@ static_assert(ITEMS % 4 == 0, "points are read four at a time");
 constexpr int GROUPS = ITEMS / 4;
 
 struct Accumulator {
-    // Each sum has four lanes: the additions of one lane need not wait for those of another.
+    // Each sum has four lanes, since the additions of one lane need not wait for another lane's.
     float lanes[SUMS][4] = {};
 
     __device__ __forceinline__ void add(int lane, float w, float b, float x, float y) {
@@ -42,7 +42,7 @@ struct Accumulator {
     }
 };
 
-// One pass over n points: partial[k][first_block + block], in rows of `columns`.
+// Makes one pass over n points and writes each block's sums to partial[k][first_block + block], in rows of `columns`.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, const float* weights /* [2] */,
      float* __restrict__ partial /* [3][columns] */, unsigned long long n, unsigned columns, unsigned first_block) {
@@ -94,7 +94,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     MARK(end);
 }
 
-// Adds up the blocks' sums and takes the step.
+// Adds up the blocks' sums and updates the weights.
 extern "C" __global__ void __launch_bounds__(THREADS)
 update(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks, float inverse_n, float learning_rate,
        float* weights /* [2] */, float* loss /* [1], or null */) {

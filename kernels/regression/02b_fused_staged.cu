@@ -1,13 +1,13 @@
 // Idea: many a tutorial copies its inputs to shared memory first; this shows the cost in a pass that uses each value once.
 // Formula: err = w x + b - y; partial[:, block] = sums of (err^2, err x, err); then (w, b) -= lr 2/n (sum err x, sum err); f32[n].
 // Since the last rung: x and y go from memory to shared memory, wait at a barrier, and come to registers from there.
-// Needs: x and y 16-byte aligned; any n; up to 33 KiB of shared memory a block.
+// Needs: x and y 16-byte aligned; any n; up to 33 KiB of shared memory per block.
 // Expect: no gain, since no value is used twice; the barriers and the second trip only cost time.
 #include "regression/descent.cuh"
 
 static_assert(ITEMS % 4 == 0, "points are read four at a time");
 constexpr int GROUPS = ITEMS / 4;
-// At most 1024 groups of x and of y at a time, 32 KiB: static shared memory ends at 48 KiB a block.
+// At most 1024 groups of x and of y at a time, 32 KiB: static shared memory is limited to 48 KiB per block.
 constexpr int STAGED = GROUPS * THREADS <= 1024 ? GROUPS : 1024 / THREADS;
 static_assert(GROUPS % STAGED == 0, "a thread's points are staged in equal parts");
 
@@ -21,7 +21,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     const float4* y4 = reinterpret_cast<const float4*>(y);
     PointSums<> points(weights[0], weights[1]);
 
-    // The loop's bound is the block's, not the thread's, since all its threads meet at the barriers.
+    // All threads of a block run the same number of iterations, since all of them must reach the barriers.
     for (unsigned long long from = block_first; from < groups; from += STAGED * stride) {
 #pragma unroll
         for (int g = 0; g < STAGED; ++g) {
@@ -45,7 +45,7 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     write_block_sums<THREADS>(sums, partial, columns, first_block);
 }
 
-// Adds up the blocks' sums and takes the step.
+// Adds up the blocks' sums and updates the weights.
 extern "C" __global__ void __launch_bounds__(THREADS)
 update(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks, float inverse_n, float learning_rate,
        float* weights /* [2] */, float* loss /* [1], or null */) {

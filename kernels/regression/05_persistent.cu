@@ -1,11 +1,11 @@
-// Idea: so far the end of a launch was the barrier; a single launch that stays, with its own barrier, needs no other launch.
+// Idea: so far the end of a launch was the barrier; a single launch with its own barrier can run all epochs.
 // Formula: as 02_fused, all epochs in one launch; the blocks' sums meet in words[2][blocks][8], two used; f32[n].
-// Since the last rung: 2 kernels an epoch became one for all of them, whose blocks exchange their sums through L2.
+// Since the last rung: 2 kernels per epoch became one for all epochs, whose blocks exchange their sums through L2.
 // Needs: x and y 16-byte aligned; any n; all blocks resident at once: a cooperative launch.
 // Expect: no launches; the next epoch's first points are in flight during the exchange, which takes about a microsecond.
 #include "regression/persistent.cuh"
 
-// 1: every other epoch goes through the points backwards, so that it begins with the points read last.
+// If 1, every other epoch goes through the points backwards, so that an epoch begins with the points that were read last.
 #ifndef ALTERNATE
 #define ALTERNATE 0
 #endif
@@ -45,7 +45,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         PointSums<> points(descent.w, descent.b);
         for (unsigned k = 0; k < parts; ++k) {
             const unsigned part = backwards ? parts - 1 - k : k;
-            // The first part has been loaded already.
+            // The first part (k = 0) has already been loaded.
             if (k > 0) load(part);
             const unsigned long long from = first + part * (GROUPS * stride);
 #pragma unroll
@@ -56,7 +56,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         if (first < n % 4) points.add(0, x[groups * 4 + first], y[groups * 4 + first]);
         float sums[SUMS];
         points.total(sums);
-        // Loading points need not wait for the weights. With ALTERNATE, the last part is the next epoch's first.
+        // Loading the first points need not wait for the weights. With ALTERNATE, the last part of this epoch is the first part of the next.
         MARK(load);
         if (!ALTERNATE && parts > 1) load(0);
         if (!descent.step(epoch, logged, sums)) return;

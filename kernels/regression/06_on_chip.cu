@@ -1,8 +1,8 @@
 // Idea: the fastest way to read something again is not to drop it: the points stay in registers and shared memory.
 // Formula: as 05_persistent; thread t of T has the groups of four points t, t + T, ...: REGISTER_GROUPS in registers, the rest in shared memory.
-// Since the last rung: the points are read from memory once and not once an epoch.
+// Since the last rung: the points are read from memory once in total, instead of once per epoch.
 // Needs: n / 4 >= REGISTER_GROUPS x threads, and shared memory for the rest; x and y 16-byte aligned; all blocks resident at once.
-// Expect: 7 M training points on 132 multiprocessors; an epoch is 4 instructions a point over 128 lanes each, plus the exchange.
+// Expect: 7 M training points on 132 multiprocessors; an epoch takes 4 instructions per point on 128 lanes per multiprocessor, plus the exchange.
 #include "regression/resident.cuh"
 #include "regression/persistent.cuh"
 

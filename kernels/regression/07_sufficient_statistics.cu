@@ -1,15 +1,15 @@
 // Idea: the squared error of a line is a polynomial in w and b, so six numbers about the points are all that the descent needs.
 // Formula: n, Sx, Sy, Sxx, Sxy, Syy in one pass; then sum err x = w Sxx + b Sx - Sxy, sum err = w Sx + b n - Sy in f64; f32[n].
 // Since the last rung: the same descent with less work: epochs no longer read the points, so it is compared separately.
-// Needs: x and y 16-byte aligned; any n. Other losses have no such numbers.
-// Expect: one read of the points, bound by memory, and some ten microseconds for 200 epochs in one thread.
+// Needs: x and y 16-byte aligned; any n. Other loss functions have no such numbers.
+// Expect: one read of the points, bound by memory, and about ten microseconds for 200 epochs in one thread.
 #include "reduce.cuh"
 
 static_assert(ITEMS % 4 == 0, "points are read four at a time");
 constexpr int GROUPS = ITEMS / 4;
 constexpr int MOMENTS = 5, SX = 0, SY = 1, SXX = 2, SXY = 3, SYY = 4;
 
-// A sum and its lost roundings: in f32 alone 10^8 terms would keep four digits, and the gradient is a difference of such sums.
+// A sum and the rounding errors it lost: in f32 alone, a sum of 10^8 terms would keep four digits, and the gradient is a difference of such sums.
 // Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26 (2005), algorithms 4.4 and 5.3.
 struct Compensated {
     float sum = 0.0f, lost = 0.0f;
@@ -35,7 +35,7 @@ __device__ __forceinline__ double warp_sum(double v) {
     return v;
 }
 
-// One pass over n points: partial[k][block].
+// Makes one pass over n points and writes each block's sums to partial[k][block].
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 moments(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, unsigned long long n,
         double* __restrict__ partial /* [5][blocks] */) {
@@ -79,7 +79,7 @@ moments(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
     }
 }
 
-// Adds up the blocks' moments and takes all steps, in one block.
+// Adds up the blocks' moments and runs all epochs, in one block.
 extern "C" __global__ void __launch_bounds__(THREADS)
 descend(const double* __restrict__ partial /* [5][blocks] */, unsigned blocks, unsigned long long n, unsigned epochs,
         unsigned log_every, float learning_rate, float* weights /* [2]: w, b */, float* losses /* [epochs / log_every] */) {
@@ -95,7 +95,7 @@ descend(const double* __restrict__ partial /* [5][blocks] */, unsigned blocks, u
     __syncthreads();
     if (threadIdx.x != 0) return;
 
-    // Takes means, so that the numbers stay small: the gradients are then 2 (w mxx + b mx - mxy) and 2 (w mx + b - my).
+    // Divides the sums by n, so that the numbers stay small: the gradients are then 2 (w mxx + b mx - mxy) and 2 (w mx + b - my).
     const double inverse_n = 1.0 / (double)n, mx = moments[SX] * inverse_n, my = moments[SY] * inverse_n;
     const double mxx = moments[SXX] * inverse_n, mxy = moments[SXY] * inverse_n, myy = moments[SYY] * inverse_n;
     const double rate = 2.0 * (double)learning_rate;

@@ -1,6 +1,6 @@
 // Idea: with several weights a point's features are also read only once, though its error and each gradient need all of them.
 // Formula: err = b + sum_j w_j x[j][i] - y[i]; w_j -= lr 2/n sum_i err x[j][i]; b -= lr 2/n sum_i err; f32, x[FEATURES][pitch].
-// Since the last rung: 05_persistent with FEATURES_PER_THREAD features a thread; more are split over warps, which meet in shared memory.
+// Since the last rung: 05_persistent with FEATURES_PER_THREAD features per thread; more features are split over warps, which exchange sums in shared memory.
 // Needs: rows of x 16-byte aligned with finite numbers up to a multiple of four; 1 to 256 features; all blocks resident at once.
 // Expect: 4 operations for the 4 bytes of a feature: memory is the limit by far, and tensor cores could not change that.
 #include "exchange.cuh"
@@ -10,11 +10,11 @@ static_assert(FEATURES >= 1 && FEATURES <= 256, "one word of the exchange for ea
 constexpr int WARPS = THREADS / WARP;
 
 __device__ constexpr int power_of_two_from(int v) { return v <= 1 ? 1 : 2 * power_of_two_from((v + 1) / 2); }
-// Warps that share the same points, each with PART of their features.
+// Number of warps that share the same points, each with PART of their features.
 constexpr int SPLIT = power_of_two_from((FEATURES + FEATURES_PER_THREAD - 1) / FEATURES_PER_THREAD);
 static_assert(WARPS % SPLIT == 0, "the block has too few warps for this many features");
 constexpr int PART = (FEATURES + SPLIT - 1) / SPLIT, TEAMS = WARPS / SPLIT;
-// Groups of four points that a thread has in flight at once: as many as its registers hold.
+// Groups of four points that a thread has in flight at once, limited by its registers.
 constexpr int GROUPS = PART + 1 >= FEATURES_PER_THREAD ? 1 : FEATURES_PER_THREAD / (PART + 1);
 // The values that a block adds up: the gradient of each weight, then the gradient of b, then the loss.
 constexpr int OF_B = FEATURES, OF_LOSS = FEATURES + 1, VALUES = FEATURES + 2;
@@ -104,7 +104,7 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
                         sums[g].x += theirs.x, sums[g].y += theirs.y, sums[g].z += theirs.z, sums[g].w += theirs.w;
                     }
                 }
-                // Points past the end have no error.
+                // The error of points past the end is set to zero.
                 const unsigned long long i = group_of(part, g) * 4;
                 const float4 err = make_float4(i + 0 < n ? sums[g].x - ys[g].x : 0.0f, i + 1 < n ? sums[g].y - ys[g].y : 0.0f,
                                                i + 2 < n ? sums[g].z - ys[g].z : 0.0f, i + 3 < n ? sums[g].w - ys[g].w : 0.0f);
@@ -122,14 +122,14 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
         if (lane % (WARP / 2) == 0) of_warps[warp][PART + lane / (WARP / 2)] = last;
         __syncthreads();
         if (threadIdx.x < VALUES) {
-            // Each weight's gradient comes from the warps that had its feature; the gradient of b and the loss come from one warp of each team.
+            // Each weight's gradient comes from the warps that processed its feature; the gradient of b and the loss come from one warp of each team.
             const int value = threadIdx.x, from = value < FEATURES ? value / PART : 0;
             const int column = value < FEATURES ? value % PART : PART + (value - FEATURES);
             float sum = 0.0f;
             for (int t = 0; t < TEAMS; ++t) sum += of_warps[t * SPLIT + from][column];
             if (value != OF_LOSS || logged) store_word(of_blocks + (size_t)value * blocks + blockIdx.x, make_word(sum, base + epoch));
         }
-        // Each sum has an owner, one warp of the grid, which takes the step of its weight and tells all blocks.
+        // Each sum has an owner, one warp of the grid, which updates its weight and sends the new value to all blocks.
         bool arrived = true;
         for (unsigned value = blockIdx.x + warp * gridDim.x; value < VALUES; value += WARPS * gridDim.x) {
             if (value == OF_LOSS && !logged) continue;

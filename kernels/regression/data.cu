@@ -1,8 +1,8 @@
 // Idea: the data set is drawn where it is used, in shuffled order, before any clock runs.
-// Formula: i = permute(j), x[j] = low + i (high - low) / n below high, y[j] = w x[j] + b + sigma * gaussian(i); f32[n]. The first 80 % are trained on.
+// Formula: i = permute(j), x[j] = low + i (high - low) / n below high, y[j] = w x[j] + b + sigma * gaussian(i); f32[n]. The first 80 % are the training set.
 // Since the last rung: none; the CPU draws the same bits (crates/warpbook-experiments/src/regression/data.rs).
 // Needs: any n from 1; one double-precision multiplication per point.
-// Expect: bound by integer multiplication, a hundred and more Philox rounds a point for the permutation.
+// Expect: bound by integer multiplication, a hundred and more Philox rounds per point for the permutation.
 #include "nn/philox.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -18,7 +18,7 @@ points(float* __restrict__ x /* [n] */, float* __restrict__ y /* [n] */, unsigne
     y[j] = __fadd_rn(line, __fmul_rn(sigma, gaussian(seed, i, 0u)));
 }
 
-// Points with several features: standard Gaussian numbers x[j][i], and y = sum_j w_j x[j] + b + noise, w_j = w (-1)^j / (1 + j).
+// Draws points with several features: standard Gaussian numbers x[j][i], and y = sum_j w_j x[j] + b + noise, w_j = w (-1)^j / (1 + j).
 extern "C" __global__ void __launch_bounds__(THREADS)
 featured_points(float* __restrict__ x /* [features][pitch] */, float* __restrict__ y /* [pitch] */, unsigned long long n,
                 unsigned long long pitch, unsigned features, float w, float b, float sigma, unsigned long long seed) {

@@ -1,6 +1,6 @@
 // Code that all regression kernels share: how points are read, and how an epoch ends.
 //
-// Sums are kept as partial[3][blocks], one column per block: row LOSS is the sum of err^2, row GRAD_W of err x, row GRAD_B of err.
+// Sums are kept as partial[3][blocks], one column per block: row LOSS is the sum of err^2, row GRAD_W the sum of err x, row GRAD_B the sum of err.
 #pragma once
 #include "launch.cuh"
 #include "reduce.cuh"
@@ -9,13 +9,13 @@
 constexpr int SUMS = 3, LOSS = 0, GRAD_W = 1, GRAD_B = 2;
 
 // Decides in which epochs the loss is logged. It counts down: a remainder by a number known only at run time would take a tenth
-// of a microsecond, which is a tenth of an epoch on the chip.
+// of a microsecond, which is a tenth of an epoch when the points stay on the chip.
 struct LossLog {
     unsigned every, left, entries = 0;
 
     __device__ __forceinline__ explicit LossLog(unsigned every) : every(every), left(every) {}
 
-    // Call it once per epoch; it returns true if this epoch is logged.
+    // Returns true if this epoch is logged. Call this once per epoch.
     __device__ __forceinline__ bool next() {
         if (--left != 0) return false;
         left = every, ++entries;
@@ -29,7 +29,7 @@ __device__ __forceinline__ void add_lanes(const float (&lanes)[SUMS][4], float (
     for (int k = 0; k < SUMS; ++k) sums[k] = (lanes[k][0] + lanes[k][1]) + (lanes[k][2] + lanes[k][3]);
 }
 
-// A thread's sums over its points, for one pair of weights: four lanes, so that four chains of additions run at once.
+// A thread's sums over its points, for one pair of weights. Each sum has four lanes, so that four chains of additions run at once.
 template <bool WITH_LOSS = true>
 struct PointSums {
     float w, b;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void write_block_sums(float (&sums)[SUMS], float* __r
     }
 }
 
-// Ends an epoch in one block: adds the blocks' sums, logs the mean squared error if `loss` is not null, takes the step.
+// Ends an epoch in one block: adds the blocks' sums, logs the mean squared error if `loss` is not null, and updates the weights.
 //   w -= lr * 2/n * sum(err x), b -= lr * 2/n * sum(err)
 template <int BLOCK>
 __device__ __forceinline__ void end_epoch(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks,

@@ -1,9 +1,9 @@
-// Code that the kernels with all epochs in one launch share: how an epoch ends, and how the descent ends.
+// Code shared by the kernels that run all epochs in one launch: how an epoch ends, and how the descent ends.
 #pragma once
 #include "exchange.cuh"
 #include "regression/descent.cuh"
 
-// One descent, as a block sees it. Every block takes the same steps, with the same bits, from the same sums.
+// A block's state of the descent. Every block computes the same steps, bit for bit, from the same sums.
 template <int BLOCK>
 struct Descent {
     static constexpr int WARPS = BLOCK / WARP;
@@ -31,11 +31,11 @@ struct Descent {
         __syncthreads();
     }
 
-    // Updates the weights at the end of an epoch, counted from 1, with each thread's sums; false if another block did not arrive.
+    // Updates the weights from all threads' sums at the end of an epoch, counted from 1. Returns false if another block did not arrive in time.
     __device__ __forceinline__ bool step(unsigned epoch, bool logged, const float (&sums)[SUMS]) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         MARK(reduce);
-        // One warp adds up all threads' sums: shuffles in every warp first would take that time twice.
+        // One warp adds up all threads' sums: shuffling in every warp first would take twice as long.
         shared.gradients[threadIdx.x] = make_float2(sums[GRAD_W], sums[GRAD_B]);
         if (logged) {
             float loss[1] = {sums[LOSS]};
@@ -55,7 +55,7 @@ struct Descent {
             exchange.publish(epoch, warp_sum_pair(column.x, column.y));
             float of_all = 0.0f;
             if (!exchange.collect(epoch, of_all)) shared.given_up = true;
-            // The lower half of the lanes has the gradient of w, the upper half that of b.
+            // The lower half of the lanes has the gradient of w, the upper half the gradient of b.
             if (lane % (WARP / 2) == 0) shared.weights[lane / (WARP / 2)] = (lane == 0 ? w : b) - rate * of_all;
         } else if (warp == 1 && logged) {
             // Adds up the losses while the first warp waits, since they are needed only at the end.
@@ -69,13 +69,13 @@ struct Descent {
         return !shared.given_up;
     }
 
-    // Writes the weights and the losses, in block 0, once all blocks' losses have arrived.
+    // In block 0, writes the weights and the losses once all blocks' losses have arrived.
     __device__ __forceinline__ void finish(unsigned epochs, float inverse_n, float* weights /* [2] */,
                                            float* losses /* [epochs / log_every] */) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         const unsigned last = epochs + 1;
         if (warp == 0) {
-            // Orders this block's losses before the word that announces them.
+            // Makes this block's losses visible before the word that announces them.
             __threadfence();
             exchange.publish(last, 0.0f);
         }
@@ -97,7 +97,7 @@ struct Descent {
         }
         if (threadIdx.x == 0) {
             weights[0] = w, weights[1] = b;
-            // All blocks have read the round by now, since none publishes before.
+            // All blocks have read the round by now, since no block publishes before that read.
             exchange.control->round = exchange.base + last;
         }
     }

@@ -2,12 +2,12 @@
 #pragma once
 #include "regression/descent.cuh"
 
-extern __shared__ float4 resident_shared[];  // [groups of a thread beyond the registers][2: x, y][THREADS]
+extern __shared__ float4 resident_shared[];  // [groups per thread that do not fit in registers][2: x, y][THREADS]
 
 struct Resident {
     float4 x[REGISTER_GROUPS > 0 ? REGISTER_GROUPS : 1], y[REGISTER_GROUPS > 0 ? REGISTER_GROUPS : 1];
-    unsigned in_shared;         // groups of four points that this thread keeps there
-    const float *odd_x, *odd_y;  // up to three points that make no group: the first threads read them from memory
+    unsigned in_shared;         // groups of four points that this thread keeps in shared memory
+    const float *odd_x, *odd_y;  // the up to three points after the last whole group, which the first threads read from memory
     unsigned odd;
 
     __device__ __forceinline__ Resident(const float* __restrict__ all_x /* [n] */, const float* __restrict__ all_y /* [n] */,
@@ -15,7 +15,7 @@ struct Resident {
         const unsigned thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS, groups = n / 4;
         const float4* x4 = reinterpret_cast<const float4*>(all_x);
         const float4* y4 = reinterpret_cast<const float4*>(all_y);
-        // Every thread has these groups, or the host would have chosen fewer.
+        // Every thread has REGISTER_GROUPS groups, since the host would otherwise have chosen a smaller number.
 #pragma unroll
         for (int g = 0; g < REGISTER_GROUPS; ++g) x[g] = x4[thread + g * threads], y[g] = y4[thread + g * threads];
         in_shared = 0;
@@ -26,7 +26,7 @@ struct Resident {
         odd_x = all_x + groups * 4, odd_y = all_y + groups * 4, odd = n % 4;
     }
 
-    // One epoch's sums over the thread's points; the loss is added up only on request.
+    // Computes one epoch's sums over the thread's points; the loss is added up only on request.
     __device__ __forceinline__ void pass(float w, float b, bool with_loss, float (&sums)[SUMS]) const {
         if (with_loss) pass<true>(w, b, sums);
         else pass<false>(w, b, sums);

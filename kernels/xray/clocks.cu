@@ -1,8 +1,8 @@
-// Idea: each SM counts its clocks from its own start; the time of a message there and back bounds the offset of two counters.
-// Formula: the counter of block i less that of block 0 lies in [answered - received, answered - asked], each round: the offset of their SMs.
+// Idea: each SM's clock counter has its own starting point; the round-trip time of a message bounds the offset of two counters.
+// Formula: the counter of block i minus the counter of block 0 lies in [answered - received, answered - asked] in each round: the offset of their SMs.
 // Since the last rung: none; %globaltimer, which all SMs share, ticks too seldom to order the SMs' work.
-// Needs: a block on every SM at once: a cooperative launch, with so much shared memory that no SM takes two blocks.
-// Expect: intervals as wide as the way through L2 and back, some hundred nanoseconds; their intersection is narrower.
+// Needs: a block on every SM at once: a cooperative launch, with enough shared memory that no SM takes two blocks.
+// Expect: intervals as wide as the round trip through L2, some hundred nanoseconds; their intersection is narrower.
 #include "exchange.cuh"
 
 // Words of a block: one line for the question and one for the answer.
@@ -28,7 +28,7 @@ __device__ __forceinline__ void stamp(unsigned long long* to /* [2]: clock, ns *
     to[0] = now(), to[1] = ns;
 }
 
-// Waits until a word has come; false if the wait timed out.
+// Waits until the word has the wanted value; returns false if the wait timed out.
 __device__ __forceinline__ bool wait_for(const unsigned long long* word, unsigned long long wanted, unsigned long long limit_ns) {
     Patience patience;
     while (load_word(word) != wanted) {
