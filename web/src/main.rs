@@ -1,9 +1,9 @@
 //! A page that shows records: static files that run in the browser and send nothing anywhere.
 //!
-//! Each module uses only those before it. `text`, `plot` and `record` compute what is shown, `address` encodes the view
-//! in the address, `library` has the records, and `tables` and `report` build tables and reports; all of these are
-//! plain Rust and tested on any machine. `browser` wraps the browser, `app` holds the state, `view` draws it, and
-//! `page` joins both in one component.
+//! Each module uses only the modules named before it. `text`, `plot` and `record` compute what is shown, `address`
+//! encodes the view in the address, `library` stores the records, and `tables` and `report` build tables and reports;
+//! all of these are plain Rust and tested on any machine. `browser` wraps the browser, `app` holds the state, `view`
+//! draws it, and `page` joins both in one component.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use warpbook_charts::{Chart, escape};
 
-/// The most charts in a report.
+/// The maximum number of charts in a report.
 pub const MAX_ITEMS: usize = 40;
 
 /// A chart in a report.
@@ -45,7 +45,7 @@ impl Report {
     /// Appends a chart with its source and link. A duplicate is refused, and so is a chart beyond the limit.
     ///
     /// # Errors
-    /// The error is a sentence for the page's reader.
+    /// Returns an error, a sentence for the page's reader, if the chart is a duplicate or the report is full.
     pub fn add(&mut self, chart: &Chart, source: String, link: String) -> Result<(), String> {
         let svg = on_white(chart);
         if self.items.iter().any(|i| i.svg == svg) {
@@ -59,7 +59,7 @@ impl Report {
         Ok(())
     }
 
-    /// Moves a chart by so many places, at most to either end.
+    /// Moves a chart by `by` places, but not past either end.
     pub fn shift(&mut self, at: usize, by: isize) {
         if let Some(to) = at.checked_add_signed(by).filter(|to| *to < self.items.len() && at < self.items.len()) {
             self.items.swap(at, to);

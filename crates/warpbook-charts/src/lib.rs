@@ -1,14 +1,13 @@
 //! Draws a record: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
 //!
-//! The crate knows no experiment by name. Differences between experiments come from
-//! [`Run::descriptor`](warpbook_record::Run::descriptor) and from the problems' data. [`LadderTable`] is the ladder as
-//! a table, for page, notebook and command line. [`highlight`] cuts a kernel's source into tokens to colour, and
-//! [`diagram`] draws tiles, accesses and timelines.
+//! The crate knows no experiment by name. Differences between experiments come from [`Run::descriptor`](warpbook_record::Run::descriptor) and from the
+//! problems' data. [`LadderTable`] is the ladder as a table, for the page, the notebooks and the command line. [`highlight`] splits a kernel's source into
+//! tokens for colouring, and [`diagram`] draws tiles, accesses and timelines.
 //!
 //! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with this crate's own table, never in a DOM or
 //! with a font file. The crate does no I/O and reads no clock.
 //!
-//! The crate has three floors, and imports go only downwards. `draw` writes SVG and knows no record; `record` derives figures and texts from a
+//! The crate has three layers, and imports go only downwards. `draw` writes SVG and does not depend on records; `record` derives figures and texts from a
 //! record, and draws nothing; `charts`, with a file or a folder for each chart, and `compare` draw what `record` derives.
 #![forbid(unsafe_code)]
 
@@ -42,8 +41,7 @@ pub use record::timing::DEBUG_ASSERTIONS;
 pub use record::verdict::excess_reason;
 pub use warpbook_record::Quantity;
 
-/// Returns the options of a notebook's charts: `draw().ladder(&run, problem, Quantity::Time)`. Other widths need their
-/// own [`Options`].
+/// Returns the options of a notebook's charts: `draw().ladder(&run, problem, Quantity::Time)`. Charts of another width need their own [`Options`].
 #[must_use]
 pub fn draw() -> Options {
     Options::default()

@@ -10,7 +10,7 @@ use warpbook::device::{Bench, Compiler, Inventory, Recorder};
 use warpbook::{Lab, figures, trial};
 use warpbook_record::{DeviceKind, Grid, KernelSpec, Outcome, Source, Tile};
 
-/// A kernel for testing the compiler.
+/// A small kernel for testing the compiler.
 const TRIAL: Source = Source {
     path: "doctor.cu",
     text: "extern \"C\" __global__ void trial(float* x /* [blocks] */) { x[blockIdx.x] = threadIdx.x; }\n",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use warpbook::exercise::{Definition, Exercise, Task, Tried, Verdict};
 use warpbook::{Exercises, Lab, Show, all_exercises};
 
-/// Time between two looks at a watched file.
+/// Time between two checks of a watched file.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Lists, shows, tries and watches exercises.
@@ -27,7 +27,7 @@ pub fn exercise(args: &ExerciseArgs) -> Result<ExitCode, Failure> {
         ExerciseCommand::Hint { id, number } => {
             let exercise = lab.exercise(id)?;
             let next = exercise.progress().hints as usize + 1;
-            // After the last one, the last again.
+            // After the last hint, the last hint is shown again.
             let hint = match number {
                 Some(number) => exercise.hint(*number)?,
                 None => exercise.hint(next).or_else(|why| if next > 1 { exercise.hint(next - 1) } else { Err(why) })?,
@@ -62,7 +62,7 @@ fn list(lab: &Lab) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how far the person is with an exercise.
+/// Describes the learner's progress on an exercise.
 fn state(exercise: &Exercise) -> String {
     let progress = exercise.progress();
     match (progress.best(), progress.count) {
@@ -72,7 +72,7 @@ fn state(exercise: &Exercise) -> String {
     }
 }
 
-/// Tries once.
+/// Tries an answer once, and prints the result.
 fn attempt(exercise: &Exercise, given: &[String]) -> Result<ExitCode, Failure> {
     let id = exercise.definition().id;
     let tried = match (&exercise.definition().task, given) {
@@ -93,7 +93,7 @@ fn attempt(exercise: &Exercise, given: &[String]) -> Result<ExitCode, Failure> {
     Ok(if tried.verdict.is_right() { ExitCode::SUCCESS } else { ExitCode::from(RUNG_FAILED) })
 }
 
-/// Tries a file at each save, from one exercise to the next.
+/// Tries a file at each save, and moves on to the next exercise when it is right.
 fn watch(lab: &Lab, id: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     let all = all_exercises();
     let is_kernel = |one: &&Definition| matches!(one.task, Task::Kernel(_));
@@ -110,7 +110,8 @@ fn watch(lab: &Lab, id: Option<&str>, file: Option<&Path>) -> Result<(), Failure
     {
         return Err(Failure::usage(format!("{id} asks for no kernel, so there is no file to watch.")));
     }
-    // One that was named is watched although it may be right already; others only if they are not.
+    // An exercise that was named is watched even if it is right already; other exercises are watched only if they are
+    // not right yet.
     let is_wanted = |exercise: &Exercise| {
         exercise.definition().id == first || !exercise.progress().best().is_some_and(Verdict::is_right)
     };
@@ -145,7 +146,7 @@ fn watch(lab: &Lab, id: Option<&str>, file: Option<&Path>) -> Result<(), Failure
 fn until_right(exercise: &Exercise, path: &Path) -> Result<Tried, Failure> {
     let mut last: Option<Vec<u8>> = None;
     loop {
-        // An editor may replace the file: for a moment there is none.
+        // An editor may replace the file, so the file may be missing for a moment.
         let bytes = std::fs::read(path).ok().filter(|bytes| last.as_ref() != Some(bytes));
         if let Some(bytes) = bytes {
             match exercise.try_path(path) {

@@ -1,4 +1,4 @@
-//! Failures that end the program early: an exit code, and a sentence with the remedy.
+//! Failures that end the program early, each with an exit code and a sentence that says what to do.
 
 use warpbook::nn::train::TrainError;
 use warpbook::{device, ranks};
@@ -14,7 +14,7 @@ pub const OTHER_RANK: u8 = 4;
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// An exit code with its reason.
+/// An exit code with the reason for it.
 #[derive(Debug)]
 pub struct Failure {
     pub code: u8,
@@ -65,7 +65,7 @@ impl From<ranks::Error> for Failure {
 impl From<device::Error> for Failure {
     fn from(error: device::Error) -> Self {
         match &error {
-            // Another size or another word would work, so this is a usage error.
+            // A different size or a different word would work, so this is a usage error.
             device::Error::OutOfMemory { .. } | device::Error::BadChoice(_) => Self::usage(error.to_string()),
             device::Error::Cancelled => Self { code: INTERRUPTED, sentence: error.to_string() },
             _ => Self::device(error.to_string()),

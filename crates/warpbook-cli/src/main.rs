@@ -25,7 +25,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let _names = files::ReservedNames;
     signals::survive_file_limits();
-    // A bug is reported in one line; with RUST_BACKTRACE the panic shows where it is.
+    // A bug is reported in one line; if RUST_BACKTRACE is set, the panic shows where the bug is.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string).unwrap_or_default();

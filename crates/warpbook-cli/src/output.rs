@@ -1,4 +1,4 @@
-//! Prints lines to the terminal, or to whatever replaces it.
+//! Prints lines to the terminal, or to the file or pipe that replaces it.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ pub fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
 
-/// Returns true if an error loses output that somebody would read; a closed pipe does not.
+/// Returns true if an error loses output that somebody would read. A closed pipe loses none.
 pub fn is_loss(why: &io::Error) -> bool {
     why.kind() != ErrorKind::BrokenPipe
 }
@@ -38,7 +38,7 @@ fn printable(text: &str) -> String {
     warpbook::printable(&text.replace("\r\n", "\n"))
 }
 
-/// Joins a record's words into one line.
+/// Joins the lines of a record's text into one line.
 pub fn one_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

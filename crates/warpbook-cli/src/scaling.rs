@@ -1,4 +1,4 @@
-//! The command `warpbook scaling`, as the launcher of ranks and as one rank.
+//! The command `warpbook scaling`, both as the launcher of ranks and as a rank.
 
 use crate::args::{RunsOn, ScalingArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
@@ -76,7 +76,7 @@ fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
     };
     let asked = if args.gpus.is_some() { RunsOn::Gpus } else { RunsOn::Cpu };
     let device = processes::device_of(&placement, Some(asked), Choice::Best)?;
-    // Each measured way sets its own type for exchanged gradients.
+    // Each measured way of training sets its own type for exchanged gradients.
     let options = RanksOptions { wire: Wire::F32, bucket_bytes: bucket_bytes(args.bucket)?, synchronised_norm: false };
     let settings = RankSettings { options, timeout: args.rank_timeout };
     processes::work(&placement, &settings, |ranks| {
@@ -100,7 +100,7 @@ fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
     write_atomic(file, &text).map_err(|e| refused(e.to_string()))
 }
 
-/// Starts this program again with every number of ranks in turn, and merges the results into a record.
+/// Starts this program again with each number of ranks, one after the other, and merges the results into a record.
 fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     let scaling = experiment(args)?;
     let mut files = Files::reading("--pytorch", &args.pytorch);

@@ -20,14 +20,14 @@ pub struct Dataset {
 /// Training and test images of one data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Splits {
-    /// Images that a network is trained on; a validation set is split off them, see [`Dataset::split`].
+    /// Images that a network is trained on; [`Dataset::split`] can split off a validation set.
     pub train: Dataset,
-    /// Images that the trained network is judged on at the end.
+    /// Images on which the trained network is evaluated at the end.
     pub test: Dataset,
 }
 
 impl Splits {
-    /// Adds a note to the training and test images: see [`Dataset::noted`].
+    /// Adds a note to the training and test images; see [`Dataset::noted`].
     #[must_use]
     pub fn noted(self, what: &str) -> Self {
         Self { train: self.train.noted(what), test: self.test.noted(what) }
@@ -39,27 +39,27 @@ impl Splits {
 pub enum Origin {
     /// The published files, byte for byte.
     Original,
-    /// Files of the published layout that are not known to be the published ones.
+    /// Files in the published layout that are not known to be the published files.
     Modified {
-        /// The difference, or why it is not known: a sentence without its full stop.
+        /// How the files differ, or why that is not known, as a sentence without its full stop.
         why: String,
     },
-    /// Files of the published layout with other images, described by a note: see [`Dataset::noted`].
+    /// Files in the published layout with other images, described by a note; see [`Dataset::noted`].
     Noted {
-        /// The note: a sentence without its full stop, such as "recompressed as JPEG q75".
+        /// Description of the images as a sentence without its full stop, such as "recompressed as JPEG q75".
         what: String,
     },
-    /// Drawn by [`synthetic_digits`](crate::synthetic_digits).
+    /// Images drawn by [`synthetic_digits`](crate::synthetic_digits).
     Synthetic {
-        /// The seed they were drawn with.
+        /// The seed with which the images were drawn.
         seed: u64,
     },
-    /// Images from a folder, see [`image_folder`](crate::image_folder).
+    /// Images read from a folder by [`image_folder`](crate::image_folder).
     Folder {
         /// The skipped entries, such as "9 .webp and 1 .bmp"; empty if there were none.
         passed_over: String,
     },
-    /// The user's arrays.
+    /// Images that the user passed as arrays.
     Own,
 }
 
@@ -77,10 +77,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The size of a part that is split off: a count of images, or a fraction of them between 0 and 1.
+/// The size of a part that is split off: a count of images, or a fraction of the images between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Part {
-    /// A count of images.
+    /// Number of images in the part.
     Count(usize),
     /// A share of the images, rounded to a whole image.
     Fraction(f64),
@@ -107,7 +107,7 @@ impl fmt::Debug for Dataset {
 }
 
 impl Dataset {
-    /// Makes a data set of the caller's arrays: `images` u8 `[n][channels][height][width]`, `labels` u8 `[n]`, each the index of a class.
+    /// Creates a data set from the caller's arrays: `images` u8 `[n][channels][height][width]`, `labels` u8 `[n]`, each the index of a class.
     ///
     /// # Errors
     /// If the lengths of the arrays do not match, or a label is not the index of a class.
@@ -154,7 +154,7 @@ impl Dataset {
         Ok(Self::fitting(name, shape, images, labels, classes, origin))
     }
 
-    /// Makes a data set of arrays whose lengths are known to match.
+    /// Creates a data set from arrays whose lengths are known to match.
     pub(crate) fn fitting(
         name: String,
         shape: [usize; 3],
@@ -166,74 +166,74 @@ impl Dataset {
         Self { name, shape, classes: classes.into(), images: images.into(), labels: labels.into(), origin }
     }
 
-    /// Name of the data set.
+    /// Returns the name of the data set.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Shape of an image: `[channels, height, width]`.
+    /// Returns the shape of an image, `[channels, height, width]`.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }
 
-    /// Channels of an image: 1 for grey, 3 for red, green and blue.
+    /// Returns the number of channels of an image: 1 for grey, 3 for red, green and blue.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.shape[0]
     }
 
-    /// Height of an image in pixels.
+    /// Returns the height of an image in pixels.
     #[must_use]
     pub fn height(&self) -> usize {
         self.shape[1]
     }
 
-    /// Width of an image in pixels.
+    /// Returns the width of an image in pixels.
     #[must_use]
     pub fn width(&self) -> usize {
         self.shape[2]
     }
 
-    /// Bytes of an image: channels x height x width.
+    /// Returns the number of bytes of an image, channels x height x width.
     #[must_use]
     pub fn pixels(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Names of the classes; a label is an index into them.
+    /// Returns the names of the classes; a label is an index into this list.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// All pixels, u8 `[n][channels][height][width]`.
+    /// Returns all pixels, u8 `[n][channels][height][width]`.
     #[must_use]
     pub fn images(&self) -> &Arc<[u8]> {
         &self.images
     }
 
-    /// All labels, u8 `[n]`.
+    /// Returns all labels, u8 `[n]`.
     #[must_use]
     pub fn labels(&self) -> &Arc<[u8]> {
         &self.labels
     }
 
-    /// Origin of the images.
+    /// Returns the origin of the images.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// A note on what these images are, to be shown with any result on them: a sentence without its full stop.
+    /// Returns a note that describes these images, to be shown with any result on them. It is a sentence without its full stop.
     #[must_use]
     pub fn note(&self) -> String {
         format!("{}: {}", self.name, self.origin)
     }
 
-    /// Returns these images with a note on what they are, such as "recompressed as JPEG q75"; the note is shown with any result on them. Only
-    /// files of unknown content get the note: it is ignored for the published files, synthetic images and the user's own arrays.
+    /// Returns these images with a note that describes them, such as "recompressed as JPEG q75"; the note is shown with any result on them. Only files with
+    /// unknown content get the note; it is ignored for the published files, synthetic images and the user's own arrays.
     #[must_use]
     pub fn noted(mut self, what: impl Into<String>) -> Self {
         if matches!(self.origin, Origin::Modified { .. } | Origin::Noted { .. }) {
@@ -242,7 +242,7 @@ impl Dataset {
         self
     }
 
-    /// The number of images.
+    /// Returns the number of images.
     #[must_use]
     pub fn len(&self) -> usize {
         self.labels.len()
@@ -254,7 +254,7 @@ impl Dataset {
         self.labels.is_empty()
     }
 
-    /// The pixels of image `i`, u8 `[channels][height][width]`.
+    /// Returns the pixels of image `i`, u8 `[channels][height][width]`.
     ///
     /// # Panics
     /// If there is no such image.
@@ -264,7 +264,7 @@ impl Dataset {
         &self.images[i * pixels..][..pixels]
     }
 
-    /// The label of image `i`.
+    /// Returns the label of image `i`.
     ///
     /// # Panics
     /// If there is no such image.
@@ -297,11 +297,10 @@ impl Dataset {
         Ok(self.gather(indices))
     }
 
-    /// Splits off a random part as a validation set; returns the rest and the part. The same seed gives the same split; both keep the images in
-    /// random order.
+    /// Splits off a random part as a validation set; returns the rest and the part, both in random order. The same seed gives the same split.
     ///
     /// # Errors
-    /// If the part is empty, or as large as the set or larger.
+    /// If the part is empty, or not smaller than the set.
     pub fn split(&self, validation: impl Into<Part>, seed: u64) -> Result<(Self, Self)> {
         let (n, part) = (self.len(), validation.into());
         let count = match part {

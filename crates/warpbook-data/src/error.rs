@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 /// Result of reading data.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why data cannot be used. Each message says what to do about it.
+/// The reason why data cannot be used. Each error message says what to do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,17 +13,17 @@ pub enum Error {
     Format {
         /// Path of the file, or of the file within an archive.
         path: PathBuf,
-        /// Byte offset of the error; in a compressed file, an offset into the unpacked data.
+        /// Byte offset of the error; for a compressed file, this is an offset into the unpacked data.
         offset: u64,
-        /// The expected and the found content.
+        /// Describes the expected content and the content that was found.
         why: String,
     },
     /// A file or folder cannot be read.
     #[error("{} cannot be read: {why}", path.display())]
     Read {
-        /// Path of the file.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// Reason that the operating system gives.
         why: String,
     },
     /// The files of a data set were not found.

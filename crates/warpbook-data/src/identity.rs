@@ -1,4 +1,4 @@
-//! Identification of the images that a network was trained on, as its files store it.
+//! Identification of the images that a network was trained on, as stored in the network's files.
 
 use crate::error::{Error, Result};
 use crate::{Dataset, NAMES, Origin};
@@ -12,8 +12,8 @@ use std::fmt;
 pub enum Fit {
     /// The whole image is scaled, whatever its aspect ratio, as [`image_folder`](crate::image_folder) does.
     Whole,
-    /// The largest centred part with the network's aspect ratio is scaled. This suits networks that were trained on images of one size, which needed
-    /// no scaling.
+    /// The largest centred part with the network's aspect ratio is scaled. This suits networks that were trained on images of a single size, which needed no
+    /// scaling.
     Centre,
 }
 
@@ -22,7 +22,7 @@ pub enum Fit {
 pub struct Source {
     /// A name that [`open`](crate::open) knows, or a folder with a subfolder of images for each class.
     pub data: String,
-    /// The folder with the files of a named set; `None` for the default one.
+    /// The folder with the files of a named set; `None` for the default folder.
     pub folder: Option<String>,
 }
 
@@ -40,10 +40,10 @@ impl<S: Into<String>> From<S> for Source {
     }
 }
 
-/// Identifies the images that a network was trained on. Their classes are stored beside it.
+/// Identifies the images that a network was trained on. The names of the classes are stored separately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// A description of the images: [`Dataset::note`].
+    /// A description of the images, from [`Dataset::note`].
     pub note: String,
     /// The number of images.
     pub images: usize,
@@ -51,7 +51,7 @@ pub struct Identity {
     pub checksum: u32,
     /// How images from files were scaled to the input size.
     pub fit: Fit,
-    /// `true` if a program drew the images.
+    /// True if a program drew the images.
     #[serde(default)]
     pub is_drawn: bool,
 }
@@ -64,7 +64,7 @@ impl fmt::Display for Identity {
 }
 
 impl Dataset {
-    /// Identifies these images. It reads all of them.
+    /// Identifies these images by a checksum, for which all images are read.
     #[must_use]
     pub fn identity(&self) -> Identity {
         let mut crc = Crc::new();
@@ -75,8 +75,8 @@ impl Dataset {
         Identity { note: self.note(), images: self.len(), checksum: crc.sum(), fit, is_drawn }
     }
 
-    /// Returns these images with their labels renumbered to match the positions of their class names in `classes`, such as a network's. The order may
-    /// differ, and `classes` may have more names.
+    /// Returns these images with their labels renumbered to match the positions of their class names in `classes`, such as a network's. The order of the
+    /// classes may differ, and `classes` may have additional names.
     ///
     /// # Errors
     /// If a class of the images is not in `classes`; the message names both lists.
@@ -100,7 +100,7 @@ impl Dataset {
     }
 }
 
-/// Lists names, such as "cat and dog" or "a, b, c and 7 more".
+/// Joins names in a phrase such as "cat and dog" or "a, b, c and 7 more".
 #[must_use]
 pub fn names(names: &[String]) -> String {
     const MOST: usize = 10;
@@ -138,7 +138,7 @@ mod tests {
             "The network was trained on the classes apple and pear, but pets has the classes cat and dog. Choose images of the network's classes."
         );
         refused(&["cat"]);
-        // With a repeated class name, it is ambiguous which of the two is meant.
+        // If a class name is repeated, it is unclear which of the two classes is meant.
         refused(&["cat", "dog", "cat"]);
         let many: Vec<String> = (0..12).map(|i| i.to_string()).collect();
         assert!(

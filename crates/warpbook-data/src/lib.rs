@@ -1,9 +1,9 @@
 //! Labelled images to train networks on.
 //!
 //! [`open`] finds a data set by name: MNIST, Fashion-MNIST and CIFAR-10 from their published files, or synthetic digits, which need no file.
-//! [`Dataset::from_arrays`] and [`image_folder`] take a learner's own images. Readers check everything: a file that is truncated, damaged or of
-//! another kind is refused, with the byte where it went wrong, and no file makes them allocate more than a file of its kind holds. Nothing here uses
-//! the network; `warpbook data fetch` does.
+//! [`Dataset::from_arrays`] and [`image_folder`] create data sets from a learner's own images. Readers check everything: a file that is truncated, damaged or
+//! of another kind is refused with the offset of the error, and no file makes a reader allocate more than a file of its kind can contain. This crate never uses
+//! the network, unlike `warpbook data fetch`.
 //!
 //! [`philox`] draws the random numbers of every experiment, and [`parallel`] runs loops on the CPU's cores. Nothing here needs a GPU.
 
@@ -32,7 +32,7 @@ pub use synthetic::{synthetic_colours, synthetic_digits};
 use files::{cifar, idx, recipes};
 use std::path::{Path, PathBuf};
 
-/// Training and test images of `open("synthetic", ..)` and `open("synthetic-colours", ..)`, and the seed.
+/// Numbers of training and of test images of `open("synthetic", ..)` and `open("synthetic-colours", ..)`, and their seed.
 const SYNTHETIC: (usize, usize, u64) = (12_000, 2_000, 1);
 
 /// The names that [`open`] accepts.
@@ -41,8 +41,8 @@ pub const NAMES: [&str; 5] = ["mnist", "fashion-mnist", "cifar10", "synthetic", 
 /// Opens a data set by its name: `mnist`, `fashion-mnist`, `cifar10`, `synthetic` (12,000 and 2,000 digits of seed 1), or `synthetic-colours` (the
 /// same digits in colours, of CIFAR-10's shape).
 ///
-/// The files are searched in `dir`; without one, in the folder that `WARPBOOK_DATA` names, then in the default folder of `warpbook data fetch`. A
-/// folder holds the files, or a subfolder of the set's name with them.
+/// The files are looked up in `dir` if it is given, otherwise in the folder that `WARPBOOK_DATA` names, and then in the default folder of `warpbook data
+/// fetch`. A folder contains the files directly, or in a subfolder with the set's name.
 ///
 /// # Errors
 /// If there is no such set, or its files are missing or damaged.
@@ -60,7 +60,7 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
     open_in(recipe, &places(recipe, dir), misnamed)
 }
 
-/// Returns true if a folder, or its subfolder of the set's name, has a file of `mnist` or `cifar10`.
+/// Returns true if a folder, or its subfolder with the set's name, has a file of the set, which is `mnist` or `cifar10`.
 #[must_use]
 pub fn has(name: &str, folder: &Path) -> bool {
     [folder.to_owned(), folder.join(name)].iter().any(|folder| match name {
@@ -73,7 +73,7 @@ pub fn has(name: &str, folder: &Path) -> bool {
 /// Properties of a data set that are known without its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
-    /// `[channels, height, width]` of an image.
+    /// Shape of an image, `[channels, height, width]`.
     pub shape: [usize; 3],
     /// Names of the classes.
     pub classes: [&'static str; 10],
@@ -92,7 +92,7 @@ pub fn about(name: &str) -> Option<About> {
     }
 }
 
-/// Lists the folders that may hold a set's files, in search order.
+/// Lists the folders that may contain a set's files, in search order.
 fn places(recipe: &Recipe, dir: Option<&Path>) -> Vec<PathBuf> {
     let with_subfolder = |folder: &Path| [folder.to_owned(), folder.join(recipe.name)];
     match dir {
@@ -105,7 +105,7 @@ fn places(recipe: &Recipe, dir: Option<&Path>) -> Vec<PathBuf> {
     }
 }
 
-/// Reads the set from the first of the folders that holds a file of it.
+/// Reads the set from the first folder that contains a file of the set.
 fn open_in(recipe: &Recipe, places: &[PathBuf], misnamed: impl Fn() -> Option<PathBuf>) -> Result<Splits> {
     let set = match recipe.name {
         "mnist" => Some(&idx::MNIST),

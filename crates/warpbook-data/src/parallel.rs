@@ -1,7 +1,7 @@
 //! Loops on all threads of the rayon pool. Their results do not depend on the number of threads.
 //!
-//! A loop takes its work on a chunk as a `dyn Fn`, because rayon expands a loop to thousands of lines for the compiler. This way it is expanded once
-//! for each element type, not once for each loop; a call through a pointer costs nothing compared with a chunk.
+//! The work on a chunk is passed as a `dyn Fn`, because rayon expands a loop to thousands of lines for the compiler. This way the loop is expanded once for
+//! each element type and not once for each use. A call through a pointer costs nothing compared with the work on a chunk.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -14,7 +14,7 @@ pub fn chunks<T: Send>(out: &mut [T], len: usize, f: &(dyn Fn(usize, &mut [T]) +
     out.par_chunks_mut(len).enumerate().for_each(|(chunk, out)| f(chunk, out));
 }
 
-/// Returns `[f(0), f(1), ...]`, `len` elements.
+/// Returns `[f(0), f(1), ...]` with `len` elements.
 pub fn collect<T: Send>(len: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     (0..len).into_par_iter().map(f).collect()
 }
@@ -29,17 +29,17 @@ pub fn from_bf16(values: &[bf16]) -> Vec<f32> {
     values.par_iter().map(|v| v.to_f32()).collect()
 }
 
-/// Rounds f32 to f16: to the nearest, ties to even.
+/// Rounds f32 to f16: to the nearest number, ties to even.
 pub fn to_f16(values: &[f32]) -> Vec<f16> {
     values.par_iter().map(|v| f16::from_f32(*v)).collect()
 }
 
-/// Rounds f32 to bf16: to the nearest, ties to even.
+/// Rounds f32 to bf16: to the nearest number, ties to even.
 pub fn to_bf16(values: &[f32]) -> Vec<bf16> {
     values.par_iter().map(|v| bf16::from_f32(*v)).collect()
 }
 
-/// Computes `out[i] = f(x[i])`; both have the same length.
+/// Computes `out[i] = f(x[i])`; both slices must have the same length.
 pub fn map(x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32 + Sync) {
     chunks(out, CHUNK, &|chunk, out| {
         let x = &x[chunk * CHUNK..][..out.len()];
@@ -47,7 +47,7 @@ pub fn map(x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32 + Sync) {
     });
 }
 
-/// Computes `out[i] = f(a[i], b[i])`; all have the same length.
+/// Computes `out[i] = f(a[i], b[i])`; all slices must have the same length.
 pub fn map2(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Sync) {
     chunks(out, CHUNK, &|chunk, out| {
         let [a, b] = [a, b].map(|v| &v[chunk * CHUNK..][..out.len()]);
@@ -62,7 +62,7 @@ pub fn sum(len: usize, f: impl Fn(std::ops::Range<usize>) -> f64 + Sync) -> f64 
 
 /// Returns column sums over all rows of a matrix, `[sums]`, in f64.
 ///
-/// `add` adds the rows of a range to `[sums]`, which are zero at first; the partial sums are added in the order of the ranges.
+/// `add` adds the rows of a range to `[sums]`, which are initially zero. The partial sums are then added in the order of the ranges.
 pub fn column_sums(rows: usize, sums: usize, add: impl Fn(std::ops::Range<usize>, &mut [f64]) + Sync) -> Vec<f64> {
     /// Upper limit on the number of ranges; it keeps the partial sums small.
     const RANGES: usize = 64;

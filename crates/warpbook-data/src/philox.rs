@@ -41,12 +41,12 @@ pub fn blocks<const N: usize>(seed: u64, mut c: [[u32; N]; 4]) -> [[u32; N]; 4] 
     c
 }
 
-/// Maps a word to an odd multiple of 2^-24 in (0, 1): exact, and never 0.
+/// Maps a word to an odd multiple of 2^-24 in (0, 1), which is exact and never 0.
 fn unit_interval(word: u32) -> f32 {
     (2 * (word >> 9) + 1) as f32 * 5.960_464_5e-8
 }
 
-/// Computes ln(u) for a normal u > 0, to about 2 ulp. The library's function is not used: its last bit differs between CPUs and GPUs.
+/// Computes ln(u) for a normal u > 0, to about 2 ulp. The library's function is not used, because its last bit differs between CPUs and GPUs.
 fn natural_log(u: f32) -> f32 {
     let bits = u.to_bits().cast_signed();
     // Subtracting the bits of sqrt(1/2) splits u = m 2^e with m in [sqrt(1/2), sqrt(2)).

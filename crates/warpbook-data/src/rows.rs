@@ -5,7 +5,7 @@ use crate::philox;
 use std::fmt;
 use std::sync::Arc;
 
-/// Samples of f32. Clones share the numbers.
+/// Samples whose inputs and targets are vectors of f32. Clones share the numbers.
 #[derive(Clone, PartialEq)]
 pub struct Rows {
     inputs: Arc<[f32]>,
@@ -21,7 +21,7 @@ impl fmt::Debug for Rows {
 }
 
 impl Rows {
-    /// Makes samples of `inputs` f32 `[n][features]` and `targets` f32 `[n][outputs]`.
+    /// Creates samples from `inputs`, f32 `[n][features]`, and `targets`, f32 `[n][outputs]`.
     ///
     /// # Errors
     /// If the lengths of the arrays do not match.
@@ -53,7 +53,7 @@ impl Rows {
         Self { inputs: draw(features, 0).into(), targets: draw(outputs, 1).into(), widths, seed: Some(seed) }
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inputs.len() / self.widths[0]
@@ -65,25 +65,25 @@ impl Rows {
         self.inputs.is_empty()
     }
 
-    /// Lengths of an input vector and of a target vector.
+    /// Returns the lengths of an input vector and of a target vector.
     #[must_use]
     pub fn widths(&self) -> [usize; 2] {
         self.widths
     }
 
-    /// The seed that [`Rows::gaussian`] drew the samples from; `None` for other samples.
+    /// Returns the seed that [`Rows::gaussian`] drew the samples from; `None` for other samples.
     #[must_use]
     pub fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// Inputs f32 `[n][features]`.
+    /// Returns the inputs, f32 `[n][features]`.
     #[must_use]
     pub fn inputs(&self) -> &[f32] {
         &self.inputs
     }
 
-    /// Targets f32 `[n][outputs]`.
+    /// Returns the targets, f32 `[n][outputs]`.
     #[must_use]
     pub fn targets(&self) -> &[f32] {
         &self.targets

@@ -1,5 +1,5 @@
-//! Checks that hostile files do not make the readers allocate more than a file of their kind may hold. The test runs in a process of its own,
-//! because the allocator counts every allocation in the process.
+//! Checks that hostile files do not make the readers allocate more than a file of their kind may contain. The test runs in a process of its own, because the
+//! allocator counts every allocation in the process.
 
 use flate2::{Compression, write::GzEncoder};
 use peak_alloc::PeakAlloc;
@@ -13,7 +13,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 
-/// Makes a gzip stream of `start` followed by this many MiB of `fill`.
+/// Creates a gzip stream of `start` followed by this many MiB of `fill`.
 fn bomb(start: &[u8], mib: usize, fill: &[u8]) -> Vec<u8> {
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
     gz.write_all(start).unwrap();
@@ -22,7 +22,7 @@ fn bomb(start: &[u8], mib: usize, fill: &[u8]) -> Vec<u8> {
     gz.finish().unwrap()
 }
 
-/// Checks that the file is refused and that at most this many MiB were held at once.
+/// Checks that the file is refused and that at most this many MiB were allocated at once.
 #[track_caller]
 fn expect<T>(most_mib: usize, read: impl FnOnce() -> Result<T>) {
     let before = ALLOCATOR.current_usage();
@@ -34,7 +34,7 @@ fn expect<T>(most_mib: usize, read: impl FnOnce() -> Result<T>) {
     assert!(peak <= most_mib * MIB, "{peak} bytes were held: {refused:?}");
 }
 
-/// Makes a tar header for a file of this size.
+/// Creates a tar header for a file of this size.
 fn tar_header(name: &str, kind: tar::EntryType, size: u64) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.set_path(name).unwrap();
@@ -54,7 +54,7 @@ fn hostile_data_is_cheap() {
     fs::create_dir(&mnist).unwrap();
     let write = |folder: &Path, name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
     write(&mnist, "train-labels-idx1-ubyte.gz", b"");
-    // The headers claim 100,000 images with nothing after the header, 2 images followed by 1 GiB, and 4 billion images.
+    // The headers announce 100,000 images with nothing after the header, 2 images followed by 1 GiB, and 4 billion images.
     write(&mnist, "train-images-idx3-ubyte.gz", &bomb(&images(100_000), 0, b"\0"));
     expect(4, || data::mnist(&mnist));
     write(&mnist, "train-images-idx3-ubyte.gz", &bomb(&images(2), 1024, b"\0"));
@@ -65,7 +65,7 @@ fn hostile_data_is_cheap() {
     let cifar = place.join("cifar-10-binary.tar.gz");
     let tar_of = |header: &[u8], mib, fill: &[u8]| fs::write(&cifar, bomb(header, mib, fill)).unwrap();
     let file = tar::EntryType::Regular;
-    // The archives hold a name of 1 GiB, a batch of 8 GiB, a batch that claims 30 MiB and has none, endless pickles, and other files.
+    // The archives contain a name of 1 GiB, a batch of 8 GiB, a batch that announces 30 MiB but is empty, endless pickles, and other files.
     tar_of(&tar_header("x", tar::EntryType::GNULongName, 1 << 30), 1024, b"a");
     expect(4, || data::cifar10(&cifar));
     tar_of(&tar_header("x", tar::EntryType::XHeader, 1 << 30), 1024, b"a");

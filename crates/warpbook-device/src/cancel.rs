@@ -1,14 +1,14 @@
-//! Requests to stop.
+//! A flag by which one part of a program asks another to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to stop, which is checked between samples; clones share the request.
+/// A request to stop, which long-running work checks between samples. Clones share the request.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Requests the stop.
+    /// Requests that the work stop.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -19,7 +19,7 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Returns an error once a stop was requested.
+    /// Returns an error if a stop has been requested.
     ///
     /// # Errors
     /// [`Error::Cancelled`](crate::Error::Cancelled).

@@ -2,7 +2,7 @@
 
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// The CPU as a device.
+/// Returns the description of the CPU as a device.
 pub(crate) fn info() -> DeviceInfo {
     DeviceInfo {
         kind: DeviceKind::Cpu,
@@ -38,7 +38,8 @@ fn name() -> String {
     from_proc.or_else(|| sysctl("machdep.cpu.brand_string")).unwrap_or_else(|| "CPU".into())
 }
 
-/// Bytes of host memory that a program can get without paging others out, as reported by Linux; `None` elsewhere.
+/// Returns the bytes of host memory that a program can get without swapping out other programs, as reported by
+/// Linux; `None` on other systems.
 #[must_use]
 pub fn free_host_memory() -> Option<u64> {
     meminfo("MemAvailable:")
@@ -54,7 +55,7 @@ fn memory_bytes() -> u64 {
     meminfo("MemTotal:").or_else(|| sysctl("hw.memsize")?.parse().ok()).unwrap_or(0)
 }
 
-/// Bytes of the largest cache that the first core sees.
+/// Returns the size in bytes of the largest cache that the first core can use.
 fn last_cache_bytes() -> Option<u64> {
     let sizes = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?.flatten().filter_map(|index| {
         let text = std::fs::read_to_string(index.path().join("size")).ok()?;
@@ -70,7 +71,7 @@ fn last_cache_bytes() -> Option<u64> {
     sizes.max()
 }
 
-/// Reads a system value on macOS.
+/// Reads a value by its name with `sysctl`; `None` on systems other than macOS.
 fn sysctl(name: &str) -> Option<String> {
     if !cfg!(target_os = "macos") {
         return None;

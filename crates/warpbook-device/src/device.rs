@@ -1,4 +1,4 @@
-//! The choice of a device, and the devices of the machine.
+//! Chooses a device, and lists the devices of the machine.
 
 use crate::cuda::driver;
 use crate::libraries::nvml;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// The requested device.
+/// The device that the user requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     /// The CUDA device with the most multiprocessors, or the CPU if there is no CUDA.
@@ -15,17 +15,17 @@ pub enum Choice {
     Best,
     /// The CPU.
     Cpu,
-    /// A CUDA device by number.
+    /// The CUDA device with this index.
     Cuda(u32),
     /// The emulated GPU.
     Emulator,
 }
 
 impl Choice {
-    /// Reads the choice from `WARPBOOK_DEVICE`; the best device if it is not set.
+    /// Reads the choice from the environment variable `WARPBOOK_DEVICE`; [`Choice::Best`] if it is not set.
     ///
     /// # Errors
-    /// [`Error::BadChoice`] if the variable names no device.
+    /// [`Error::BadChoice`] if the variable's value names no device.
     pub fn from_env() -> Result<Self> {
         match std::env::var("WARPBOOK_DEVICE") {
             Ok(text) if !text.trim().is_empty() => text.parse(),
@@ -72,10 +72,10 @@ pub enum Device {
 }
 
 impl Device {
-    /// Opens the chosen device. [`Choice::Best`] does not fail without CUDA, but falls back on the CPU.
+    /// Opens the chosen device. Without CUDA, [`Choice::Best`] falls back on the CPU instead of failing.
     ///
     /// # Errors
-    /// If the device was named and does not exist.
+    /// Returns an error if a specific device was requested and cannot be opened.
     pub fn open(choice: Choice) -> Result<Self> {
         match choice {
             Choice::Cpu => Ok(Self::Cpu(cpu::info())),
@@ -83,7 +83,7 @@ impl Device {
             Choice::Cuda(index) => CudaDevice::open(index).map(Self::Cuda),
             Choice::Best => {
                 let infos = Inventory::cuda_devices().unwrap_or_default();
-                // Of equal devices the first is chosen, since CUDA puts the fastest first.
+                // Of several equal devices the first is chosen, because CUDA lists the fastest first.
                 let best = infos.iter().rev().max_by_key(|i| i.multiprocessors);
                 match best.map(|i| CudaDevice::open(i.index)) {
                     Some(Ok(device)) => Ok(Self::Cuda(device)),
@@ -111,17 +111,17 @@ impl Device {
         }
     }
 
-    /// The GPU, which has clocks; `None` for the CPU and for the emulator.
+    /// The GPU, whose clocks can be read and on which work can be timed; `None` for the CPU and for the emulator.
     #[must_use]
     pub fn gpu(&self) -> Option<&CudaDevice> {
         self.cuda().filter(|device| !device.is_emulated())
     }
 }
 
-/// All devices of the machine, and the reasons why others cannot be used.
+/// All devices of the machine, with the reasons if CUDA or NVRTC cannot be used.
 #[derive(Debug, Clone)]
 pub struct Inventory {
-    /// CUDA devices in their order, then the CPU.
+    /// The CUDA devices in CUDA's order, followed by the CPU.
     pub devices: Vec<DeviceInfo>,
     /// The newest CUDA that the driver supports, or the reason why there is no CUDA.
     pub cuda: Result<(u32, u32)>,
@@ -129,7 +129,7 @@ pub struct Inventory {
     pub driver: Option<String>,
     /// The NVRTC that would be used, or the reason why there is none.
     pub nvrtc: Result<Nvrtc>,
-    /// Current clocks of each CUDA device, if NVML is available.
+    /// Current clocks of each CUDA device; `None` for a device if NVML is not available.
     pub clocks: Vec<Option<warpbook_record::ClockReport>>,
 }
 
@@ -137,7 +137,7 @@ impl Inventory {
     /// Inspects the machine without opening a device.
     #[must_use]
     pub fn take() -> Self {
-        // A driver that cannot list its devices cannot be used.
+        // If the driver cannot list its devices, CUDA cannot be used.
         let (cuda, mut devices) = match Self::cuda_devices() {
             Ok(devices) => (driver::driver(), devices),
             Err(why) => (Err(why), Vec::new()),
@@ -154,15 +154,15 @@ impl Inventory {
         nvml::driver_version()
     }
 
-    /// The CUDA devices, in their order.
+    /// Returns the CUDA devices, in CUDA's order.
     ///
     /// # Errors
-    /// If there is no driver, or it does not start.
+    /// Returns an error if there is no driver, or it does not start.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
         (0..driver::count()?).map(driver::info).collect()
     }
 
-    /// The GPUs.
+    /// Returns the GPUs among the devices.
     pub fn gpus(&self) -> impl Iterator<Item = &DeviceInfo> {
         self.devices.iter().filter(|d| d.kind == DeviceKind::Cuda)
     }

@@ -1,4 +1,4 @@
-//! An emulated GPU in place of a driver: its memory, and kernels that have ended when their launch returns.
+//! An emulated GPU that replaces the driver: it has memory, and each kernel runs to completion during its launch.
 
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -9,20 +9,20 @@ use warpbook_emulator::{Argument, Fault, Gpu, Kernel, LIMITS, Launch, Loaded, Mo
 use warpbook_kernels::Launch as Shape;
 use warpbook_record::{AccessKind, DeviceInfo, DeviceKind, Emulated, LineCounts, Transfers, WarpRequest};
 
-/// The virtual architecture for which kernels are compiled.
+/// The virtual architecture that kernels are compiled for.
 pub(crate) const VIRTUAL: &str = "compute_80";
-/// Number of warp instructions after which a kernel counts as endless; a core runs them in about ten seconds.
+/// Number of warp instructions after which a kernel is assumed to be in an endless loop; a CPU core runs them in about ten seconds.
 const BUDGET: u64 = 1 << 25;
 
-/// The emulated GPU of a device.
+/// The state of an emulated GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     gpu: Mutex<Gpu>,
-    /// Kernels that have already run in all orders.
+    /// Hashes of the kernels that have already run in every order of blocks and warps.
     tried: Mutex<HashSet<u64>>,
     /// Findings of checked launches so far, between `begin_checks` and `end_checks`.
     found: Mutex<Option<Found>>,
-    /// Modules by their PTX: kernels with the same code share its variables.
+    /// Modules by their PTX. Kernels with the same code share the module's variables.
     modules: Mutex<HashMap<String, Loaded>>,
 }
 
@@ -46,10 +46,10 @@ pub(crate) fn info() -> DeviceInfo {
     }
 }
 
-/// A kernel of the emulator.
+/// A kernel loaded into the emulator.
 pub(crate) struct EmulatedKernel {
     kernel: Kernel,
-    /// A hash of the kernel's code.
+    /// A hash of the kernel's PTX and entry point.
     code: u64,
 }
 
@@ -62,12 +62,12 @@ impl Emulator {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks launches from now on.
+    /// Begins to check every launch.
     pub(crate) fn begin_checks(&self) {
         *self.found() = Some(Found::default());
     }
 
-    /// Ends the checks, and returns their findings and counts.
+    /// Stops checking launches, and returns the findings and counts so far.
     pub(crate) fn end_checks(&self) -> Emulated {
         let Found { notes, lines, requests, shuffles_of_a_warp, barriers_of_a_block } =
             self.found().take().unwrap_or_default();
@@ -92,7 +92,7 @@ impl Emulator {
         self.gpu().read(address, bytes).map_err(|why| failed("Copying from the device", &why))
     }
 
-    /// Loads PTX and decodes one of its entries, whose arguments have these names in messages; an error names `path`.
+    /// Loads PTX and decodes one of its entries. Messages use `names` for the arguments; errors name the file `path`.
     pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str, names: &[String]) -> Result<EmulatedKernel> {
         let refused =
             |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
@@ -109,7 +109,7 @@ impl Emulator {
         Ok(EmulatedKernel { kernel, code: code.finish() })
     }
 
-    /// Runs a kernel to its end, and prints its output.
+    /// Runs a kernel to completion, and prints its output.
     pub(crate) fn launch(
         &self,
         EmulatedKernel { kernel, code }: &EmulatedKernel,
@@ -133,26 +133,26 @@ impl Emulator {
                 found.launch(&mut self.gpu(), is_new, (kernel, &launch, arguments))?
             }
         };
-        // This works like a kernel's `printf` on a GPU; a closed output is ignored.
+        // The kernel's `printf` output goes to stdout, as on a GPU; errors such as a closed pipe are ignored.
         let _ = std::io::stdout().write_all(report.printed.as_bytes());
         Ok(())
     }
 }
 
-/// Findings and counts of launches.
+/// Findings and counts of all checked launches.
 #[derive(Debug, Default)]
 struct Found {
     notes: BTreeSet<String>,
-    /// Counts by file and line.
+    /// Counts of work for each source line, by file and line number.
     lines: BTreeMap<(String, u32), LineCounts>,
-    /// Requests of the first launch that accesses memory in a line.
+    /// A warp's memory request for each source line, from the first launch in which the line accesses memory.
     requests: Vec<WarpRequest>,
-    /// Largest number in any launch.
+    /// Largest number of shuffles by one warp in any launch.
     shuffles_of_a_warp: u64,
     barriers_of_a_block: u64,
 }
 
-/// Returns a warp's request as a record has it.
+/// Converts a warp's memory request to the form used in records.
 fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
     use warpbook_emulator::AccessKind as Kind;
     WarpRequest {
@@ -171,7 +171,7 @@ fn recorded_request(request: warpbook_emulator::WarpRequest) -> WarpRequest {
     }
 }
 
-/// Returns a line's counts as a record has them.
+/// Converts a line's counts to the form used in records.
 fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
     let transfers = |warpbook_emulator::Transfers { requests, sectors, bytes }| Transfers { requests, sectors, bytes };
     LineCounts {
@@ -196,7 +196,7 @@ fn recorded(line: warpbook_emulator::LineCounts) -> LineCounts {
     }
 }
 
-/// Returns what the emulator noted and counted in a launch as a record has it.
+/// Converts the emulator's notes and counts of a launch to the form used in records.
 #[must_use]
 pub fn recorded_verdict(Verdict { counts, notes, .. }: Verdict) -> Emulated {
     Emulated {
@@ -210,16 +210,16 @@ pub fn recorded_verdict(Verdict { counts, notes, .. }: Verdict) -> Emulated {
     }
 }
 
-/// Returns a remark with its place.
+/// Formats a note with its location.
 fn told(note: &Note) -> String {
     note.place.as_ref().map_or_else(|| note.message.clone(), |at| format!("{at}: {}", note.message))
 }
 
-/// Orders in which blocks and warps run in the first checked launch of a kernel; later launches run only forwards.
+/// Orders in which blocks and warps run in a kernel's first checked launch; later launches use only the first order.
 const ORDERS: [&str; 3] = ["forwards", "backwards", "random"];
 
 impl Found {
-    /// Runs a kernel with all checks and counts its work.
+    /// Runs a kernel with all checks, and adds its counts to the totals.
     fn launch(
         &mut self,
         gpu: &mut Gpu,
@@ -245,7 +245,7 @@ impl Found {
     }
 }
 
-/// Returns a launch's argument with these bytes. Eight bytes may be an address, which a fault can name.
+/// Returns a kernel argument with these bytes. Eight bytes may be an address, which fault messages can then name.
 pub(crate) fn argument(bytes: &[u8]) -> Argument {
     match <[u8; 8]>::try_from(bytes) {
         Ok(eight) => Argument::U64(u64::from_le_bytes(eight)),
@@ -253,8 +253,8 @@ pub(crate) fn argument(bytes: &[u8]) -> Argument {
     }
 }
 
-/// Returns the number of blocks with this many threads and bytes of shared memory that are resident on a multiprocessor, and the share of its threads
-/// that they use.
+/// Returns the number of blocks with this many threads and bytes of shared memory that can be resident on a multiprocessor, and the resulting
+/// occupancy from 0 to 1.
 pub(crate) fn fit(threads: u32, shared_bytes: u32) -> (u32, f64) {
     let blocks = LIMITS.resident_blocks(threads, shared_bytes.into());
     (blocks, f64::from(blocks * threads) / f64::from(LIMITS.multiprocessor_threads))

@@ -1,10 +1,10 @@
-//! Errors of a device, each with a remedy.
+//! Errors of a device. Every message suggests a remedy.
 
 use crate::libraries::library::Library;
 use std::fmt;
 use std::path::PathBuf;
 
-/// An error of a device; its message contains a remedy.
+/// An error of a device. The message suggests a remedy.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
         "No NVIDIA driver was found (libcuda cannot be loaded). Install the NVIDIA driver, or run on the CPU with --device cpu."
     )]
     NoDriver,
-    /// The driver is older than the oldest that Warpbook supports.
+    /// The driver is older than the oldest version that Warpbook supports.
     #[error(
         "The NVIDIA driver supports CUDA {found}; Warpbook needs a driver for CUDA {needed} or later. Update the driver, or run with --device cpu."
     )]
@@ -23,21 +23,21 @@ pub enum Error {
         /// The oldest supported CUDA version.
         needed: String,
     },
-    /// There is a driver, but it refuses to start.
+    /// There is a driver, but it fails to start.
     #[error("The NVIDIA driver does not start: {0}. Check it with nvidia-smi, or run with --device cpu.")]
     DriverFailed(String),
     /// One of NVIDIA's libraries cannot be used.
     #[error("{}", which.sentence(*.driver_cuda, .fault.as_ref()))]
     Library {
-        /// The library.
+        /// The library that cannot be used.
         which: Library,
-        /// The newest CUDA that the driver supports, which decides the pip package that the message names; `None` if there is no driver, or
-        /// it does not matter.
+        /// The newest CUDA that the driver supports, which determines the pip package that the message suggests; `None` if there is no
+        /// driver or the version does not matter.
         driver_cuda: Option<(u32, u32)>,
-        /// The file or folder that was tried, and the problem with it; `None` if there is no such library.
+        /// The file or folder that was tried, and the problem with it; `None` if no such library was found.
         fault: Option<(PathBuf, String)>,
     },
-    /// CUPTI works but records nothing.
+    /// CUPTI was loaded but cannot record activity.
     #[error("GPU activity cannot be recorded: {why}.")]
     NotRecorded {
         /// The reason and the remedy.
@@ -57,10 +57,10 @@ pub enum Error {
         /// Number of CUDA devices.
         count: u32,
     },
-    /// A measurement cannot be made with these numbers; the message says which numbers are possible.
+    /// A measurement is impossible with these arguments; the message states which values are allowed.
     #[error("{0}")]
     Argument(String),
-    /// The device's name is unknown.
+    /// The requested device name is unknown.
     #[error("Unknown device `{0}`: write cuda:0 (or another number), cpu, emulator, or best.")]
     BadChoice(String),
     /// More memory is needed than is free.
@@ -69,13 +69,13 @@ pub enum Error {
         bytes(*.needed), bytes(*.free), bytes(*.total)
     )]
     OutOfMemory {
-        /// Purpose of the memory.
+        /// Purpose of the memory, as the subject of the message.
         what: String,
-        /// Bytes needed.
+        /// Number of bytes needed.
         needed: u64,
-        /// Bytes free.
+        /// Number of free bytes.
         free: u64,
-        /// Total bytes.
+        /// Total device memory in bytes.
         total: u64,
     },
     /// The kernel's source does not compile.
@@ -88,7 +88,7 @@ pub enum Error {
         kernel: String,
         /// Number of blocks.
         grid: [u32; 3],
-        /// Threads of a block.
+        /// Number of threads per block.
         block: [u32; 3],
         /// Dynamic shared memory in bytes.
         shared: u32,
@@ -102,7 +102,7 @@ pub enum Error {
     Graph {
         /// Name of the graph.
         graph: String,
-        /// Names of the kernels that it launches, each once.
+        /// Names of the kernels that the graph launches, each once.
         kernels: Vec<String>,
         /// The CUDA error.
         why: String,
@@ -114,16 +114,16 @@ pub enum Error {
         "{what} needs a slice of {asked} bytes, but only {left} of the arena's {total} bytes are left. Make the arena larger, or let arrays that are not in use at the same time share memory (ArenaPlan)."
     )]
     ArenaFull {
-        /// The slice's elements, as in "1000 f32".
+        /// Number and type of the slice's elements, such as "1000 f32".
         what: String,
         /// Requested bytes.
         asked: usize,
-        /// Bytes of the largest slice that fits.
+        /// Size in bytes of the largest slice that still fits.
         left: usize,
-        /// Bytes of the arena.
+        /// Size of the arena in bytes.
         total: usize,
     },
-    /// The host still accesses page-locked memory that is to be used.
+    /// The operation needs page-locked memory that the host is still accessing.
     #[error(
         "{what} needs page-locked memory that the host is still using: first drop the value that `Pinned::{loan}` returned."
     )]
@@ -143,10 +143,10 @@ pub enum Error {
         /// True if the device can no longer be used by this process.
         sticky: bool,
     },
-    /// An earlier kernel has ended the context.
+    /// An earlier kernel has made the CUDA context unusable.
     #[error("An earlier kernel failed ({0}) and destroyed the CUDA context.{RESTART}")]
     ContextLost(String),
-    /// A kernel did not end within its time, and CUDA has no call that would stop it.
+    /// A kernel did not end within its time limit, and CUDA has no call that could stop it.
     #[error(
         "The kernel {kernel} was still running after {limit_s} s. The cause may be an endless loop, or a barrier that not all threads reach. CUDA cannot stop it inside this process: write what you have measured to a file, then restart the kernel (or the program)."
     )]
@@ -159,18 +159,18 @@ pub enum Error {
     /// A kernel or library does not support a request.
     #[error("{what} {why}.")]
     Unsupported {
-        /// The kernel, its rung or the library.
+        /// The kernel, rung or library that does not support the request.
         what: String,
-        /// The reason, as the rest of a sentence: "needs ...".
+        /// The reason, worded as the rest of a sentence, such as "needs ...".
         why: String,
     },
     /// A call that needs a GPU was made on the CPU.
     #[error("{0} needs a CUDA device; this lab runs on the CPU.")]
     NeedsCuda(&'static str),
-    /// A CUDA feature, as a plural noun, that the emulator does not have.
+    /// The emulator does not have this CUDA feature, which is given as a plural noun.
     #[error("{0} are not emulated. Leave them out, or run this on a GPU, as with --device cuda:0.")]
     NotEmulated(&'static str),
-    /// The emulator stopped a kernel.
+    /// The emulator found a mistake in a kernel and stopped it.
     #[error("The emulator stopped the kernel {kernel}. {fault}")]
     Fault {
         /// Entry point of the kernel.
@@ -185,17 +185,17 @@ pub enum Error {
 
 const RESTART: &str = " This process cannot use the GPU any more: restart the kernel (or the program).";
 
-/// Result of this crate's functions.
+/// Result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Returns true if the error says that this library is missing, as opposed to not working.
+    /// Returns true if the error says that this library is missing, as opposed to present but broken.
     #[must_use]
     pub fn is_missing(&self, library: Library) -> bool {
         matches!(self, Self::Library { which, fault: None, .. } if *which == library)
     }
 
-    /// Returns true if this process can run nothing more on the device.
+    /// Returns true if this process can no longer use the device.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
         match self {
@@ -214,7 +214,7 @@ fn count_sentence(count: u32) -> String {
     }
 }
 
-/// Names a graph, with its kernels in a relative clause.
+/// Describes a graph by its name, followed by a clause that lists its kernels.
 pub(crate) fn graph_sentence(graph: &str, kernels: &[String]) -> String {
     const SHOWN: usize = 6;
     let kernels = match kernels {
@@ -226,7 +226,7 @@ pub(crate) fn graph_sentence(graph: &str, kernels: &[String]) -> String {
     format!("`{graph}`, which launches {kernels}")
 }
 
-/// Formats bytes for people.
+/// Formats a number of bytes in a readable unit.
 pub(crate) fn bytes(n: u64) -> String {
     match n {
         0..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
@@ -235,44 +235,44 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// A compilation that failed, with the compiler's own words.
+/// A failed compilation, with the compiler's own messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
-    /// The file, as in `kernels/regression/02_fused.cu`.
+    /// Path of the source file, such as `kernels/regression/02_fused.cu`.
     pub path: String,
-    /// The architecture it was compiled for.
+    /// The architecture that the kernel was compiled for.
     pub architecture: String,
-    /// The compiler's messages in its order, including warnings.
+    /// The compiler's messages in their original order, including warnings.
     pub diagnostics: Vec<Diagnostic>,
-    /// The whole log.
+    /// The compiler's complete log.
     pub log: String,
 }
 
 /// One message of the compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as in `kernels/regression/02_fused.cu`.
+    /// Path of the file, such as `kernels/regression/02_fused.cu`.
     pub file: String,
-    /// The line, counted from 1.
+    /// The line number, counted from 1.
     pub line: u32,
     /// The column of the compiler's caret, counted from 1, if there is one.
     pub column: Option<u32>,
-    /// True if it is an error; a warning otherwise.
+    /// True for an error, false for a warning.
     pub is_error: bool,
-    /// The message in the compiler's words.
+    /// The message's text as the compiler printed it.
     pub message: String,
-    /// The text of the line.
+    /// The source text of the line, if it is known.
     pub text: Option<String>,
 }
 
 impl Diagnostic {
-    /// Returns the line with a caret below it at the compiler's position; empty if the line is not known.
+    /// Returns the source line with a caret below it at the message's column; empty if the line is not known.
     #[must_use]
     pub fn excerpt(&self) -> String {
         let Some(text) = self.text.as_deref().map(str::trim_end) else { return String::new() };
         let number = format!("{:5} | ", self.line);
         let Some(column) = self.column else { return format!("{number}{text}") };
-        // Tabs stay tabs, so that the caret is in the right column whatever their width.
+        // Tabs are kept, so that the caret is in the right column at any tab width.
         let before: String =
             text.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         format!("{number}{text}\n      | {before}^")
@@ -280,8 +280,8 @@ impl Diagnostic {
 }
 
 impl CompileError {
-    /// Parses a log of NVRTC, whose messages begin `path(line): error: message`, or `warning #n: message`, and quote the line with a caret
-    /// below it.
+    /// Parses a log of NVRTC. Its messages begin with `path(line): error: message` or `warning #n: message`, and quote the source line with
+    /// a caret below it.
     pub(crate) fn new(path: String, architecture: String, log: String, sources: &[(&str, &str)]) -> Self {
         let lines: Vec<&str> = log.lines().collect();
         let read = |(at, line): (usize, &&str)| -> Option<Diagnostic> {
@@ -292,7 +292,7 @@ impl CompileError {
             let message = rest[kind.len()..].split_once(": ").map_or(rest, |(_, m)| m).trim().to_owned();
             let source = sources.iter().find(|(name, _)| *name == file.trim()).map(|(_, text)| *text);
             let text = source.and_then(|t| t.lines().nth((number as usize).checked_sub(1)?)).map(str::to_owned);
-            // The caret's line comes before the next message. The quoted line has a different indentation.
+            // The caret's line comes before the next message. The quoted line may be indented differently from the source.
             let caret = lines[at + 1..]
                 .iter()
                 .take(4)
@@ -311,7 +311,7 @@ impl CompileError {
         Self { path, architecture, diagnostics, log }
     }
 
-    /// The first error, if the log has one with its location.
+    /// The first error whose location the log states, if any.
     #[must_use]
     pub fn first(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|d| d.is_error)

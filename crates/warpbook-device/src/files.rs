@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Writes files atomically: a reader sees either the complete old file or the complete new one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Distinguishes the temporary files of one process.
+/// Number of the next temporary file, which distinguishes the temporary files of one process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// Largest number of links to follow, which is Linux's limit.
+/// Largest number of symbolic links to follow, which is Linux's limit.
 const MOST_LINKS: usize = 40;
 
-/// Writes a file under a temporary name in its folder and renames it, so that an older file stays whole until the new one is complete. The bytes
-/// reach the disk before the name does. Links are followed, even to a file that does not exist yet, and an older file's permissions stay. Temporary
-/// files that killed processes left in the folder are removed.
+/// Writes a file under a temporary name in its folder and renames it, so that an older file stays intact until the new one is complete. The contents
+/// reach the disk before the rename. Symbolic links are followed, even to a file that does not exist yet, and an older file's permissions are kept.
+/// Temporary files left behind in the folder by killed processes are removed.
 ///
 /// # Errors
-/// If the system reports one: no such folder, no permission, a full disk. The temporary file is removed.
+/// The system's errors, for example if the folder does not exist, permission is denied or the disk is full. The temporary file is then removed.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
     let part = Part::next_to(&path)?;
     {
         let mut file = part.create(&path)?;
         file.write_all(bytes)?;
-        // A full disk may show only here.
+        // A full disk may be reported only at this point.
         file.sync_all()?;
     }
     fs::rename(&part.0, &path)
@@ -34,13 +34,13 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
 /// Checks that [`write_atomic_with_folder`] could write a file of this many bytes now. Leaves nothing behind except the folder.
 ///
 /// # Errors
-/// Like [`write_atomic`]; also if the path is a folder or anything else that is not a regular file, which a rename would not replace or could not
-/// bring back, or if the file is write-protected.
+/// The errors of [`write_atomic`]. Also returns an error if the file is write-protected, or if the path is a folder or anything else that is not a
+/// regular file, because a rename could not replace it or could not restore it.
 pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
     let path = path.as_ref();
     let names_a_folder = || io::Error::other("it is a folder; name a file in it");
     let name = path.file_name().ok_or_else(names_a_folder)?;
-    // Rust's `file_name` ignores the ends of "file/" and "file/.".
+    // Rust's `file_name` ignores the endings of "file/" and "file/.".
     if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
         return Err(names_a_folder());
     }
@@ -66,17 +66,18 @@ pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
 /// Like [`write_atomic`], but creates the file's folder if it does not exist.
 ///
 /// # Errors
-/// Like [`write_atomic`].
+/// The errors of [`write_atomic`].
 pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
     make_folder_of(&path)?;
     write_atomic(path, bytes)
 }
 
-/// Reads a file of at most `most` bytes, and at most 256 MiB of anything other than a regular file, such as a pipe or an endless device.
+/// Reads a file of at most `most` bytes. The limit is also at most 256 MiB for anything other than a regular file, such as a pipe or an endless
+/// device.
 ///
 /// # Errors
-/// If the system reports one, or the file is longer.
+/// The system's errors; also returns an error if the file exceeds the limit.
 pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     const MOST_OF_NO_FILE: u64 = 256 << 20;
     let file = File::open(path)?;
@@ -92,10 +93,10 @@ pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the file to which a path leads: a link is followed to its end, even if no file is there.
+/// Returns the file that a path leads to: symbolic links are followed to the end, even if the last one points to a file that does not exist.
 ///
 /// # Errors
-/// If the links form a circle.
+/// Returns an error if the links form a loop.
 pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -109,7 +110,7 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().filter(|p| !p.as_os_str().is_empty()).map_or(Ok(()), fs::create_dir_all)
 }
 
-/// A temporary file next to its final location; it is removed unless it was renamed.
+/// A temporary file next to its final location. Dropping it removes the file unless it was renamed.
 struct Part(PathBuf);
 
 impl Part {
@@ -117,7 +118,7 @@ impl Part {
         let file = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
         let mut name = OsString::from(".");
         name.push(file);
-        // Two processes, or two threads, may write the same file at once.
+        // Two processes or threads may write the same file at the same time, so each uses its own temporary name.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         name.push(format!(".{}-{number}.part", std::process::id()));
         Ok(Self(path.with_file_name(name)))
@@ -127,8 +128,8 @@ impl Part {
     fn create(&self, path: &Path) -> io::Result<File> {
         remove_left_over(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let file = File::create(&self.0)?;
-        // The lock is held until the file is closed, and tells others that this process is alive. On a file system without locks, the process number
-        // has to be enough.
+        // The lock is held until the file is closed, and shows other processes that this one is still alive. On a file system without locks, they
+        // have to rely on the process id in the name.
         let _ = file.try_lock();
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions())?;
@@ -144,7 +145,8 @@ impl Drop for Part {
     }
 }
 
-/// Removes the temporary files that killed processes left in a folder. This runs once per folder, since the kernels' cache gets thousands of files.
+/// Removes temporary files that killed processes left in a folder. It runs only once per folder, because the kernel cache may hold thousands of
+/// files.
 fn remove_left_over(folder: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let is_first = SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
@@ -157,7 +159,7 @@ fn remove_left_over(folder: &Path) {
     }
 }
 
-/// Returns the process in a name such as ".c.st.123-0.part".
+/// Returns the process id in a temporary file's name, such as 123 in ".c.st.123-0.part".
 fn process_of(name: &str) -> Option<u32> {
     let (file, end) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
     let (process, number) = end.split_once('-').filter(|_| !file.is_empty())?;
@@ -165,7 +167,7 @@ fn process_of(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Returns true if a process has ended, as far as can be known here; outside Linux any other process counts as ended.
+/// Returns true if a process seems to have ended; on systems other than Linux, every other process counts as ended.
 fn is_gone(process: u32) -> bool {
     process != std::process::id() && !Path::new("/proc").join(process.to_string()).exists()
 }
@@ -196,7 +198,7 @@ mod tests {
         let (file, taken) = (folder.path().join("file"), folder.path().join("taken"));
         write_atomic(&file, b"text").unwrap();
         fs::create_dir(&taken).unwrap();
-        // Cases: a folder in the file's place, no folder for the file, a file in its folder's place, and no name.
+        // The cases are a folder in the file's place, a missing folder, a file in the folder's place, and an empty name.
         assert!(write_atomic(&taken, b"x").is_err() && taken.is_dir());
         assert!(write_atomic(folder.path().join("none/a"), b"x").is_err());
         assert!(write_atomic_with_folder(file.join("a"), b"x").is_err());
@@ -216,7 +218,7 @@ mod tests {
         assert_eq!((fs::read(&file).unwrap(), names(&folder.path().join("new"))), (b"text".to_vec(), vec![]));
         let refused = |path: &Path| ensure_writable(path, 1).unwrap_err().to_string();
         assert!(refused(folder.path()).contains("is a folder"));
-        // Rust removes these ends.
+        // Rust's `file_name` ignores these endings.
         for end in ["/", "/.", "//"] {
             assert!(refused(&folder.path().join(format!("o.json{end}"))).contains("is a folder"), "{end}");
         }
@@ -269,7 +271,7 @@ mod tests {
     fn what_a_killed_process_has_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        // No process has these numbers; two names are not temporary files, and one belongs to a living process.
+        // No process has these ids, two of the names are not those of temporary files, and one file belongs to a process that is still running.
         let living = format!(".c.st.{}-7.part", std::process::id());
         let stay = [".c.st.x-1.part", "c.st.4294967295-1.part", &living];
         for name in [".c.st.4294967295-0.part", ".other.4294967294-12.part"].iter().chain(&stay) {

@@ -1,7 +1,7 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! This is the only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, NCCL, CUPTI and NVML are loaded on request,
-//! and if one is missing, the [`Error`] has a remedy. A machine without a GPU has [`Device::Cpu`].
+//! This is the only crate that talks to CUDA. It links to none of NVIDIA's libraries: the driver, NVRTC, cuBLAS, cuDNN, NCCL, CUPTI and NVML
+//! are loaded on request, and if one is missing, the [`Error`] suggests a remedy. On a machine without a GPU, [`Device::Cpu`] is available.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod cancel;
@@ -32,8 +32,8 @@ pub use cuda::event::Event;
 pub use cuda::graph::Graph;
 pub use cuda::kernel::{Kernel, KernelArg, LaunchOptions};
 pub use cuda::stream::Stream;
-/// The bindings that this crate uses, for programs that call the driver themselves. They panic if there is no driver: open a [`CudaDevice`]
-/// first.
+/// The CUDA bindings that this crate uses, for programs that call the driver directly. They panic if there is no driver, so open a
+/// [`CudaDevice`] first.
 #[doc(no_inline)]
 pub use cudarc;
 pub use device::{Choice, Device, Inventory};
@@ -72,7 +72,7 @@ pub use timing::event_times::{EventTimes, Mark, StreamTime};
 pub use timing::links::{all_reduce_curve, copy_curves, link_peak};
 pub use timing::peaks::{WgmmaRounds, cpu_peaks, cuda_peaks, mma_sync_peak};
 pub use timing::probes::{exchange, read_together, register_latency, shared_read_cycles};
-/// A kernel's mistake, reported by the emulator.
+/// A kernel's mistake, as found by the emulator.
 #[doc(no_inline)]
 pub use warpbook_emulator::{Cause, Fault};
 pub use xray::{Clocks, KernelMarks, Marks, UnmarkedKernel, WarpMarks, Xray};

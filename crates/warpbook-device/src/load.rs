@@ -5,11 +5,11 @@ use crate::{CudaDevice, Kernel, Result};
 use warpbook_record::{Emulated, KernelSpec, Tile};
 
 impl CudaDevice {
-    /// Compiles and loads a kernel with one of its tiles. While an [`Xray`](crate::Xray) of this device lives, the kernel includes its marks. Kernels
-    /// with the same machine code share one module.
+    /// Compiles and loads a kernel with one of its tiles. While there is an [`Xray`](crate::Xray) for this device, the kernel includes its marks.
+    /// Kernels with the same machine code share one module.
     ///
     /// # Errors
-    /// If the kernel does not compile, or the device refuses it.
+    /// Returns an error if the kernel does not compile, or the device refuses it.
     pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
         if let Some(emulator) = self.0.emulator() {
             return Kernel::emulate(self, emulator, spec, tile);
@@ -24,11 +24,11 @@ impl CudaDevice {
         Ok(if marking.is_on() { kernel.watched(marking) } else { kernel })
     }
 
-    /// Runs work in which the emulator checks every launch for mistakes, a kernel's first launch in three orders of blocks and warps, and counts the
-    /// kernels' work. A mistake is an [`Error::Fault`](crate::Error::Fault). On a GPU the work simply runs.
+    /// Runs `work` while the emulator checks every launch for mistakes and counts the kernels' work. A kernel's first launch runs with three different
+    /// orders of blocks and warps. A mistake becomes an [`Error::Fault`](crate::Error::Fault). On a GPU, `work` simply runs.
     ///
     /// # Errors
-    /// The errors of the work.
+    /// The errors of `work`.
     pub fn checked<R, E>(&self, work: impl FnOnce() -> Result<R, E>) -> Result<(R, Emulated), E> {
         let Some(emulator) = self.0.emulator() else { return work().map(|done| (done, Emulated::default())) };
         emulator.begin_checks();
@@ -37,7 +37,8 @@ impl CudaDevice {
         Ok((done?, found))
     }
 
-    /// Like [`CudaDevice::kernel`], but always compiles, and keeps nothing on the disk: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).
+    /// Like [`CudaDevice::kernel`], but always compiles, and does not store the result in the disk cache; see
+    /// [`Compiler::compile_anew`](crate::Compiler::compile_anew).
     ///
     /// # Errors
     /// The errors of [`CudaDevice::kernel`].

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warpbook_kernels::Launch;
 
-/// Returns a GPU, or `None` if there is none, which [`skip`] reports.
+/// Returns a GPU. If there is none, reports the test as skipped and returns `None`.
 ///
 /// # Panics
-/// Under `WARPBOOK_REQUIRE_GPU=1` if there is none.
+/// Panics if there is no GPU and `WARPBOOK_REQUIRE_GPU=1` is set.
 #[must_use]
 #[track_caller]
 pub fn gpu(test: &str) -> Option<CudaDevice> {
@@ -27,10 +27,10 @@ pub fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// Returns all GPUs, the first one first; empty if there is none, which [`skip`] reports.
+/// Returns all GPUs in order. If there are none, reports the test as skipped and returns an empty list.
 ///
 /// # Panics
-/// Like [`gpu`].
+/// Panics under the same condition as [`gpu`].
 #[must_use]
 #[track_caller]
 pub fn gpus(test: &str) -> Vec<CudaDevice> {
@@ -42,10 +42,10 @@ pub fn gpus(test: &str) -> Vec<CudaDevice> {
     std::iter::once(first).chain(further).collect()
 }
 
-/// Returns two GPUs, or `None` on a machine with one, which cannot run the test; that is not a failure.
+/// Returns two GPUs, or `None` on a machine with fewer. Having only one GPU skips the test and is never a failure.
 ///
 /// # Panics
-/// Like [`gpu`].
+/// Panics under the same condition as [`gpu`].
 #[must_use]
 #[track_caller]
 pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
@@ -57,7 +57,7 @@ pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     Some([first, second?])
 }
 
-/// Kernels that the driver has compiled from PTX, with a stream of their own.
+/// Kernels that the driver has compiled from PTX, together with their own stream.
 pub struct PtxModule {
     device: CudaDevice,
     module: Arc<CudaModule>,
@@ -65,10 +65,10 @@ pub struct PtxModule {
 }
 
 impl PtxModule {
-    /// Compiles PTX for a GPU. Several threads may do so at once.
+    /// Compiles PTX for a GPU. Several threads may do this at the same time.
     ///
     /// # Errors
-    /// If the driver refuses the PTX, or the device is emulated.
+    /// Returns an error if the driver refuses the PTX, or the device is emulated.
     pub fn load(device: &CudaDevice, ptx: &str) -> Result<Self> {
         let failed = |what: &'static str| move |why: DriverError| device.0.error(what, why);
         device.0.bind()?;
@@ -78,13 +78,13 @@ impl PtxModule {
         Ok(Self { device: device.clone(), module, stream })
     }
 
-    /// Copies the arrays to the GPU, runs a kernel that takes their addresses, and returns their contents after it.
+    /// Copies the arrays to the GPU, runs a kernel that takes their addresses, and returns the contents of the arrays afterwards.
     ///
     /// # Errors
-    /// If there is no such kernel, and the driver's errors.
+    /// The driver's errors. Also returns an error if there is no such kernel.
     ///
     /// # Safety
-    /// The kernel takes one address for each array and no other argument, and stays within the arrays.
+    /// The kernel must take one address for each array and no other argument, and must not access anything outside the arrays.
     pub unsafe fn run(&self, entry: &str, shape: Launch, arrays: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
         let failed = |what: &'static str| move |why: DriverError| self.device.0.error(what, why);
         let function = self.module.load_function(entry).map_err(failed("Finding a kernel"))?;
@@ -103,18 +103,18 @@ impl PtxModule {
     }
 }
 
-/// Returns a lock for tests with NCCL, where several GPUs wait for each other and another test could keep one busy, and for tests that
-/// compare clocks and times.
+/// Returns a lock for tests that must not run at the same time as others: tests with NCCL, whose GPUs wait for each other while another
+/// test could keep one of them busy, and tests that compare clocks and times.
 pub fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TESTS: Mutex<()> = Mutex::new(());
     TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reports that a test cannot run, with its requirement: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of that file,
-/// with a tab between name and requirement. The test then returns.
+/// Reports that a test cannot run, and what it needs. The report goes to standard output and, if `WARPBOOK_SKIP_LOG` names a file, into
+/// a line of that file, with a tab between the test's name and the requirement. The test should return afterwards.
 ///
 /// # Panics
-/// Under `WARPBOOK_REQUIRE_GPU=1`, where every test has to run.
+/// Panics if `WARPBOOK_REQUIRE_GPU=1` is set, because then no test may be skipped.
 #[track_caller]
 pub fn skip(test: &str, needs: &str, why: impl Display) {
     assert!(std::env::var("WARPBOOK_REQUIRE_GPU").as_deref() != Ok("1"), "{test} {needs}: {why}");
@@ -122,14 +122,15 @@ pub fn skip(test: &str, needs: &str, why: impl Display) {
     append(&format!("{test}\t{needs}\n"));
 }
 
-/// Returns the folder of the package whose tests run; `compiled` is `env!("CARGO_MANIFEST_DIR")` there. The variable's value at run time
-/// takes precedence, since test executables may be packed and run elsewhere.
+/// Returns the folder of the package whose tests are running; callers pass `env!("CARGO_MANIFEST_DIR")` as `compiled`. The variable's
+/// value at run time takes precedence, because test executables may be packed and run elsewhere.
 #[must_use]
 pub fn manifest_dir(compiled: &str) -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| compiled.into(), PathBuf::from)
 }
 
-/// Returns marks of kernels on SMs, given how far each SM's clock is ahead and the error of that, in clocks, at two clocks a nanosecond.
+/// Returns marks of kernels with known clocks that run at 2 ticks per nanosecond. Each SM is given as (id, lead of its clock, error of
+/// that lead), in ticks.
 #[must_use]
 pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
     Marks { kernels, unmarked: Vec::new(), clocks: Clocks::known(sms, 2.0) }
@@ -137,7 +138,7 @@ pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
 
 fn append(line: &str) {
     let Some(path) = std::env::var_os("WARPBOOK_SKIP_LOG") else { return };
-    // Each line is one write, since tests of one process share the file.
+    // Each line is written with a single call, because tests of one process share the file.
     let written =
         std::fs::OpenOptions::new().create(true).append(true).open(path).and_then(|mut f| f.write_all(line.as_bytes()));
     if let Err(why) = written {

@@ -1,4 +1,4 @@
-//! Tests that CUPTI records kernels, copies and fills, on a real GPU.
+//! Tests on a real GPU that CUPTI records kernels, copies and fills.
 
 mod common;
 
@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use warpbook_device::{Activity, ActivityKind, CudaDevice, Kernel, Recorder, Result, Slice, Stream, testing};
 
 const N: usize = 1 << 20;
-/// Cycles of the kernel `late`: about 50 us.
+/// Number of cycles that the kernel `late` waits, about 50 us.
 const CYCLES: i64 = 90_000;
 
-/// A lock that each test holds, since a process can have only one recorder at a time.
+/// A lock that every test takes, because a process can have only one recorder at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Returns a recorder, or `None` if there is no CUPTI, which is reported.
+/// Returns a recorder. If CUPTI is missing, reports the test as skipped and returns `None`.
 fn recorder(test: &str, device: &CudaDevice) -> Option<Recorder> {
     match Recorder::start(device) {
         Ok(recorder) => {
@@ -36,7 +36,7 @@ fn late(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, cycles: i64) -> Result
     unsafe { kernel.launch(stream, kernel.shape(1), &[y, &1.0f32, &cycles]) }
 }
 
-/// Queues three kernels, a fill and a copy; the middle kernel takes long.
+/// Queues three kernels, a fill and a copy; the kernel in the middle is slow.
 struct Work {
     axpy: Kernel,
     late: Kernel,
@@ -66,9 +66,9 @@ fn kernels(activities: &[Activity]) -> Vec<&Activity> {
     activities.iter().filter(|a| matches!(a.kind, ActivityKind::Kernel { .. })).collect()
 }
 
-/// Checks the recorded replays of the graph: the kernels of each replay belong to one launch.
+/// Checks the recorded replays of the graph: all kernels of a replay must belong to the same launch.
 fn check_replays(activities: &[Activity], event_us: f64) {
-    // A graph's fill may run as a kernel of the driver.
+    // The driver may implement a graph's fill as a kernel of its own, which is ignored here.
     let kernels: Vec<&Activity> = kernels(activities).into_iter().filter(|a| KERNELS.contains(&&*a.name)).collect();
     assert_eq!(kernels.len(), REPLAYS * KERNELS.len(), "{}", told(activities));
     for replay in kernels.chunks(KERNELS.len()) {
@@ -100,7 +100,8 @@ fn check_replays(activities: &[Activity], event_us: f64) {
     assert!(count(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
 }
 
-/// Runs replays without the recorder, and then those that count; returns their activities, and their time by events.
+/// Replays the graph once for warm-up, and then several times; returns the recorded activities of the latter, and their time
+/// by events.
 fn replay(
     device: &CudaDevice,
     stream: &Stream,
@@ -132,14 +133,14 @@ fn a_graphs_kernels_are_recorded() {
     check_replays(&activities, event_us);
     drop(recorder);
 
-    // The graph is created before the recorder begins.
+    // This time, the graph was captured before the recorder began.
     let Some(recorder) = self::recorder(test, &device) else { return };
     let (activities, event_us) = replay(&device, &stream, &graph, &recorder);
     println!("captured before the recorder began:\n{}", told(&activities));
     check_replays(&activities, event_us);
     drop(recorder);
 
-    // Without a recorder nothing is kept.
+    // Nothing is recorded while there is no recorder.
     graph.launch(&stream).unwrap();
     stream.synchronize().unwrap();
     let recorder = self::recorder(test, &device).unwrap();
@@ -158,7 +159,8 @@ fn two_streams_overlap() {
         late(&work.late, stream, &cell, 1).unwrap();
         stream.synchronize().unwrap();
     }
-    // If other programs use the GPU or the CPU, the second launch may come late; then longer kernels are tried.
+    // If other programs use the GPU or the CPU, the second launch may be late, so longer kernels are tried until the two
+    // overlap.
     let mut cycles = 20 * CYCLES;
     loop {
         let Some(recorder) = recorder(test, &device) else { return };
@@ -180,7 +182,7 @@ fn two_streams_overlap() {
     }
 }
 
-/// The driver may load a kernel to where an unloaded one was, whose name CUPTI would then still report.
+/// The driver may load a kernel at the address of an unloaded one, for which CUPTI would still report the old name.
 #[test]
 fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     let _one = ONE.lock();
@@ -189,7 +191,7 @@ fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     let Some(first) = recorder(test, &device) else { return };
     named_right(&device, &first, 32);
     drop(first);
-    // The same holds for kernels that existed between two recorders.
+    // Kernels that existed only between two recorders must not cause wrong names either.
     let stream = device.stream().unwrap();
     let cell = device.zeros::<f32>(1).unwrap().range(..);
     late(&kernel(&device, "late", 96), &stream, &cell, 10).unwrap();
@@ -197,14 +199,14 @@ fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     named_right(&device, &recorder(test, &device).unwrap(), 48);
 }
 
-/// Launches kernels that are dropped immediately, with this many threads per block and more, and checks their recorded names.
+/// Launches kernels that are dropped immediately, with at least `threads` threads per block, and checks the recorded names.
 fn named_right(device: &CudaDevice, recorder: &Recorder, threads: i64) {
     let before = device.loaded_modules();
     let stream = device.stream().unwrap();
     let (x, y) = (device.zeros::<f32>(N).unwrap().range(..), device.zeros::<f32>(N).unwrap().range(..));
     for round in 0..5 {
         for name in [["axpy", "late"], ["late", "axpy"]][round % 2] {
-            // The code is different each time, and nothing else keeps it loaded.
+            // The code differs each time, and only this kernel keeps it loaded.
             let kernel = kernel(device, name, threads << round);
             match name {
                 "axpy" => axpy(&kernel, &stream, &y, &x, 2.0),

@@ -1,4 +1,4 @@
-//! The remaining cost of a finished recorder, in a process without any other recorder.
+//! Measures the cost that a finished recorder leaves behind, in a process without any other recorder.
 
 mod common;
 
@@ -8,7 +8,7 @@ use warpbook_device::{CudaDevice, Recorder, testing};
 
 const LAUNCHES: u32 = 2000;
 
-/// Returns the microseconds for the host to queue a kernel, and for the GPU to run it.
+/// Returns the microseconds per launch until the host has queued the kernels, and until the GPU has run them.
 fn launch_us(device: &CudaDevice) -> [f64; 2] {
     let (stream, axpy_kernel) = (device.stream().unwrap(), kernel(device, "axpy", 128));
     let [x, y] = [(); 2].map(|()| device.zeros::<f32>(128).unwrap().range(..));
@@ -40,7 +40,7 @@ fn a_finished_recorder_costs_launches_little() {
     assert_eq!((all.lost, launches), (0, 10 * LAUNCHES as usize), "{} activities", all.activities.len());
     let after = launch_us(&device);
     println!("us a launch, queued and done: {before:?} before, {recorded:?} recorded, {after:?} after");
-    // CUPTI stays attached to the process: about 1 us per launch on machines with an H100 or an H200, where recording itself costs hardly
-    // more.
+    // CUPTI stays attached to the process. This costs about 1 us per launch on machines with an H100 or an H200, and recording costs
+    // hardly more.
     assert!(after[1] <= 1.5 * before[1], "{before:?} before, {recorded:?} recorded, {after:?} after");
 }

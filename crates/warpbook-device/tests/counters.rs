@@ -1,4 +1,4 @@
-//! Hardware counters on a real GPU, if its driver lets this user read them.
+//! Tests hardware counters on a real GPU, if its driver lets this user read them.
 
 mod common;
 
@@ -6,10 +6,10 @@ use common::{axpy, kernel};
 use std::sync::Mutex;
 use warpbook_device::{Counted, Counters, CudaDevice, Error, Kernel, Recorder, Slice, Stream, testing};
 
-/// A lock that each test holds, since a process can have only one reader at a time.
+/// A lock that every test takes, because a process can have only one reader of counters at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Elements of an array: 64 MiB, more than any L2 holds.
+/// Number of elements in an array: 64 MiB, more than fits into any L2.
 const N: usize = 1 << 24;
 const TIME: &str = "gpu__time_duration.sum";
 const READ: &str = "dram__bytes_read.sum";
@@ -23,7 +23,8 @@ const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_ac
 const STALLED: &str = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio";
 const ALL: [&str; 10] = [TIME, READ, WRITTEN, L2, SECTORS, REQUESTS, FFMA, ISSUE, TENSOR, STALLED];
 
-/// Returns counters, or `None` if the machine does not let this process read them; the error then has to name a remedy.
+/// Returns counters, or `None` if the machine does not let this process read them. In that case, the error must suggest
+/// a remedy.
 fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
     if let Err(why) = Recorder::find(Some(device.driver_cuda())) {
         testing::skip(test, "needs CUPTI", why);
@@ -41,8 +42,8 @@ fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
     }
 }
 
-/// Checks an error: missing rights, a virtual GPU and another reader are conditions of the machine; anything else is
-/// our fault.
+/// Checks that an error is due to the machine: missing permissions, a virtual GPU or another reader. Any other error is
+/// a bug of ours.
 fn not_let(why: &Error) {
     let said = why.to_string();
     let known =
@@ -101,7 +102,7 @@ fn kernels_are_counted_one_by_one() {
     assert_eq!((counted.values.len(), counted.dropped), (2, 0));
     assert!((1..=32).contains(&counted.passes));
     let mib = |metric| value(&counted, 0, metric) / (1 << 20) as f64;
-    // 128 MiB are read and 64 MiB written, minus the part that L2 still holds from the previous pass.
+    // The kernel reads 128 MiB and writes 64 MiB, minus the part that is still in L2 from the previous pass.
     assert!((40.0..=170.0).contains(&mib(READ)), "{} MiB read", mib(READ));
     assert!((5.0..=120.0).contains(&mib(WRITTEN)), "{} MiB written", mib(WRITTEN));
     if counted.metrics.iter().any(|m| m == L2) {
@@ -113,17 +114,17 @@ fn kernels_are_counted_one_by_one() {
     assert!((0.0..=100.0).contains(&value(&counted, 0, ISSUE)) && value(&counted, 0, ISSUE) > 0.0);
     assert_eq!(value(&counted, 0, TENSOR), 0.0);
     assert!(value(&counted, 0, STALLED) > 1.0, "a kernel that does nothing but read waits for memory");
-    // 192 MiB in more than 20 us and less than 10 ms, on any GPU.
+    // On any GPU, transferring 192 MiB takes more than 20 us and less than 10 ms.
     assert!((20e3..10e6).contains(&value(&counted, 0, TIME)), "{} ns", value(&counted, 0, TIME));
     assert_eq!(value(&counted, 1, FFMA), 0.0, "the kernel that waits multiplies nothing");
-    // Counting works again afterwards, and unknown metrics are left out.
+    // Counting works again after the first collection, and unknown metrics are left out.
     let again = counters.of_kernels(&[TIME, "no__such_metric.sum"], nothing, || work.axpy()).unwrap();
     assert_eq!((again.metrics.len(), again.values.len()), (1, 1));
     assert!(counters.of_kernels(&["no__such_metric.sum"], nothing, || work.axpy()).is_err());
     let refused = Recorder::start(&device).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(refused.contains("counters"), "no recorder next to it: {refused}");
     drop(counters);
-    // Activity is also recorded as before.
+    // Activity can be recorded again once the counters have been dropped.
     let recorder = Recorder::start(&device).unwrap();
     assert!(Counters::open(&device).unwrap_err().to_string().contains("a recorder"));
     work.axpy().unwrap();

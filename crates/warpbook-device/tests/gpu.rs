@@ -1,4 +1,4 @@
-//! Buffers, launches, events and graphs on a real GPU.
+//! Tests buffers, launches, events and graphs on a real GPU.
 
 use warpbook_device::{Bench, CudaDevice, Error, Kernel, testing};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
@@ -125,8 +125,8 @@ fn cudarc_alone_launches_next_to_us() {
     use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
     use warpbook_device::cudarc::nvrtc::Ptx;
     let Some(device) = testing::gpu("cudarc_alone_launches_next_to_us") else { return };
-    // Follows the first lesson that launches: this project compiles the kernel, and cudarc does
-    // everything else.
+    // As in the first lesson that launches a kernel, this project compiles the kernel and cudarc
+    // does everything else.
     let ours = add_kernel(&device);
     let (spec, tile) = (ours.spec(), ours.tile());
     let cubin = device.compiler().unwrap().compile(spec, tile, &device.architecture_of(spec)).unwrap().cubin;
@@ -144,7 +144,7 @@ fn cudarc_alone_launches_next_to_us() {
         stream.clone_dtoh(&out).unwrap()
     };
     assert!(values.iter().all(|v| *v == 2.5));
-    // cudarc's context was the device's own, which continues after it.
+    // cudarc used the device's own context, which still works after cudarc has released it.
     let (out, stream) = (device.zeros::<f32>(8).unwrap(), device.stream().unwrap());
     // SAFETY: add(out, value, n); `out` has 8 elements.
     unsafe { ours.launch(&stream, ours.shape(8), &[&out, &1.0f32, &8u32]) }.unwrap();

@@ -1,5 +1,5 @@
-//! Compares every kernel with its row: the files exist, begin with the right lines, and compile for every architecture that the row claims. Needs NVRTC and no
-//! GPU.
+//! Compares every kernel with its row: the files must exist, begin with the right lines, and compile for every architecture that the row claims. This needs
+//! NVRTC but no GPU.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     Path::new(&here).join("../../kernels")
 }
 
-/// Lists paths below `kernels/`, with forward slashes, without the README files.
+/// Lists the paths below `kernels/`, with forward slashes, except README files.
 fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("the kernels' folder").flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
@@ -49,8 +49,8 @@ fn every_kernel_opens_with_its_five_lines() {
     }
 }
 
-/// A kernel that is launched before its predecessor has ended waits first. Alternatively it first prepares its shared memory, which ends with a barrier of the
-/// block, and then waits. It touches no global memory before it has waited.
+/// A kernel that is launched before its predecessor has ended must wait for it before it touches global memory. It may only prepare its shared memory
+/// beforehand, which must end with a block-wide barrier.
 #[test]
 fn a_kernel_that_waits_does_so_before_it_touches_global_memory() {
     let all: Vec<KernelSpec> = kernels::all().into_iter().map(|(kernel, _)| kernel).collect();
@@ -62,7 +62,7 @@ fn a_kernel_that_waits_does_so_before_it_touches_global_memory() {
         let (head, body) = kernel.source[at..].split_once("{\n").unwrap_or_else(|| panic!("{}", message("no body")));
         let before =
             body.split_once("wait_for_predecessor();").unwrap_or_else(|| panic!("{}", message("does not wait"))).0;
-        // Marks write to records that no other kernel has, and do nothing if nothing is recorded.
+        // Marks are allowed before the wait: they write only to their own records, and do nothing unless a run is being recorded.
         let unmarked: Vec<&str> = before.lines().filter(|line| !line.trim_start().starts_with("MARK")).collect();
         let prepared = unmarked.join("\n");
         let prepared = prepared.trim();
@@ -84,11 +84,11 @@ fn arrays_are_found_among_a_kernels_parameters() {
     assert_eq!(arrays(head), ["map_a", "x", "index"]);
 }
 
-/// The parameters of a kernel that are pointers or tensor maps.
+/// Returns the names of a kernel's parameters that are pointers or tensor maps.
 fn arrays(head: &str) -> Vec<String> {
     let lines: Vec<&str> = head.lines().filter(|l| !l.trim_start().starts_with('#')).collect();
     let text = lines.join("\n");
-    // Removes comments: keeps the first piece, and what follows each end of a comment.
+    // Removes comments: keeps the text before the first comment, and the text after each end of a comment.
     let code: Vec<&str> =
         text.split("/*").map(|piece| piece.split_once("*/").map_or(piece, |(_, after)| after)).collect();
     let parameters = code.concat();
@@ -109,21 +109,22 @@ fn no_kernel_includes_another() {
     }
 }
 
-/// A file compiled with a tile and a row's defines for an architecture, and the rows whose kernels are in it.
+/// A file to be compiled with one tile and the defines of a row for an architecture, and the rows whose kernels are in that file.
 struct Job {
     kernels: Vec<KernelSpec>,
     tile: Tile,
     architecture: String,
 }
 
-/// A line of the report, and a sentence if the kernel spills.
+/// A line of the report and, if the kernel spills registers, a sentence about that.
 struct Compiled {
     line: String,
     spilled: Option<String>,
 }
 
-/// Returns a row's first tile for every architecture, and the others for the oldest and for Hopper, which bound registers differently. A file that is compiled
-/// in the same way for several rows is one job. Only rows that need sm_90a are compiled for it: the others run on Hopper as code for sm_90.
+/// Returns the compilations to check: each row's first tile for every architecture, and its other tiles for the oldest architecture and for Hopper, whose
+/// register limits differ. A file that is compiled in the same way for several rows is one job. Only rows that need sm_90a are compiled for it; the others run
+/// on Hopper as sm_90 code.
 fn jobs() -> Vec<Job> {
     let mut jobs: BTreeMap<String, Job> = BTreeMap::new();
     for (kernel, requires) in kernels::all() {
@@ -151,7 +152,7 @@ fn jobs() -> Vec<Job> {
 }
 
 impl Job {
-    /// Compiles the file once, and checks each of its kernels that has a row.
+    /// Compiles the file once, and checks every kernel in it that has a row.
     fn compile(&self, compiler: &Compiler) -> Vec<Compiled> {
         let Self { kernels, tile, architecture } = self;
         let compiled = compiler.compile(&kernels[0], tile, architecture).unwrap_or_else(|e| panic!("{}: {e}", tile.id));
@@ -176,7 +177,7 @@ impl Job {
     }
 }
 
-/// The launch bounds of a walk leave 64 registers per thread: few values fit, and of many values most are spilled.
+/// The launch bounds leave 64 registers per thread: a few values fit, but of many values most are spilled.
 #[test]
 fn launch_bounds_limit_registers_and_spill_the_rest() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
@@ -192,7 +193,7 @@ fn launch_bounds_limit_registers_and_spill_the_rest() {
         assert!(few.registers < 64 && many.registers > 128, "{architecture}: {few:?} {many:?}");
         assert_eq!([few.spill_store_bytes, many.spill_store_bytes], [0, 0], "{architecture}");
         assert!(bounded.registers <= 64, "{architecture}: {bounded:?}");
-        // At least the part of 128 values that does not fit into 64 registers.
+        // At least the 64 of 128 values that do not fit into registers must be spilled.
         assert!(
             bounded.spill_store_bytes >= 4 * 64 && bounded.spill_load_bytes >= 4 * 64,
             "{architecture}: {bounded:?}"
@@ -202,7 +203,7 @@ fn launch_bounds_limit_registers_and_spill_the_rest() {
     }
 }
 
-/// Returns the result of `work` for each item, in their order.
+/// Returns the result of `work` for each item, in the order of the items.
 fn on_all_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take = || {
@@ -223,7 +224,7 @@ fn on_all_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
 
 #[test]
 fn every_kernel_compiles_for_every_architecture_without_spills() {
-    // Without NVRTC this test fails: it needs no GPU, so nothing excuses skipping it.
+    // If NVRTC is missing, this test fails instead of being skipped, because it needs no GPU.
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let mut report = format!(
         "{:<34} {:<12} {:<12} {:<8} {:>9} {:>12} {:>7}\n",

@@ -1,11 +1,11 @@
-//! Times parts of a program by events, and records memory over time, on a real GPU.
+//! Tests on a real GPU that events time parts of a program, and that changes of memory are recorded.
 
 mod common;
 
 use common::{axpy, kernel};
 use warpbook_device::{EventTimes, Pool, testing};
 
-/// Cycles of a kernel, about a tenth of a millisecond.
+/// Number of cycles of a kernel, about a tenth of a millisecond.
 const CYCLES: i64 = 180_000;
 
 #[test]
@@ -33,7 +33,7 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     let first = times.between(&begin, &middle).unwrap();
     let [of_a] = first[..] else { panic!("only one stream had work: {first:?}") };
     assert_eq!(of_a.queued, 1);
-    // 720000 cycles at 0.5 to 4 GHz, plus the time of an event.
+    // The kernel takes 720000 cycles at 0.5 to 4 GHz, plus the time of an event.
     assert!((150.0..2500.0).contains(&of_a.duration_us), "{of_a:?}");
     assert!(of_a.start_us >= 0.0 && of_a.start_us < 1e6, "{of_a:?}");
     let second = times.between(&middle, &end).unwrap();
@@ -42,7 +42,7 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
     let whole = times.between(&begin, &end).unwrap();
     assert_eq!(whole.len(), 3, "{whole:?}");
     drop(idle);
-    // A copy for which the host waits is on a hidden stream.
+    // A copy that the host waits for runs on a hidden stream.
     let begin = times.mark().unwrap();
     cell.write(&[1.0]).unwrap();
     let end = times.mark().unwrap();
@@ -85,7 +85,7 @@ fn allocations_are_told_as_they_are_made() {
     drop(pooled);
     drop(pool);
     drop(array);
-    // Other tests of this process also allocate, on their own devices.
+    // Other tests in this process also allocate memory, but on device objects of their own.
     let told: Vec<(i64, bool)> = watch.take().iter().map(|p| (p.change, p.of_pool)).collect();
     let segment = 2 << 20;
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Tests a kernel that writes out of bounds, in its own executable, because it ends the process's CUDA context.
+//! Tests a kernel that writes out of bounds. The test has its own executable, because such a kernel makes the process's
+//! CUDA context unusable.
 
 use warpbook_device::{Error, testing};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};

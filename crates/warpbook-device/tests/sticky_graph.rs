@@ -1,4 +1,5 @@
-//! Tests a graph whose kernel writes out of bounds, in its own executable, because it ends the process's CUDA context.
+//! Tests a graph whose kernel writes out of bounds. The test has its own executable, because such a kernel makes the
+//! process's CUDA context unusable.
 
 mod common;
 
@@ -19,7 +20,7 @@ fn a_failed_graph_is_named_with_its_kernels() {
         stream.copy_to_host(&y, &host)
     });
     let graph = graph.unwrap();
-    // The error must not name the launch before the graph.
+    // The error must not name the kernel that was launched before the graph.
     axpy(&add, &stream, &y, &x, 1.0).unwrap();
     graph.launch(&stream).unwrap();
     let error = stream.synchronize().unwrap_err();

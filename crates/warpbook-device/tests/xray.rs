@@ -1,9 +1,9 @@
-//! Tests marks of a kernel on a real GPU: the records, and the error of a kernel that does not end.
+//! Tests the marks of a kernel on a real GPU: the records, and the error if a kernel does not end.
 
 use warpbook_device::{CudaDevice, Error, Kernel, Stream, Xray, testing};
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
 
-/// Waits `cycles` of the SM's clock between two marks.
+/// Source of a kernel that waits for `cycles` ticks of the SM's clock between two marks.
 const TEXT: &str = r#"
 #include "xray.cuh"
 extern "C" __global__ void __launch_bounds__(THREADS) spin(long long cycles) {
@@ -36,7 +36,7 @@ fn warps_are_recorded_and_a_kernel_that_does_not_end_is_named() {
     assert_eq!(xray.marked(), 1);
     launch(&kernel, &stream, 1000).unwrap();
     stream.synchronize().unwrap();
-    // There are 8 blocks of two warps.
+    // The launch has 8 blocks of two warps.
     let bytes = xray.allocate(1 << 20).unwrap();
     assert!((16 * 8 * 8..=1 << 20).contains(&bytes), "{bytes}");
     let cycles = 100_000u64;
@@ -47,7 +47,8 @@ fn warps_are_recorded_and_a_kernel_that_does_not_end_is_named() {
         let [(0, _), (2, wait), (1, end)] = marked.marks[..] else { panic!("{block} {warp}: {marked:?}") };
         assert!(end - wait >= cycles && end - wait < 20 * cycles, "{block} {warp}: {} cycles", end - wait);
     }
-    // The kernel takes some seconds, and the device of this test is given up long before.
+    // The kernel takes several seconds; the test stops waiting and gives up the device long before
+    // that.
     let error = xray.record(&stream, 0.2, || launch(&kernel, &stream, 4_000_000_000)).unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, Error::StillRunning { .. }) && error.is_sticky(), "{words}");

@@ -1,7 +1,7 @@
 //! The exercises of the workshop: signatures, inputs, host references, causes of wrong answers, and target counts.
 //!
-//! Tasks, stubs, hints, solutions and wrong answers are files under `notebooks/exercises/`, read at run time. `warpbook_lab` has the types, and
-//! compiles, runs and judges a learner's kernel.
+//! Tasks, stubs, hints, solutions and wrong answers are files under `notebooks/exercises/`, which are read at run time. The crate `warpbook_lab` defines the
+//! types, and compiles, runs and judges a learner's kernel.
 #![forbid(unsafe_code)]
 
 mod causes;
@@ -12,7 +12,7 @@ mod shared;
 
 use warpbook_lab::exercise::Definition;
 
-/// Returns all exercises, in the order of their ids, which are never given to another exercise.
+/// Returns all exercises, in the order of their ids. An id is never reused for another exercise.
 #[must_use]
 pub fn all() -> Vec<Definition> {
     vec![

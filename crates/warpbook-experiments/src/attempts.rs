@@ -1,4 +1,5 @@
-//! Attempts at the matrix product, and the check of a learner's kernel before a training computes its layers with it.
+//! Attempts at the matrix product, and the checks that a learner's kernel must pass before it computes layers in a
+//! training run.
 
 use crate::Matmul;
 use warpbook_device::CudaDevice;
@@ -8,25 +9,26 @@ use warpbook_lab::{Attempt, Error, Lab, LiveKernel, Result};
 use warpbook_nn::network::Network;
 use warpbook_nn::train::CudaOptions;
 
-/// Edge of the product with which a kernel is tried in a separate process.
+/// Edge length of the product with which a kernel is tried in a separate process.
 const TRIED_AT: u64 = 192;
 
 /// Extends the lab with attempts at the matrix product.
 pub trait Attempts {
-    /// Compiles a learner's kernel of the matrix product, tries it on small products, compares every element with f64,
-    /// and times it with the rungs that it names. For other experiments use [`Lab::attempt_at`].
+    /// Compiles a learner's kernel for the matrix product, tries it on small products, compares every element with an
+    /// f64 reference, and times it together with the rungs that it names. For other experiments use
+    /// [`Lab::attempt_at`].
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
     fn attempt(&self, live: &LiveKernel) -> Result<Attempt>;
 
     /// Tries the learner's kernels that compute layers of a network. After the checks of [`attempt`](Self::attempt),
-    /// each must handle everything that a linear layer needs: the three forms of its products, a bias, a ReLU and a
-    /// mask. A process tries each kernel once.
+    /// each kernel must handle everything that a linear layer needs: the three forms of its products, a bias, a ReLU
+    /// and a mask. Each kernel is tried only once per process.
     ///
     /// # Errors
-    /// If the product is wrong ([`Error::WrongProduct`], with the mistake), or the compiler or the device reports an
-    /// error.
+    /// If the product is wrong ([`Error::WrongProduct`], which names the mistake), or the compiler or the device
+    /// reports an error.
     fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()>;
 }
 
@@ -57,7 +59,7 @@ impl Attempts for Lab {
             }
             let wrong =
                 |why: &str| Error::WrongProduct(format!("{} cannot compute a network's products: {why}", own.name()));
-            // In a separate process, a kernel that hangs is stopped together with the process.
+            // Try the kernel in a separate process, which can be killed if the kernel hangs.
             if let Some(live) = LiveKernel::of_product(own) {
                 let none: [&str; 0] = [];
                 let small = live.shape(TRIED_AT, TRIED_AT, TRIED_AT).dtype(dtype).against(none);

@@ -1,6 +1,6 @@
-//! Builder methods that every experiment has: the selection of rungs, and the seed.
+//! Builder methods that most experiments share: the selection of rungs, and the seed.
 
-/// Selects an experiment's rungs in its field `selection`.
+/// Implements the selection of rungs for an experiment with a field `selection`.
 macro_rules! selects {
     ($experiment:ty) => {
         impl warpbook_lab::settings::Selects for $experiment {
@@ -24,7 +24,7 @@ macro_rules! selects {
     };
 }
 
-/// Sets an experiment's field `seed`; the second argument names the numbers drawn from it.
+/// Implements the seed for an experiment with a field `seed`. The second argument is the documentation of its setter.
 macro_rules! seeded {
     ($experiment:ty, $doc:literal) => {
         impl $experiment {

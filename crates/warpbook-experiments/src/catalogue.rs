@@ -2,7 +2,7 @@ use crate::{Convolutions, Guide, Matmul, Regression, TensorParallel, Training, T
 use warpbook_lab::Experiment;
 use warpbook_lab::settings::Entry;
 
-/// Returns the experiments that the command line and the lab know, in order.
+/// Returns the experiments that the command line and the lab offer, in display order.
 #[must_use]
 pub fn experiments() -> Vec<Entry> {
     vec![

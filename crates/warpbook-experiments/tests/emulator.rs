@@ -1,4 +1,4 @@
-//! Attempts in the emulator: a learner's kernel is right or wrong, with the cause, but without a time.
+//! Tests attempts in the emulator, which tell whether a learner's kernel is right, and why not, but give no time.
 
 use std::time::Instant;
 use warpbook_device::{Buffer, CudaDevice, Stream};
@@ -10,12 +10,12 @@ use warpbook_record::{
     TimedBy, count,
 };
 
-/// Opens a lab without a GPU, where attempts use the emulator by default.
+/// Opens a lab on the CPU, where attempts use the emulator by default.
 fn lab() -> Lab {
     Lab::open("cpu").unwrap()
 }
 
-/// Adds a line to a kernel, so that it counts as an attempt.
+/// Adds a line to a kernel, so that it differs from the rung's kernel and counts as an attempt.
 fn tried(live: LiveKernel) -> LiveKernel {
     let text = format!("{}\nconstexpr int TRIED = 1;\n", live.text());
     live.source(text)
@@ -29,7 +29,7 @@ fn attempt_at(experiment: &dyn Experiment, live: &LiveKernel) -> Attempt {
     lab().attempt_at(experiment, &experiment.problems()[0], live).unwrap()
 }
 
-/// Returns the row of an attempt, whose record must have no times.
+/// Returns the row of an attempt, and checks that the record has no times.
 fn row(attempt: &Attempt) -> &Measurement {
     let run = attempt.run();
     assert_eq!(run.environment.device.kind, DeviceKind::Emulator);
@@ -77,7 +77,7 @@ fn descents_are_right_in_the_emulator() {
     }
 }
 
-/// Returns the sums of sectors and wavefronts, each with its ideal.
+/// Returns the sums of sectors and of wavefronts, each followed by its ideal value.
 fn counted(attempt: &Attempt) -> [u64; 4] {
     let emulated = row(attempt).emulated.as_ref().expect("counts");
     assert_eq!(emulated.orders, ["forwards", "backwards", "random"]);
@@ -202,7 +202,7 @@ fn a_ladder_in_the_emulator_has_rows_and_no_times() {
     assert!(run.command.contains("emulator"), "{}", run.command);
 }
 
-/// An experiment that doubles numbers, as a learner would write it, without any knowledge of the emulator.
+/// An experiment that doubles numbers, as a learner would write it, without code for the emulator.
 struct Doubled;
 
 const DOUBLE: Source = Source {

@@ -1,4 +1,4 @@
-//! Profiles and X-rays of these experiments.
+//! Tests profiles and X-rays of these experiments.
 
 use warpbook_data::synthetic_digits;
 use warpbook_experiments::{Matmul, Regression, Training, Trains};
@@ -35,7 +35,7 @@ fn a_training_on_the_cpu_is_profiled_by_its_operations() {
     for name in ["load", "forward", "loss", "backward", "update", "conv1 forward", "conv2 backward", "fc1 backward"] {
         assert_eq!(count(name), 2, "{name} in {:?}", cycle.ranges.iter().map(|r| &r.name).collect::<Vec<_>>());
     }
-    // A range contains nested ranges and is as long as they are together.
+    // The range of each operation is nested in the range of its pass.
     for r in cycle.ranges.iter().filter(|r| r.name.ends_with(" forward")) {
         assert_eq!(r.parent.map(|p| &*cycle.ranges[p].name), Some("forward"), "{r:?}");
     }

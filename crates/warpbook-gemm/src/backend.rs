@@ -1,4 +1,4 @@
-//! The backends of a product: this project's choice of a rung, NVIDIA's library, a rung as a beginner would write it, or a learner's kernel.
+//! The backends of a product: the rung that this project chooses, NVIDIA's library, a rung as a beginner would write it, or a learner's kernel.
 
 use crate::OwnProduct;
 use std::fmt;
@@ -11,10 +11,10 @@ pub enum ProductBy {
     /// The rung of the catalogue that [`crate::Gemm`] chooses for each size.
     #[default]
     Own,
-    /// cuBLASLt with the algorithm that its heuristics suggest first, as PyTorch does; biases and ReLUs are separate kernels after it, so
-    /// a 16-bit output is rounded once more than in an epilogue.
+    /// cuBLASLt with the algorithm that its heuristics suggest first, as PyTorch does; biases and ReLUs are separate kernels that run afterwards, so a 16-bit
+    /// output is rounded once more than with a fused epilogue.
     Stock,
-    /// The first CUDA rung of the ladder: one thread for each element of C, every operand from global memory. It does not support tf32.
+    /// The first CUDA rung of the ladder: one thread for each element of C, which reads every operand from global memory. It does not support tf32.
     Naive,
     /// The rung with 32 x 32 tiles in shared memory. It does not support tf32.
     Tiled,
@@ -33,13 +33,13 @@ impl ProductBy {
     /// Reads the backend of linear layers: one of [`ProductBy::ALL`] by its name, or a kernel by [`OwnProduct::read`].
     ///
     /// # Errors
-    /// The errors of [`OwnProduct::read`].
+    /// Returns the errors of [`OwnProduct::read`].
     pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
         let text = text.trim();
         text.parse().or_else(|_: String| OwnProduct::read(folder, text).map(Self::Kernel))
     }
 
-    /// Name on the command line.
+    /// Returns the backend's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl ProductBy {
         !matches!(self, Self::Own | Self::Stock)
     }
 
-    /// The learner's kernel, if the backend is one.
+    /// Returns the learner's kernel, if the backend is such a kernel.
     #[must_use]
     pub fn kernel(self) -> Option<OwnProduct> {
         match self {
@@ -68,7 +68,7 @@ impl ProductBy {
         }
     }
 
-    /// Returns the rung and the tile that the backend selects, if it does.
+    /// Returns the rung and the tile that the backend selects; `None` if it does not select one.
     fn rung(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Own | Self::Stock | Self::Kernel(_) => None,
@@ -79,7 +79,7 @@ impl ProductBy {
         }
     }
 
-    /// Returns the rows of the catalogue to choose from: all of this project's kernels, or the one row with the one tile.
+    /// Returns the rows of the catalogue to choose from: all of this project's kernels, or the single row and tile that the backend selects.
     #[must_use]
     pub fn rows(self) -> Vec<Row> {
         if let Self::Kernel(own) = self {

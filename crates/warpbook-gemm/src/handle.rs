@@ -1,4 +1,4 @@
-//! The entry point for all products: chooses a kernel, plans and checks.
+//! The entry point for all products, which chooses kernels, makes plans and checks arrays.
 
 use crate::choose::measured;
 use crate::{
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpbook_device::{CublasLt, CudaDevice, Cudnn, Error, Result, Stream};
 use warpbook_kernels::matmul::{Form, Operands, Row, rows};
 
-/// Multiplies matrices on a device: chooses rung and tile by type, shape and device, and keeps the plans.
+/// Multiplies matrices on a device. Chooses the rung and tile by type, shape and device, and keeps the plans.
 ///
 /// The handle owns no arrays: each call is given a [`Workspace`], so that products on different streams may run at once.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Gemm {
     published: Findings,
     /// Time that the first plan of a product may spend on timing; `None` if nothing is timed.
     budget: Option<Budget>,
-    /// Kernels chosen for products, planned or not.
+    /// Kernels chosen for products, whether they have been planned yet or not.
     chosen: Mutex<Findings>,
     plans: Mutex<HashMap<Key, Arc<Plan>>>,
     /// NVIDIA's libraries, opened on first use.
@@ -28,7 +28,7 @@ pub struct Gemm {
     cudnn: Mutex<Option<Cudnn>>,
 }
 
-/// Returns a library, opened by the first call.
+/// Returns a library, opening it in the first call.
 fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>) -> Result<L> {
     let mut there = library.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(match &*there {
@@ -37,7 +37,7 @@ fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>
     })
 }
 
-/// The key of a kept plan.
+/// Key by which a plan is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     by: ProductBy,
@@ -64,23 +64,24 @@ impl Key {
 }
 
 impl Gemm {
-    /// Returns a handle that times kernels in the mode of `WARPBOOK_TUNE`, or in the default mode if that is malformed: see [`Tuning::of_environment`].
+    /// Returns a handle that times kernels in the mode that `WARPBOOK_TUNE` sets, or in the default mode if that variable is malformed; see
+    /// [`Tuning::of_environment`].
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
         Self::with_tuning(device, Tuning::of_environment().unwrap_or_default())
     }
 
-    /// Returns a handle that times nothing: see [`Tuning::Off`].
+    /// Returns a handle that times nothing; see [`Tuning::Off`].
     #[must_use]
     pub fn untuned(device: &CudaDevice) -> Self {
         Self::with_tuning(device, Tuning::Off)
     }
 
-    /// Returns a handle with this mode of timing.
+    /// Returns a handle that times kernels in this mode.
     #[must_use]
     pub fn with_tuning(device: &CudaDevice, tuning: Tuning) -> Self {
         let published = Findings::published(device.info());
-        // Full tuning also times the published products.
+        // Full tuning ignores the published findings and times those products too.
         let published = if tuning == Tuning::Full { Findings::default() } else { published };
         Self {
             device: device.clone(),
@@ -105,11 +106,11 @@ impl Gemm {
         Self { published: Findings::default(), ..self }
     }
 
-    /// Chooses the rung and tile for a product, with a reason: by the choice already made here, else by one that was published or timed on this kind of
-    /// device or is timed now, else by the cost model. Nothing is timed while this thread measures something or captures a graph.
+    /// Chooses the rung and tile for a product, with a reason: by the choice already made by this handle, otherwise by a finding that was published or timed on
+    /// this kind of device or is timed now, otherwise by the cost model. Nothing is timed while this thread measures something or captures a graph.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if no rung supports its types on this device.
+    /// [`Error::Unsupported`] if no rung supports the product's types on this device.
     pub fn choice(&self, product: &Product) -> Result<Choice> {
         let (rows, info) = (rows(), self.device.info());
         if let Some(choice) = self.chosen_for(product, &rows) {
@@ -126,7 +127,7 @@ impl Gemm {
             }
         }
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been faster.
+        // Another thread may have made the choice in the meantime.
         if chosen.find(product).is_none() {
             chosen.keep(product, Finding::new(product, &choice.row.rung.id, &choice.tile.id, choice.us));
             return Ok(choice);
@@ -143,7 +144,7 @@ impl Gemm {
         Some(Choice { row: row.clone(), tile: tile.clone(), why, us: finding.us })
     }
 
-    /// Returns the kernels of all products so far, sorted by the products' sizes. With the same kernels a run has the same bits.
+    /// Returns the kernels chosen for all products so far, sorted by the products' sizes. A run with the same kernels gives the same bits.
     #[must_use]
     pub fn chosen(&self) -> Vec<Finding> {
         let mut all = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).findings.clone();
@@ -151,8 +152,8 @@ impl Gemm {
         all
     }
 
-    /// Sets the kernels of products, as in an earlier run or on another rank, in place of a choice. Products with a different kernel here are planned again.
-    /// Returns true if there were any.
+    /// Sets the kernels of products, for example to the kernels of an earlier run or of another rank, instead of choosing them. Products that had a different
+    /// kernel are planned again. Returns true if there were such products.
     pub fn take(&self, kernels: &[Finding]) -> bool {
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = false;
@@ -171,10 +172,10 @@ impl Gemm {
         changed
     }
 
-    /// Returns the plan of a product with this alignment of A and B. The first call compiles and loads it.
+    /// Returns the plan of a product with this alignment of A and B. The first call compiles and loads its kernels.
     ///
     /// # Errors
-    /// The errors of [`Gemm::choice`]; a malformed product; the compiler's and the device's errors.
+    /// Returns the errors of [`Gemm::choice`], an error if the product is malformed, and errors of the compiler and the device.
     pub fn plan(&self, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         self.plan_from(ProductBy::Own, product, aligned)
     }
@@ -182,7 +183,7 @@ impl Gemm {
     /// Returns the plan of a product by a given backend, for arrays that begin at multiples of 16 bytes.
     ///
     /// # Errors
-    /// The errors of [`Gemm::plan`]; if the library is missing, or has no algorithm for the product.
+    /// Returns the errors of [`Gemm::plan`], and an error if the library is missing or has no algorithm for the product.
     pub fn plan_by(&self, by: ProductBy, product: &Product) -> Result<Planned> {
         Ok(match by {
             ProductBy::Stock => {
@@ -193,12 +194,12 @@ impl Gemm {
         })
     }
 
-    /// Returns cuDNN on the device, opened by the first call.
+    /// Returns cuDNN on the device, opening it in the first call.
     pub fn cudnn(&self) -> Result<Cudnn> {
         opened(&self.cudnn, || Cudnn::open(&self.device))
     }
 
-    /// Returns the choice from one row.
+    /// Chooses among the tiles of the only row that the backend allows.
     fn only_choice(&self, by: ProductBy, product: &Product) -> Result<Choice> {
         let (rows, info) = (by.rows(), self.device.info());
         choose_from(&rows, product, info, &Findings::default()).ok_or_else(|| {
@@ -210,7 +211,7 @@ impl Gemm {
         })
     }
 
-    /// Returns the plan of a product with this alignment of A and B, by this project's or a learner's kernel; a library has no such plan.
+    /// Returns the plan of a product with this alignment of A and B, computed by a kernel of this project or of a learner; a library has no such plan.
     pub fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
         let key = Key::new(product, aligned, by);
@@ -218,20 +219,20 @@ impl Gemm {
         if let Some(plan) = plans().get(&key) {
             return Ok(plan.clone());
         }
-        // Runs outside the lock, so that other threads may plan and launch while this one compiles.
+        // This runs outside the lock, so that other threads may plan and launch while this one compiles.
         let choice = if by == ProductBy::Own { self.choice(product)? } else { self.only_choice(by, product)? };
         let plan = match Plan::new(&self.device, &choice.row, &choice.tile, product, aligned) {
-            // The copies may not fit into the workspace.
+            // The copies of the operands may not fit into the workspace.
             Err(Error::Unsupported { .. }) if by == ProductBy::Own => self.plan_by_addresses(product)?,
             other => other?,
         };
         Ok(plans().entry(key).or_insert_with(|| Arc::new(plan)).clone())
     }
 
-    /// Returns the plan of a product for these arrays: [`Gemm::plan`] with their alignment.
+    /// Returns the plan of a product for these arrays, like [`Gemm::plan`] with the alignment of the arrays.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if an array does not fit the product; the errors of [`Gemm::plan`].
+    /// Returns [`Error::Unsupported`] if an array does not fit the product, and the errors of [`Gemm::plan`].
     pub fn plan_for(&self, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         product.check(&arrays.specs()).map_err(refused)?;
         self.plan(product, alignment(arrays))
@@ -240,8 +241,8 @@ impl Gemm {
     /// Plans a product for these arrays with a prescribed kernel: see [`ProductBy::names_a_rung`].
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if `by` is a library or the choice among all rungs, if its rung does not support the product, or if an array does not fit the
-    /// product; the compiler's and the device's errors.
+    /// Returns [`Error::Unsupported`] if `by` is a library or the choice among all rungs, if its rung does not support the product, or if an array does not fit
+    /// the product. Also returns errors of the compiler and the device.
     pub fn plan_with(&self, by: ProductBy, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         if !by.names_a_rung() {
             return Err(Error::Unsupported {
@@ -257,7 +258,7 @@ impl Gemm {
     /// alignment, or after [`Gemm::plan`], it compiles nothing and allocates no device memory, so it can be captured.
     ///
     /// # Errors
-    /// The errors of [`Gemm::plan`] and [`Plan::launch_checked`].
+    /// Returns the errors of [`Gemm::plan`] and [`Plan::launch_checked`].
     pub fn gemm(&self, stream: &Stream, product: &Product, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         self.plan_for(product, arrays)?.launch_checked(stream, arrays, workspace)
     }
@@ -278,7 +279,7 @@ impl Gemm {
 }
 
 impl Plan {
-    /// Returns the addresses of arrays after checking that types, lengths and alignment match the plan.
+    /// Returns the addresses of the arrays, after checking that their types, lengths and alignment match the plan.
     pub fn check(&self, arrays: &DeviceArrays, workspace: &Workspace) -> Result<Arrays> {
         self.product().check(&arrays.specs()).map_err(refused)?;
         workspace.check(self.workspace_bytes()).map_err(refused)?;
@@ -297,7 +298,7 @@ fn alignment(arrays: &DeviceArrays) -> Aligned {
     [&arrays.a, &arrays.b].map(|x| x.address().is_aligned(16))
 }
 
-/// Converts the reason why a product cannot be computed to a device's error.
+/// Converts the reason why a product cannot be computed to an [`Error`] of the device.
 #[must_use]
 pub fn refused(why: Malformed) -> Error {
     let text = why.to_string();

@@ -1,10 +1,10 @@
-//! Kernels and arguments that launches of products and of operations share.
+//! Helpers for loading kernels and passing arguments, shared by the launches of products and of operations.
 
 use crate::DeviceArray;
 use warpbook_device::{CudaDevice, DevicePtr, Kernel, KernelArg, Slice};
 use warpbook_record::KernelSpec;
 
-/// Compiles and loads kernels with their first tiles.
+/// Compiles and loads kernels, each with the first of its tiles.
 ///
 /// # Errors
 /// If a kernel does not compile, or the driver refuses it.

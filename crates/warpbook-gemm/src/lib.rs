@@ -2,9 +2,9 @@
 //!
 //! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung and the tile, and keeps
 //! the plans; [`ProductBy`] restricts the choice, or leaves the product to a library. The bias gradient next to a weight gradient ([`Product::bias_gradient`])
-//! is a separate kernel that the plan queues first. Fused into every rung it would cost registers where none are to spare, while reading B once more costs
-//! little next to the product; separate, it also sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU. [`tensor_parallel`]
-//! splits a product over several GPUs, and [`philox`] draws random numbers on a GPU.
+//! is a separate kernel that the plan queues first. Fusing it into every rung would cost registers that the rungs cannot spare, while reading B once more costs
+//! little compared with the product. A separate kernel also sums in the same order for every rung. [`cpu::gemm`] computes the same products on the CPU.
+//! [`tensor_parallel`] splits a product over several GPUs, and [`philox`] draws random numbers on a GPU.
 
 #![deny(unsafe_code)]
 

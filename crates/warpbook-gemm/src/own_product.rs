@@ -1,4 +1,4 @@
-//! Kernels written by the user for the products of linear layers: reads them by name, and keeps them.
+//! Kernels written by the user for the products of linear layers, which are read by name and kept.
 
 use crate::ProductBy;
 use std::fmt;
@@ -9,7 +9,7 @@ use warpbook_device::read_kernel;
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{Define, Dtype, KernelSpec, LIVE, Rung, Runner, nearest};
 
-/// Seconds after which a learner's kernel is assumed never to end.
+/// Seconds after which a learner's kernel is assumed to hang.
 pub const OWN_KERNEL_LIMIT_S: f64 = 5.0;
 
 /// Largest size of a tile, which keeps the arithmetic of grids within its types.
@@ -20,7 +20,7 @@ const USUAL: &str = "02_coalesced";
 
 /// A kernel written by the user for the products of linear layers: a row of the catalogue with a different source and one tile.
 ///
-/// The handle is `Copy`. The kernel behind it is kept until the process ends, once for each distinct kernel.
+/// The handle is `Copy`. The kernel behind the handle is kept until the process ends; equal kernels are kept only once.
 #[derive(Clone, Copy)]
 pub struct OwnProduct(&'static Kept);
 
@@ -33,13 +33,13 @@ struct Kept {
 }
 
 impl OwnProduct {
-    /// Keeps a kernel under a name, which is its file's or its rung's. It is used with the first tile of its row; a row without a kernel is refused when a
-    /// product is planned.
+    /// Keeps a kernel under a name, which is the name of its file or of its rung. The kernel is used with the first tile of its row; a row without a kernel is
+    /// refused when a product is planned.
     #[must_use]
     pub fn new(name: impl Into<String>, row: Row) -> Self {
         static ALL: Mutex<Vec<&'static Kept>> = Mutex::new(Vec::new());
         let (name, mut row) = (name.into(), row);
-        // With one tile only, the row's costs do not matter.
+        // Since there is only one tile, the row's costs do not matter.
         let tile: Option<&'static str> =
             row.kernel().and_then(|k| k.tiles.first()).map(|t| &*Box::leak(t.id.to_string().into_boxed_str()));
         (row.costs, row.fallback) = (None, tile.map(|id| [id; 2]));
@@ -52,9 +52,10 @@ impl OwnProduct {
         Self(kept)
     }
 
-    /// Reads a kernel from its name on the command line, in recipes and in PyTorch: a file, `mine.cu`; a file in place of a rung, `mine.cu@03_shared_tile`; the
-    /// same with sizes of its tile, `mine.cu@05_register_2d:BM=64,THREADS=128`; or an unchanged rung, `05_register_2d`. A file replaces `02_coalesced` unless a
-    /// rung is named, and gets the rung's first tile. Files are searched in `folder`, and their headers next to them.
+    /// Reads a kernel from its name on the command line, in recipes and in PyTorch: a file, `mine.cu`; a file in place of a rung, `mine.cu@03_shared_tile`; a
+    /// file in place of a rung with sizes of its tile, `mine.cu@05_register_2d:BM=64,THREADS=128`; or an unchanged rung, `05_register_2d`. A file replaces
+    /// `02_coalesced` unless a rung is named, and gets the rung's first tile. Files are looked up in `folder`, and headers in the folder of the file that
+    /// includes them.
     ///
     /// # Errors
     /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 1 to 1,048,576.
@@ -84,13 +85,13 @@ impl OwnProduct {
         Ok(Self::new(text, row))
     }
 
-    /// Returns the path of its file as the user wrote it, if there is one.
+    /// Returns the path of the kernel's file as the user wrote it, if the kernel has a file.
     #[must_use]
     pub fn file(self) -> Option<&'static Path> {
         parts(self.name()).0.map(Path::new)
     }
 
-    /// Name of the kernel.
+    /// Returns the name of the kernel.
     #[must_use]
     pub fn name(self) -> &'static str {
         &self.0.name
@@ -107,7 +108,7 @@ impl OwnProduct {
         self.0.right.lock().unwrap_or_else(PoisonError::into_inner).push(dtype);
     }
 
-    /// Row of the kernel.
+    /// Returns the catalogue row of the kernel.
     #[must_use]
     pub fn row(self) -> &'static Row {
         &self.0.row
@@ -140,7 +141,7 @@ impl From<OwnProduct> for ProductBy {
     }
 }
 
-/// Splits a kernel's name into the file, its rung, and the sizes of its tile.
+/// Splits a kernel's name into its file, its rung, and the sizes of its tile.
 fn parts(text: &str) -> (Option<&str>, &str, &str) {
     let (what, sizes) = text.rsplit_once(':').filter(|(_, sizes)| sizes.contains('=')).unwrap_or((text, ""));
     match what.rsplit_once('@') {

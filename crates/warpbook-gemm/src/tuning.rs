@@ -5,8 +5,8 @@ use std::fmt;
 /// Mode of timing kernels when a product is first planned on a device; [`Tuning::budget`] has the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tuning {
-    /// Nothing is timed, and earlier timings on this machine are ignored: the cost model and the published findings decide, in the
-    /// same way on every machine with this device.
+    /// Nothing is timed, and earlier timings on this machine are ignored: the cost model and the published findings decide, with the same result on every
+    /// machine with this device.
     Off,
     /// The few kernels with the least expected times are timed once, unless the product is published for the device.
     #[default]
@@ -16,12 +16,12 @@ pub enum Tuning {
 }
 
 impl Tuning {
-    /// All modes.
+    /// All modes, from the least to the most timing.
     pub const ALL: [Self; 3] = [Self::Off, Self::Quick, Self::Full];
     /// Environment variable that sets the mode.
     pub const VARIABLE: &'static str = "WARPBOOK_TUNE";
 
-    /// Name of the mode.
+    /// Returns the name of the mode.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Tuning {
     /// Reads the mode from `WARPBOOK_TUNE`; [`Tuning::Quick`] if it is not set.
     ///
     /// # Errors
-    /// If it is set to anything else.
+    /// If the variable is set to anything but the name of a mode.
     pub fn of_environment() -> Result<Self, String> {
         match std::env::var(Self::VARIABLE) {
             Ok(name) if !name.is_empty() => name.parse().map_err(|why| format!("{}: {why}", Self::VARIABLE)),
@@ -58,23 +58,23 @@ impl std::str::FromStr for Tuning {
     }
 }
 
-/// Limits for finding a product's kernel in its first plan.
+/// Limits for timing kernels when a product is first planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Largest number of kernels to try.
     pub candidates: usize,
-    /// Longest expected kernel time to try, as a multiple of the shortest.
+    /// Kernels whose expected time exceeds the shortest by more than this factor are not tried.
     pub within: f64,
     /// Shortest expected time in microseconds of a product for which kernels are timed.
     pub least_us: f64,
-    /// Seconds that the GPU may spend.
+    /// Seconds of GPU time that timing may take.
     pub gpu_s: f64,
     /// Seconds after which no further compilation begins.
     pub compilation_s: f64,
 }
 
 impl Tuning {
-    /// Limits of the mode for one product; `None` if nothing is timed.
+    /// Returns the limits of the mode for one product; `None` if nothing is timed.
     #[must_use]
     pub fn budget(self) -> Option<Budget> {
         match self {

@@ -40,7 +40,7 @@ impl Work {
         TensorParallel::new(devices, &self.product, &self.arrays(), options).unwrap()
     }
 
-    /// Returns C of a run that started from NaNs; two more runs follow immediately, and must give the same.
+    /// Returns C of a run that started from NaNs. Two more runs follow immediately and must give the same result.
     fn run(&self, over: &TensorParallel) -> Vec<f32> {
         self.c.fill_bytes(0xff).unwrap();
         over.queue(&self.stream).unwrap();
@@ -68,14 +68,14 @@ impl Work {
 /// Shapes large enough for panels of any tile, shapes with odd sides, and very small ones.
 const SHAPES: [(u32, u32, u32); 5] = [(2048, 1024, 512), (1000, 520, 333), (777, 129, 1025), (70, 64, 40), (1, 1, 1)];
 
-/// Returns the devices of the runs: one device, one named twice and three times, and all GPUs.
+/// Returns the devices of the runs: one device, the same device listed twice and three times, and all GPUs.
 fn teams(all: &[CudaDevice]) -> Vec<Vec<CudaDevice>> {
     let first = &all[0];
     let mut teams: Vec<Vec<CudaDevice>> = (1..=3).map(|n| vec![first.clone(); n]).collect();
     if all.len() > 1 {
         teams.push(all[..2].to_vec());
         teams.push(all.to_vec());
-        // Two shares on one GPU, and one on another.
+        // One GPU has two shares, and another has one.
         teams.push(vec![first.clone(), all[1].clone(), first.clone()]);
     }
     teams
@@ -174,7 +174,7 @@ fn communicators(test: &str, devices: &[CudaDevice]) -> Option<Arc<Vec<Communica
     }
 }
 
-/// With one GPU there is a communicator of one rank; its rows are in place, and so is all of K.
+/// With one GPU, the communicator has a single rank, whose rows and whose whole K are already in place.
 #[test]
 fn nccl_gives_the_same_as_copies() {
     let name = "nccl_gives_the_same_as_copies";
@@ -257,7 +257,7 @@ fn a_timeline_tells_who_did_what() {
             let fits = s.duration_us >= 0.0 && s.start_us + s.duration_us <= timeline.whole_us + error;
             assert!(fits, "{s:?} in {} us", timeline.whole_us);
         }
-        // A panel leaves after it is multiplied.
+        // A panel is sent only after it is multiplied.
         for panel in 0..4 {
             let stretch = |doing: Doing| {
                 timeline.stretches.iter().find(|s| s.rank == 1 && s.doing == doing && s.panel == panel).unwrap()

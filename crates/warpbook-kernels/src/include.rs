@@ -3,16 +3,16 @@
 /// An `#include` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include<'a> {
-    /// An include as `"name"`, which is searched next to the file first.
+    /// An include of the form `"name"`, which is looked up next to the including file first.
     Quoted(&'a str),
-    /// An include as `<name>`.
+    /// An include of the form `<name>`.
     Angled(&'a str),
-    /// Any other form, such as a macro's name.
+    /// An include of any other form, such as a macro's name.
     Unknown,
 }
 
 impl<'a> Include<'a> {
-    /// The included name, if it is written literally.
+    /// Returns the name of the included file, if it is written literally.
     #[must_use]
     pub fn name(self) -> Option<&'a str> {
         match self {
@@ -22,11 +22,11 @@ impl<'a> Include<'a> {
     }
 }
 
-/// Lists the includes of a text in order, including those that a condition disables.
+/// Lists the includes of a text in order, including those that a preprocessor condition disables.
 #[must_use]
 pub fn includes(text: &str) -> Vec<Include<'_>> {
     let mut found = Vec::new();
-    // Includes are usually at the top, so nothing behind the last of these words needs to be read.
+    // Includes are usually at the top, so nothing after the last of these words needs to be parsed.
     let Some(last) = ["include", "import"].iter().filter_map(|word| text.rfind(word)).max() else { return found };
     let mut rest = Rest { text, in_comment: false };
     while text.len() - rest.text.len() <= last {
@@ -43,7 +43,7 @@ pub fn includes(text: &str) -> Vec<Include<'_>> {
     found
 }
 
-/// The part of a text that is still unread.
+/// The part of a text that has not been parsed yet.
 struct Rest<'a> {
     text: &'a str,
     in_comment: bool,
@@ -82,7 +82,7 @@ impl<'a> Rest<'a> {
         quoted.or(between('<', '>').map(Include::Angled)).unwrap_or(Include::Unknown)
     }
 
-    /// Moves to the next line, past comments and strings in between.
+    /// Moves to the next line, skipping comments and strings that span lines.
     fn end_line(&mut self) {
         let mut before = ' ';
         while let Some(c) = self.text.chars().next() {
@@ -105,12 +105,12 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Skips a string in quotes, which ends at the end of its line at the latest.
+    /// Skips a quoted string, which ends at the end of its line at the latest.
     fn skip_text(&mut self, quote: char) {
         let mut escaped = true;
         let end = self.text.find(|c: char| {
             let ends = (c == quote && !escaped) || c == '\n';
-            // The opening quote does not end it.
+            // The opening quote itself does not end the string.
             escaped = c == '\\' && !escaped;
             ends
         });

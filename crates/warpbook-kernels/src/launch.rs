@@ -3,15 +3,15 @@ use warpbook_record::{Dim, Grid, KernelSpec, Tile};
 /// The shape of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks in x, y and z.
+    /// Number of blocks in x, y and z.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
+    /// Number of threads per block in x, y and z.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block in bytes.
+    /// Dynamic shared memory per block in bytes.
     pub dynamic_shared_bytes: u32,
 }
 
-/// Returns the launch of a kernel over `items` with one of its tiles, on a device with this many SMs.
+/// Returns the launch of a kernel over `items` items with one of its tiles, on a device with `multiprocessors` SMs.
 #[must_use]
 pub fn over_items(spec: &KernelSpec, tile: &Tile, items: u64, multiprocessors: u32) -> Launch {
     let cover = items.div_ceil(tile.size(Dim::Threads).saturating_mul(tile.size(Dim::Items))).max(1);
@@ -24,7 +24,7 @@ pub fn over_items(spec: &KernelSpec, tile: &Tile, items: u64, multiprocessors: u
     of_blocks(tile, blocks)
 }
 
-/// Returns the launch of a kernel over the tiles of an `m` x `n` matrix, on a device with this many SMs.
+/// Returns the launch of a kernel over the tiles of an `m` x `n` matrix, on a device with `multiprocessors` SMs.
 #[must_use]
 pub fn over_tiles(spec: &KernelSpec, tile: &Tile, m: u64, n: u64, multiprocessors: u32) -> Launch {
     let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));

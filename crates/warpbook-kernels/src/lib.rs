@@ -1,6 +1,7 @@
-//! The catalogue of rungs, with the text, tiles, capabilities, counted traffic and costs of each kernel.
+//! The catalogue of rungs: the source text, tiles, capabilities, counted memory traffic and costs of each kernel.
 //!
-//! A new rung is a `.cu` file below `kernels/` and a row here. Everything is plain data and pure functions; nothing is compiled or run.
+//! A new rung is a `.cu` file below `kernels/` and a row here. This crate consists of plain data and pure functions; it compiles and
+//! runs nothing.
 #![forbid(unsafe_code)]
 
 pub mod guide;
@@ -26,7 +27,8 @@ pub use tolerance::Tolerance;
 mod tests {
     use warpbook_record::{Dtype, Run};
 
-    /// Problems of format 1 are upgraded to the current problems of the experiments, so that old and new records can be compared.
+    /// When a record of format 1 is read, its problems are converted to the experiments' current form, so that old and new records can
+    /// be compared.
     #[test]
     fn upgraded_problems_are_those_of_the_experiments() {
         let problems = serde_json::json!([
@@ -60,7 +62,7 @@ mod tests {
             super::matmul::problem((2, 3, 5), Dtype::Tf32, (false, false), 3),
         ];
         for (m, want) in run.measurements.iter().zip(&want) {
-            // Every word and figure is compared, not only the ids.
+            // All words and numbers are compared, not only the ids.
             assert_eq!(format!("{:?}", m.problem), format!("{want:?}"));
         }
     }

@@ -1,4 +1,5 @@
-//! The CUDA C++ that is compiled into this crate as text: building blocks, and kernels that belong to no single rung.
+//! The CUDA C++ sources that are embedded in this crate as text: the building blocks, and the kernels that do not belong to a
+//! single rung.
 
 use crate::matmul::Form;
 use crate::tile;
@@ -14,7 +15,7 @@ macro_rules! source {
 }
 pub(crate) use source;
 
-/// The building blocks that kernels include, by the name in their include lines.
+/// The building blocks that kernels can include, each under the name that an `#include` line uses.
 pub const HEADERS: &[Source] = &[
     source!("reduce.cuh"),
     source!("exchange.cuh"),
@@ -72,50 +73,50 @@ fn per_element() -> [Tile; 1] {
     [Tile::new("t256", &[("THREADS", 256)])]
 }
 
-/// Fills an array with standard Gaussian numbers: `gaussians(out, n, seed, stream, first)`.
+/// Returns the kernel that fills an array with standard Gaussian numbers: `gaussians(out, n, seed, stream, first)`.
 #[must_use]
 pub fn gaussians() -> KernelSpec {
     KernelSpec::new(PHILOX, "gaussians", &per_element(), Grid::Cover)
 }
 
-/// Fills an array with uniform numbers in (0, 1): `uniforms(out, n, seed, stream, first)`.
+/// Returns the kernel that fills an array with uniform numbers in (0, 1): `uniforms(out, n, seed, stream, first)`.
 #[must_use]
 pub fn uniforms() -> KernelSpec {
     KernelSpec::new(PHILOX, "uniforms", &per_element(), Grid::Cover)
 }
 
-/// Fills an array with a part of a permutation: `permutation(out, n, seed, first, of)`.
+/// Returns the kernel that fills an array with part of a random permutation: `permutation(out, n, seed, first, of)`.
 #[must_use]
 pub fn permutation() -> KernelSpec {
     KernelSpec::new(PHILOX, "permutation", &per_element(), Grid::Cover)
 }
 
-/// Types that the kernels multiply on tensor cores.
+/// The types that Warpbook's kernels can multiply on tensor cores.
 pub const TENSOR_CORE_TYPES: [Dtype; 3] = [Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 
-/// Reads an array and sums it; the fastest tile gives the ceiling of read bandwidth.
+/// Returns the kernel that reads and sums an array; its fastest tile gives the ceiling of read bandwidth.
 #[must_use]
 pub fn read_sum() -> KernelSpec {
     let tiles = ["t512x16b4", "t512x32b2", "t1024x32b1", "t256x16b8"].map(tile::strided);
     KernelSpec::new(READ, "read_sum", &tiles, Grid::Resident)
 }
 
-/// Copies an array; the fastest tile gives the ceiling of bandwidth for reads and writes.
+/// Returns the kernel that copies an array; its fastest tile gives the ceiling of bandwidth for reads and writes.
 #[must_use]
 pub fn copy() -> KernelSpec {
-    // Either few floats per thread and many blocks, or the reverse: the chip decides which is faster.
+    // Either few floats per thread and many blocks are faster, or the opposite, depending on the chip.
     let tiles = ["t512x16b4", "t256x16b8", "t1024x4b2", "t256x8b6"].map(tile::strided);
     KernelSpec::new(COPY, "copy", &tiles, Grid::Resident)
 }
 
-/// Runs chains of fused multiply-adds: the ceiling of fp32 arithmetic.
+/// Returns the kernel that runs chains of fused multiply-adds; it gives the ceiling of fp32 arithmetic.
 #[must_use]
 pub fn fma_chains() -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 8)]);
     KernelSpec::new(FMA, "fma_chains", &[tile], Grid::Resident)
 }
 
-/// Multiplies on tensor cores by warpgroups on Hopper; `dtype` is `F16`, `Bf16` or `Tf32`.
+/// Returns the kernel that multiplies on Hopper's tensor cores with warpgroup instructions; `dtype` is `F16`, `Bf16` or `Tf32`.
 #[must_use]
 pub fn wgmma_rounds(dtype: Dtype) -> KernelSpec {
     let sizes = [("THREADS", 256), ("BM", 128), ("BN", 256), ("STAGES", 4), ("BLOCKS_PER_SM", 1)];
@@ -126,7 +127,7 @@ pub fn wgmma_rounds(dtype: Dtype) -> KernelSpec {
         .needs(Requires::Exactly("sm_90a".into()))
 }
 
-/// Multiplies on tensor cores by warps; `dtype` is `F16`, `Bf16` or `Tf32`.
+/// Returns the kernel that multiplies on tensor cores with warp instructions; `dtype` is `F16`, `Bf16` or `Tf32`.
 #[must_use]
 pub fn mma_rounds(dtype: Dtype) -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
@@ -135,19 +136,20 @@ pub fn mma_rounds(dtype: Dtype) -> KernelSpec {
         .needs(Requires::AtLeast(8, 0))
 }
 
-/// Reads shared memory and sums it: the ceiling of its bandwidth.
+/// Returns the kernel that reads and sums shared memory; it gives the ceiling of shared memory bandwidth.
 #[must_use]
 pub fn shared_sum() -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
     KernelSpec::new(SHARED, "shared_sum", &[tile], Grid::Resident)
 }
 
-/// Widths in bytes that a lane can read at once.
+/// The numbers of bytes that a lane can read at once.
 pub const READ_WIDTHS: [u32; 3] = [4, 8, 16];
-/// Bytes of shared memory that the lanes' addresses of [`shared_reads`] span.
+/// Number of bytes of shared memory in which the lanes' addresses of [`shared_reads`] must be.
 pub const READ_SPAN: u32 = 2048;
 
-/// Counts the cycles of a warp's reads of shared memory: `reads(offsets, out, clocks, rounds)`; `bytes` is one of [`READ_WIDTHS`].
+/// Returns the kernel that counts the cycles of a warp's reads from shared memory: `reads(offsets, out, clocks, rounds)`. `bytes`
+/// is one of [`READ_WIDTHS`].
 #[must_use]
 pub fn shared_reads(bytes: u32) -> KernelSpec {
     let tile = Tile::new("t512x8", &[("THREADS", 512), ("ITEMS", 8)]);
@@ -156,27 +158,28 @@ pub fn shared_reads(bytes: u32) -> KernelSpec {
         .define("SPAN", READ_SPAN.into())
 }
 
-/// Runs a chain of multiply-adds in the registers of one warp: `registers(out, clocks, rounds)`.
+/// Returns the kernel that runs a chain of multiply-adds in the registers of one warp: `registers(out, clocks, rounds)`.
 #[must_use]
 pub fn registers() -> KernelSpec {
     let tile = Tile::new("t32x64", &[("THREADS", 32), ("ITEMS", 64)]);
     KernelSpec::new(REGISTERS, "registers", &[tile], Grid::Resident)
 }
 
-/// Kernel of the persistent rungs' exchange alone: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
+/// Returns the kernel that performs only the persistent rungs' exchange between blocks: `exchanges(out, words, control, blocks,
+/// rounds, limit_ns)`.
 #[must_use]
 pub fn exchanges() -> KernelSpec {
     let tile = Tile::new("t512", &[("THREADS", 512), ("BLOCKS_PER_SM", 1)]);
     KernelSpec::new(EXCHANGE, "exchanges", &[tile], Grid::Resident)
 }
 
-/// Reads L2 with blocks that request the same lines: `read_together(data, out, n, rounds, group)`.
+/// Returns the kernel that reads L2 with blocks that request the same lines: `read_together(data, out, n, rounds, group)`.
 #[must_use]
 pub fn read_together() -> KernelSpec {
     KernelSpec::new(TOGETHER, "read_together", &[tile::strided("t512x16b4")], Grid::Resident)
 }
 
-/// Returns every kernel of Warpbook once, with its required hardware, for the tests that compile them.
+/// Returns every kernel of Warpbook once, with the hardware that it requires, for tests that compile all kernels.
 #[must_use]
 pub fn all() -> Vec<(KernelSpec, Requires)> {
     let claimed = Requires::AtLeast(7, 5);

@@ -1,9 +1,9 @@
-//! Tiles whose sizes are parsed from their ids.
+//! Parses the sizes of tiles from their ids.
 
 use warpbook_record::Tile;
 
-/// Returns the numbers that follow a letter in a tile's id, or those at its beginning if the letter is empty: in `128x192s5k1c1x2` the numbers of
-/// `c` are 1 and 2. A number that is missing from the id is 1.
+/// Returns the numbers that follow a letter in a tile's id, or those at the beginning of the id if the letter is empty. For example, in
+/// `128x192s5k1c1x2` the numbers after `c` are 1 and 2. A number that is missing counts as 1.
 pub(crate) fn sizes<const N: usize>(id: &str, letter: &str) -> [i64; N] {
     let text = id.split_once(letter).map_or("", |(_, after)| after);
     let numbers = text.split(|c: char| c.is_ascii_lowercase() && c != 'x').next().unwrap_or_default();
@@ -11,7 +11,7 @@ pub(crate) fn sizes<const N: usize>(id: &str, letter: &str) -> [i64; N] {
     std::array::from_fn(|_| numbers.next().unwrap_or(1))
 }
 
-/// A tile of a grid that strides over its items: `t512x16b2` has 512 threads, each with 16 items at a time, and two blocks per SM.
+/// A tile for a grid that strides over its items. For example, `t512x16b2` has 512 threads with 16 items each at a time, and two blocks per SM.
 pub(crate) fn strided(id: &'static str) -> Tile {
     let ([threads, items], [blocks]) = (sizes(id, "t"), sizes(id, "b"));
     Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])

@@ -1,4 +1,4 @@
-//! The X-ray marks of a kernel, found in its source: see `kernels/xray.cuh`.
+//! Finds the X-ray marks of a kernel in its source; see `kernels/xray.cuh`.
 
 use crate::shared::source;
 use crate::{HEADERS, Include, includes};
@@ -9,23 +9,24 @@ use warpbook_record::{Define, Grid, KernelSpec, Requires, Source, Tile};
 const HEADER: &str = "xray.cuh";
 /// Name of a kernel's last mark.
 const END: &str = "end";
-/// Number of messages to each SM when the clocks of the SMs are compared.
+/// Number of messages sent to each SM when the clocks of the SMs are compared.
 pub const CLOCK_ROUNDS: u32 = 24;
 
-/// The names of a kernel's marks; a mark stores the index of its name.
+/// The names that a kernel's marks refer to; each mark stores the index of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
-    /// Kernels of the file that have marks.
+    /// Entry points of the kernels in the file that have marks.
     pub entries: Vec<String>,
-    /// Phases: the time before the first named phase, the end, then the phases of the source and of its includes.
+    /// Names of the phases: first the time before any named phase, then the end, then the phases named in the source and
+    /// its includes.
     pub phases: Vec<String>,
 }
 
 impl Marks {
-    /// Index of a warp's last mark.
+    /// Phase index of a warp's last mark.
     pub const END: usize = 1;
 
-    /// Returns the marks of a kernel; `None` if it has none.
+    /// Returns the names of a kernel's marks; `None` if it has no marks.
     #[must_use]
     pub fn for_kernel(spec: &KernelSpec) -> Option<Self> {
         Self::of_source(&spec.source, HEADERS)
@@ -50,12 +51,12 @@ impl Marks {
         Some(marks)
     }
 
-    /// Returns the phases in which a warp spends time, with the source's names and in its order.
+    /// Returns the named phases, in which a warp spends time, in the order of the source.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().skip(2).map(String::as_str)
     }
 
-    /// Returns the kernel compiled with its marks.
+    /// Returns the kernel with its marks turned on.
     #[must_use]
     pub fn on(&self, spec: &KernelSpec) -> KernelSpec {
         let mut marked = spec.clone().define("XRAY", 1);
@@ -66,11 +67,11 @@ impl Marks {
     }
 }
 
-/// Finds the names in `what(name)`.
+/// Finds every `name` in calls of the form `what(name)`.
 fn named<'t>(text: &'t str, what: &'t str) -> impl Iterator<Item = &'t str> {
     text.match_indices(what).filter_map(move |(at, _)| {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        // A longer name such as XMARK( is another macro.
+        // If the name continues to the left, as in XMARK(, this is a different macro.
         if text[..at].chars().next_back().is_some_and(is_word) {
             return None;
         }
@@ -85,8 +86,8 @@ fn add(names: &mut Vec<String>, name: &str) {
     }
 }
 
-/// Compares the clocks of all SMs: `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`, with one block per
-/// SM.
+/// Returns the kernel that compares the clocks of all SMs: `sm_clocks(words, samples, sms, stamps, failed, rounds,
+/// limit_ns)`. It runs one block per SM.
 #[must_use]
 pub fn sm_clocks() -> KernelSpec {
     let tile = Tile::new("t32", &[("THREADS", 32)]);
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(Marks::of_source("#include \"a.cuh\"", TEXTS), None, "a kernel that does not begin has none");
     }
 
-    /// The rungs that lessons X-ray.
+    /// Tests the marks of the rungs that lessons show as X-rays.
     #[test]
     fn the_ladder_s_rungs_have_marks() {
         let all = crate::regression::rungs().into_iter().chain(crate::matmul::rungs());
@@ -141,7 +142,7 @@ mod tests {
         assert!(!marked.iter().any(|m| m == "01_naive" || m == "01_unfused"), "{marked:?}");
     }
 
-    /// These are the kernels of the last training rung that are long, or end with a last block.
+    /// These kernels of the last training rung either run for a long time or let their last block do more work.
     #[test]
     fn kernels_of_a_training_step_have_marks() {
         let mut marked: Vec<String> = Vec::new();

@@ -1,9 +1,9 @@
 //! The ladder driver: the part of a run that is the same for all experiments.
 //!
-//! For each problem it prepares the inputs once. For each rung it makes a candidate, checks it against the reference,
-//! times it, and checks it again. A failure becomes a row of the record, and the ladder continues. Candidates close to
-//! the fastest are timed in turn, one sample of each per round, so that all see the same clocks: a GPU at its power
-//! limit runs faster for the first candidate.
+//! The driver prepares the inputs once for each problem. For each rung it makes a candidate, checks it against the
+//! reference, times it, and checks it again. A failure becomes a row of the record, and the ladder continues.
+//! Candidates close to the fastest are timed in rounds, with one sample of each per round, so that all see the same
+//! clocks: a GPU at its power limit runs faster for the first candidate.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result, emulated};
@@ -14,9 +14,9 @@ use warpbook_record::{
     DeviceKind, Emulated, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung,
 };
 
-/// Candidates within this factor of the fastest time are timed in turn.
+/// Candidates within this factor of the fastest time are timed in rounds, one sample of each per round.
 const IN_TURN_WITHIN: f64 = 5.0;
-/// Variants within this factor of the fastest time are timed a second time, at most [`SECOND_LOOK_AT`] of them.
+/// Variants within this factor of the fastest time are timed a second time; at most [`SECOND_LOOK_AT`] variants are.
 const SECOND_LOOK_WITHIN: f64 = 1.05;
 const SECOND_LOOK_AT: usize = 6;
 
@@ -80,7 +80,7 @@ pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     }
 }
 
-/// Creates a record that begins now, with the lab's author.
+/// Creates a record that starts now, with the lab's author.
 pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Policy) -> Run {
     Run {
         author: lab.author().map(str::to_owned),
@@ -89,7 +89,7 @@ pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Poli
     }
 }
 
-/// Adds the sources of the rungs' kernels and of the files that they include.
+/// Adds the source files of the rungs' kernels, and the files that they include.
 pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     let known = || warpbook_kernels::HEADERS.iter().chain(more);
     let included = |text: &str| -> Vec<String> {
@@ -112,7 +112,7 @@ pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     }
 }
 
-/// Registers and spills of kernels that cannot run here, compiled for Hopper; empty without NVRTC. Each kernel is
+/// Register counts and spills of kernels that cannot run here, compiled for Hopper; empty without NVRTC. Each kernel is
 /// compiled once, no matter how many rungs and problems use it.
 #[derive(Default)]
 struct Compilations {
@@ -159,7 +159,7 @@ struct Ladder<'l> {
     run: Run,
     /// Reason why the GPU is no longer usable.
     lost: Option<String>,
-    /// True if some candidates were timed in turn.
+    /// True if some candidates were timed in rounds.
     in_turn: bool,
     compilations: Compilations,
 }
@@ -200,7 +200,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Runs every rung at one problem.
+    /// Runs every rung on one problem.
     fn climb(&mut self, problem: &Problem) {
         let (lab, experiment) = (self.lab, self.experiment);
         lab.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
@@ -368,7 +368,7 @@ impl Ladder<'_> {
         self.in_turn |= waiting.len() > 1;
     }
 
-    /// Returns the row of a rung that ran on a GPU, after comparing its result with the reference again.
+    /// Returns the row of a rung that ran on a GPU, after its result is compared with the reference again.
     fn finish(
         &mut self,
         rung: &Rung,
@@ -402,7 +402,7 @@ impl Ladder<'_> {
             None => Outcome::Measured,
         };
         let mut details = candidate.details();
-        // Test results from runs before the first sample are dropped.
+        // Drop test results of runs before the first sample.
         details.test.drain(..details.test.len().saturating_sub(samples.us.len()));
         let mut m = Measurement {
             tile: details.tile,
@@ -444,7 +444,7 @@ impl Ladder<'_> {
         Measurement { emulated: found, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
     }
 
-    /// Describes a rung's error for its row. After a learner's kernel fails in a separate process, everything else
+    /// Describes the error of a rung for its row. If a learner's kernel failed in a separate process, everything else
     /// remains usable.
     fn sentence(&self, rung: &Rung, error: &Error) -> String {
         let alone = rung.variant_of.is_some() && self.lab.is_isolated();
@@ -534,7 +534,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         looks.push(first_look.cuda(device, stream, None, None, || w.candidate.launch())?.median_us());
     }
     let fastest = looks.iter().copied().fold(f64::INFINITY, f64::min);
-    // Events on this stream would not time work queued on another one.
+    // Events on this stream would not time work that is queued on another stream.
     let stream = stream_of(&*waiting[0].candidate)?;
     let same_stream = |w: &Waiting<'_>| w.candidate.stream().is_some_and(|s| std::ptr::eq(s, stream));
     let close: Vec<bool> =
@@ -546,7 +546,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         w.samples = if *close {
             samples.next().unwrap_or_default()
         } else {
-            // A rung whose run takes much of the time budget was already warmed up by its check.
+            // A rung whose run takes a large part of the time budget was already warmed up by its check.
             let slow = us * 1e-6 > lab.bench().budget_s / 4.0;
             let bench = if slow { Bench { warmup: 1, samples: 3, ..lab.bench().clone() } } else { lab.bench().clone() };
             time_alone(lab, device, &bench, &*w.candidate)?
@@ -578,7 +578,7 @@ pub fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<usize>,
     let mut times = match variants {
         [] => return Ok((None, Vec::new())),
         [_] => return Ok((Some(0), Vec::new())),
-        // Without times, the first is chosen.
+        // The emulator measures no times, so the first variant is chosen.
         _ if device.is_emulated() => return Ok((Some(0), Vec::new())),
         _ => in_turn(lab, device, &trial, variants, false)?,
     };

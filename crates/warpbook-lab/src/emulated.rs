@@ -1,10 +1,10 @@
-//! Records of a lab in the emulator: findings, but no times.
+//! Records of a lab in the emulator, which have findings but no times.
 
 use crate::{Lab, Result};
 use warpbook_device::Fault;
 use warpbook_record::{Emulated, Finding, Policy, Rung, TimedBy};
 
-/// Returns the policy for a lab's records; the emulator times nothing.
+/// Returns the policy for the records of a lab; in the emulator, nothing is timed.
 pub(crate) fn policy(lab: &Lab, policy: Policy) -> Policy {
     match lab.is_emulated() {
         true => Policy { timed_by: TimedBy::Nothing, warmup: 0, samples: 0, budget_s: 0.0, ..policy },
@@ -12,13 +12,13 @@ pub(crate) fn policy(lab: &Lab, policy: Policy) -> Policy {
     }
 }
 
-/// Returns the reason why the emulator does not run a rung; `None` if it does, or if the lab's device is another.
+/// Returns the reason why the emulator cannot run a rung; `None` if it can, or if the lab's device is not the emulator.
 pub(crate) fn obstacle(lab: &Lab, rung: &Rung) -> Option<String> {
     let is_pointless = lab.is_emulated() && rung.is_cpu();
     is_pointless.then(|| "not run next to the emulator, which has no times: choose --device cpu".into())
 }
 
-/// Does work with the emulator's checks, if the lab's device is the emulator.
+/// Does work with all checks of the emulator, if the lab's device is the emulator.
 pub(crate) fn checked(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<()> {
     match lab.device().cuda() {
         Some(device) => device.checked(work).map(|((), _)| ()),
@@ -28,7 +28,7 @@ pub(crate) fn checked(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<()
 
 /// Returns the finding of a run that ended with a fault.
 pub(crate) fn of_fault(fault: &Fault) -> Emulated {
-    // In an inlined function, this is the line that calls it.
+    // For an inlined function, report the line that calls it.
     let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
     let finding = Finding { cause: fault.cause.id().to_owned(), message: fault.to_string(), file, line };

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An error of the device.
+    /// The device reported an error.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
-    /// An error of a training.
+    /// Training failed.
     #[error(transparent)]
     Train(#[from] warpbook_nn::train::TrainError),
     /// A setting of an experiment is invalid.
     #[error("{0}")]
     Setting(String),
-    /// A kernel whose blocks wait for each other gave up.
+    /// A kernel whose blocks wait for each other timed out.
     #[error(
         "{rung} gave up in epoch {epoch}: a block waited {limit_s} s for the sums of another. Its blocks have to run all at once; \
          if other programs use this GPU, or a debugger slows it, stop them and run again. 04_fused_graph needs no such barrier."
@@ -23,7 +23,7 @@ pub enum Error {
         rung: String,
         /// Number of the epoch, from 1.
         epoch: u32,
-        /// The exceeded time limit in seconds.
+        /// The time limit that was exceeded, in seconds.
         limit_s: f64,
     },
     /// The blocks of a kernel that wait for each other do not fit on the device.
@@ -34,20 +34,20 @@ pub enum Error {
     NoRoom {
         /// Name of the rung.
         rung: String,
-        /// Number of blocks in its launch.
+        /// Number of blocks in the launch.
         blocks: u32,
         /// Number of blocks that can be resident at once.
         room: u32,
     },
-    /// A kernel's product is wrong; the text has the place and the likeliest reason.
+    /// A kernel computed a wrong product; the text says where, and names the most likely reason.
     #[error("{0}")]
     WrongProduct(String),
     /// There is no rung with this name.
     #[error("There is no rung `{name}`. {}", did_you_mean(.nearest))]
     UnknownRung {
-        /// The requested name.
+        /// The name that was requested.
         name: String,
-        /// The most similar names.
+        /// The names that are most similar.
         nearest: Vec<String>,
     },
     /// A file cannot be written.
@@ -55,7 +55,7 @@ pub enum Error {
     Write {
         /// Path of the file.
         path: PathBuf,
-        /// Reason for the failure.
+        /// The operating system's error.
         why: std::io::Error,
     },
     /// A file cannot be read.
@@ -63,7 +63,7 @@ pub enum Error {
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// Reason for the failure.
+        /// The operating system's error.
         why: std::io::Error,
     },
     /// A file is not a record.
@@ -71,7 +71,7 @@ pub enum Error {
     NotARecord {
         /// Path of the file.
         path: PathBuf,
-        /// Reason for the failure.
+        /// The error of the parser.
         why: warpbook_record::ReadError,
     },
     /// A chart cannot be drawn.

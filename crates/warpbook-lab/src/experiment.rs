@@ -27,7 +27,7 @@ pub trait Experiment {
     /// If the device reports an error, for example because the inputs do not fit into its memory.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
-    /// Returns the reason for skipping a rung at a problem, based on the measurements so far; `None` if it should run.
+    /// Returns the reason for skipping a rung for a problem, based on the measurements so far; `None` if it should run.
     /// The lab itself checks the hardware.
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
@@ -50,8 +50,8 @@ pub trait Experiment {
         None
     }
 
-    /// Returns the spec of a rung's first kernel for a problem, with a single tile if the experiment chooses it without
-    /// trials; `None` for a rung without kernels.
+    /// Returns the spec of the first kernel that a rung uses for a problem. If the experiment chooses the tile without
+    /// trials, the spec has only this tile. Returns `None` for a rung without kernels.
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let _ = (lab, problem);
         rung.kernels().first().cloned()
@@ -79,11 +79,11 @@ pub trait Experiment {
 pub struct Plan {
     /// Name in a record and on the command line.
     pub name: String,
-    /// Title of a few words, for headings.
+    /// Title in a few words, for headings.
     pub title: String,
     /// Descriptor that tells how to show the records; the default suits work that is compared by time.
     pub descriptor: Descriptor,
-    /// Description of the problems' data.
+    /// Description of the input data of all problems.
     pub inputs: Inputs,
     /// Command that repeats the run, with [`Plan::DEVICE`] as a placeholder for the device.
     pub command: String,
@@ -100,8 +100,8 @@ pub struct Plan {
     pub settings: Option<(&'static str, Vec<(String, String)>)>,
     /// Reason why hardware counters of the rungs' kernels would be meaningless; if set, they are not read.
     pub uncounted: Option<String>,
-    /// True if the host's clock also times GPU rungs, because the host's part of the work counts. Candidates then have
-    /// no stream, and wait for the GPU themselves.
+    /// True if GPU rungs are also timed with the host's clock, because the work of the host is part of the result.
+    /// Candidates then have no stream, and wait for the GPU themselves.
     pub times_the_host: bool,
     /// Seconds after which a learner's kernel is assumed to hang; `None` if all kernels are known to end.
     pub limit_s: Option<f64>,
@@ -109,8 +109,8 @@ pub struct Plan {
     pub ceilings: Option<MeasureCeilings>,
 }
 
-/// A function that adds ceilings, such as those of the link between GPUs, to those of the lab's device. Ceilings from
-/// before an error are kept, and a note in the record explains what is missing.
+/// A function that adds further ceilings, such as the bandwidth of the link between GPUs, to the ceilings of the lab's
+/// device. Ceilings that were measured before an error are kept, and a note in the record explains what is missing.
 pub type MeasureCeilings = Arc<dyn Fn(&Lab, &mut Peaks) -> Result<()>>;
 
 impl Plan {
@@ -140,7 +140,7 @@ impl Plan {
     }
 }
 
-/// Returns the id of the tile that an experiment chooses for a rung at a problem without trials; `None` if trials
+/// Returns the id of the tile that an experiment chooses for a rung and a problem without trials; `None` if trials
 /// choose it.
 pub(crate) fn tile_without_trials(
     experiment: &dyn Experiment,
@@ -153,30 +153,31 @@ pub(crate) fn tile_without_trials(
     Some(tile.id.to_string())
 }
 
-/// Repetitions of the same launches. Only the last is counted; the earlier ones bring the caches into their usual
-/// state.
+/// Repeated launches of the same work. Only the last repetition is counted; the earlier ones bring the caches into
+/// their usual state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
-    /// Number of launched repetitions.
+    /// Number of repetitions that are launched.
     pub times: usize,
-    /// Description of the last repetition, such as "the second of two epochs".
+    /// Describes the last repetition, such as "the second of two epochs".
     pub last: &'static str,
-    /// Description of all repetitions, such as "two epochs", for graphs that can only be counted as a whole.
+    /// Describes all repetitions together, such as "two epochs". It is used for graphs that can only be counted as a
+    /// whole.
     pub all: &'static str,
 }
 
 /// The prepared inputs of one problem.
 pub trait Prepared {
-    /// Makes a rung ready to run: compiled and loaded, with its tile or algorithm chosen. A rung with `variant_of` is
-    /// the rung with that id, with a learner's source; its arguments and its launch are the same.
+    /// Makes a rung ready to run: the kernel is compiled and loaded, and its tile or algorithm is chosen. A rung with
+    /// `variant_of` is the rung with that id, with a learner's source; its arguments and its launch are the same.
     ///
     /// # Errors
     /// If the compiler or the device reports an error; it becomes the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
-    /// Makes a rung ready for hardware counters, without a check. Also returns how much of its work will run, if not
-    /// all: if the same kernels are launched repeatedly, a few repetitions are enough, since each launch is counted
-    /// separately.
+    /// Makes a rung ready for hardware counters, without a check. If the same kernels are launched repeatedly, a few
+    /// repetitions are enough, since each launch is counted separately; the second result then says which part of the
+    /// work runs.
     ///
     /// # Errors
     /// See [`Prepared::candidate`].
@@ -188,7 +189,7 @@ pub trait Prepared {
         Ok((self.candidate(rung, trials)?, None))
     }
 
-    /// Tries a learner's kernel on small work that reveals its mistakes, before it runs at the problem itself.
+    /// Tries a learner's kernel on a small problem that reveals mistakes, before it runs on the problem itself.
     ///
     /// # Errors
     /// If the rehearsal fails; the error is a sentence with the reason.
@@ -212,7 +213,7 @@ pub trait Prepared {
     }
 }
 
-/// A rung that is ready to run at one problem.
+/// A rung that is ready to run on one problem.
 pub trait Candidate {
     /// Returns the stream of the work; `None` for a candidate that is timed with the host's clock (see
     /// [`Plan::times_the_host`]).
@@ -220,8 +221,8 @@ pub trait Candidate {
         None
     }
 
-    /// Restores inputs that a run changes, and poisons its outputs, so that an old result cannot pass for a new one.
-    ///
+    /// Restores inputs that a run changes, and fills its outputs with poison, so that an old result cannot pass for a
+    /// new one.
     /// # Errors
     /// If the driver reports an error.
     fn reset(&self) -> warpbook_device::Result<()> {
@@ -229,13 +230,13 @@ pub trait Candidate {
     }
 
     /// Returns true if each timed run needs an untimed [`Candidate::reset`] before it. Such candidates are timed one
-    /// after another; other close candidates are timed in turn.
+    /// after another; other candidates of similar speed are timed in rounds.
     fn resets_each_run(&self) -> bool {
         false
     }
 
-    /// Returns true if the candidate must be timed alone and dropped before the next one is made, because it holds much
-    /// memory or has its own streams. Other close candidates are timed in turn.
+    /// Returns true if the candidate must be timed alone and dropped before the next one is made, because it uses much
+    /// memory or has its own streams. Other candidates of similar speed are timed in rounds.
     fn timed_alone(&self) -> bool {
         self.resets_each_run()
     }
@@ -263,9 +264,9 @@ pub trait Candidate {
 pub struct Checked {
     /// Comparison of the result with the reference.
     pub check: Check,
-    /// Reason why the rung failed, in a sentence, if the comparison's figures do not show it.
+    /// Reason why the rung failed, in a sentence, if the comparison does not show the reason.
     pub error: Option<String>,
-    /// Log of a training.
+    /// Log of a training run.
     pub log: Option<TrainLog>,
 }
 
@@ -295,32 +296,32 @@ impl Checked {
     }
 }
 
-/// Facts about a candidate that its measurement stores besides the times.
+/// Facts about a candidate that its measurement stores in addition to the times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
     /// Id of the tile.
     pub tile: Option<String>,
-    /// Figures of the compiler and the device for the kernels.
+    /// Statistics of the compiler and the device for the kernels.
     pub kernels: Vec<KernelStats>,
-    /// Choice of a rule for this size, with the reason.
+    /// Describes the choice that a rule made for this size, with the reason.
     pub choice: Option<String>,
-    /// Bytes moved at each level of memory, by counting.
+    /// Computed number of bytes moved at each level of memory.
     pub traffic: Vec<Traffic>,
     /// Floating-point operations, if they differ from the problem's.
     pub flops: Option<u64>,
-    /// Type of most operations, if it differs from the problem's.
+    /// Data type of most operations, if it differs from the type of the problem.
     pub dtype: Option<Dtype>,
-    /// The most device memory held at once in bytes, inputs included.
+    /// Peak device memory in bytes, including the inputs.
     pub peak_bytes: Option<u64>,
     /// Number of GPUs, if there are several.
     pub gpus: Option<u32>,
-    /// Correctly classified test samples, one entry for each run in order, if each run is a whole training.
+    /// Number of correctly classified test samples after each run, if each run trains a network to the end.
     pub test: Vec<Right>,
 }
 
-/// Services for making a candidate: short measurements for choosing, and a place for their results.
+/// Services for making a candidate: short measurements for choosing a tile or algorithm, and storage for their results.
 pub struct Trials<'t> {
-    /// The lab that measures.
+    /// The lab that runs the measurements.
     pub lab: &'t Lab,
     /// Id of the rung.
     pub rung: String,
@@ -330,12 +331,12 @@ pub struct Trials<'t> {
     pub parts: Vec<Part>,
     /// Id of the tile, if it was chosen earlier.
     pub tile: Option<String>,
-    /// Seconds after which a run for a candidate's check is assumed to hang.
+    /// Seconds after which a run that checks a candidate is assumed to hang.
     pub limit_s: Option<f64>,
 }
 
 impl<'t> Trials<'t> {
-    /// Creates the services for a rung at a problem, without a chosen tile and without a limit.
+    /// Creates the services for a rung and a problem, without a chosen tile and without a time limit.
     pub fn new(lab: &'t Lab, rung: &Rung, problem: &Problem) -> Self {
         let (rung, problem) = (rung.id.to_string(), problem.clone());
         Self { lab, rung, problem, parts: Vec::new(), tile: None, limit_s: None }
@@ -343,7 +344,7 @@ impl<'t> Trials<'t> {
 }
 
 impl Details {
-    /// Returns the details of one kernel with the shape of its launch.
+    /// Returns the details of a single kernel and its launch shape.
     #[must_use]
     pub fn of_kernel(kernel: &Kernel, shape: Launch) -> Self {
         let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
@@ -379,8 +380,8 @@ pub fn on_cpu<'p>(
 }
 
 /// Creates a candidate on a GPU: `launch` queues the work on the stream without waiting, and `check` compares the
-/// output with the reference after the stream has finished. Candidates of one problem should share a stream, so that
-/// they can be timed in turn.
+/// output with the reference after the stream has finished. Candidates for the same problem should share a stream, so
+/// that they can be timed in rounds.
 pub fn on_gpu<'p>(
     stream: &'p Stream,
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
@@ -412,7 +413,7 @@ impl<'p> Closures<'p> {
         self
     }
 
-    /// Sets these details.
+    /// Sets the details of the candidate.
     #[must_use]
     pub fn details(self, details: Details) -> Self {
         Self { details, ..self }
@@ -448,8 +449,8 @@ impl Candidate for Closures<'_> {
 }
 
 impl Trials<'_> {
-    /// Returns the candidate with the fastest of a kernel's tiles, which are timed in turn; the times of all tiles are
-    /// stored as parts. A tile that the device refuses is left out.
+    /// Returns the candidate with the fastest of a kernel's tiles. The tiles are timed in rounds, and the times of all
+    /// of them are stored as parts. A tile that the device refuses is skipped.
     ///
     /// # Errors
     /// If the device reports an error, or no tile works.
@@ -484,15 +485,15 @@ impl Trials<'_> {
         self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
     }
 
-    /// Stores times of the rung in the record as a part.
+    /// Stores measured times of the rung in the record as a part.
     pub fn keep(&mut self, group: PartGroup, name: impl Into<String>, samples_us: Vec<f64>) {
         let (rung, problem) = (self.rung.clone(), self.problem.clone());
         self.parts.push(Part { rung, problem, group, name: name.into(), samples_us });
     }
 
-    /// Times variants of a rung in turn. Returns the index of the fastest, and the samples of each. The variants must
-    /// run on one stream and need no reset. Those close to the fastest are timed a second time, since a few samples do
-    /// not tell them apart.
+    /// Times variants of a rung in rounds. Returns the index of the fastest, and the samples of each. The variants must
+    /// run on the same stream and need no reset. Those close to the fastest are timed a second time, since a few
+    /// samples cannot tell them apart.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -509,26 +510,26 @@ pub enum Event<'a> {
     Planned {
         /// Number of measurements.
         measurements: usize,
-        /// The record, still empty; its descriptor determines the columns of a running table.
+        /// The record, still empty; its descriptor determines the columns of a table that is filled row by row.
         run: &'a Run,
     },
     /// Untimed work that takes a while begins; the text describes it.
     Preparing(&'a str),
     /// A measurement begins.
     Started {
-        /// The measured rung.
+        /// The rung that is measured.
         rung: &'a Rung,
-        /// The measured problem.
+        /// The problem that is measured.
         problem: &'a Problem,
     },
     /// A measurement has ended and is in the record.
     Finished {
-        /// The new measurement.
+        /// The measurement that was added.
         measurement: &'a Measurement,
         /// The record so far.
         run: &'a Run,
     },
-    /// A line about a training's progress, at most one a second and one for each evaluation.
+    /// A line about the progress of a training run, at most once per second and after each evaluation.
     Training(&'a str),
 }
 

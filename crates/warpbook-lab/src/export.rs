@@ -21,8 +21,8 @@ pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
 /// Reads a record.
 ///
 /// # Errors
-/// If the file cannot be read ([`Error::Read`]) or is not a record ([`Error::NotARecord`]). Any file may be given; one
-/// that is too large is not read.
+/// If the file cannot be read ([`Error::Read`]) or is not a record ([`Error::NotARecord`]). Any file may be given; a
+/// file that is too large is not read.
 pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
     let path = path.as_ref();
     let fail = |why| Error::Read { path: path.into(), why };
@@ -39,6 +39,6 @@ pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
 /// Prints a line that a notebook shows immediately.
 pub fn print_line(line: &str) {
     println!("{line}");
-    // A notebook shows a line only once it is flushed.
+    // A notebook shows a line only after a flush.
     let _ = std::io::stdout().flush();
 }

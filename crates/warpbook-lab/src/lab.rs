@@ -57,14 +57,14 @@ impl Lab {
         })
     }
 
-    /// Returns the lab with another bench, which defines the timing.
+    /// Returns the lab with another bench, which defines how runs are timed.
     #[must_use]
     pub fn with_bench(mut self, bench: Bench) -> Self {
         self.bench = Bench { cancel: self.bench.cancel, ..bench };
         self
     }
 
-    /// Returns the lab with the same ceilings as another one on this device: the first of the two that needs them measures them.
+    /// Returns the lab with ceilings shared with another lab on the same device. The first lab that needs the ceilings measures them.
     #[must_use]
     pub fn with_ceilings_of(mut self, other: &Self) -> Self {
         self.peaks = other.shared_peaks();
@@ -85,26 +85,26 @@ impl Lab {
         self
     }
 
-    /// Declares that this process may be lost, so that a kernel that hangs does no other harm.
+    /// Declares that this process may be sacrificed, because a kernel that hangs in it harms nothing else.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
         self
     }
 
-    /// Returns true if this process may be lost; see [`isolated`](Self::isolated).
+    /// Returns true if this process may be sacrificed; see [`isolated`](Self::isolated).
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// Returns the author for records.
+    /// Returns the author that is stored in records.
     #[must_use]
     pub fn author(&self) -> Option<&str> {
         self.author.as_deref()
     }
 
-    /// Returns the device.
+    /// Returns the device that the lab measures.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
@@ -125,13 +125,13 @@ impl Lab {
         Ok(Self { bench: self.bench.clone(), listener: self.listener.clone(), author: self.author.clone(), ..lab })
     }
 
-    /// Returns the bench, which defines the timing.
+    /// Returns the bench, which defines how runs are timed.
     #[must_use]
     pub fn bench(&self) -> &Bench {
         &self.bench
     }
 
-    /// Returns a handle that stops an experiment: it ends after the current sample and returns its rows so far.
+    /// Returns a handle that stops an experiment: it ends after the current sample and returns the rows so far.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.bench.cancel.clone()
@@ -162,12 +162,12 @@ impl Lab {
         Ok(self.peaks.get_or_init(|| measured).clone())
     }
 
-    /// Returns the place of the ceilings, whether they are measured yet or not.
+    /// Returns the shared cell of the ceilings, which is empty until they are measured.
     pub(crate) fn shared_peaks(&self) -> Arc<OnceLock<Peaks>> {
         self.peaks.clone()
     }
 
-    /// Returns the environment of a run made now: host, device and versions.
+    /// Returns the environment of a run that starts now: host, device and versions.
     #[must_use]
     pub fn environment(&self) -> Environment {
         let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
@@ -221,7 +221,7 @@ impl Lab {
         Device::open(Choice::Cpu).map_or(0, |d| d.info().memory_bytes)
     }
 
-    /// Returns the watch over the GPU's clocks.
+    /// Returns the watch that observes the GPU's clocks.
     #[must_use]
     pub fn watch(&self) -> &ClockWatch {
         &self.watch

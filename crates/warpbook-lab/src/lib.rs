@@ -1,8 +1,8 @@
 //! The lab: a device, a bench for timing, and a driver that runs any [`Experiment`] and writes its record.
 //!
 //! [`Lab::run`] plans, checks and times an experiment. [`Lab::attempt_at`] does the same with a learner's kernel in
-//! place of a rung ([`LiveKernel`]). [`profile`] records the work of a program on the device. This crate knows no
-//! experiment by name.
+//! place of a rung ([`LiveKernel`]). [`profile`] records the work of a program on the device. This crate does not
+//! depend on any particular experiment.
 #![deny(unsafe_code)]
 
 pub mod activity;

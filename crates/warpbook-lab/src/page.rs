@@ -4,9 +4,10 @@ use crate::Result;
 use std::path::{Path, PathBuf};
 use warpbook_record::Run;
 
-/// The environment variable with the page's address, which ends in a slash; `cargo xtask lab` sets it for notebooks.
+/// The environment variable that contains the page's address, which ends in a slash; `cargo xtask lab` sets it for
+/// notebooks.
 const ADDRESS: &str = "WARPBOOK_LAB_PAGE";
-/// The environment variable with the folder whose records the page serves below `records/`.
+/// The environment variable that contains the path of the folder whose records the page serves below `records/`.
 const FOLDER: &str = "WARPBOOK_LAB_FOLDER";
 
 /// Writes a record like [`crate::write_record`]. If `cargo xtask lab` serves the page, prints a link that opens the
@@ -23,7 +24,7 @@ pub fn write_and_link(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the address that opens a file's record in the page, if the page serves the file.
+/// Returns the address of the page that opens a record, if the page serves the record's file.
 fn link(address: &str, folder: &Path, file: &Path) -> Option<String> {
     let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
     let inside = file.strip_prefix(folder).ok()?.to_str()?;
@@ -35,7 +36,7 @@ fn link(address: &str, folder: &Path, file: &Path) -> Option<String> {
     Some(format!("{address}?src={}", encoded(&format!("records/{}", encoded(inside)))))
 }
 
-/// Encodes a text as part of an address; slashes stay.
+/// Percent-encodes a text as part of an address, except slashes.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -64,7 +65,7 @@ mod tests {
             assert_eq!(found.as_deref(), expect, "{name}");
         };
         check("target/mine.json", Some("http://127.0.0.1:8000/?src=records/target/mine.json"));
-        // A notebook writes its paths in this form.
+        // Notebooks use paths of this form.
         check("target/../mine.json", Some("http://127.0.0.1:8000/?src=records/mine.json"));
         check("a b#1.json", Some("http://127.0.0.1:8000/?src=records/a%2520b%25231.json"));
         check("mine.txt", None);

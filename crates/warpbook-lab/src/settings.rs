@@ -6,13 +6,13 @@ use warpbook_record::{Dtype, Problem, Rung, nearest};
 
 /// A setting of an experiment: an option of `warpbook run NAME`, and part of the command in a record.
 pub struct Setting<E> {
-    /// Name without dashes.
+    /// Name of the option, without dashes.
     pub name: &'static str,
     /// Form of a value, such as "N[,N..]"; `None` for a flag.
     pub value: Option<&'static str>,
     /// Help text, in a sentence or two.
     pub help: &'static str,
-    /// Applies the setting from its text. Several values are joined by commas, and a flag has none.
+    /// Applies the setting from its text. Several values are separated by commas; a flag has no value.
     pub set: fn(E, &str) -> Result<E, String>,
     /// Returns the setting as text; `None` if it has its initial value.
     pub get: fn(&E) -> Option<String>,
@@ -21,10 +21,10 @@ pub struct Setting<E> {
 /// A preset of an experiment's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preset {
-    /// One size and all rungs.
+    /// One problem size and all rungs.
     #[default]
     Standard,
-    /// Small sizes, for at most a minute on two cores.
+    /// Small sizes, which take at most a minute on two cores.
     Quick,
     /// All sizes of the published record.
     Sweep,
@@ -38,7 +38,7 @@ pub trait Configurable: Experiment + Sized + 'static {
     const ABOUT: &'static str;
     /// Description in one paragraph.
     const DETAILS: &'static str;
-    /// Example command lines, one a line.
+    /// Example command lines, one per line.
     const EXAMPLES: &'static str;
 
     /// Returns the settings of a preset.
@@ -47,14 +47,14 @@ pub trait Configurable: Experiment + Sized + 'static {
     /// Returns the settings that can be changed, in the order in which they are offered.
     fn offered() -> Vec<Setting<Self>>;
 
-    /// Returns the experiments that this one stands for, each with its own record; usually just itself.
+    /// Returns the experiments that this one consists of, each with its own record; usually just itself.
     fn each(self) -> Vec<Box<dyn Experiment>> {
         vec![Box::new(self)]
     }
 }
 
-/// Returns the plan of an experiment that the command line knows: with its name, and with the command and settings that
-/// repeat it. Settings without a text are left out.
+/// Returns the plan of an experiment that the command line can create, with its name, and with the command and settings
+/// that repeat it. Settings without a text are omitted.
 pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<Rung>) -> Plan {
     let mut command = format!("warpbook run {}", E::NAME);
     let mut values = Vec::new();
@@ -73,11 +73,11 @@ pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<
 /// An option on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// Name without dashes.
+    /// Name of the option, without dashes.
     pub name: &'static str,
     /// Form of a value; `None` for a flag.
     pub value: Option<&'static str>,
-    /// Help text.
+    /// Help text of the option.
     pub help: &'static str,
 }
 
@@ -91,7 +91,7 @@ pub struct Entry {
     pub about: &'static str,
     /// Description in one paragraph.
     pub details: &'static str,
-    /// Example command lines, one a line.
+    /// Example command lines, one per line.
     pub examples: &'static str,
     /// The available options.
     pub options: Vec<OptionInfo>,
@@ -139,7 +139,7 @@ impl Entry {
         (self.make)(preset, values)
     }
 
-    /// Creates the experiments that this one stands for, with these settings: see [`Configurable::each`].
+    /// Creates all experiments that an entry consists of, with these settings: see [`Configurable::each`].
     ///
     /// # Errors
     /// See [`Entry::make`].
@@ -148,7 +148,7 @@ impl Entry {
     }
 }
 
-/// The selection of a ladder's rungs, and of their tile.
+/// The selected rungs of a ladder, and their selected tile.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
     /// Ids of the rungs; `None` for all.
@@ -159,9 +159,9 @@ pub struct Selection {
 
 /// An experiment whose rungs can be selected.
 pub trait Selects: Sized {
-    /// Returns the selection.
+    /// Returns the selected rungs and tile.
     fn selection(&self) -> &Selection;
-    /// Returns the selection for modification.
+    /// Returns the selected rungs and tile, for changing them.
     fn selection_mut(&mut self) -> &mut Selection;
 }
 
@@ -172,7 +172,7 @@ impl Selection {
         all.into_iter().filter(chosen).collect()
     }
 
-    /// Returns an error unless every named rung exists and some selected rung has the tile.
+    /// Returns an error unless every named rung exists and at least one selected rung has the tile.
     pub fn validate(&self, all: &[Rung]) -> Result<()> {
         if self.rungs.as_ref().is_some_and(Vec::is_empty) {
             return Err(Error::Setting("No rung was named. Leave the list out to run all of them.".into()));
@@ -225,7 +225,7 @@ impl Selection {
 /// Parses values separated by commas.
 ///
 /// # Errors
-/// If a value is invalid; the error is that of the first such value.
+/// Returns the error of the first invalid value.
 pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
@@ -259,7 +259,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     let mut unit = scale;
     for b in fraction.bytes() {
         if unit % 10 != 0 {
-            // The fraction is finer than one item, as in 1.5 or 1.2345k.
+            // The fraction must not be finer than one item: 1.5 and 1.2345k are invalid.
             return Err(bad());
         }
         unit /= 10;

@@ -121,7 +121,7 @@ impl Model {
         Ok(Self { network: network.clone(), weights: Tensors::from_weights(&checked, "", |_| true)? })
     }
 
-    /// The network.
+    /// The network that the tensors belong to.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
@@ -177,13 +177,13 @@ impl fmt::Display for Model {
 /// The state an optimiser continues from: its moments, its number of steps, and the loss scale.
 #[derive(Debug, Clone)]
 pub struct OptimizerState {
-    /// The optimiser.
+    /// The optimiser that the state belongs to.
     pub optimizer: Optimizer,
     /// State arrays under their names in a checkpoint: `optimizer.0.conv1.weight` is the first moment of that weight.
     pub tensors: Tensors,
     /// Number of steps that changed the weights.
     pub updates: u64,
-    /// Loss scale, if there is one.
+    /// State of the loss scale; `None` if the loss is not scaled.
     pub scaler: Option<ScalerState>,
 }
 
@@ -210,7 +210,7 @@ impl OptimizerState {
     /// Copies the state to a device.
     ///
     /// # Errors
-    /// If it does not fit into device memory, or the driver fails.
+    /// If the state does not fit into device memory, or the driver fails.
     pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
         self.to_place(device.cuda())
     }

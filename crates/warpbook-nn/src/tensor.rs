@@ -119,7 +119,7 @@ impl Tensor {
     /// Copies the tensor to a device; if it is already there, the result shares its values.
     ///
     /// # Errors
-    /// If it does not fit into device memory, or the driver fails.
+    /// If the tensor does not fit into device memory, or the driver fails.
     pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
         self.to_place(device.cuda())
     }
@@ -145,7 +145,7 @@ impl Tensor {
     /// Rounds the elements to f32, f16 or bf16: to the nearest, ties to even. A tensor on a GPU goes through the host.
     ///
     /// # Errors
-    /// If the type is another one, or the driver fails.
+    /// If the type is none of these, or the driver fails.
     pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, TensorError> {
         if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
             let why = format!("A tensor's elements are fp32, fp16 or bf16, not {}.", dtype.label());

@@ -19,7 +19,7 @@ pub enum WeightsError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// The operating system's error.
+        /// Error that the operating system reported.
         source: io::Error,
     },
     /// A file is not in the safetensors format.
@@ -27,7 +27,7 @@ pub enum WeightsError {
     Format {
         /// Path of the file.
         path: PathBuf,
-        /// The reader's message.
+        /// Message that says what is wrong with the file.
         why: String,
     },
     /// The tensors do not match the network's parameters.
@@ -245,8 +245,8 @@ pub(crate) const STATE: &str = "optimizer.";
 /// Shapes and values by name.
 pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
 
-/// Key of this crate's entry in a file's metadata. There is only one: the order of several would change from run to run, and so would the file's
-/// bytes.
+/// Key of this crate's entry in a file's metadata. There is only one entry: the order of several entries would change from run to run, and so
+/// would the file's bytes.
 const ENTRY: &str = "warpbook";
 
 /// Writes f32 tensors, with JSON as metadata; the file appears whole or not at all.
@@ -278,7 +278,7 @@ fn wrapper<'n>(network: &Network, names: &[&'n str]) -> Option<&'n str> {
 fn why_not(file: &[u8], error: &SafeTensorError) -> String {
     let (zip, start) = (file.starts_with(b"PK\x03\x04"), file.trim_ascii_start());
     let has = |text: &[u8]| file.windows(text.len()).take(1 << 16).any(|part| part == text);
-    // PyTorch has written a zip archive since 1.6, and a bare pickle before.
+    // PyTorch writes a zip archive since version 1.6; earlier versions wrote a bare pickle.
     match () {
         () if zip && has(b".npy") => {
             "it is an .npz archive of NumPy. Save the weights with safetensors.numpy.save_file".into()
@@ -315,7 +315,7 @@ pub(crate) fn read_tensors(path: &Path) -> Result<Vec<u8>, WeightsError> {
     read_file(path, u64::MAX).map_err(io)
 }
 
-/// Reads a safetensors file's header, with the length in front; from another kind of file at most enough to recognise it.
+/// Reads a safetensors file's header, with the length in front; from another kind of file, reads at most enough to recognise the kind.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     /// Longest header that the safetensors crate reads.
     const MOST: u64 = 100_000_000;
@@ -332,7 +332,7 @@ fn read_start(path: &Path) -> io::Result<Vec<u8>> {
 fn header_of(start: &[u8]) -> Result<Metadata, SafeTensorError> {
     match SafeTensors::read_metadata(start) {
         Ok((_, header)) => Ok(header),
-        // The file's start holds no tensors yet.
+        // `start` ends before the tensors, so this error is expected.
         Err(SafeTensorError::MetadataIncompleteBuffer) => {
             serde_json::from_slice(&start[8..]).map_err(SafeTensorError::InvalidHeaderDeserialization)
         }
@@ -348,7 +348,7 @@ pub(crate) fn metadata_of_file(path: &Path) -> Option<String> {
     metadata(&read_file(path, u64::MAX).ok()?).ok()?
 }
 
-/// Returns true if a file's metadata mark it as a training checkpoint. Reads only its header.
+/// Returns true if a file's metadata mark it as a training checkpoint. Reads only the header of the file.
 #[must_use]
 pub fn is_checkpoint(path: impl AsRef<Path>) -> bool {
     let text = metadata_of_file(path.as_ref());

@@ -104,7 +104,7 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     let optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
     let mut engine = golden.engine(&optimizer);
     let loss = Loss::CrossEntropy { smoothing: 0.0 };
-    // Set the variable to compare all hundred steps, which takes longer.
+    // Set this variable to compare all hundred steps, which takes longer.
     let steps = std::env::var("WARPBOOK_GOLDEN_STEPS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let expected = golden.losses();
     let started = std::time::Instant::now();
@@ -262,7 +262,7 @@ fn rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains() {
         for types in Types::for_precision(precision) {
             let errors = step.errors(&step.reference(types), &exact);
             println!("{precision}: {}", line(&errors));
-            // Most of the difference is the choice of other maxima, among values that are nearly equal.
+            // Most of the difference comes from other maxima being chosen among nearly equal values.
             let (least, most) = match precision {
                 Precision::Fp32 => (1e-8, 1e-6),
                 Precision::Tf32 | Precision::AmpFp16 => (1e-3, 5e-2),
@@ -287,9 +287,9 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
         let mut trainer = Trainer::on(&place, recipe.clone(), &golden.data.train, Some(&step.weights)).unwrap();
         trainer.train(&golden.data.train, &golden.data.test, 1, &mut |_| Flow::Continue).unwrap();
         let got = step.stored(&trainer.gradients().unwrap());
-        // A different order of sums causes errors of 1e-6 in all of them, and thus other maxima among values that are nearly equal. This
-        // changes the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing is off by
-        // 2e-2, 5e-2 and 2e-2.
+        // A different order of sums causes errors of 1e-6 in all references, and therefore other maxima among values that are nearly equal. This
+        // changes the reference by up to 4e-3 in tf32, 3e-3 in bf16 and 2e-3 in fp16. A reference that rounds nothing is off by 2e-2, 5e-2 and
+        // 2e-2.
         let bound = if precision == Precision::Fp32 { 1e-5 } else { 5e-3 };
         let errors: Vec<_> = Types::for_precision(precision)
             .into_iter()

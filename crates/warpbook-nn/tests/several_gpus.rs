@@ -12,7 +12,7 @@ use warpbook_nn::train::{
 use warpbook_nn::weights::Weights;
 use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement, Wire};
 
-/// Returns a GPU with NCCL.
+/// Returns a GPU if NCCL is installed.
 fn gpu(test: &str) -> Option<CudaDevice> {
     let device = testing::gpu(test)?;
     match NcclId::new(&device) {
@@ -25,13 +25,13 @@ fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// Returns two GPUs with NCCL. A machine with only one skips the test.
+/// Returns two GPUs if NCCL is installed. A machine with only one GPU skips the test.
 fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     gpu(test)?;
     testing::two_gpus(test)
 }
 
-/// A recipe with dropout and augmentation, which draw by a sample's position in the global batch.
+/// A recipe with dropout and augmentation, whose random numbers depend on a sample's position in the global batch.
 fn recipe() -> Recipe {
     let layers =
         [conv2d(8, 5), relu(), max_pool(2), dropout(0.2), flatten(), linear(33), relu(), dropout(0.3), linear(10)];
@@ -96,7 +96,7 @@ fn one_rank_has_the_bits_of_a_training_without_ranks() {
     }
 }
 
-/// Runs two ranks as threads, each with its GPU.
+/// Runs two ranks as threads, each with its own GPU.
 fn as_ranks<T: Send>(
     devices: &[CudaDevice; 2],
     options: RanksOptions,
@@ -184,7 +184,7 @@ fn two_gpus_train_as_one_with_the_same_global_batch() {
     }
 }
 
-/// Options with loss scales at which the first steps overflow, found by halving: in all gradients, and in few.
+/// Options with loss scales, found by halving, at which the first steps overflow: in all gradients, or in only a few.
 fn overflowing() -> Vec<CudaOptions> {
     let scaled_from = |init_scale| {
         let scaler = GradScaler { init_scale, ..GradScaler::default() };
@@ -199,8 +199,8 @@ fn optimizers() -> [Optimizer; 3] {
     [sgd(0.0), sgd(0.9), Optimizer::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }]
 }
 
-/// An update made before all gradients are known gives the same bits as one that waits for them, whether steps overflow or not. Some do
-/// here, and some do not.
+/// An update made before all gradients are known gives the same bits as an update that waits for them, both in steps that overflow and in steps
+/// that do not.
 #[test]
 fn an_update_that_is_taken_back_leaves_the_same_bits() {
     let _one = testing::one_at_a_time();

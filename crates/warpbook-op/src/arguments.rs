@@ -1,4 +1,4 @@
-//! The structs of the C interface, and their conversion.
+//! The structs of the C interface, and their conversion to Rust types.
 
 use warpbook_device::{Error, Result};
 use warpbook_gemm::Product;
@@ -11,25 +11,25 @@ use warpbook_record::Dtype;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CProduct {
-    /// Rows of C.
+    /// Number of rows of C.
     pub m: u32,
-    /// Columns of C.
+    /// Number of columns of C.
     pub n: u32,
     /// Number of terms in each sum.
     pub k: u32,
     /// Leading dimension of A: the number of elements from one stored row to the next.
     pub lda: u32,
-    /// Leading dimension of B.
+    /// Leading dimension of B in elements.
     pub ldb: u32,
-    /// Leading dimension of C.
+    /// Leading dimension of C in elements.
     pub ldc: u32,
     /// Type of A and B: 0 f32, 1 tf32 (stored as f32), 2 f16, 3 bf16.
     pub dtype: i32,
     /// Type of C: 0 f32, 2 f16, 3 bf16.
     pub out: i32,
-    /// 1 if A is stored transposed, k x m; else 0.
+    /// 1 if A is stored transposed, as a k x m matrix; otherwise 0.
     pub trans_a: i32,
-    /// 1 if B is stored transposed, n x k; else 0.
+    /// 1 if B is stored transposed, as an n x k matrix; otherwise 0.
     pub trans_b: i32,
     /// The function f: 0 none, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU.
     pub epilogue: i32,
@@ -49,15 +49,15 @@ pub struct CConvolution {
     pub batch: u32,
     /// Height and width of an image.
     pub size: [u32; 2],
-    /// Channels of an image.
+    /// Number of channels of an image.
     pub channels: u32,
-    /// Channels of the output.
+    /// Number of channels of the output.
     pub filters: u32,
     /// Height and width of a filter.
     pub kernel: [u32; 2],
-    /// Distance between neighbouring windows.
+    /// Vertical and horizontal distance between neighbouring windows.
     pub stride: [u32; 2],
-    /// Number of zeros added at each end of a side.
+    /// Number of zeros added at each end of the height and of the width.
     pub padding: [u32; 2],
     /// Type of images and weights, numbered as in [`CProduct`]; sums and weight gradients are f32.
     pub dtype: i32,
@@ -66,7 +66,7 @@ pub struct CConvolution {
     pub layout: i32,
 }
 
-/// A convolution with checked values: C allows numbers that these types exclude.
+/// A convolution with checked values, since the numbers of the C struct may be out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution2d {
     /// Shapes of the convolution.
@@ -81,7 +81,7 @@ fn refused<T>(what: &str, number: i32, known: &str) -> Result<T> {
     Err(Error::Unsupported { what: format!("{what} {number}"), why: format!("is not known; it is one of {known}") })
 }
 
-/// Returns the element of a list with this number.
+/// Returns the element of a list at this index.
 fn numbered<T: Copy>(what: &str, number: i32, all: &[T], known: &str) -> Result<T> {
     let found = usize::try_from(number).ok().and_then(|i| all.get(i)).copied();
     found.map_or_else(|| refused(what, number, known), Ok)
@@ -95,7 +95,7 @@ impl CProduct {
     /// Converts the product; its sizes are checked when it is planned.
     ///
     /// # Errors
-    /// If a number has no meaning.
+    /// If a number does not stand for any type, epilogue or layout.
     pub fn product(&self) -> Result<Product> {
         let flag = |what, number| numbered(what, number, &[false, true], "0 and 1");
         let epilogues = "0 nothing, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU";
@@ -120,7 +120,7 @@ impl CConvolution {
     /// Converts the convolution.
     ///
     /// # Errors
-    /// If a number has no meaning, or a size is impossible.
+    /// If a number does not stand for any type, epilogue or layout, or a size is impossible.
     pub fn convolution(&self) -> Result<Convolution2d> {
         let pair = |p: [u32; 2]| p.map(|n| n as usize);
         let [height, width] = pair(self.size);

@@ -17,11 +17,10 @@
 //!                                         float *dweight, float *dbias);
 //! ```
 //!
-//! `warpbook_kernel` returns the number of a kernel for `warpbook_product`, or 0 if it failed. The other calls return
-//! 0, or 1 if they failed. Unused pointers are null. The structs are [`CProduct`] and [`CConvolution`]. All functions
-//! may be called from several threads at once. The first call with a shape compiles its kernels, which takes seconds,
-//! and the first call on a stream allocates a workspace. Work may be captured into a CUDA graph, which can be launched
-//! while the session is open.
+//! `warpbook_kernel` returns the number of a kernel for `warpbook_product`, or 0 if it failed. The other calls return 0, or 1 if they failed. Pointers to
+//! unused arrays must be null. The structs are [`CProduct`] and [`CConvolution`]. All functions may be called from several threads at once. The first call with
+//! a shape compiles its kernels, which takes seconds, and the first call on a stream allocates a workspace. Work may be captured into a CUDA graph, which can
+//! be launched while the session is open.
 #![allow(unsafe_code, reason = "C pointers; every function states its requirements")]
 
 mod arguments;
@@ -54,8 +53,7 @@ fn keep(why: &str) {
     LAST_ERROR.with_borrow_mut(|last| *last = text);
 }
 
-/// Returns the result of a call; on an error, stores the error and returns `None`. Panics count as errors, since none
-/// may pass into C.
+/// Returns the result of a call; on an error, stores the error and returns `None`. Panics count as errors, since no panic may unwind into C.
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return Some(value),
@@ -99,7 +97,7 @@ pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
     }
 }
 
-/// Returns a call's session, queue and description.
+/// Returns the session, the queue and the description that were passed to a call.
 ///
 /// # Safety
 /// `session` must come from [`warpbook_open`], `description` must point to a T, and the stream must live as long as the session.
@@ -123,7 +121,7 @@ unsafe fn opened<'a, T>(
 /// See [`warpbook_device::CudaDevice::borrow_array`].
 unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<DeviceArray> {
     /// # Safety
-    /// See `array`.
+    /// The requirements of `array` apply.
     unsafe fn typed<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
         // SAFETY: the caller promises a valid array.
         unsafe { session.device().borrow_array(at as u64, len) }

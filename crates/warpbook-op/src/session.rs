@@ -18,7 +18,7 @@ use warpbook_record::Dtype;
 pub struct Session {
     device: CudaDevice,
     gemm: Gemm,
-    /// The named kernels, by number.
+    /// Kernels requested by name; the number of a kernel is its position, counted from 1.
     kernels: Mutex<Vec<ProductBy>>,
     convolutions: Mutex<HashMap<(Geometry, Form), Arc<Convolution>>>,
     streams: Mutex<HashMap<usize, Arc<Queue>>>,
@@ -28,8 +28,8 @@ pub struct Session {
 #[derive(Debug)]
 pub struct Queue {
     stream: Stream,
-    /// The last workspace is used; earlier ones were too small. They stay, since a graph that captured one of them may
-    /// still be launched.
+    /// Only the last workspace is used; earlier ones became too small. They are kept, since a graph that captured one
+    /// of them may still be launched.
     workspaces: Mutex<Vec<Workspace>>,
 }
 
@@ -37,8 +37,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the value for a key. A missing one is made outside the lock, so that other threads continue while kernels
-/// are compiled.
+/// Returns the value for a key. A missing value is created outside the lock, so that other threads continue while
+/// kernels are compiled.
 fn kept<K: Hash + Eq, V>(map: &Mutex<HashMap<K, Arc<V>>>, key: K, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>> {
     if let Some(there) = locked(map).get(&key) {
         return Ok(there.clone());
@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// Returns the number of a kernel, named as [`ProductBy::read`] reads it, with the file in the working directory or
-    /// given by its whole path. A learner's kernel is checked once in `dtype`, as a linear layer would use it.
+    /// given by an absolute path. A learner's kernel is checked once in `dtype`, as a linear layer would use it.
     ///
     /// # Errors
     /// If there is no such kernel, if it is a library, or if its results are wrong; the message says where.
@@ -92,17 +92,18 @@ impl Session {
         &self.device
     }
 
-    /// Returns the queue for a caller's stream, given its handle; `make` wraps the stream at the first call.
+    /// Returns the queue for a caller's stream, given its handle; `make` wraps the stream in the first call.
     pub fn queue(&self, handle: usize, make: impl FnOnce(&CudaDevice) -> Stream) -> Result<Arc<Queue>> {
         kept(&self.streams, handle, || {
             Ok(Queue { stream: make(&self.device), workspaces: Mutex::new(vec![Workspace::new(&self.device, 0)?]) })
         })
     }
 
-    /// Queues a product, computed with a kernel from [`Session::kernel`] or, for 0, with Warpbook's choice.
+    /// Queues a product, computed by a kernel from [`Session::kernel`] or, if the number is 0, by the kernel that
+    /// Warpbook chooses.
     ///
     /// # Errors
-    /// See [`Gemm::gemm`]; also if no kernel has the number.
+    /// See [`Gemm::gemm`]; also if no kernel has this number.
     pub fn product(&self, queue: &Queue, (product, kernel): (&Product, u32), arrays: &DeviceArrays) -> Result<()> {
         let named = || {
             let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).copied());
@@ -154,44 +155,44 @@ impl Session {
 pub enum ConvolutionPass {
     /// The forward pass, y = f(x * w + b).
     Forward {
-        /// Images.
+        /// Input images.
         x: DeviceArray,
-        /// The weights.
+        /// Weights of the filters.
         weight: DeviceArray,
         /// Bias f32 `[filters]`.
         bias: Option<Slice<f32>>,
         /// True if f is a ReLU.
         relu: bool,
-        /// The output.
+        /// Output of the convolution.
         y: DeviceArray,
     },
     /// The input gradient dx from dy and w.
     InputGradient {
-        /// The gradient of y.
+        /// Gradient of the loss with respect to y.
         dy: DeviceArray,
-        /// The weights.
+        /// Weights of the filters.
         weight: DeviceArray,
-        /// An array of x's shape: dx is 0 where it is 0 or less.
+        /// Array of x's shape; dx is 0 where the mask is 0 or less.
         mask: Option<DeviceArray>,
-        /// The result.
+        /// Array for the resulting gradient.
         dx: DeviceArray,
     },
     /// The weight gradient dw in f32, from x and dy.
     WeightGradient {
-        /// Images.
+        /// Input images.
         x: DeviceArray,
-        /// The gradient of y.
+        /// Gradient of the loss with respect to y.
         dy: DeviceArray,
-        /// The result.
+        /// Array for the resulting gradient.
         dweight: Slice<f32>,
-        /// The sums of dy for each filter, if requested.
+        /// Array for the bias gradient, the sums of dy for each filter, if requested.
         dbias: Option<Slice<f32>>,
     },
 }
 
 impl Queue {
     /// Calls `queue` with the stream and a workspace of at least this size. Work on one stream runs in order, so it can
-    /// share a workspace.
+    /// use the same workspace.
     fn with_workspace(
         &self,
         device: &CudaDevice,

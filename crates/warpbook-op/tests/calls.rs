@@ -155,7 +155,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let [batch, side, channels, filters] = [batch, side, channels, filters].map(|n| n as usize);
     let (x, dy) = (numbers(batch * side * side * channels, 1), numbers(batch * side * side * filters, 2));
     let (weight, bias) = (numbers(filters * 9 * channels, 3), numbers(filters, 4));
-    // Returns all triples of a pixel of y, a tap, and the pixel of x that it reads.
+    // Returns all triples of a pixel of y, a filter tap, and the pixel of x that the tap reads.
     let taps = || {
         let pixels = (0..batch).flat_map(move |n| (0..side * side).map(move |p| (n, p / side, p % side)));
         pixels.flat_map(move |(n, row, column)| {

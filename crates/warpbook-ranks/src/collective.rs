@@ -1,8 +1,8 @@
-//! Collective operations of ranks.
+//! The collective operations of ranks.
 
 use crate::{Aborter, Result};
 
-/// The operation that combines the ranks' values.
+/// The operation that combines the ranks' values in an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduce {
     /// The sum of the values.
@@ -11,20 +11,20 @@ pub enum Reduce {
     Mean,
 }
 
-/// The type in which values are sent. Sums are always computed in f32, and rounded before each message.
+/// The type in which values are sent. Sums are always computed in f32 and rounded to this type before each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wire {
-    /// 4 bytes for each value.
+    /// Single precision: 4 bytes per value.
     #[default]
     F32,
-    /// 2 bytes for each value, with 11 bits of precision and magnitudes up to 65504.
+    /// Half precision: 2 bytes per value, with 11 bits of precision and magnitudes up to 65504.
     F16,
-    /// 2 bytes for each value, with 8 bits of precision and the range of f32.
+    /// bfloat16: 2 bytes per value, with 8 bits of precision and the range of f32.
     Bf16,
 }
 
 impl Wire {
-    /// Returns the number of bytes for each value.
+    /// Returns the number of bytes per value.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -36,12 +36,12 @@ impl Wire {
 
 /// Operations that every rank must call in the same order, with arrays of equal length.
 ///
-/// Results are bit-identical on every rank, and in every run with the same number of ranks: the order of additions
-/// depends only on the number of ranks and the length.
+/// Results are bit-identical on every rank, and in every run with the same number of ranks, because the order of
+/// additions depends only on the number of ranks and the length of the array.
 ///
 /// Every method fails once a rank has failed, died, or not arrived within the time limit; the error names that rank.
 pub trait Collective: Send + std::fmt::Debug {
-    /// Returns this rank, from 0.
+    /// Returns the index of this rank, starting from 0.
     fn rank(&self) -> usize;
 
     /// Returns the number of ranks.
@@ -50,7 +50,7 @@ pub trait Collective: Send + std::fmt::Debug {
     /// Copies the values of rank `root` to all ranks.
     ///
     /// # Errors
-    /// If another rank is lost, or the ranks call different operations.
+    /// Returns an error if another rank is lost, or the ranks call different operations.
     fn broadcast(&mut self, values: &mut [f32], root: usize) -> Result<()>;
 
     /// Replaces the values by their sum or mean over the ranks, element by element.
@@ -59,13 +59,13 @@ pub trait Collective: Send + std::fmt::Debug {
     /// See [`Collective::broadcast`].
     fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()>;
 
-    /// Returns the bytes of all ranks in rank order; lengths may differ.
+    /// Returns the byte strings of all ranks, in rank order. Their lengths may differ.
     ///
     /// # Errors
     /// See [`Collective::broadcast`].
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
 
-    /// Waits until all ranks have arrived.
+    /// Waits until all ranks have called this function.
     ///
     /// # Errors
     /// See [`Collective::broadcast`].
@@ -73,19 +73,20 @@ pub trait Collective: Send + std::fmt::Debug {
         self.all_gather(&[]).map(drop)
     }
 
-    /// Ends the work of all ranks; their operations then fail with this reason and this rank's number.
+    /// Ends the work of all ranks. Their operations then fail with an error that states this reason and this rank's
+    /// number.
     fn abort(&self, why: &str);
 
-    /// Returns a handle that can abort like [`Collective::abort`] from any thread.
+    /// Returns a handle that can end the work from any thread, like [`Collective::abort`].
     fn aborter(&self) -> Aborter;
 
     /// Waits until all ranks have finished their work, and ends the group.
     ///
     /// # Errors
-    /// If a rank failed or died before it finished.
+    /// Returns an error if a rank failed or died before it finished.
     fn finish(self: Box<Self>) -> Result<()>;
 
-    /// Sums f64 numbers over the ranks in rank order, for metrics.
+    /// Adds f64 numbers over the ranks, in rank order. This is meant for metrics.
     ///
     /// # Errors
     /// See [`Collective::broadcast`].
@@ -99,7 +100,7 @@ pub trait Collective: Send + std::fmt::Debug {
         Ok(sums)
     }
 
-    /// Returns rank 0's number on all ranks.
+    /// Returns the number that rank 0 passed, on all ranks.
     ///
     /// # Errors
     /// See [`Collective::broadcast`].

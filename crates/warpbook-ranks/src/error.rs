@@ -1,28 +1,28 @@
-//! Errors between ranks, each with a remedy.
+//! Errors that concern several ranks. Every message suggests a remedy.
 
 use std::time::Duration;
 
-/// An error of launching ranks, of their rendezvous or of their work.
+/// An error in launching ranks, in their rendezvous or in their work.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An environment variable is missing or invalid.
     #[error("{0}")]
     Setting(String),
-    /// Rank 0 cannot listen at its port, since the port is in use.
+    /// Rank 0 cannot listen at its address because the port is in use.
     #[error(
         "Rank 0 cannot listen at {address}: the port is in use, by another training or another program. Choose another MASTER_PORT, or end that program."
     )]
     PortInUse {
-        /// Host and port.
+        /// Host and port at which rank 0 tried to listen.
         address: String,
     },
     /// Rank 0 cannot listen at its address for another reason.
     #[error("Rank 0 cannot listen at {address}: {why}. MASTER_ADDR must be an address of rank 0's machine.")]
     CannotListen {
-        /// Host and port.
+        /// Host and port at which rank 0 tried to listen.
         address: String,
-        /// The system's error.
+        /// The operating system's error.
         why: String,
     },
     /// Rank 0 could not be reached.
@@ -30,13 +30,13 @@ pub enum Error {
         "Rank {rank} did not reach rank 0 at {address} within {waited:.0?}: {why}. Check that rank 0 was started, that MASTER_ADDR and MASTER_PORT are the same for all ranks, and that no firewall is in between."
     )]
     Unreachable {
-        /// The rank that tried.
+        /// The rank that tried to reach rank 0.
         rank: usize,
-        /// Host and port.
+        /// Host and port of rank 0.
         address: String,
-        /// Time spent trying.
+        /// How long the rank tried.
         waited: Duration,
-        /// The error of the last attempt.
+        /// The error of the last connection attempt.
         why: String,
     },
     /// Some ranks did not arrive in time.
@@ -49,15 +49,15 @@ pub enum Error {
         missing: Vec<usize>,
         /// Number of ranks.
         world: usize,
-        /// Host and port.
+        /// Host and port of rank 0.
         address: String,
-        /// The time that rank 0 waited.
+        /// How long rank 0 waited.
         waited: Duration,
     },
-    /// The ranks do not match; the message says why.
+    /// The ranks do not belong together; the message says why.
     #[error("{0}")]
     Refused(String),
-    /// Another rank failed, died or hangs; the message names it.
+    /// Another rank has failed, died or stopped responding; the message names that rank.
     #[error("{0}")]
     Lost(String),
     /// The ranks' processes cannot be started.
@@ -65,7 +65,8 @@ pub enum Error {
     Launch(String),
 }
 
-/// Names ranks, such as "rank 1" or "ranks 1, 2"; beyond eight, it gives the number of the others.
+/// Lists ranks, as in "rank 1" or "ranks 1, 2". After the first eight, only the number of further
+/// ranks is given.
 pub(crate) fn others(missing: &[usize]) -> String {
     const MOST: usize = 8;
     let named: Vec<String> = missing.iter().take(MOST).map(ToString::to_string).collect();

@@ -10,27 +10,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time limits for waiting.
+/// Time limits for waiting for other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Time for all ranks to arrive at the rendezvous.
+    /// Time limit for all ranks to arrive at the rendezvous.
     pub join: Duration,
-    /// Longest allowed silence of a rank. Heartbeats are sent every second, or every quarter of this time.
+    /// Longest time that a rank may be silent. Heartbeats are sent every second, or four times during this period if
+    /// that is more often.
     pub silence: Duration,
-    /// Time for a living rank to arrive at an operation that others have reached.
+    /// Time limit for a rank that is alive to arrive at an operation that other ranks have reached.
     pub stall: Duration,
 }
 
 impl Default for Limits {
-    /// Returns the default limits: two minutes for the rendezvous, 30 seconds of silence, ten minutes for an operation.
+    /// Returns the default limits: two minutes for the rendezvous, 30 seconds of silence, and ten minutes for an
+    /// operation.
     fn default() -> Self {
         Self { join: Duration::from_secs(120), silence: Duration::from_secs(30), stall: Duration::from_secs(600) }
     }
 }
 
 impl Limits {
-    /// Returns limits with this time for an operation. It also limits the silence of a rank, up to 30 seconds, and the
-    /// rendezvous, up to two minutes.
+    /// Returns limits with this time for an operation. The same time also limits the silence of a rank, but to at most
+    /// 30 seconds, and the rendezvous, but to at most two minutes.
     #[must_use]
     pub fn stall_after(stall: Duration) -> Self {
         let default = Self::default();
@@ -42,17 +44,17 @@ impl Limits {
     }
 }
 
-/// Time that a finished rank waits for the goodbyes of the others.
+/// How long a finished rank waits for the other ranks to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// The connections between rank 0 and the others, and the state reported over them.
+/// The control connections between rank 0 and the other ranks, and the state that is reported over them.
 #[derive(Debug)]
 struct Control {
     rank: usize,
     shared: Arc<Shared>,
-    /// Connections: rank 0 has one to each other rank, and the others have one to rank 0.
+    /// The connections: rank 0 has one to each other rank, and every other rank has one to rank 0.
     streams: Vec<Mutex<TcpStream>>,
-    /// State of all ranks; ranks other than 0 use only the first entry.
+    /// The last known state of every rank. Ranks other than 0 keep only the state of rank 0 and their own up to date.
     seen: Mutex<Vec<Seen>>,
 }
 
@@ -61,13 +63,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Control {
-    /// Returns the rank at the other end of a connection.
+    /// Returns the rank at the other end of connection `at`.
     fn peer(&self, at: usize) -> usize {
         if self.rank == 0 { at + 1 } else { 0 }
     }
 
     fn send(&self, at: usize, message: &Message) {
-        // If writing fails, the reader notices the lost rank.
+        // A write error can be ignored, because the thread that reads from this connection notices that the rank is
+        // lost.
         let _ = message.write(&mut *lock(&self.streams[at]));
     }
 
@@ -75,14 +78,14 @@ impl Control {
         (0..self.streams.len()).for_each(|at| self.send(at, message));
     }
 
-    /// Ends the work of all ranks, with a reason.
+    /// Ends the work of all ranks, and tells them the reason.
     fn abort(&self, why: &str) {
         if self.shared.abort(why) {
             self.send_all(&Message::Abort(why.to_owned()));
         }
     }
 
-    /// Reads messages from the rank at the other end until its goodbye.
+    /// Reads messages from the rank at the other end of connection `at` until it says goodbye.
     fn listen(&self, at: usize, mut from: TcpStream) {
         let peer = self.peer(at);
         loop {
@@ -112,7 +115,7 @@ impl Control {
         }
     }
 
-    /// Sends this rank's heartbeats and watches the others, until the work is over.
+    /// Sends this rank's heartbeats and watches the other ranks until the work is over.
     fn beat(&self, limits: Limits) {
         while !self.shared.has_ended() && !self.shared.is_aborted() {
             let (begun, waiting_ms) = self.shared.progress();
@@ -132,7 +135,7 @@ impl Control {
             if let Some(why) = wrong {
                 return self.abort(&why);
             }
-            // The wait ends early if there is a reason.
+            // This waits for the next heartbeat, but returns early if the work has ended.
             self.shared.why_within(limits.beat());
         }
     }
@@ -143,9 +146,9 @@ impl Control {
     }
 }
 
-/// A rank of a group after the rendezvous: collectives over TCP, and the watch over all ranks.
+/// One rank of a run, after the rendezvous. It has collectives over TCP, and all ranks watch each other.
 ///
-/// Dropping a group before [`Group::finish`] ends the work of all ranks.
+/// Dropping a group before [`Group::finish`] was called ends the work of all ranks.
 #[derive(Debug)]
 pub struct Group {
     placement: Placement,
@@ -155,24 +158,25 @@ pub struct Group {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A handle that ends the work of all ranks of a group from any thread; see [`Group::aborter`].
+/// A handle that can end the work of all ranks of a group from any thread; see [`Group::aborter`].
 #[derive(Debug, Clone)]
 pub struct Aborter(Arc<Control>);
 
 impl Aborter {
-    /// Ends the work of all ranks; their operations then fail with this rank's number and this reason.
+    /// Ends the work of all ranks. Their operations then fail with an error that states this rank's number and this
+    /// reason.
     pub fn abort(&self, why: &str) {
         self.0.abort(&format!("Rank {}: {why}", self.0.rank));
     }
 
-    /// Waits up to `time` for a reason why the work is over.
+    /// Waits up to `time` for the work to be aborted, and returns the reason if it was.
     #[must_use]
     pub fn why_within(&self, time: Duration) -> Option<String> {
         self.0.shared.why_within(time)
     }
 
-    /// Waits for the other ranks in the caller's own way, for example on a GPU. The wait counts as an operation and is
-    /// watched like one, so every rank must reach it.
+    /// Runs `wait`, which waits for the other ranks in the caller's own way, for example on a GPU. The wait counts as
+    /// an operation and has the same time limit, so every rank must reach it.
     pub fn watched<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.0.shared.begin();
         let done = wait();
@@ -188,17 +192,18 @@ impl Aborter {
 }
 
 impl Group {
-    /// Meets all ranks. Rank 0 listens at the placement's address, or with a listener that it was given
-    /// ([`crate::launched_listener`]).
+    /// Meets all ranks. Rank 0 listens at the placement's address, or uses the listener that it was given (see
+    /// [`crate::launched_listener`]).
     ///
     /// # Errors
-    /// If the port is in use or belongs to another machine, rank 0 cannot be reached, a rank does not arrive in time,
-    /// two ranks have the same number, or ranks were started with different numbers of ranks. The message says which.
+    /// Returns an error if the port is in use or belongs to another machine, rank 0 cannot be reached, a rank does not
+    /// arrive in time, two ranks have the same number, or ranks were started with different numbers of ranks. The
+    /// message says which of these happened.
     pub fn join(placement: &Placement, limits: Limits, listener: Option<TcpListener>) -> Result<Self> {
         Self::join_telling(placement, limits, listener, |_| ())
     }
 
-    /// Like [`Group::join`], but reports while waiting: after two seconds, and then every ten seconds, it calls `tell`
+    /// Like [`Group::join`], but reports while it waits: after two seconds, and then every ten seconds, it calls `tell`
     /// with a sentence that names the missing ranks and the remaining time.
     ///
     /// # Errors
@@ -216,7 +221,7 @@ impl Group {
         let mut readers = Vec::new();
         for stream in &control {
             stream.set_read_timeout(None).map_err(failed)?;
-            // A stopped rank reads nothing, and must not block the others.
+            // A rank that is stopped reads nothing, and must not block the other ranks.
             stream.set_write_timeout(Some(limits.silence)).map_err(failed)?;
             readers.push(stream.try_clone().map_err(failed)?);
         }
@@ -249,16 +254,16 @@ impl Group {
         self.limits
     }
 
-    /// Returns a handle that ends the work of all ranks from another thread.
+    /// Returns a handle that can end the work of all ranks from another thread.
     #[must_use]
     pub fn aborter(&self) -> Aborter {
         Aborter(self.control.clone())
     }
 
-    /// Waits until all ranks have finished, and says goodbye.
+    /// Waits until all ranks have finished, and says goodbye to them.
     ///
     /// # Errors
-    /// If a rank failed or died before it finished.
+    /// Returns an error if a rank failed or died before it finished.
     pub fn finish(mut self) -> Result<()> {
         self.barrier()?;
         self.ring.close();
@@ -322,7 +327,8 @@ impl Collective for Group {
     }
 }
 
-/// A single rank, whose collectives return its own values, so that code for several ranks also works for one.
+/// A group of one rank, whose collectives return the rank's own values. With it, code for several ranks also works
+/// without other ranks.
 #[derive(Debug)]
 pub struct Alone(Arc<Control>);
 

@@ -1,4 +1,4 @@
-//! Starts a machine's ranks as processes, forwards their output lines, and ends them together.
+//! Starts the ranks of one machine as processes, forwards the lines that they print, and ends them together.
 
 use crate::placement::{LAUNCHED, TOKEN};
 use crate::{Error, Result};
@@ -12,57 +12,59 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Environment variable saying that rank 0's stdin is its listening socket.
+/// Environment variable that is set if rank 0's standard input is its listening socket.
 const LISTENER: &str = "WARPBOOK_LISTENER";
-/// The environment variable with the process that started the ranks; they end when it does.
+/// Environment variable with the id of the process that started the ranks. The ranks end when that process does.
 const LAUNCHER: &str = "WARPBOOK_LAUNCHER";
-/// The exit code of a rank that ended because of another one.
+/// Exit code of a rank that ended because of another rank's failure.
 pub const ENDED_BY_ANOTHER: i32 = 4;
-/// Interval between two checks of the processes.
+/// Interval between two checks of the rank processes.
 const POLL: Duration = Duration::from_millis(10);
-/// Time to wait for the last lines of ended processes.
+/// How long to wait for the last lines of processes that have ended.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// A line that a rank printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The rank that printed it.
+    /// The rank that printed the line.
     pub rank: usize,
-    /// True if it was printed to stderr.
+    /// True if the line was printed to stderr, false for stdout.
     pub is_error: bool,
-    /// The line without its line break; invalid UTF-8 is replaced.
+    /// The text of the line without its line break. Invalid UTF-8 is replaced.
     pub text: String,
 }
 
 /// The result of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Exit code: 0, or the code of the first rank that failed by itself; 1 if a signal ended it.
+    /// Exit code: 0 on success, otherwise the code of the first rank that failed by itself, or 1 if a signal ended that
+    /// rank.
     pub code: i32,
-    /// The first rank that failed and how, if any.
+    /// Which rank failed first and how, if any did.
     pub failed: Option<String>,
-    /// Process id of each rank; all of them have ended.
+    /// Process ids of the ranks, all of which have ended.
     pub processes: Vec<u32>,
 }
 
 /// A launch of ranks on this machine.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The program to run as every rank.
+    /// The program that every rank runs.
     pub program: PathBuf,
     /// Arguments of the program.
     pub args: Vec<OsString>,
     /// Number of ranks.
     pub ranks: usize,
-    /// Environment variables to add; those that are already set stay.
+    /// Environment variables to set for the ranks; variables that are already set keep their values.
     pub environment: Vec<(String, String)>,
-    /// Time for the other ranks to end by themselves after one has failed.
+    /// How long the other ranks may take to end by themselves after one has failed.
     pub grace: Duration,
-    /// Interrupt counter, set from outside: 1 forwards Ctrl-C to the ranks, more kills them.
+    /// Number of interrupts so far, which the caller increases: the first one is forwarded to the ranks like Ctrl-C,
+    /// and further ones kill them.
     pub interrupted: Arc<AtomicU32>,
 }
 
-/// Processes that are killed when this value is dropped.
+/// Child processes, which are killed when this value is dropped.
 struct Processes(Vec<Child>);
 
 impl Processes {
@@ -79,7 +81,7 @@ impl Drop for Processes {
 }
 
 impl Launch {
-    /// Returns a launch of `ranks` ranks of a program, with ten seconds of grace.
+    /// Returns a launch of `ranks` processes of a program, with ten seconds of grace.
     pub fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>, ranks: usize) -> Self {
         Self {
             program: program.into(),
@@ -91,14 +93,15 @@ impl Launch {
         }
     }
 
-    /// Starts all ranks and waits until all have ended; calls `heard` on this thread with each line that a rank prints.
+    /// Starts all ranks and waits until all have ended. Calls `heard` on this thread with each line that a rank prints.
     ///
-    /// The ranks meet at a free port of 127.0.0.1, and rank 0 gets the listener. Each rank has its own process group,
-    /// which is killed if it does not end in time. On Linux, the kernel also kills each rank when this process dies
-    /// ([`end_with_launcher`]).
+    /// The ranks meet at a free port of 127.0.0.1, and rank 0 inherits the listening socket. Each rank has its own
+    /// process group, which is killed if it does not end in time. On Linux, the kernel also kills each rank when this
+    /// process dies (see [`end_with_launcher`]).
     ///
     /// # Errors
-    /// If there are no ranks, or a process cannot be started; processes that were started are ended.
+    /// Returns an error if the number of ranks is 0 or a process cannot be started. Processes that were already started
+    /// are ended.
     pub fn run(&self, heard: &mut dyn FnMut(&Line)) -> Result<Outcome> {
         if self.ranks == 0 {
             return Err(Error::Launch("Cannot launch 0 ranks: start at least one.".into()));
@@ -147,7 +150,7 @@ impl Launch {
     ) -> Result<Outcome> {
         let ids: Vec<u32> = processes.0.iter().map(Child::id).collect();
         let mut ended: Vec<Option<ExitStatus>> = vec![None; ids.len()];
-        // Failures, in the order of their detection.
+        // Failures in the order in which they were detected.
         let mut failures: Vec<(usize, ExitStatus)> = Vec::new();
         let mut killed = vec![false; ids.len()];
         let (mut deadline, mut passed_on) = (None, 0);
@@ -169,7 +172,7 @@ impl Launch {
                     child.try_wait().map_err(|e| Error::Launch(format!("Rank {rank} cannot be waited for: {e}.")))?;
                 let Some(status) = status else { continue };
                 ended[rank] = Some(status);
-                // Child processes of a rank end with it.
+                // This kills any child processes that the rank has left behind.
                 kill_group(child);
                 if !status.success() {
                     failures.push((rank, status));
@@ -189,7 +192,7 @@ impl Launch {
                 }
             }
         }
-        // A child process left behind by a rank may hold the pipe open.
+        // A child process that a rank left behind may keep the pipe open, so this wait has a time limit.
         let until = Instant::now() + LAST_LINES;
         while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             heard(&line);
@@ -206,7 +209,7 @@ impl Launch {
     }
 }
 
-/// Describes how a process ended.
+/// Describes how a process ended, as the end of a sentence.
 fn how(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("ended with exit code {code}"),
@@ -229,14 +232,14 @@ fn by_signal(_: ExitStatus) -> String {
     "was ended".into()
 }
 
-/// Returns a token that is unique to this run, from the system's random numbers behind the standard library's hash
-/// tables.
+/// Returns a token that is unique to this run. It comes from the random numbers that the standard library obtains from
+/// the system for its hash tables.
 fn token() -> String {
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", word(), word())
 }
 
-/// Sends each line from a pipe.
+/// Starts a thread that forwards each line from a pipe.
 fn forward(rank: usize, is_error: bool, pipe: Option<impl Read + Send + 'static>, to: &mpsc::Sender<Line>) {
     let (Some(pipe), to) = (pipe, to.clone()) else { return };
     std::thread::spawn(move || {
@@ -269,14 +272,14 @@ fn give_listener(command: &mut Command, listener: Option<TcpListener>) {
     }
 }
 
-/// On other systems the port is released, and the first rank binds it again.
+/// On systems other than Unix, the port is released, and the first rank binds it again.
 #[cfg(not(unix))]
 fn give_listener(_: &mut Command, _: Option<TcpListener>) {}
 
-/// Returns the listener that [`Launch`] passed to this process, if it did.
+/// Returns the listening socket that [`Launch`] passed to this process; `None` if there is none.
 ///
 /// # Errors
-/// If standard input is not what the environment variable says.
+/// Returns an error if the environment variable announces a listening socket, but standard input is something else.
 pub fn launched_listener() -> Result<Option<TcpListener>> {
     if std::env::var_os(LISTENER).is_none() { Ok(None) } else { standard_input().map(Some) }
 }
@@ -308,7 +311,7 @@ fn group(child: &Child) -> Option<rustix::process::Pid> {
 #[cfg(unix)]
 fn kill_group(child: &mut Child) {
     if let Some(group) = group(child) {
-        // Usually no process is left, which is not an error.
+        // Usually the group has no processes left; that error is ignored.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
@@ -328,8 +331,9 @@ fn interrupt_group(child: &Child) {
 #[cfg(not(unix))]
 fn interrupt_group(_: &Child) {}
 
-/// Makes this process end together with the one that launched it, however that ends. It does nothing unless [`Launch`]
-/// started this process, and nothing outside Linux, where an orphaned rank ends at its first failing operation.
+/// Makes this process end together with its launcher, even if the launcher crashes. It has no effect unless [`Launch`]
+/// started this process. It also has no effect outside Linux, where an orphaned rank ends when its next operation
+/// fails.
 pub fn end_with_launcher() {
     if let Some(launcher) = std::env::var(LAUNCHER).ok().and_then(|text| text.parse::<i32>().ok()) {
         tie(launcher);
@@ -339,7 +343,7 @@ pub fn end_with_launcher() {
 #[cfg(target_os = "linux")]
 fn tie(launcher: i32) {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    // The launcher may already have died.
+    // The launcher may already have died before this process asked for the signal.
     if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(launcher) {
         std::process::exit(ENDED_BY_ANOTHER);
     }

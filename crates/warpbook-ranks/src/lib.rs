@@ -1,12 +1,13 @@
-//! Ranks, the processes that work on one training: how they start, find each other, communicate, and end together.
+//! Ranks are the processes that work on one training run. This crate covers how they start, find each other,
+//! communicate, and end together.
 //!
-//! [`Placement`] is a rank's place, as given by its launcher: Warpbook's ([`Launch`]), torchrun, srun or mpirun.
-//! [`Group::join`] is the rendezvous: all ranks meet at rank 0, and heartbeats then watch them. [`Collective`] has
-//! their joint operations; [`Group`] runs them in host memory over TCP. NCCL is in `warpbook-device`, and its ranks
-//! also meet here.
+//! [`Placement`] describes a rank's place, as given by its launcher: Warpbook's own ([`Launch`]), torchrun, srun or
+//! mpirun. [`Group::join`] is the rendezvous: all ranks meet at rank 0, and from then on heartbeats watch them.
+//! [`Collective`] declares the ranks' joint operations, which [`Group`] runs in host memory over TCP. NCCL is in
+//! `warpbook-device`; ranks that use it also meet here.
 //!
-//! The crate knows no network, no data and no GPU. It is the only one that opens sockets between ranks or starts them
-//! as processes.
+//! This crate depends on no neural network, data set or GPU. It is the only crate that opens sockets between ranks or
+//! starts them as processes.
 #![forbid(unsafe_code)]
 
 mod collective;
@@ -28,5 +29,5 @@ pub use launch::{ENDED_BY_ANOTHER, Launch, Line, Outcome, end_with_launcher, lau
 pub use placement::{Launcher, Placement};
 pub use shard::{Shard, shard};
 
-/// The result of joining, launching and collectives.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

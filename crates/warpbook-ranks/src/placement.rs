@@ -1,11 +1,11 @@
-//! Reads a rank's place from its launcher's environment variables.
+//! Reads a rank's placement from the environment variables that its launcher sets.
 
 use crate::{Error, Result};
 
 /// The program that started the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
-    /// Warpbook's own: `warpbook train --gpus N` or `--ranks N`.
+    /// Warpbook's own launcher: `warpbook train --gpus N` or `--ranks N`.
     Warpbook,
     /// `torchrun`, or any other launcher that sets `RANK` and `WORLD_SIZE`.
     Torchrun,
@@ -16,7 +16,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the environment variables that hold a process's rank and the number of ranks.
+    /// Returns the names of the environment variables that contain a process's rank and the number of ranks.
     #[must_use]
     pub fn variables(self) -> &'static str {
         match self {
@@ -27,51 +27,51 @@ impl Launcher {
     }
 }
 
-/// Upper limit on the number of ranks, to catch mistakes.
+/// Upper limit on the number of ranks, which catches mistakes.
 const MOST: usize = 16_384;
 
-/// A rank's place among the others, and the address where they meet.
+/// A rank's place among the other ranks, and the address where they all meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The process's rank, from 0.
+    /// Index of the process among all ranks, starting from 0.
     pub rank: usize,
-    /// Number among the ranks of the machine, from 0, and index of the rank's GPU.
+    /// Index of the process among the ranks of its machine, starting from 0, which is also the index of its GPU.
     pub local_rank: usize,
     /// Number of ranks.
     pub world: usize,
-    /// The host of rank 0.
+    /// Name or IP address of rank 0's host.
     pub host: String,
-    /// The port where rank 0 listens.
+    /// The port at which rank 0 listens.
     pub port: u16,
-    /// Token shared by all ranks of this run; processes without it are turned away. It is sent unencrypted, so it
-    /// separates runs but protects nothing.
+    /// Token shared by all ranks of this run. Processes that do not know it are refused. The token is sent unencrypted,
+    /// so it only keeps runs apart and gives no security.
     pub token: String,
-    /// The launcher of this rank.
+    /// The launcher that started this rank.
     pub launcher: Launcher,
 }
 
-/// The variable that Warpbook's launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and
-/// `MASTER_PORT`.
+/// The environment variable that Warpbook's launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`,
+/// `MASTER_ADDR` and `MASTER_PORT`.
 pub(crate) const TOKEN: &str = "WARPBOOK_TOKEN";
 pub(crate) const LAUNCHED: &str = "WARPBOOK_LAUNCHED";
 
-/// Start and length of the port range for SLURM; the job's number selects a port.
+/// First port and number of ports of the range for SLURM, from which the job's number selects a port.
 const SLURM_PORTS: (u64, u64) = (20_000, 10_000);
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Placement {
-    /// Reads the placement from this process's environment: `None` if no launcher started it, or if it is the only
-    /// rank.
+    /// Reads the placement from this process's environment. Returns `None` if no launcher started this process, or if
+    /// it is the only rank.
     ///
-    /// These are tried in order: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`, as set by
-    /// torchrun and Warpbook's launcher; `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`, and `SLURM_LOCALID`,
-    /// as set by srun; `OMPI_COMM_WORLD_RANK`, `_SIZE` and `_LOCAL_RANK`, as set by mpirun. `MASTER_ADDR` and
-    /// `MASTER_PORT` take precedence if they are set. Without them, SLURM's ranks meet at the job step's first machine,
-    /// at a port derived from the job's number.
+    /// The following groups of variables are tried in order. torchrun and Warpbook's launcher set `RANK`, `WORLD_SIZE`,
+    /// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. srun sets `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or
+    /// `SLURM_NTASKS`, and `SLURM_LOCALID`. mpirun sets `OMPI_COMM_WORLD_RANK`, `_SIZE` and `_LOCAL_RANK`.
+    /// `MASTER_ADDR` and `MASTER_PORT` take precedence if they are set. If they are not, SLURM's ranks meet at the job
+    /// step's first machine, at a port derived from the job's number.
     ///
     /// # Errors
-    /// If a variable is missing or invalid; the message names it.
+    /// Returns an error if a variable is missing or invalid; the message names the variable.
     pub fn from_environment() -> Result<Option<Self>> {
         Self::read(&|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()))
     }
@@ -81,7 +81,7 @@ impl Placement {
             let launcher = if get(LAUNCHED).is_some() { Launcher::Warpbook } else { Launcher::Torchrun };
             (launcher, ["RANK", "WORLD_SIZE", "LOCAL_RANK"])
         } else if get("SLURM_PROCID").is_some() && get("SLURM_STEP_ID").is_some() {
-            // In a job script outside srun, the job's tasks are set although there is only one process.
+            // In a job script outside srun, the number of the job's tasks is set although there is only one process.
             let size = if get("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
             (Launcher::Slurm, ["SLURM_PROCID", size, "SLURM_LOCALID"])
         } else if get("OMPI_COMM_WORLD_RANK").is_some() {
@@ -131,7 +131,7 @@ impl Placement {
         Ok(Some(Self { rank, local_rank, world, host, port, token: token(get), launcher }))
     }
 
-    /// Returns rank 0's host and port, such as "10.0.0.1:29500".
+    /// Returns the host and port of rank 0, such as "10.0.0.1:29500".
     #[must_use]
     pub fn address(&self) -> String {
         if self.host.contains(':') {
@@ -158,7 +158,7 @@ fn port(name: &str, text: &str) -> Result<u16> {
     text.trim().parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
-/// Returns the host and port where rank 0 listens.
+/// Returns the host and port at which rank 0 listens.
 fn master(get: Lookup<'_>, launcher: Launcher) -> Result<(String, u16)> {
     let host = match (get("MASTER_ADDR"), launcher) {
         (Some(host), _) => host.trim().trim_matches(['[', ']']).to_owned(),
@@ -173,7 +173,7 @@ fn master(get: Lookup<'_>, launcher: Launcher) -> Result<(String, u16)> {
         }
         (None, launcher) => return Err(Error::Setting(without("MASTER_PORT", launcher))),
     };
-    // torchrun's agent listens at this port itself, and says so in a variable.
+    // torchrun's agent may already listen at this port; it then sets this variable.
     let is_taken = get("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.eq_ignore_ascii_case("true"));
     Ok((host, if is_taken { port.checked_add(1).unwrap_or(port - 1) } else { port }))
 }
@@ -190,13 +190,14 @@ fn without(name: &str, launcher: Launcher) -> String {
     format!("{name} is not set. {how}")
 }
 
-/// Returns the first machine of a job step.
+/// Returns the first machine of a SLURM job step.
 fn slurm_host(get: Lookup<'_>) -> Result<String> {
     let list = get("SLURM_STEP_NODELIST").or_else(|| get("SLURM_JOB_NODELIST")).or_else(|| get("SLURM_NODELIST"));
     list.as_deref().and_then(first_host).ok_or_else(|| Error::Setting(without("MASTER_ADDR", Launcher::Slurm)))
 }
 
-/// Returns the first host of a list in SLURM's notation: "node07", "node[03-06,9],login", "rack[1-2]-gpu[0-7]".
+/// Returns the first host of a list in SLURM's notation, such as "node07", "node[03-06,9],login" or
+/// "rack[1-2]-gpu[0-7]".
 fn first_host(list: &str) -> Option<String> {
     let mut host = String::new();
     let mut rest = list.trim();
@@ -217,8 +218,8 @@ fn first_host(list: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-/// Returns the token shared by a run's ranks: set by the user or by Warpbook's launcher, or else the launcher's name
-/// for the run.
+/// Returns the token shared by the ranks of a run. It is set by the user or by Warpbook's launcher; otherwise it is the
+/// launcher's name for the run.
 fn token(get: Lookup<'_>) -> String {
     let job = || {
         let slurm = get("SLURM_JOB_ID").map(|job| format!("{job}.{}", get("SLURM_STEP_ID").unwrap_or_default()));
@@ -304,7 +305,7 @@ mod tests {
     fn what_makes_no_sense_is_named() {
         let check = |changed: (&str, &str), expect: &str| {
             let pairs = TORCH.map(|pair| if pair.0 == changed.0 { changed } else { pair });
-            // An empty variable counts as unset.
+            // A variable that is set to an empty string counts as unset.
             let all = pairs.into_iter().filter(|pair| !pair.1.is_empty()).collect::<Vec<_>>();
             let why = read(&all).unwrap_err().to_string();
             assert!(why.contains(expect), "{why}");

@@ -3,7 +3,7 @@
 use crate::Wire;
 use half::{bf16, f16};
 
-/// Returns values as bytes of the wire type.
+/// Returns the values as bytes of the given wire type.
 pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * wire.bytes());
     match wire {
@@ -14,7 +14,7 @@ pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
     bytes
 }
 
-/// Calls `take` with each index and value.
+/// Calls `take` with the index and the value of each number in a message.
 fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     let pair = |b: &[u8]| [b[0], b[1]];
     match wire {
@@ -28,17 +28,17 @@ fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     }
 }
 
-/// Replaces values by those of a message of equal length.
+/// Overwrites `to` with the values of a message of the same length.
 pub(crate) fn put(bytes: &[u8], wire: Wire, to: &mut [f32]) {
     each(bytes, wire, |i, v| to[i] = v);
 }
 
-/// Adds a message's values, which are sums of earlier ranks and therefore the left operands.
+/// Adds a message's values, which are the sums over earlier ranks, to this rank's values.
 pub(crate) fn add(bytes: &[u8], wire: Wire, to: &mut [f32]) {
     each(bytes, wire, |i, v| to[i] += v);
 }
 
-/// Rounds values to the wire type.
+/// Rounds the values to the given wire type.
 pub(crate) fn round(values: &mut [f32], wire: Wire) {
     match wire {
         Wire::F32 => {}

@@ -1,4 +1,4 @@
-//! The rendezvous: all ranks greet rank 0, which tells each rank its neighbour's address.
+//! The rendezvous: all ranks connect to rank 0, which tells each rank the address of its neighbour.
 
 use crate::error::others;
 use crate::group::Limits;
@@ -9,37 +9,38 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Time limit for a new connection to identify itself.
+/// Time limit for the peer of a new connection to identify itself.
 const GREETING: Duration = Duration::from_secs(5);
 /// Interval between two checks for new connections, and between two connection attempts.
 const POLL: Duration = Duration::from_millis(10);
-/// Extra time that a rank waits beyond the limit, so that rank 0, which knows more, reports the error first.
+/// Extra time that other ranks wait beyond the limit, so that rank 0, which knows more, reports an error first.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// Delay of the first report on missing ranks, and interval between later ones.
+/// Delay before missing ranks are first reported, and interval between further reports.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const NEXT_WORD: Duration = Duration::from_secs(10);
 
-/// A rank's connections.
+/// The connections of a rank after the rendezvous.
 pub(crate) struct Met {
-    /// At rank 0, connections to the other ranks in order; at the others, one to rank 0.
+    /// On rank 0, one connection to each other rank, in rank order; on any other rank, a single connection to rank 0.
     pub control: Vec<TcpStream>,
-    /// Connections to the next rank, and from the previous one.
+    /// The connections to the next rank, and from the previous rank.
     pub ring: [TcpStream; 2],
 }
 
-/// Meets the other ranks; a single rank is its own neighbour. Rank 0 uses the given listener, or else binds its
-/// placement's address.
+/// Connects this rank with the others; a single rank is its own neighbour. Rank 0 uses `listener` if there is one, and
+/// otherwise listens at its placement's address.
 pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>, tell: fn(&str)) -> Result<Met> {
     let deadline = Instant::now() + limits.join;
     let waiting = Waiting::start(p, deadline, tell);
     if p.rank == 0 { host(p, limits, listener, deadline, &waiting) } else { guest(p, limits, deadline) }
 }
 
-/// Reports missing ranks until it is dropped, on its own thread, since looking up a host's name cannot be interrupted.
+/// Reports missing ranks until it is dropped. It has its own thread, because looking up a host name cannot be
+/// interrupted.
 struct Waiting {
     whom: Arc<Mutex<String>>,
-    /// Dropping this ends the thread.
+    /// Dropping this sender ends the thread.
     _alive: mpsc::Sender<()>,
 }
 
@@ -68,7 +69,7 @@ impl Waiting {
     }
 }
 
-/// Looks up rank 0's addresses on a separate thread, since that may take longer than the deadline allows.
+/// Looks up rank 0's addresses on a separate thread, because the lookup may take longer than the deadline allows.
 fn addresses(p: &Placement, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (to, found) = mpsc::channel();
     let (host, port) = (p.host.clone(), p.port);
@@ -91,14 +92,14 @@ fn listen(p: &Placement, deadline: Instant) -> Result<TcpListener> {
     TcpListener::bind(&*addresses(p, deadline).map_err(&failed)?).map_err(failed)
 }
 
-/// A connection that has identified itself.
+/// A connection whose greeting has been read or has failed.
 struct Guest {
     stream: TcpStream,
     from: SocketAddr,
     greeting: io::Result<Message>,
 }
 
-/// Reads a new connection's greeting on its own thread, so that others need not wait.
+/// Reads the greeting of a new connection on a separate thread, so that other connections do not have to wait.
 fn greet(stream: TcpStream, from: SocketAddr, to: mpsc::Sender<Guest>) {
     std::thread::spawn(move || {
         let greeting = (|| {
@@ -172,8 +173,8 @@ fn host(
     Ok(Met { ring: neighbours(p, &ring, next, deadline)?, control })
 }
 
-/// Returns a guest's rank and its ring port; `None` for a stranger; an error that ends the rendezvous if the ranks do
-/// not match.
+/// Returns the rank and the ring port of a guest, or `None` if it is not a rank of this run. The error ends the
+/// rendezvous, because the ranks do not match.
 fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &Guest) -> Result<Option<(usize, u16)>> {
     let Ok(Message::Hello { token, rank, world, port }) = &guest.greeting else {
         refuse(&guest.stream, "it is not a rank of Warpbook");
@@ -241,7 +242,7 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
     Ok(Met { ring: neighbours(p, &ring, next, deadline + margin)?, control: vec![stream] })
 }
 
-/// Returns the address of a rank's neighbour; rank 0's is the one where it was reached.
+/// Returns the address of a rank. For rank 0, this is the address at which it was reached.
 fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<SocketAddr> {
     let (host, port) = &places[rank];
     let ip = if host.is_empty() { Ok(first) } else { host.parse() };
@@ -249,8 +250,8 @@ fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<Sock
         .map_err(|_| Error::Lost(format!("Rank {rank} cannot be reached at `{host}`: this is not an IP address.")))
 }
 
-/// Tries to connect until it works or the time is up. The error is that of the last attempt that had time to fail by
-/// itself.
+/// Tries to connect until it succeeds or the deadline has passed. The error is the one of the last attempt that the
+/// deadline did not cut short.
 fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> io::Result<TcpStream> {
     let mut before = None;
     loop {
@@ -273,7 +274,7 @@ fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> i
     }
 }
 
-/// Returns the connections to the next rank and from the previous one.
+/// Returns the connections to the next rank and from the previous rank.
 fn neighbours(p: &Placement, ring: &TcpListener, next: SocketAddr, deadline: Instant) -> Result<[TcpStream; 2]> {
     let (after, before) = ((p.rank + 1) % p.world, (p.rank + p.world - 1) % p.world);
     let lost = |rank: usize, why: &dyn std::fmt::Display| {

@@ -1,4 +1,4 @@
-//! Messages around the ring of ranks: each rank sends to the next and receives from the previous one.
+//! Sends messages around the ring of ranks: each rank sends to the next rank and receives from the previous one.
 
 use crate::reduce::{add, packed, put, round};
 use crate::watch::Shared;
@@ -10,14 +10,15 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval at which a waiting rank checks whether the work is over.
+/// Interval at which a waiting rank checks whether the work has been aborted.
 const POLL: Duration = Duration::from_millis(50);
-/// Time to wait for the reason why a neighbour ended.
+/// How long to wait for the reason why a neighbour ended.
 const REASON: Duration = Duration::from_secs(3);
-/// Largest message of a broadcast in bytes, so that the next rank can forward the first ones before all have arrived.
+/// Largest message of a broadcast in bytes. Long arrays are split, so that the next rank can forward the first pieces
+/// before all have arrived.
 const PIECE: usize = 256 << 10;
 
-/// Operation code in a message header.
+/// Code of an operation in the header of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -37,8 +38,8 @@ impl Kind {
     }
 }
 
-/// A rank's two connections in the ring. Sending has its own thread, since otherwise all ranks could wait for the next
-/// one to read.
+/// A rank's two connections in the ring. A separate thread sends, because otherwise all ranks could block while each
+/// waits for the next one to read.
 #[derive(Debug)]
 pub(crate) struct Ring {
     rank: usize,
@@ -57,7 +58,8 @@ impl Ring {
         next.set_write_timeout(None)?;
         let mut to = next.try_clone()?;
         let (queue, messages) = mpsc::channel::<Vec<u8>>();
-        // The other side notices an error, and both connections end.
+        // A write error can be ignored here: the receiving rank notices that the connection ended, and the work is
+        // aborted.
         let writer =
             std::thread::spawn(move || while messages.recv().is_ok_and(|bytes| to.write_all(&bytes).is_ok()) {});
         Ok(Self { rank, world, shared, queue: Some(queue), writer: Some(writer), next, before, operation: 0 })
@@ -67,7 +69,7 @@ impl Ring {
         (self.rank + self.world - 1) % self.world
     }
 
-    /// Runs an operation and records it for the watch.
+    /// Runs an operation, and records its start and end for the watch.
     fn watched<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         self.check()?;
         self.operation = self.operation.wrapping_add(1);
@@ -81,7 +83,7 @@ impl Ring {
         if self.shared.is_aborted() { Err(self.over()) } else { Ok(()) }
     }
 
-    /// Returns the reason why the work is over.
+    /// Returns the error that states why the work is over.
     fn over(&self) -> Error {
         let why = self.shared.why_within(REASON);
         Error::Lost(why.unwrap_or_else(|| crate::watch::died(self.neighbour())))
@@ -97,7 +99,7 @@ impl Ring {
         if sent { Ok(()) } else { Err(self.over()) }
     }
 
-    /// Returns the next message from the previous rank; if a length is given, the message must have it.
+    /// Returns the next message from the previous rank. If `len` is given, any other length is an error.
     fn receive(&mut self, kind: Kind, len: Option<usize>) -> Result<Vec<u8>> {
         let mut head = [0; 13];
         self.read(&mut head)?;
@@ -148,7 +150,8 @@ impl Ring {
                     put(&bytes, Wire::F32, piece);
                     bytes
                 };
-                // The rank before the root does not forward the values, since the root has them, even if it is alone.
+                // The rank before the root does not forward the values, because the root already has them. This also
+                // holds if the root is the only rank.
                 if (ring.rank + 1) % ring.world != root {
                     ring.send(Kind::Broadcast, bytes)?;
                 }
@@ -157,15 +160,16 @@ impl Ring {
         })
     }
 
-    /// Ring all-reduce: every part of the values goes around once to be summed, and once more as the sum. Each rank
-    /// sends 2 (n - 1) / n of the values. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
-    /// clusters of workstations", 2009.
+    /// Ring all-reduce: every part of the values goes around the ring once to be summed, and once more to distribute
+    /// the sum. Each rank sends 2 (n - 1) / n of the values. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce
+    /// algorithms for clusters of workstations", 2009.
     pub fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()> {
         self.watched(|ring| {
             let (rank, world) = (ring.rank, ring.world);
             let len = values.len();
             let part = |at: usize| values_range(len, at % world, world);
-            // The part that starts at this rank ends as a sum at the previous one; all ranks add in the same order.
+            // The part that starts at this rank is completely summed at the previous rank. All parts are added in ring
+            // order.
             for step in 0..world - 1 {
                 let (out, into) = (part(rank + world - step), part(rank + 2 * world - step - 1));
                 ring.send(Kind::AllReduce, packed(&values[out], wire))?;
@@ -177,7 +181,7 @@ impl Ring {
                 let count = world as f32;
                 values[whole.clone()].iter_mut().for_each(|v| *v /= count);
             }
-            // The others receive the sum rounded, so this rank rounds it, too.
+            // The other ranks receive the sum rounded, so this rank must round its own copy, too.
             round(&mut values[whole], wire);
             for step in 0..world - 1 {
                 let (out, into) = (part(rank + 1 + world - step), part(rank + world - step));
@@ -203,11 +207,11 @@ impl Ring {
         })
     }
 
-    /// Sends all queued messages and closes the connections.
+    /// Sends all queued messages, and then closes the connections.
     pub fn close(&mut self) {
         drop(self.queue.take());
         if self.shared.is_aborted() {
-            // A rank that does not read must not block this one.
+            // If the work was aborted, a rank that does not read must not block this one.
             let _ = self.next.shutdown(Shutdown::Both);
         }
         if let Some(writer) = self.writer.take() {
@@ -223,7 +227,7 @@ impl Drop for Ring {
     }
 }
 
-/// Returns the range of part `at` when `len` values are divided into `parts`.
+/// Returns the index range of part `at` when `len` values are divided into `parts` parts.
 fn values_range(len: usize, at: usize, parts: usize) -> Range<usize> {
     len * at / parts..len * (at + 1) / parts
 }

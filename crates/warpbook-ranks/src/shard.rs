@@ -14,7 +14,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Returns the shard's indices in the global batch.
+    /// Returns the range of the shard's samples in the global batch.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.first..self.first + self.len
@@ -27,8 +27,8 @@ impl Shard {
     }
 }
 
-/// Returns a rank's part of a batch of `global` samples. Parts are consecutive, in rank order, and their lengths differ
-/// by at most one.
+/// Returns a rank's part of a batch of `global` samples. The parts are consecutive and in rank order, and their lengths
+/// differ by at most one.
 #[must_use]
 pub fn shard(global: usize, rank: usize, world: usize) -> Shard {
     let begin = |rank: usize| global * rank / world.max(1);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn an_epoch_is_covered_once_by_all_ranks() {
-        // 103 samples in batches of 16 leave 7 samples for 8 ranks in the last batch.
+        // With batches of 16 out of 103 samples, the last batch has 7 samples for 8 ranks.
         let (samples, batch, world) = (103usize, 16, 8);
         let mut seen = vec![0; samples];
         for first in (0..samples).step_by(batch) {

@@ -1,16 +1,17 @@
-//! Watches which ranks are alive and waiting, and stores why the work is over.
+//! Keeps track of which ranks are alive and waiting, and of the reason why the work was aborted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The state of a rank's work, shared by its threads, with the reason for its end.
+/// The state of a rank's work, which its threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     started: Instant,
-    /// Number of started operations.
+    /// Number of operations started so far.
     begun: AtomicU64,
-    /// Start of the current operation, in milliseconds since `started`, plus 1; 0 if there is none.
+    /// Start of the current operation in milliseconds since `started`, plus 1; 0 if no operation is
+    /// running.
     since: AtomicU64,
     is_over: AtomicBool,
     ended: AtomicBool,
@@ -44,7 +45,8 @@ impl Shared {
         self.since.store(0, Ordering::SeqCst);
     }
 
-    /// Returns the number of started operations, and the time in the current one.
+    /// Returns the number of operations started so far, and the milliseconds spent in the current
+    /// one.
     pub fn progress(&self) -> (u64, u64) {
         let (begun, since) = (self.begun.load(Ordering::SeqCst), self.since.load(Ordering::SeqCst));
         (begun, if since == 0 { 0 } else { (self.now_ms() + 1).saturating_sub(since).max(1) })
@@ -54,7 +56,7 @@ impl Shared {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the work; only the first reason is kept. Returns true if this was the first.
+    /// Aborts the work. Only the first reason is kept; returns true if this was the first.
     pub fn abort(&self, why: &str) -> bool {
         let mut held = self.why_lock();
         if held.is_some() || self.has_ended() {
@@ -80,7 +82,7 @@ impl Shared {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Waits up to `time` for a reason.
+    /// Waits up to `time` for the work to be aborted, and returns the reason if it was.
     pub fn why_within(&self, time: Duration) -> Option<String> {
         let held = self.why_lock();
         let (held, _) = self
@@ -91,7 +93,7 @@ impl Shared {
     }
 }
 
-/// The state of a rank as seen by rank 0.
+/// The state of a rank, as last reported to the rank that watches it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub heard: Instant,
@@ -101,7 +103,7 @@ pub(crate) struct Seen {
     pub left: bool,
 }
 
-/// Returns what is wrong with the ranks, if anything; `seen` is in rank order and includes rank 0.
+/// Returns what is wrong with the ranks, if anything. `seen` is in rank order and includes rank 0.
 pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option<String> {
     for (rank, s) in seen.iter().enumerate().skip(1).filter(|(_, s)| !s.left) {
         if s.heard.elapsed() > silence {
@@ -133,14 +135,14 @@ pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option
     })
 }
 
-/// Returns the message for a rank that has been silent.
+/// Returns the message about a rank that has been silent for too long.
 pub(crate) fn silent(rank: usize, time: Duration) -> String {
     format!(
         "Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down."
     )
 }
 
-/// Returns the message for a rank whose connection ended.
+/// Returns the message about a rank whose connection has ended.
 pub(crate) fn died(rank: usize) -> String {
     format!("Rank {rank} died: its connection has ended, and it did not say why.")
 }

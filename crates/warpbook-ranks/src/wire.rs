@@ -1,27 +1,27 @@
-//! Messages between ranks, each with a kind, a length, and bytes.
+//! Messages between ranks. Each consists of a kind, a length, and a body.
 
 use std::io::{self, Read, Write};
 
-/// The first bytes of every greeting, with the protocol's version.
+/// The first bytes of every greeting, which include the protocol's version.
 const MAGIC: &[u8; 8] = b"warprnk1";
-/// Longest message of a rendezvous; the limit protects against strangers, which may send anything.
+/// Longest message of a rendezvous in bytes. The limit protects against strangers, who may send anything.
 const LONGEST: usize = 1 << 20;
 
-/// A message between a rank and rank 0.
+/// A message between rank 0 and another rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A rank's greeting: its number, and the port where its neighbour can reach it.
+    /// A rank's greeting: its number, and the port at which its neighbour can reach it.
     Hello { token: String, rank: u32, world: u32, port: u16 },
-    /// Rank 0's list of addresses (host and port); the host is empty for rank 0 itself.
+    /// Rank 0's list of the addresses (host and port) of all ranks. The host is empty for rank 0 itself.
     Welcome { places: Vec<(String, u16)> },
-    /// Rank 0 refuses a rank, with the reason.
+    /// Rank 0 refuses a rank, with the given reason.
     Refused(String),
-    /// A heartbeat: the number of operations that the rank has started, and the milliseconds it has waited in the
-    /// current one.
+    /// A heartbeat: the number of operations that the rank has started, and the milliseconds that it has been waiting
+    /// in the current operation.
     Beat { begun: u64, waiting_ms: u64 },
-    /// The work is over, because this rank failed or noticed that another one did.
+    /// The work is over, because the sender has failed or noticed another rank's failure.
     Abort(String),
-    /// The rank has finished its work.
+    /// The sender has finished its work.
     Bye,
 }
 

@@ -1,8 +1,8 @@
 use std::env::var_os;
 use std::path::PathBuf;
 
-/// Returns the folder where Warpbook keeps files that it can make or load again, such as compiled kernels and data sets: `WARPBOOK_CACHE`, or
-/// `warpbook` in the user's cache folder. `None` if neither is known, or if `WARPBOOK_CACHE` is empty, which turns caches off.
+/// Returns the folder where Warpbook keeps files that it can create or download again, such as compiled kernels and data sets: `WARPBOOK_CACHE`, or `warpbook`
+/// in the user's cache folder. Returns `None` if neither folder is known, or if `WARPBOOK_CACHE` is empty, which turns caches off.
 #[must_use]
 pub fn cache_folder() -> Option<PathBuf> {
     if let Some(set) = var_os("WARPBOOK_CACHE") {

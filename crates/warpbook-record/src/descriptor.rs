@@ -14,9 +14,9 @@ pub enum Quantity {
     Throughput,
     /// Items per second, such as images; longer bars are better.
     ItemRate,
-    /// Peak memory: the most device memory that was held; shorter bars are better.
+    /// Peak memory, the largest amount of device memory in use; shorter bars are better.
     PeakMemory,
-    /// Median time of the timed region; shorter bars are better. Also stands for a quantity that this version does not know.
+    /// Median time of the timed region; shorter bars are better. A quantity that this version does not know is also read as this one.
     #[default]
     #[serde(other)]
     Time,
@@ -31,7 +31,7 @@ pub enum Baseline {
     FastestLibrary,
     /// The rung with this id; the first valid rung if it was not measured.
     Rung(String),
-    /// The first rung of the ladder that has a valid measurement. Also stands for a baseline that this version does not know.
+    /// The first rung of the ladder that has a valid measurement. A baseline that this version does not know is also read as this one.
     #[default]
     #[serde(other)]
     FirstValid,
@@ -58,25 +58,25 @@ pub struct SweepAxis {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Column {
-    /// Median time.
+    /// Median time of the samples.
     Median,
     /// Median absolute deviation of the samples.
     Mad,
     /// Median time by the host's clock.
     Wall,
-    /// Time of one pass, such as an epoch.
+    /// Time of one pass over the inputs, such as an epoch.
     PassTime,
     /// Speed-up over the baseline.
     SpeedUp,
-    /// FLOP/s.
+    /// Floating-point operations per second (FLOP/s).
     Throughput,
     /// Effective bandwidth.
     Bandwidth,
-    /// Items a second.
+    /// Items processed per second.
     ItemRate,
     /// Speed-up over the fastest GPU library.
     OfLibrary,
-    /// Percent of the rung's bound that it reaches.
+    /// Percent of its bound that the rung reaches.
     OfBound,
     /// The level of memory or the arithmetic that bounds the rung.
     BoundBy,
@@ -86,7 +86,7 @@ pub enum Column {
     Tile,
     /// Number of samples.
     Samples,
-    /// Peak memory: the most device memory that was held.
+    /// Peak memory, the largest amount of device memory in use.
     PeakMemory,
     /// Mean accuracy and its standard deviation, if each sample is a training.
     Accuracy,
@@ -96,7 +96,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// All columns, [`Column::Other`] last.
+    /// All columns; [`Column::Other`] is the last one.
     pub const ALL: [Self; 17] = [
         Self::Median,
         Self::Mad,
@@ -128,7 +128,7 @@ pub enum ChartKind {
     Ladder,
     /// The headline quantity over the sweep's axis.
     Sweep,
-    /// Problems against rungs; each cell is a ratio to the fastest library.
+    /// A heat map of problems against rungs, in which each cell is a ratio to the fastest library.
     HeatMap,
     /// FLOP/s over FLOP/byte, below the measured roofs.
     Roofline,
@@ -162,7 +162,7 @@ pub enum ChartKind {
 }
 
 impl ChartKind {
-    /// All charts, [`ChartKind::Other`] last.
+    /// All kinds of charts; [`ChartKind::Other`] is the last one.
     pub const ALL: [Self; 17] = [
         Self::Ladder,
         Self::Sweep,
@@ -184,8 +184,8 @@ impl ChartKind {
     ];
 }
 
-/// Tells readers how to show an experiment's records. It holds the differences between experiments as data, so that
-/// charts, page and command line know no experiment by name.
+/// Tells readers how to show an experiment's records. It stores the differences between experiments as data, so that charts, page and command line contain no
+/// code for individual experiments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Descriptor {
@@ -253,7 +253,7 @@ impl Default for Descriptor {
 }
 
 impl Descriptor {
-    /// Returns true if the records have a chart of this kind.
+    /// Returns true if the experiment's records have a chart of this kind.
     #[must_use]
     pub fn has(&self, chart: ChartKind) -> bool {
         self.charts.contains(&chart)

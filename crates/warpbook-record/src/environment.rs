@@ -10,7 +10,7 @@ pub enum DeviceKind {
     Cuda,
     /// The CPU.
     Cpu,
-    /// The emulator of a GPU, which has no times.
+    /// The emulator of a GPU, which measures no times.
     Emulator,
     /// A kind that this version does not know.
     #[serde(other)]
@@ -21,7 +21,7 @@ pub enum DeviceKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceInfo {
-    /// GPU or CPU.
+    /// Kind of the device: GPU, CPU or emulator.
     pub kind: DeviceKind,
     /// Index among the devices of its kind.
     pub index: u32,
@@ -29,27 +29,27 @@ pub struct DeviceInfo {
     pub name: String,
     /// GPU memory or host memory in bytes.
     pub memory_bytes: u64,
-    /// SMs (streaming multiprocessors) of a GPU, hardware threads of a CPU.
+    /// Number of SMs (streaming multiprocessors) of a GPU, or of hardware threads of a CPU.
     pub multiprocessors: u32,
     /// Compute capability (major, minor) of a GPU.
     #[serde(default)]
     pub compute_capability: Option<(u32, u32)>,
-    /// L2 of a GPU in bytes.
+    /// Size of a GPU's L2 cache in bytes.
     #[serde(default)]
     pub l2_bytes: Option<u64>,
     /// Shared memory of one SM in bytes.
     #[serde(default)]
     pub shared_bytes_per_multiprocessor: Option<u64>,
-    /// The most shared memory that a block may use, in bytes.
+    /// Maximum shared memory that a block may use, in bytes.
     #[serde(default)]
     pub shared_bytes_per_block: Option<u64>,
-    /// 32-bit registers of one SM.
+    /// Number of 32-bit registers of one SM.
     #[serde(default)]
     pub registers_per_multiprocessor: Option<u64>,
-    /// The fastest SM clock in MHz.
+    /// Highest SM clock in MHz.
     #[serde(default)]
     pub max_sm_mhz: Option<u32>,
-    /// The fastest memory clock in MHz.
+    /// Highest memory clock in MHz.
     #[serde(default)]
     pub max_memory_mhz: Option<u32>,
 }
@@ -93,7 +93,7 @@ pub struct ClockReport {
     /// Highest temperature in degrees Celsius.
     #[serde(default)]
     pub max_temperature_celsius: Option<u32>,
-    /// Reasons for which clocks were held down, such as "power cap".
+    /// Reasons why clocks were lowered, such as "power cap".
     #[serde(default)]
     pub throttling: Vec<String>,
 }
@@ -118,17 +118,17 @@ pub struct Environment {
     pub clocks: Option<ClockReport>,
     /// Model name of the CPU.
     pub cpu: String,
-    /// Hardware threads that the process may use.
+    /// Number of hardware threads that the process may use.
     pub cpu_threads: u32,
     /// Operating system and architecture, such as "linux x86_64".
     pub os: String,
     /// Version of Warpbook.
     pub warpbook: String,
-    /// Commit of Warpbook, if the build knew it.
+    /// Commit of Warpbook, if it was known at build time.
     #[serde(default)]
     pub commit: Option<String>,
     /// True if debug assertions were on, as in a notebook whose kernel `cargo xtask` did not register. CPU figures are
-    /// then lower than those of a release build.
+    /// then lower than in a release build.
     pub debug_assertions: bool,
     /// Versions of other frameworks in the record, such as ("PyTorch", "2.11.0").
     #[serde(default)]

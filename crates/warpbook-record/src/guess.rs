@@ -1,8 +1,8 @@
-//! Guesses of a reader, with what was measured.
+//! Guesses of a reader, with the measured answers.
 
 use serde::{Deserialize, Serialize};
 
-/// A reader's guess, made before the answer was shown, with what was measured.
+/// A reader's guess, made before the answer was shown, with the measured answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Guessed {
@@ -11,7 +11,7 @@ pub struct Guessed {
     pub lesson: String,
     /// The question, as a statement with a gap: "Fused is so many times as fast as Unfused".
     pub what: String,
-    /// The guess.
+    /// The reader's guess.
     pub guess: Answer,
     /// The measured answer; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,12 +25,13 @@ pub struct Guessed {
 pub enum Answer {
     /// A number; its unit is in the question.
     Number(f64),
-    /// One of a few words.
+    /// A word from a short list of choices.
     Word(String),
 }
 
 impl Guessed {
-    /// Returns the factor between guess and measurement, at least 1; `None` for words, without a measurement, and if only one of the two is above 0.
+    /// Returns the factor between guess and measurement, at least 1. Returns `None` for words, if nothing was measured, or if only one of the two numbers is
+    /// above 0.
     #[must_use]
     pub fn factor(&self) -> Option<f64> {
         let (Answer::Number(guess), Some(Answer::Number(measured))) = (&self.guess, &self.measured) else {
@@ -43,7 +44,7 @@ impl Guessed {
         }
     }
 
-    /// Returns true if the guess is within this factor of the measurement; words have to be equal. `None` if nothing was measured.
+    /// Returns true if the guess is within this factor of the measurement; words have to be equal. Returns `None` if nothing was measured.
     #[must_use]
     pub fn is_within(&self, factor: f64) -> Option<bool> {
         Some(match (&self.guess, self.measured.as_ref()?) {

@@ -11,15 +11,15 @@ use std::sync::Arc;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Dtype {
-    /// IEEE binary64.
+    /// IEEE binary64 (double precision).
     F64,
-    /// IEEE binary32.
+    /// IEEE binary32 (single precision).
     F32,
-    /// NVIDIA's 19-bit tensor-core format, stored as `f32`.
+    /// NVIDIA's 19-bit format for tensor cores (tf32), stored as `f32`.
     Tf32,
-    /// IEEE binary16.
+    /// IEEE binary16 (half precision).
     F16,
-    /// The upper half of a binary32.
+    /// bfloat16, the upper 16 bits of a binary32.
     Bf16,
     /// A type that this version does not know.
     #[serde(other)]
@@ -50,7 +50,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the distance from 1 to the next larger number (2^-23 for `f32`).
+    /// Returns the distance from 1 to the next larger number of the type (2^-23 for `f32`).
     #[must_use]
     pub fn epsilon(self) -> f64 {
         match self {
@@ -132,9 +132,9 @@ impl From<&str> for SizeValue {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Size {
-    /// Name in the field's usual notation.
+    /// Name of the size in the usual notation of its field.
     pub name: String,
-    /// The value.
+    /// Value of the size.
     pub value: SizeValue,
     /// Unit of a count, such as "rows"; absent for a pure number or a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,16 +147,16 @@ pub struct Size {
 pub struct SweepPoint {
     /// The value along the sweep's axis.
     pub size: u64,
-    /// Description of the constants along the line, such as "200 epochs" or "bf16, B transposed".
+    /// Description of what is constant along the line, such as "200 epochs" or "bf16, B transposed".
     pub line: String,
 }
 
-/// A self-contained description of a piece of work. It holds the results of the experiment's formulas, so that readers
-/// of a record need no formulas.
+/// A self-contained description of a piece of work. It contains the results of the experiment's formulas, so that
+/// readers of a record need no formulas.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProblemData {
-    /// Identifier within a record and across records, made of the sizes and the type.
+    /// Identifier of the problem within a record and across records, made of the sizes and the type.
     pub id: String,
     /// Label of a few words, such as "5 M points, 200 epochs".
     pub label: String,
@@ -167,14 +167,14 @@ pub struct ProblemData {
     pub sizes: Vec<Size>,
     /// Element type of the work.
     pub dtype: Dtype,
-    /// Floating-point operations of the whole work.
+    /// Number of floating-point operations of the whole work.
     #[serde(default)]
     pub flops: u64,
-    /// Bytes read and written if every pass moves the inputs and results once and keeps nothing.
+    /// Number of bytes read and written if every pass moves the inputs and results once and keeps nothing.
     #[serde(default)]
     pub bytes: u64,
-    /// Bytes written (a part of `bytes`), if they are counted. Work that writes a third or more is compared with the
-    /// bandwidth of copies.
+    /// Number of bytes written, which are part of `bytes`, if they are counted. Work that writes at least a third of
+    /// its bytes is compared with the bandwidth of copies.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_bytes: u64,
     /// Size of the inputs and results in bytes, which decides whether they stay in L2 between passes.
@@ -186,7 +186,7 @@ pub struct ProblemData {
     /// Number of processed items, such as images, if their rate matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
-    /// Position in a sweep; absent if the problem lies on no line.
+    /// Position in a sweep; absent if the problem is not part of a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPoint>,
 }
@@ -198,7 +198,7 @@ pub struct ProblemData {
 pub struct Problem(Arc<ProblemData>);
 
 impl Problem {
-    /// Makes a problem from sizes and a type, which also form its id. [`Problem::with`] sets work, passes and sweep.
+    /// Creates a problem from sizes and a type, which also form its id. [`Problem::with`] sets work, passes and sweep.
     #[must_use]
     pub fn new(label: impl Into<String>, short: impl Into<String>, sizes: Vec<Size>, dtype: Dtype) -> Self {
         let mut id: String = sizes.iter().map(|s| format!("{}={} ", s.name, s.value)).collect();
@@ -227,7 +227,7 @@ impl Problem {
         Self(Arc::new(data))
     }
 
-    /// Makes a placeholder for the problem with this id, until the record's list is read.
+    /// Creates a placeholder for the problem with this id, which is used until the record's list of problems is read.
     fn named(id: String) -> Self {
         Self::new("", "", Vec::new(), Dtype::Other).with(|p| p.id = id)
     }
@@ -238,7 +238,7 @@ impl ProblemData {
         self.sizes.iter().find(|s| s.name == name).map(|s| &s.value)
     }
 
-    /// Returns a count by its name.
+    /// Returns the size with this name, if it is a count.
     #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
@@ -247,7 +247,7 @@ impl ProblemData {
         }
     }
 
-    /// Returns a number by its name.
+    /// Returns the size with this name as a real number, if it is a number.
     #[must_use]
     pub fn real(&self, name: &str) -> Option<f64> {
         match self.value(name)? {
@@ -257,7 +257,7 @@ impl ProblemData {
         }
     }
 
-    /// Returns a word by its name.
+    /// Returns the size with this name, if it is a word.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
@@ -266,7 +266,7 @@ impl ProblemData {
         }
     }
 
-    /// Returns the value along the sweep's axis; 0 for a problem on no line.
+    /// Returns the value along the sweep's axis; 0 for a problem that is not part of a sweep.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.sweep.as_ref().map_or(0, |s| s.size)
@@ -278,7 +278,7 @@ impl ProblemData {
         if self.bytes == 0 { 0.0 } else { self.written_bytes as f64 / self.bytes as f64 }
     }
 
-    /// Returns true if both problems lie on one line of a sweep.
+    /// Returns true if both problems are on the same line of a sweep.
     #[must_use]
     pub fn same_line(&self, other: &Self) -> bool {
         let on_one = self.sweep.as_ref().zip(other.sweep.as_ref()).is_some_and(|(a, b)| a.line == b.line);
@@ -314,7 +314,8 @@ impl fmt::Debug for Problem {
     }
 }
 
-/// Writes a problem as its id: `#[serde(with = "by_id")]`. Reading gives a placeholder, which [`resolve`] replaces.
+/// Writes a problem as its id: `#[serde(with = "by_id")]`. Reading gives a placeholder, which [`resolve`] replaces
+/// later.
 pub(crate) mod by_id {
     use super::{Deserialize, Deserializer, Problem, Serialize, Serializer};
 
@@ -327,7 +328,7 @@ pub(crate) mod by_id {
     }
 }
 
-/// Replaces a placeholder by the listed problem; the error is the unlisted id.
+/// Replaces a placeholder by the listed problem with the same id; the error is an id that is not listed.
 pub(crate) fn resolve(
     placeholder: &mut Problem,
     known: &std::collections::HashMap<&str, &Problem>,
@@ -337,13 +338,13 @@ pub(crate) fn resolve(
     Ok(())
 }
 
-/// Makes a size that is a count.
+/// Creates a size that is a count.
 #[must_use]
 pub fn count(name: &str, value: u64, unit: &str) -> Size {
     Size { name: name.into(), value: value.into(), unit: (!unit.is_empty()).then(|| unit.into()) }
 }
 
-/// Makes a size that is a pure number or a word.
+/// Creates a size that is a pure number or a word.
 #[must_use]
 pub fn setting(name: &str, value: impl Into<SizeValue>) -> Size {
     Size { name: name.into(), value: value.into(), unit: None }
@@ -363,7 +364,7 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Writes a count with a prefix: 5_000_000 as "5 M", 1_500 as "1.5 k".
+/// Formats a count with a metric prefix: 5_000_000 as "5 M", 1_500 as "1.5 k".
 #[must_use]
 pub fn short_count(n: u64) -> String {
     let (unit, name) = match n {

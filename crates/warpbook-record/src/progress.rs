@@ -3,18 +3,18 @@ use crate::format::read::ReadError;
 use crate::{DeviceInfo, Guessed, MAX_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Marks a file as somebody's progress.
+/// Value of the field `kind` in a progress file.
 const KIND: &str = "warpbook-progress";
 /// The newest format of a progress file.
 const FORMAT: u32 = 1;
-/// Tries of an exercise that a file keeps: the first, and the latest.
+/// Maximum number of tries of an exercise that a file keeps: the first one and the latest ones.
 const MOST_TRIES: usize = 200;
 
 /// Verdict on a try of an exercise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The stub was handed in as it is: nothing was tried.
+    /// The stub was submitted unchanged, so nothing was tried.
     Unchanged,
     /// The answer is not right yet.
     NotYet,
@@ -43,7 +43,7 @@ impl Verdict {
     }
 }
 
-/// The fields that say what a file is; other fields are ignored.
+/// The fields that identify a file as progress; other fields are ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Head {
@@ -51,12 +51,12 @@ struct Head {
     format: u64,
 }
 
-/// One person's progress in the workshop's exercises: one file a person.
+/// One person's progress in the workshop's exercises. Each person has one file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Marks the file as progress.
+    /// Marks the file as a progress file.
     pub kind: String,
-    /// Format of the file.
+    /// Version of the file's format.
     pub format: u32,
     /// The person's name, as it was given.
     pub person: String,
@@ -72,7 +72,7 @@ pub struct Progress {
     /// The exercises that were begun, by id.
     #[serde(default)]
     pub exercises: Vec<ExerciseProgress>,
-    /// Guesses of the lessons, each with what was measured.
+    /// Guesses made in the lessons, each with the measured answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<Guessed>,
 }
@@ -83,20 +83,20 @@ pub struct Progress {
 pub struct ExerciseProgress {
     /// The exercise's id, such as "E05".
     pub exercise: String,
-    /// Tries: the first, and the latest ones, in order.
+    /// The first try and the latest ones, in order.
     pub tries: Vec<Try>,
     /// Number of all tries.
     pub count: u32,
     /// Seconds since 1970, in UTC, at which the exercise was opened or first tried.
     pub begun_at: u64,
-    /// The highest number of a hint that was shown; 0 for none.
+    /// Number of the last hint that was shown; 0 if none was shown.
     pub hints: u32,
     /// True if the solution was shown.
     pub solution_shown: bool,
     /// Minutes from the beginning to the first right try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes_to_right: Option<f64>,
-    /// Answers to questions, as they were given last.
+    /// Latest answers to the questions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<String>,
 }
@@ -104,13 +104,13 @@ pub struct ExerciseProgress {
 /// One try of an exercise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Try {
-    /// Seconds since 1970, in UTC.
+    /// Time of the try in seconds since 1970, in UTC.
     pub at: u64,
-    /// The verdict.
+    /// Verdict on the answer.
     pub verdict: Verdict,
     /// Hash of the source without comments and white space, in hexadecimal digits.
     pub source: String,
-    /// Id of the likely cause, such as "`no_block_index`", of a try that is not right or not on target.
+    /// Id of the likely cause, such as "`no_block_index`", if the try is not right or not on target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Counts that have a target.
@@ -122,7 +122,7 @@ pub struct Try {
     /// Share of the device's measured ceiling that the time reaches, such as 0.91.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Name of the GPU that the time is of.
+    /// Name of the GPU on which the time was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
 }
@@ -134,16 +134,16 @@ pub struct TargetCount {
     pub name: String,
     /// The count; `None` if there was nothing to count.
     pub count: Option<f64>,
-    /// The bound.
+    /// Bound that the count has to keep to.
     pub bound: f64,
-    /// True if the bound is the most; false if it is the least.
+    /// True if the bound is an upper bound, false if it is a lower bound.
     pub is_most: bool,
     /// True if the count is on target.
     pub is_met: bool,
 }
 
 impl Progress {
-    /// Begins the progress of a person.
+    /// Creates the progress of a person who has not begun any exercise.
     #[must_use]
     pub fn new(person: impl Into<String>) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Progress {
     /// Reads a progress file. Unknown fields are ignored.
     ///
     /// # Errors
-    /// If the bytes are no progress file that this version reads. Any bytes may be given.
+    /// If the bytes are not a progress file that this version can read. Any bytes may be passed.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() > MAX_BYTES {
             return Err(ReadError::TooLarge { bytes: bytes.len() });
@@ -180,7 +180,7 @@ impl Progress {
         Ok(read(text)?)
     }
 
-    /// Returns the file's text.
+    /// Returns the progress as the JSON text of a file.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -188,13 +188,14 @@ impl Progress {
         text
     }
 
-    /// Returns what was done in an exercise.
+    /// Returns the progress in an exercise, if it was begun.
     #[must_use]
     pub fn exercise(&self, id: &str) -> Option<&ExerciseProgress> {
         self.exercises.iter().find(|exercise| exercise.exercise == id)
     }
 
-    /// Returns an exercise to change, which is begun now (in seconds since 1970) if it is new.
+    /// Returns the progress in an exercise for changing it. A new exercise is begun at the time `now`, in seconds since
+    /// 1970.
     pub fn begin(&mut self, id: &str, now: u64) -> &mut ExerciseProgress {
         let at = self.exercises.partition_point(|exercise| exercise.exercise.as_str() < id);
         if self.exercises.get(at).is_none_or(|exercise| exercise.exercise != id) {
@@ -206,7 +207,7 @@ impl Progress {
 }
 
 impl ExerciseProgress {
-    /// Adds a try.
+    /// Adds a try, and drops old tries if there are too many.
     pub fn add(&mut self, tried: Try) {
         if tried.verdict.is_right() && self.minutes_to_right.is_none() {
             self.minutes_to_right = Some(tried.at.saturating_sub(self.begun_at) as f64 / 60.0);
@@ -221,7 +222,8 @@ impl ExerciseProgress {
     /// Returns the best verdict so far; `None` before the first try.
     #[must_use]
     pub fn best(&self) -> Option<Verdict> {
-        // A right try stays right when its file is no longer kept: the oldest of many are left out.
+        // The exercise stays right even if the right try is no longer kept, since old tries are left out if there are
+        // many.
         let right = self.minutes_to_right.map(|_| Verdict::Right);
         self.tries.iter().map(|tried| tried.verdict).chain(right).max()
     }
@@ -233,7 +235,7 @@ impl ExerciseProgress {
         judged.map(|tried| &tried.source).collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    /// Returns the try with the largest share of its device's ceiling.
+    /// Returns the try that reached the largest share of its device's ceiling.
     #[must_use]
     pub fn fastest(&self) -> Option<&Try> {
         let timed = self.tries.iter().filter(|tried| tried.verdict.is_right() && tried.share.is_some());

@@ -83,7 +83,7 @@ pub struct BandwidthPeak {
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// The datasheet's bandwidth in bytes per second, if it has one.
+    /// Bandwidth that the datasheet states in bytes per second, if it states one.
     #[serde(default)]
     pub datasheet_bytes_per_s: Option<f64>,
 }
@@ -100,17 +100,17 @@ impl BandwidthPeak {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComputePeak {
-    /// Element type.
+    /// Element type of the operations.
     pub dtype: Dtype,
     /// Method of measurement, in a few words.
     pub method: String,
-    /// Operations of one sample.
+    /// Number of operations in one sample.
     pub flops: u64,
     /// Times of the samples in microseconds.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// The datasheet's rate in FLOP/s, if it has one.
+    /// Rate that the datasheet states in FLOP/s, if it states one.
     #[serde(default)]
     pub datasheet_flops_per_s: Option<f64>,
 }
@@ -127,10 +127,10 @@ impl ComputePeak {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peaks {
-    /// Read bandwidths.
+    /// Measured bandwidths of the memory levels.
     #[serde(default)]
     pub bandwidth: Vec<BandwidthPeak>,
-    /// Arithmetic rates.
+    /// Measured arithmetic rates by element type.
     #[serde(default)]
     pub compute: Vec<ComputePeak>,
     /// Bandwidth of the link between GPUs over the size of a transfer, if a run uses more than one GPU.
@@ -146,7 +146,7 @@ pub struct Peaks {
 pub enum LinkTransfer {
     /// A copy from one GPU to another.
     OneWay,
-    /// Two copies at the same time, one each way.
+    /// Two copies at the same time, one in each direction.
     BothWays,
     /// An all-reduce over all GPUs.
     AllReduce,
@@ -195,9 +195,10 @@ pub struct LinkPoint {
 }
 
 impl LinkCurve {
-    /// Returns the bytes per second of a point's median sample: those of a copy, those of both directions together, or
-    /// the bus bandwidth of an all-reduce. NVIDIA's nccl-tests define the bus bandwidth as 2 (n - 1) / n times the
-    /// array's bytes over the time, which counts the bytes that each GPU sends and receives. `None` without a time.
+    /// Returns the bytes per second of a point's median sample: the rate of a copy, the rate of both directions
+    /// together, or the bus bandwidth of an all-reduce. NVIDIA's nccl-tests define the bus bandwidth as 2 (n - 1) / n
+    /// times the array's bytes over the time, which counts the bytes that each GPU sends and receives. Returns `None`
+    /// if no time was measured.
     #[must_use]
     pub fn bytes_per_s(&self, point: &LinkPoint) -> Option<f64> {
         let n = f64::from(self.gpus.max(1));
@@ -232,8 +233,8 @@ impl Peaks {
         self.bandwidth_of(level, Access::Read)
     }
 
-    /// Returns the bandwidth of a level for work that writes this share of its bytes. From a third on it is the
-    /// bandwidth of copies, if that was measured.
+    /// Returns the bandwidth of a level for work that writes this share of its bytes. If the share is at least a third,
+    /// it is the bandwidth of copies, if that was measured.
     #[must_use]
     pub fn level_for(&self, level: MemoryLevel, written: f64) -> Option<&BandwidthPeak> {
         let copies = || self.bandwidth_of(level, Access::Copy);
@@ -246,14 +247,15 @@ impl Peaks {
         self.compute.iter().find(|p| p.dtype == dtype && dtype != Dtype::Other)
     }
 
-    /// Returns the ceiling for work that reads the same bytes repeatedly: L2's if they take at most five eighths of
-    /// `cache_bytes`, else DRAM's. If only one of them was measured, it is that one.
+    /// Returns the ceiling for work that reads the same bytes repeatedly: the ceiling of L2 if the bytes take at most
+    /// five eighths of `cache_bytes`, otherwise the ceiling of DRAM. If only one of the two was measured, returns that
+    /// one.
     #[must_use]
     pub fn ceiling(&self, working_set_bytes: u64, cache_bytes: Option<u64>) -> Option<&BandwidthPeak> {
         self.ceiling_for(working_set_bytes, cache_bytes, 0.0)
     }
 
-    /// Returns the ceiling like [`Peaks::ceiling`] for work that writes this share of its bytes.
+    /// Returns the ceiling, like [`Peaks::ceiling`], for work that writes this share of its bytes.
     #[must_use]
     pub fn ceiling_for(
         &self,
@@ -282,7 +284,7 @@ impl Peaks {
     }
 }
 
-/// Returns the bytes that a cache of this size keeps between passes: five eighths of it.
+/// Returns how many bytes a cache of this size keeps between passes: five eighths of its size.
 #[must_use]
 pub const fn kept_by_cache(cache_bytes: u64) -> u64 {
     cache_bytes / 8 * 5
@@ -298,7 +300,7 @@ pub struct Roofline {
 }
 
 impl Roofline {
-    /// Returns the FLOP/byte from which arithmetic is the bound.
+    /// Returns the FLOP/byte above which arithmetic is the bound.
     #[must_use]
     pub fn ridge(&self) -> f64 {
         self.flops_per_s / self.bytes_per_s

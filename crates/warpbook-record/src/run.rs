@@ -26,10 +26,10 @@ pub struct Run {
     pub schema: u32,
     /// Name of the experiment, such as "regression".
     pub experiment: String,
-    /// Heading of a few words.
+    /// Heading of the record in a few words.
     #[serde(default)]
     pub title: String,
-    /// Author, if one was named.
+    /// Author of the record, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// Start time in RFC 3339, UTC.
@@ -45,7 +45,7 @@ pub struct Run {
     /// Ceilings of the device.
     #[serde(default)]
     pub peaks: Peaks,
-    /// Rules for reading the record.
+    /// Describes how the record is shown.
     #[serde(default)]
     pub descriptor: Descriptor,
     /// Pieces of work, which all other lists refer to by id.
@@ -60,13 +60,13 @@ pub struct Run {
     /// Text of each kernel file and of the headers that the kernels share, by path below `kernels/`.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
-    /// Results, in the order of the runs.
+    /// Results of the measurements, in the order in which they were made.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
     /// Results of trainings.
     #[serde(default)]
     pub train_logs: Vec<TrainLog>,
-    /// Parts of rungs, timed alone or left out.
+    /// Times of parts of rungs, each timed alone or left out.
     #[serde(default)]
     pub parts: Vec<Part>,
     /// Spans of timelines.
@@ -75,13 +75,13 @@ pub struct Run {
     /// The device's activity in one run of a rung, operation by operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdowns: Vec<Breakdown>,
-    /// Results of a profiler apart from times: memory over time, hardware counters, its own cost.
+    /// Results of a profiler apart from times: memory over time, hardware counters, and the profiler's own cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiled: Vec<Profiled>,
     /// X-rays: the activity of every SM in one run of a rung.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub xrays: Vec<Xray>,
-    /// Guesses that the reader of a lesson made, with what was measured.
+    /// Guesses that the reader of a lesson made, with the measured answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<Guessed>,
     /// Remarks that a reader needs, such as "interrupted after 5 of 8 measurements".
@@ -90,7 +90,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes an empty record of an experiment, with its name, heading, environment and policy.
+    /// Creates an empty record of an experiment, with its name, heading, environment and policy.
     #[must_use]
     pub fn empty(
         experiment: impl Into<String>,
@@ -125,8 +125,8 @@ impl Run {
         }
     }
 
-    /// Writes the record as JSON text with a final newline. The list of problems is completed, so that it has each
-    /// problem of the record once.
+    /// Writes the record as JSON text with a final newline. The list of problems is completed first, so that it has
+    /// each problem of the record exactly once.
     ///
     /// # Errors
     /// If serde_json fails, which cannot happen for the types of this crate.
@@ -141,14 +141,15 @@ impl Run {
         Ok(text)
     }
 
-    /// Returns the listed problems and the unlisted ones, each once.
+    /// Returns the problems of the record's list and all other problems of the record, each once.
     fn all_problems(&self) -> Vec<Problem> {
         let mut all: Vec<&Problem> = self.problems.iter().collect();
         all.extend(self.every_problem());
         each_once(all).into_iter().cloned().collect()
     }
 
-    /// Returns the distinct problems anywhere in the record: first those of measurements, in the order of the runs.
+    /// Returns the distinct problems anywhere in the record: first the problems of measurements, in the order of the
+    /// measurements.
     #[must_use]
     pub fn every_problem(&self) -> Vec<&Problem> {
         let mut all: Vec<&Problem> = Vec::new();
@@ -162,8 +163,8 @@ impl Run {
         each_once(all)
     }
 
-    /// Replaces the problem of each entry by the listed one with the same id. The error names the entry with an
-    /// unlisted id, or the id that is listed twice.
+    /// Replaces the problem of each entry by the listed one with the same id. The error names the entry whose id is not
+    /// listed, or the id that is listed twice.
     pub(crate) fn resolve_problems(&mut self) -> Result<(), String> {
         let listed = std::mem::take(&mut self.problems);
         let mut known: HashMap<&str, &Problem> = HashMap::new();
@@ -208,16 +209,16 @@ impl Run {
         self.rungs.iter().find(|r| r.id == id)
     }
 
-    /// Returns the distinct problems that have measurements, in the order of the runs.
+    /// Returns the distinct problems that have measurements, in the order of the measurements.
     #[must_use]
     pub fn problems(&self) -> Vec<&Problem> {
         each_once(self.measurements.iter().map(|m| &m.problem).collect())
     }
 
-    /// Returns the problem to show by default: the experiment's choice if it has a valid measurement, else the problem
-    /// with the most valid measurements (of equals, the larger). In a record without measurements it is the
-    /// experiment's choice if anything was recorded for it, else the problem of the first training, or of any other
-    /// entry.
+    /// Returns the problem to show by default: the experiment's choice if it has a valid measurement, otherwise the
+    /// problem with the most valid measurements (the larger one if there are several). In a record without
+    /// measurements, returns the experiment's choice if anything was recorded for it, otherwise the problem of the
+    /// first training, or of any other entry.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
         let all: Vec<&Problem> = self.measurements.iter().filter(|m| m.is_valid()).map(|m| &m.problem).collect();
@@ -264,7 +265,8 @@ impl Run {
         })
     }
 
-    /// Copies the sources of the rungs' kernels and these shared sources into the record; call it before writing.
+    /// Copies the sources of the rungs' kernels and these shared sources into the record. Must be called before the
+    /// record is written.
     pub fn collect_sources(&mut self, shared: &[crate::Source]) {
         for kernel in self.rungs.iter().flat_map(Rung::kernels) {
             if !kernel.source.is_empty() {
@@ -295,8 +297,8 @@ pub(crate) mod tests {
         Rung { id: id.into(), title: id.into(), idea: "".into(), requires, runner, variant_of: None }
     }
 
-    /// A record of a GPU with 40 MiB of L2, of which 25 MiB are kept: 1 byte/us from DRAM, 4 from L2, 10 FLOP/us in
-    /// f32.
+    /// Returns a record of a GPU with 40 MiB of L2, which keeps 25 MiB between passes. The ceilings are 1 byte/us from
+    /// DRAM, 4 bytes/us from L2, and 10 FLOP/us in f32.
     pub(crate) fn run() -> Run {
         let text = r#"{ "schema": 2, "experiment": "sums",
             "environment": {
@@ -324,7 +326,7 @@ pub(crate) mod tests {
         Run { rungs, ..Run::from_json(text.as_bytes()).expect("a record") }
     }
 
-    /// A problem with 1000 bytes (600 resident) and 2000 FLOP.
+    /// Returns a problem with 1000 bytes, a working set of 600 bytes, and 2000 FLOP.
     pub(super) fn problem(id: &str) -> Problem {
         Problem::new("", "", vec![count("n", 1, "")], Dtype::F32).with(|p| {
             p.id = id.into();

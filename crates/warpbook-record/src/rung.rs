@@ -2,10 +2,10 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// Folder of kernels that a user wrote in a notebook; no file of Warpbook is in it.
+/// Folder name for kernels that a user wrote in a notebook; it contains no file of Warpbook.
 pub const LIVE: &str = "live/";
 
-/// Returns the path of a source for messages: below `kernels/`, except for a learner's own.
+/// Returns the path of a source for messages. It starts with `kernels/`, except for a learner's own kernel.
 #[must_use]
 pub fn source_path(file: &str) -> String {
     if file.starts_with(LIVE) { file.to_owned() } else { format!("kernels/{file}") }
@@ -15,17 +15,17 @@ pub fn source_path(file: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rung {
-    /// Identifier, such as `04_fused_graph`; never renumbered.
+    /// Identifier, such as `04_fused_graph`, which never changes.
     pub id: Cow<'static, str>,
-    /// Title of a few words.
+    /// Title of the rung in a few words.
     pub title: Cow<'static, str>,
     /// Idea of the rung in one sentence.
     pub idea: Cow<'static, str>,
-    /// Required hardware.
+    /// Hardware that the rung requires.
     pub requires: Requires,
-    /// Implementation.
+    /// What runs the work: kernels, a library, the CPU or another framework.
     pub runner: Runner,
-    /// Id of the rung that this one is a variant of, as for a learner's own kernel.
+    /// Id of the rung that this rung is a variant of, for example if it is a learner's own kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant_of: Option<Cow<'static, str>>,
 }
@@ -44,7 +44,7 @@ pub enum Requires {
 }
 
 impl Requires {
-    /// Returns true if a device of this compute capability meets the requirement; `None` is a CPU.
+    /// Returns true if a device of this compute capability meets the requirement; `None` means a CPU.
     #[must_use]
     pub fn met_by(&self, compute_capability: Option<(u32, u32)>) -> bool {
         match (self, compute_capability) {
@@ -100,9 +100,9 @@ impl Requires {
 pub enum Runner {
     /// Kernels of Warpbook or of a learner.
     Kernels {
-        /// The kernels.
+        /// Kernels of the rung, with the ways to compile them.
         specs: Vec<KernelSpec>,
-        /// The way they are launched.
+        /// The way in which the kernels are launched.
         schedule: Schedule,
     },
     /// A GPU library, by name.
@@ -111,12 +111,12 @@ pub enum Runner {
     Cpu(Cow<'static, str>),
     /// Another framework, by name.
     External(Cow<'static, str>),
-    /// Kernels of another rung, picked for each size by a rule, which is the text. A measurement names the chosen
-    /// kernels in its `choice`.
+    /// Kernels of another rung, which a rule picks for each size; the text describes the rule. A measurement names the
+    /// chosen kernels in its `choice`.
     Chosen(Cow<'static, str>),
 }
 
-/// The [`Runner::Library`] for work that the CUDA driver does on its own.
+/// Name of the [`Runner::Library`] for work that the CUDA driver does on its own.
 pub const CUDA_DRIVER: &str = "the CUDA driver";
 
 /// The way in which the kernels of a rung are launched.
@@ -132,11 +132,11 @@ pub enum Schedule {
     /// A graph that is captured once and replayed.
     Graph,
     /// A graph that is captured once and replayed with programmatic dependent launch: a kernel begins while its
-    /// predecessor ends, and waits for that one's results before it first uses them.
+    /// predecessor is ending, and waits before it first uses the predecessor's results.
     OverlappedGraph,
     /// One cooperative launch of a grid whose blocks are all resident at once.
     Cooperative,
-    /// A launch in clusters, whose number of thread blocks is the tile's `CLUSTER` or `SPLIT`.
+    /// A launch in clusters; the tile's `CLUSTER` or `SPLIT` is the number of thread blocks in a cluster.
     Clusters,
 }
 
@@ -166,7 +166,7 @@ pub struct Define {
 }
 
 impl Define {
-    /// Makes the macro `-D name=value`.
+    /// Creates the macro `-D name=value`.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>, value: i64) -> Self {
         Self { name: name.into(), value }
@@ -197,12 +197,12 @@ impl FromStr for Define {
 pub struct Tile {
     /// Identifier, such as "t512x8".
     pub id: Cow<'static, str>,
-    /// The sizes.
+    /// Sizes of the tile, as macros.
     pub defines: Vec<Define>,
 }
 
 impl Tile {
-    /// Makes a tile with these sizes.
+    /// Creates a tile with these sizes.
     #[must_use]
     pub fn new(id: impl Into<Cow<'static, str>>, sizes: &[(&'static str, i64)]) -> Self {
         Self { id: id.into(), defines: sizes.iter().map(|(n, v)| Define::new(*n, *v)).collect() }
@@ -235,44 +235,45 @@ impl Tile {
         self.get("DYNAMIC_SHARED_BYTES").and_then(|v| u64::try_from(v).ok()).unwrap_or(0)
     }
 
-    /// Returns the numbers of tiles in a cluster that share loads: down the rows, and along the columns.
+    /// Returns the number of tiles in a cluster that share loads, along the rows and along the columns of C.
     #[must_use]
     pub fn cluster_shape(&self) -> [u64; 2] {
         let across = self.size(Dim::ClusterN);
         [self.size(Dim::Cluster) / across, across]
     }
 
-    /// Returns the number of blocks in a cluster: those that share rows and columns, times those that share a tile's k.
+    /// Returns the number of blocks in a cluster: the blocks that share rows and columns, times the blocks that share a
+    /// tile's k.
     #[must_use]
     pub fn cluster_blocks(&self) -> u64 {
         self.size(Dim::Cluster).saturating_mul(self.size(Dim::Split))
     }
 }
 
-/// The sizes of a tile that determine launches. As enum variants, misspelt ones do not compile.
+/// The sizes of a tile that determine launches. They are enum variants, so that misspelt names do not compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// `THREADS` of a block.
+    /// `THREADS`: number of threads in a block.
     Threads,
-    /// `ITEMS` of a thread.
+    /// `ITEMS`: number of items that a thread processes.
     Items,
-    /// `BLOCKS_PER_SM`: resident blocks of an SM.
+    /// `BLOCKS_PER_SM`: number of resident blocks on an SM.
     BlocksPerSm,
-    /// `BM`: rows of a tile of C.
+    /// `BM`: number of rows in a tile of C.
     Bm,
-    /// `BN`: columns of a tile of C.
+    /// `BN`: number of columns in a tile of C.
     Bn,
-    /// `BK`: terms of a sum that are loaded at a time.
+    /// `BK`: number of terms of a sum that are loaded at a time.
     Bk,
-    /// `SPLIT`: blocks that share one tile's k.
+    /// `SPLIT`: number of blocks that share the k of one tile.
     Split,
-    /// `CLUSTER`: blocks of a cluster.
+    /// `CLUSTER`: number of blocks in a cluster.
     Cluster,
-    /// `CLUSTER_N`: blocks of a cluster along n.
+    /// `CLUSTER_N`: number of blocks in a cluster along n.
     ClusterN,
-    /// `STAGES`: tiles in flight.
+    /// `STAGES`: number of tiles in flight.
     Stages,
-    /// `FEATURES_PER_THREAD`: features of a thread.
+    /// `FEATURES_PER_THREAD`: number of features that a thread processes.
     FeaturesPerThread,
 }
 
@@ -302,13 +303,13 @@ impl Dim {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Grid {
-    /// One block.
+    /// The launch has one block.
     One,
-    /// As many blocks as cover the items, with `THREADS` x `ITEMS` items a block.
+    /// As many blocks as are needed to cover the items, with `THREADS` x `ITEMS` items per block.
     Cover,
     /// `BLOCKS_PER_SM` blocks for each SM, or fewer if fewer cover the items; each block strides over the items.
     Resident,
-    /// `SPLIT` blocks, or one, for each tile of `BM` x `BN` of a matrix.
+    /// `SPLIT` blocks for each tile of `BM` x `BN` elements of a matrix, or one block if there is no `SPLIT`.
     Tiles,
     /// One block for each SM, or for each tile if there are fewer; whole clusters of `CLUSTER` blocks process the
     /// tiles.
@@ -341,7 +342,7 @@ pub struct Source {
 /// A header file that comes with a kernel's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Path that the kernel includes it by.
+    /// Path by which the kernel includes the header.
     pub path: String,
     /// Text of the file.
     pub text: String,
@@ -361,23 +362,23 @@ pub struct KernelSpec {
     /// The author's headers that the kernel includes; a record stores them among the sources.
     #[serde(skip)]
     pub headers: Vec<Header>,
-    /// Macros that the kernel is always compiled with, in addition to those of its tile.
+    /// Macros that the kernel is always compiled with, in addition to the macros of its tile.
     #[serde(default)]
     pub defines: Vec<Define>,
-    /// Permitted tiles, the default first.
+    /// Permitted tiles; the first one is the default.
     pub tiles: Vec<Tile>,
-    /// Rule for the number of blocks.
+    /// Rule for the number of blocks in a launch.
     pub grid: Grid,
     /// Required hardware, if that is more than the rung requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
-    /// True if the kernel first waits for the kernel before it, so that it may be launched before that one ends.
+    /// True if the kernel first waits for the kernel before it, and so may be launched before that kernel ends.
     #[serde(skip)]
     pub waits: bool,
 }
 
 impl KernelSpec {
-    /// Makes a kernel from an entry of a source file and its permitted tiles, the default first.
+    /// Creates a kernel from an entry of a source file and its permitted tiles, of which the first is the default.
     #[must_use]
     pub fn new(source: Source, entry: &'static str, tiles: &[Tile], grid: Grid) -> Self {
         Self {
@@ -399,7 +400,7 @@ impl KernelSpec {
         Self { waits: true, ..self }
     }
 
-    /// Returns the kernel with `-D NAME=value`, which replaces an earlier value.
+    /// Returns the kernel with the macro `-D NAME=value`, which replaces an earlier value.
     #[must_use]
     pub fn define(mut self, name: &'static str, value: i64) -> Self {
         self.defines.retain(|d| d.name != name);
@@ -414,14 +415,14 @@ impl KernelSpec {
         self
     }
 
-    /// Returns the kernel with `-D NAME=1` for each of these names.
+    /// Returns the kernel with the macro `-D NAME=1` for each of these names.
     #[must_use]
     pub fn with(mut self, names: &[&'static str]) -> Self {
         self.defines.extend(names.iter().map(|n| Define::new(*n, 1)));
         self
     }
 
-    /// Returns the path of the source for messages: below `kernels/`, except for a learner's own.
+    /// Returns the path of the source for messages. It starts with `kernels/`, except for a learner's own kernel.
     #[must_use]
     pub fn path(&self) -> String {
         source_path(&self.file)
@@ -435,7 +436,7 @@ impl KernelSpec {
 }
 
 impl Rung {
-    /// Makes a rung that runs on the CPU; `what` says what part of it is used, such as "1 thread".
+    /// Creates a rung that runs on the CPU; `what` says what part of it is used, such as "1 thread".
     #[must_use]
     pub fn cpu(id: &'static str, title: &'static str, idea: &'static str, what: &'static str) -> Self {
         let runner = Runner::Cpu(what.into());
@@ -449,7 +450,8 @@ impl Rung {
         }
     }
 
-    /// Makes a rung of a single kernel, for GPUs of compute capability 7.5 or later unless the kernel requires more.
+    /// Creates a rung with a single kernel, for GPUs of compute capability 7.5 or later unless the kernel requires
+    /// more.
     #[must_use]
     pub fn cuda(id: &'static str, title: &'static str, idea: &'static str, kernel: KernelSpec) -> Self {
         let requires = kernel.requires.clone().unwrap_or(Requires::AtLeast(7, 5));
@@ -509,7 +511,7 @@ impl Rung {
     }
 }
 
-/// Returns up to three of `known` that are most similar to a misspelt name, the most similar first.
+/// Returns up to three names of `known` that are the most similar to a misspelt name, the most similar first.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<_> = known

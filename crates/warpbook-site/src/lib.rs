@@ -1,7 +1,7 @@
-//! A local web server, which `warpbook view --live` and the developer's commands show in a browser.
+//! A local web server for `warpbook view --live` and the developer's commands, which show its pages in a browser.
 //!
-//! It listens at 127.0.0.1 and answers only requests for that name: a foreign name that was made to point here is
-//! refused. Each connection has its own task, since browsers keep connections open for minutes.
+//! The server listens at 127.0.0.1 and answers only requests for that name; requests for any other name that points to
+//! this address are refused. Each connection has its own task, since browsers keep connections open for minutes.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -36,10 +36,10 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes the first free port among `from` and the hundred after it; any free port for 0.
+    /// Reserves the first free port among `from` and the hundred ports after it, or any free port if `from` is 0.
     ///
     /// # Errors
-    /// If none of them is free.
+    /// Returns an error if none of these ports is free.
     pub fn free(from: u16) -> io::Result<Self> {
         let last = from.saturating_add(PORTS);
         let listener = (from..=last).find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
@@ -60,7 +60,7 @@ impl Port {
 /// The content at an address.
 #[derive(Debug)]
 pub struct Found {
-    /// The content itself.
+    /// The content as bytes.
     pub body: Vec<u8>,
     /// MIME type of the content.
     pub mime: &'static str,
@@ -83,7 +83,7 @@ impl Site {
     /// begins with a slash, is not decoded, and has no query.
     ///
     /// # Errors
-    /// If the system cannot provide a thread or an event queue.
+    /// Returns an error if the system cannot provide a thread or an event queue.
     pub fn start<F>(port: Port, find: F) -> io::Result<Self>
     where
         F: Fn(&str) -> Result<Found, u16> + Send + Sync + 'static,
@@ -105,7 +105,7 @@ impl Site {
                 let service = service_fn(move |asked| answer(Arc::clone(&find), number, asked));
                 let connection =
                     http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-                // A browser that stops reading must not block the others.
+                // A browser that stops reading must not block other browsers.
                 tokio::spawn(async move { drop(connection.await) });
             }
         };
@@ -150,7 +150,7 @@ where
     }
     let known = text(IF_NONE_MATCH).map(str::to_owned);
     let path = asked.uri().path().to_owned();
-    // `find` may read files; other connections are answered meanwhile.
+    // `find` may read files; other connections are answered in the meantime.
     let found = match spawn_blocking(move || find(&path)).await {
         Ok(Ok(found)) => found,
         Ok(Err(status)) => return Ok(empty(status)),

@@ -1,7 +1,7 @@
 //! A custom layer, checked and trained on the digits: Swish (Ramachandran et al., 2017) with a learned slope.
 //! `cargo run --release -p warpbook --example own_layer`
 //!
-//! Training needs a GPU. Without one the layer is compiled, and errors name their lines.
+//! Training needs a GPU. Without a GPU the layer is only compiled, and compiler errors name their lines.
 
 use warpbook::nn::train::{Event, Flow};
 use warpbook::prelude::nn::*;

@@ -1,7 +1,7 @@
 //! A custom experiment: row softmax on five rungs. `cargo run --release -p warpbook --example softmax -- [ROWS]
 //! [OUT.json]`
 //!
-//! The lab checks and times each rung, and the page shows the record without knowing softmax.
+//! The lab checks and times each rung, and the page shows the record without any code for softmax.
 
 use std::cell::RefCell;
 use warpbook::prelude::experiment::*;
@@ -23,8 +23,8 @@ macro_rules! cuda {
 }
 
 impl Experiment for Softmax {
-    /// FLOPs: a maximum, a difference, an exponential, a sum and a product for each element. Bytes: x is read and y is
-    /// written once.
+    /// Counts five FLOPs for each element: a maximum, a difference, an exponential, a sum and a product. As bytes it
+    /// counts one read of x and one write of y.
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let problem = |&columns: &u64| {
             let sizes = vec![count("rows", self.rows, "rows"), count("columns", columns, "columns")];
@@ -97,8 +97,8 @@ struct Inputs {
 impl Prepared for Inputs {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (columns, rows) = (self.columns, self.x.len() / self.columns);
-        // The tolerance is relative to each element: rounding in a sum of `columns` terms, and the error of the
-        // exponential.
+        // The tolerance is relative to each element. It allows for rounding in a sum of `columns` terms and for the
+        // error of the exponential.
         let tolerance = (8.0 * (columns as f64).sqrt() + 32.0) * f64::from(f32::EPSILON);
         let check = move |y: &[f32]| {
             let pairs = y.iter().map(|v| f64::from(*v)).zip(self.want.iter().copied());

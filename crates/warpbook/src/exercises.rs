@@ -3,7 +3,7 @@
 use crate::{Lab, Result};
 use warpbook_lab::exercise::{Exercise, find_exercise};
 
-/// Opens exercises for a lab's author.
+/// Lets a lab open the workshop's exercises for its author.
 pub trait Exercises {
     /// Opens an exercise by its id, such as "E05". Its texts are in `notebooks/exercises`; tries are noted in the author's progress file.
     ///

@@ -50,7 +50,7 @@ pub mod profile {
 
 #[cfg(test)]
 mod tests {
-    /// The most names that the first line imports into a notebook.
+    /// Maximum number of names that the prelude imports into a notebook.
     const MOST: usize = 45;
 
     #[test]

@@ -1,4 +1,5 @@
-//! A rung is a `.cu` file and a row: these tests add one to each experiment, from sources outside the catalogue.
+//! A rung consists of a `.cu` file and a row. These tests add a rung to each experiment, from sources outside the
+//! catalogue.
 
 use warpbook::device::{Bench, CudaDevice, testing};
 use warpbook::kernels::{matmul, regression};
@@ -28,7 +29,7 @@ fn pass_row() -> regression::RegressionRow {
     regression::RegressionRow { rung: renamed(&like.rung, OF_REGRESSION, "Fused, scalar loads", with), ..like }
 }
 
-/// Returns a way of training, which has no source, just a row of options.
+/// Returns a way of training, which consists only of a row of options and has no source.
 fn way() -> Way {
     let like = ways().into_iter().find(|w| w.id == "09_overlap_bf16").unwrap();
     Way {
@@ -124,7 +125,7 @@ fn it_is_chosen_by_name_like_any_other() {
     assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_REGRESSION));
     let only = lab.run(&training().rungs([OF_TRAINING])).unwrap();
     assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_TRAINING));
-    // Without its row, the name is unknown.
+    // Without its row, the rung's name is unknown.
     assert!(lab.run(&Training::quick().batches([8]).steps(2).rungs([OF_TRAINING])).is_err());
     assert!(lab.run(&Matmul::new().rungs([OF_MATMUL])).is_err());
     assert!(lab.run(&Regression::new().rungs([OF_REGRESSION])).is_err());

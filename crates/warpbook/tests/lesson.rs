@@ -139,7 +139,7 @@ fn sized(points: u64, features: u64) -> Problem {
     Regression::new().points([points]).features(features).problems().remove(0)
 }
 
-/// Measures a record on the CPU, of a size that takes no time.
+/// Measures a record on the CPU, at a size that takes almost no time.
 fn of_the_cpu() -> Run {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench::quick());
     lab.run(&Regression::new().points([2000, 4000]).epochs(10)).unwrap()
@@ -284,7 +284,7 @@ fn another_framework_is_run_only_where_it_is_missing_and_a_gpu_there() {
     let ours = without(&story, &theirs);
     let (same, said) = learn_from(&lab, &ours, "false", &[]);
     assert!(same == ours && said.contains("no GPU"), "{said}");
-    // Kernels add nothing here.
+    // Without a GPU, measuring kernels adds no results.
     assert_eq!(learn(&lab, &ours, &["02_fused"]).unwrap(), ours);
     assert_eq!(learn_at(&lab, &ours, &Regression::new().points([1000])).unwrap(), ours);
 }
@@ -388,7 +388,7 @@ fn trainings_are_compared_by_their_steps() {
     let rows = trainings(&all).rows;
     assert_eq!((&*rows[0][0], &*rows[0][1], &*rows[0][3]), ("CPU", "2", "1.00×"));
     assert!(rows.iter().all(|row| row[4].ends_with('%')), "{rows:?}");
-    // The time leaves out the first epoch: it is of the 2 steps of the second.
+    // The time leaves out the first epoch and covers only the 2 steps of the second.
     let seconds = all[1].last_epoch().unwrap().seconds;
     assert_eq!(rows[1][2], warpbook::figures::time(seconds * 1e6 / 2.0));
     assert_eq!(same_losses(&all), "The same losses, bit for bit: CPU and CPU. Losses of their own: CPU.");

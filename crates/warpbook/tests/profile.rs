@@ -366,8 +366,8 @@ fn a_range_is_counted_within_a_profile() {
         println!("not counted: {said}");
         return;
     }
-    // The part is counted once, although it ran in two steps: once in each step, and then for the warm-up, for each
-    // pass, and for the names.
+    // The counted part is listed once, although it ran in both steps and again for the warm-up, for each pass, and for
+    // the names.
     let [counted] = &cycle.counters[..] else { panic!("{told}") };
     assert_eq!(counted.range.map(|r| &*cycle.ranges[r].name), Some("multiply"));
     assert!(ran.get() > 3 + 2, "{} runs", ran.get());

@@ -20,7 +20,7 @@ fn an_epoch_of_each_rung_has_its_kernels() {
     let problem = run.main_problem().unwrap();
     let kernels = |id: &str| run.spans_of(id, problem).len();
     // The rungs launch four kernels and the update; a pass and the update; several partial passes and the update; and
-    // these as a graph.
+    // the same launches as a graph.
     assert_eq!((kernels("01_unfused"), kernels("02_fused"), kernels("04_fused_graph")), (5, 2, 2));
     assert!(kernels("03_fused_streams") > 2);
     assert_eq!(kernels("05_persistent"), 0);

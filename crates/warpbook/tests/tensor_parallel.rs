@@ -87,7 +87,7 @@ fn several_gpus_are_measured_with_their_link() {
     let name = "several_gpus_are_measured_with_their_link";
     let _one = testing::one_at_a_time();
     let Some(_) = testing::two_gpus(name) else { return };
-    // The first shape is timed alone, the second in turn.
+    // The rungs of the first shape are timed one by one, and the rungs of the second shape alternately.
     let experiment = TensorParallel::new().shapes([(1000, 520, 700), (4096, 4096, 4096)]).dtypes([Dtype::F16]);
     let run = quick("cuda:0").run(&experiment).unwrap();
     println!("{:#?}", run.notes);

@@ -89,7 +89,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     for b in &run.breakdowns {
         check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());
     }
-    // The record has all rungs at the main problem, and only Warpbook's fastest in each precision at the other.
+    // The record has all rungs at the main problem, and only Warpbook's fastest in each precision at the other problem.
     let recorded = |i: usize| -> Vec<&str> {
         run.breakdowns.iter().filter(|b| b.problem == run.problems[i]).map(|b| b.rung.as_str()).collect()
     };

@@ -95,7 +95,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
     x
 }
 
-/// Checks that the time from the first mark to the last is about that of the run.
+/// Checks that the time from the first mark to the last is about as long as the run.
 fn covers(x: &Xray, rung: &str) {
     let (end_us, run_us) = (x.end_ns() as f64 / 1e3, warpbook::record::stats::median(&x.marked_us).unwrap());
     assert!(end_us > 0.3 * run_us - 5.0 && end_us < 2.0 * run_us + 10.0, "{rung}: {end_us} us of {run_us} us");
@@ -186,7 +186,7 @@ fn rungs_of_the_regression_are_looked_into() {
     }
 }
 
-/// Takes an X-ray as for a published record: with another number of epochs than the ladder, and thinned out.
+/// Takes an X-ray as for a published record: with a different number of epochs from the ladder, and with fewer marks.
 #[test]
 fn an_x_ray_joins_the_record_of_its_ladder() {
     let _one = testing::one_at_a_time();
@@ -208,7 +208,7 @@ fn an_x_ray_joins_the_record_of_its_ladder() {
     let [short, whole] = &joined.xrays[..] else { panic!("{} X-rays", joined.xrays.len()) };
     assert!(short.problem != whole.problem && joined.main_problem() == Some(&whole.problem));
     let [before, after] = [&ladder, &joined].map(|run| run.to_json().unwrap().len());
-    // The SMs' clocks and the samples come in addition to the marks.
+    // The record contains the SMs' clocks and the samples in addition to the marks.
     assert!(after - before < 2 * (limit + 40_000), "{} bytes for two X-rays", after - before);
     let again = Run::from_json(joined.to_json().unwrap().as_bytes()).unwrap();
     assert!(warpbook::charts::draw().chart(&again, &short.problem, ChartKind::Xray).is_ok());

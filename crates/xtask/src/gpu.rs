@@ -1,5 +1,5 @@
-//! Tells on which GPU these sources were tested, based on the report `data/gpu-tests.json`, and whether the report is
-//! about these sources.
+//! Determines on which GPU these sources were tested, based on the report `data/gpu-tests.json`, and whether the report
+//! is about these sources.
 
 use crate::process::{command, output};
 use crate::workspace::Workspace;
@@ -26,7 +26,7 @@ pub struct Here {
     pub failed: u32,
 }
 
-/// Returns the names and drivers of this machine's GPUs as nvidia-smi prints them; empty without nvidia-smi.
+/// Returns the names and drivers of this machine's GPUs as nvidia-smi prints them; empty if there is no nvidia-smi.
 pub fn devices() -> Vec<String> {
     let smi = output(command("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]));
     smi.unwrap_or_default().lines().map(|l| l.trim().to_owned()).collect()
@@ -48,7 +48,7 @@ struct Report {
     devices: Vec<String>,
     /// The filter on names of test executables; empty if all of them ran.
     filter: String,
-    /// Git's tree of each source; `None` if the sources had uncommitted changes.
+    /// The hash of git's tree for each source; `None` if the sources had uncommitted changes.
     trees: Option<BTreeMap<String, String>>,
     passed: u64,
     failed: u64,
@@ -92,14 +92,14 @@ impl Report {
 /// The sources of a checkout that tests on a GPU depend on.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Sources {
-    /// Git's tree of each source at HEAD, by path.
+    /// The hash of git's tree for each source at HEAD, by path.
     trees: BTreeMap<String, String>,
     /// Files changed since HEAD.
     edited: BTreeSet<String>,
 }
 
 impl Sources {
-    /// Reads the sources from git; `None` without git or without a commit.
+    /// Reads the sources from git; `None` if there is no git or no commit.
     fn from_git(w: &Workspace) -> Option<Self> {
         let git = |args: &[&str]| output(command("git").args(args).current_dir(&w.root));
         let listed = git(&["ls-tree", "HEAD", "kernels", "crates/"])?;
@@ -110,7 +110,8 @@ impl Sources {
     }
 }
 
-/// Parses the output of `git ls-tree` for the folders that tests on a GPU depend on, with their trees.
+/// Parses the output of `git ls-tree` into the paths of the folders that tests on a GPU depend on, with the hashes of
+/// their trees.
 fn trees(listed: &str) -> BTreeMap<String, String> {
     let tree = |line: &str| {
         let (about, path) = line.split_once('\t')?;
@@ -185,7 +186,7 @@ fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Opt
     }
 }
 
-/// Lists GPUs given as "name, driver" for people, each kind once.
+/// Lists GPUs, given as "name, driver", in words; GPUs of the same kind are listed once.
 fn names(devices: &[String]) -> String {
     let named = |d: &String| match d.rsplit_once(", ") {
         Some((name, driver)) => format!("{name} (driver {driver})"),
@@ -327,7 +328,7 @@ mod tests {
         assert_eq!(clean.trees.keys().collect::<Vec<_>>(), ["crates/one", "crates/two", "kernels"]);
         assert_eq!(clean.trees["kernels"], git(&["rev-parse", "HEAD:kernels"]));
         assert!(clean.edited.is_empty());
-        // There is one file each that is changed, removed, new and unrelated.
+        // One file each is changed, removed, new and unrelated.
         write("kernels/a.cu", "2");
         fs::remove_file(tmp.path().join("crates/one/lib.rs")).unwrap();
         write("crates/three/ä b.rs", "1");

@@ -49,7 +49,7 @@ fn is_answer(file: &Path) -> bool {
     }
 }
 
-/// Copies files with their permissions. A file that git tracks and that was deleted is left out.
+/// Copies files with their permissions; tracked files that were deleted are skipped.
 fn copy(root: &Path, files: &[PathBuf], to: &Path) -> Result<()> {
     for file in files.iter().filter(|f| root.join(f).exists()) {
         let new = to.join(file);

@@ -28,7 +28,7 @@ const FRESH: &str = "fresh-";
 
 /// Runs the command.
 pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
-    // Programs started by this command get Ctrl-C themselves and end in their own way; a second Ctrl-C ends the command
+    // Programs started by this command receive Ctrl-C themselves and shut down on their own; a second Ctrl-C ends the command
     // at once.
     ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
@@ -73,7 +73,7 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Returns an error after Ctrl-C, which ends a wait.
+/// Returns an error after Ctrl-C, so that a wait ends.
 pub fn go_on() -> Result<()> {
     if INTERRUPTED.load(Ordering::SeqCst) {
         bail!("interrupted");
@@ -101,7 +101,7 @@ fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     let status = suite.status().with_context(|| format!("`{}` cannot be started", show(&suite)))?;
     let mut records = files_below(&folder, &[])?;
     records.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    // The records' times of writing give the order of the experiments.
+    // Records are sorted by the time when they were written, which gives the order of the experiments.
     records.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
     if records.is_empty() {
         bail!("the quick suite wrote no record ({status})");
@@ -140,7 +140,7 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
     records.extend(published);
     let site = w.target.join("lab/site");
     web::lay_out(w, &built, &records, &site)?;
-    // From now on, `warpbook view` shows the full page.
+    // From now on, `warpbook view` shows the page with all records.
     if web::into_program(w, &built)? {
         say("Building the warpbook program with the viewer inside (about 20 s)");
         build_program(w)?;
@@ -180,8 +180,8 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     Ok(())
 }
 
-/// Starts JupyterLab with the lessons, marked as trusted. Notebooks get the page's address, so that they can print a
-/// link to it with each record.
+/// Starts JupyterLab with the lessons, marked as trusted. Notebooks are told the page's address, so that they can print
+/// a link to it with each record.
 fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>) -> Result<Jupyter> {
     if let Err(e) = jupyter::trust(w, venv, &[], &notebooks::all(w)?) {
         eprintln!(
@@ -193,8 +193,8 @@ fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>)
     Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &variables)
 }
 
-/// Returns the variables that tell notebooks the page and its folder of records; `crates/warpbook-lab/src/page.rs`
-/// reads both.
+/// Returns the environment variables that tell notebooks the address of the page and the folder of its records;
+/// `crates/warpbook-lab/src/page.rs` reads both.
 fn of_the_page(w: &Workspace, page: Option<String>) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let folder = w.root.clone();
     page.into_iter()

@@ -40,7 +40,7 @@ pub struct Record {
     pub run: Run,
     /// True if the record belongs to the project.
     pub published: bool,
-    /// The file of the published record to compare it with, and the verdict in a sentence.
+    /// The file of the published record to compare this record with, and the verdict in a sentence.
     pub beside: Option<(String, String)>,
 }
 
@@ -55,7 +55,7 @@ impl Record {
     }
 }
 
-/// Reads the published records: first those of the current index in its order, then new ones by date.
+/// Reads the published records: first those of the current index in its order, then new records by date.
 pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     let folder = w.path("data/results");
     if !folder.exists() {
@@ -187,8 +187,8 @@ fn filled(w: &Workspace, file: &str, section: &str) -> Result<(PathBuf, String)>
     Ok((path, replace_section(&text, section).with_context(|| file.to_owned())?))
 }
 
-/// Draws a record's charts as files: (name, SVG). They are the ladder's story, the heat map or else the sweep, and the
-/// roofline, as far as the record's descriptor names them.
+/// Draws a record's charts as files: (name, SVG). They are the ladder with the most important rungs, the heat map or
+/// else the sweep, and the roofline, if the record's descriptor names them.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };
     let (stem, run) = (record.file.trim_end_matches(".json"), &record.run);

@@ -50,8 +50,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Creates a list of steps of which only those run whose names contain one of the texts in `only`; all of them if
-    /// it is empty.
+    /// Creates a list of steps. Only steps whose names contain one of the texts in `only` run; if `only` is empty, all
+    /// steps run.
     pub fn new(only: Vec<String>) -> Self {
         Self { only, rows: Vec::new() }
     }

@@ -46,7 +46,7 @@ const COMPILES_KERNELS: &str = "warpbook-device kernels";
 /// The test executable that reproduces PyTorch's run.
 const GOLDEN: &str = "warpbook-nn golden";
 
-/// Runs all steps; only those without Python, wasm and browser if `quick`; or only those whose names contain one of the
+/// Runs all steps, only the steps without Python, wasm and browser if `quick`, or only the steps whose names contain one of the
 /// texts in `only`.
 pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode> {
     if only.is_empty() {
@@ -69,7 +69,8 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
         Ok(Report::one(""))
     });
     steps.run("docs", || {
-        // Programs have no public documentation, and that of the program `warpbook` would overwrite the library's.
+        // Programs have no public documentation, and the documentation of the program `warpbook` would overwrite the
+        // library's.
         run(cargo(w).args(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings"))?;
         Ok(Report::one(""))
     });

@@ -93,7 +93,7 @@ pub fn replace_dir(place: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Resu
     result
 }
 
-/// Returns all files below a folder, sorted, without hidden ones and those below a folder named in `without`.
+/// Returns all files below a folder, sorted, without hidden files and files below a folder named in `without`.
 pub fn files_below(folder: &Path, without: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];

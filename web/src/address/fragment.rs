@@ -1,5 +1,5 @@
-//! A record that the page's address carries in its fragment, which no server is sent: `#record=DATA&name=FILE`, the data compressed (raw DEFLATE)
-//! and in base64 for addresses.
+//! Records in the fragment of the page's address, which browsers send to no server: `#record=DATA&name=FILE`, with the data compressed (raw DEFLATE) and in
+//! base64 for addresses.
 
 use super::percent::{decode, encode};
 use base64::Engine;
@@ -24,7 +24,7 @@ pub struct Carried {
 /// Reads a fragment, with or without its `#`; returns `None` if it carries no record.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the fragment carries a record that cannot be decoded.
 pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
     let pairs = || fragment.trim_start_matches('#').split('&').filter_map(|pair| pair.split_once('='));
     let (_, data) = pairs().find(|(name, _)| *name == "record")?;
@@ -54,7 +54,7 @@ pub fn compact(text: &str) -> String {
 /// Returns the page's address with a record in it, and a warning if the link is long.
 ///
 /// # Errors
-/// If the record is too large; the error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the record is too large.
 pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static str), String> {
     let link = format!("{page}#record={}&name={}", URL_SAFE_NO_PAD.encode(packed), encode(name));
     match link.len() {

@@ -12,7 +12,7 @@ use warpbook_record::{Problem, Quantity, Run};
 pub struct Link {
     /// Addresses of records to fetch; `?src=` may occur several times.
     pub sources: Vec<String>,
-    /// The key of the record on show.
+    /// The key of the record that is shown.
     pub record: Option<String>,
     /// The keys of the records ticked for comparison.
     pub ticked: Vec<String>,
@@ -20,21 +20,21 @@ pub struct Link {
     pub labels: BTreeMap<String, String>,
     /// `true` if a comparison also shows ratios of figures that are not comparable.
     pub anyway: bool,
-    /// `true` if a comparison divides out the shift of the rungs that did not change.
+    /// `true` if a comparison divides out the drift of the rungs that did not change.
     pub normalised: bool,
-    /// The tab on show.
+    /// The tab that is shown.
     pub tab: Option<Tab>,
     /// The chosen problem.
     pub problem: Option<ProblemChoice>,
-    /// The quantity that ladder and sweep draw, if the link names one.
+    /// The quantity that the ladder and the sweep draw, if the link names one.
     pub quantity: Option<Quantity>,
     /// The rung whose panel is open.
     pub rung: Option<String>,
     /// The zoomed window of a sweep or a roofline.
     pub window: Option<Window>,
-    /// The state of the timeline: rung, times in sight, selection and search.
+    /// The state of the timeline: rung, visible interval, selection and search.
     pub traced: Shown,
-    /// The rungs whose lines are highlighted in a sweep of many.
+    /// The rungs whose lines are highlighted in a sweep of many rungs.
     pub picked: Vec<String>,
     /// `true` if the panel shows the rung's whole source instead of its changes.
     pub whole: bool,
@@ -48,7 +48,7 @@ pub struct Link {
     pub report: bool,
 }
 
-/// The subject of the page: when it changes, the reader starts at the top of another page.
+/// The subject of the page. When it changes, the reader starts at the top of the page again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
     /// All records as an overview.
@@ -69,7 +69,7 @@ impl Link {
         self.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem())
     }
 
-    /// Returns `true` if all records are shown: nothing else was asked for.
+    /// Returns `true` if all records are shown because the link asks for nothing else.
     pub fn shows_all(&self) -> bool {
         // One ticked record alone is the start of a selection, so the overview stays.
         let names_none = self.sources.is_empty() && self.ticked.len() < 2 && self.record.is_none();
@@ -116,7 +116,7 @@ impl Link {
         wrong
     }
 
-    /// Shows the class board at a task; an empty task is the first one.
+    /// Shows the class board at a task; an empty `task` means the first task.
     pub fn show_board(&mut self, task: String) {
         let opened_only = self.opened_only;
         self.show_all();
@@ -129,7 +129,7 @@ impl Link {
         (self.overview, self.report) = (false, true);
     }
 
-    /// Leaves the board, report or comparison and shows a record again.
+    /// Leaves the board, the report or the comparison and shows a record again.
     pub fn leave_apart(&mut self) {
         (self.board, self.report) = (None, false);
         self.tab = self.tab.take().filter(|t| *t != Tab::Compare);
@@ -169,7 +169,7 @@ impl Link {
     }
 }
 
-/// Returns the key of the record at an address. The `@` keeps it apart from the page's own files.
+/// Returns the key of the record at an address. The `@` distinguishes it from the keys of the page's own files.
 pub fn key_of(address: &str) -> String {
     format!("@{address}")
 }

@@ -5,7 +5,7 @@ pub fn encode_path(name: &str) -> String {
     encode(name).replace('+', "%20")
 }
 
-/// Percent-encodes characters with a meaning in a query's value. Slashes, colons and equals signs have none and stay
+/// Percent-encodes characters with a meaning in a query's value. Slashes, colons and equals signs have no meaning and stay
 /// readable; a space becomes `+`.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -17,7 +17,7 @@ pub enum ProblemChoice {
 }
 
 impl ProblemChoice {
-    /// Finds the problem in a record. If there are fewer problems of the size than `nth`, this is the first of them.
+    /// Finds the problem in a record. If there are fewer problems of the size than `nth`, the first of them is returned.
     pub fn find<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
         let mut problems = run.every_problem().into_iter();
         match self {

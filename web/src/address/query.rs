@@ -1,4 +1,4 @@
-//! A [`Link`] as the query of an address, and back.
+//! Conversion of a [`Link`] to the query of an address and back.
 
 use super::link::Link;
 use super::percent::{decode, encode};

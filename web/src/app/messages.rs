@@ -17,7 +17,7 @@ use web_sys::File;
 pub enum Msg {
     /// A message about records of the page or of an address.
     Library(LibraryMsg),
-    /// A message about records from disk, clipboard or link.
+    /// A message about records from the disk, the clipboard or a link.
     Disk(DiskMsg),
     /// A message that changes the page's subject.
     View(ViewMsg),
@@ -40,7 +40,7 @@ pub enum Msg {
 }
 
 impl Msg {
-    /// Shows a message and has screen readers say it.
+    /// Shows a message and makes screen readers announce it.
     pub fn say(text: impl Into<String>) -> Self {
         Self::Notice(NoticeMsg::Say(text.into()))
     }
@@ -56,9 +56,9 @@ pub enum LibraryMsg {
     Index(Result<Index, String>),
     /// The record with this key was read.
     Read(String, Reading),
-    /// Open (`true`) or skip this record of another site.
+    /// Open (`true`) or skip this record, which is on another site.
     Permit(String, bool),
-    /// The address holds a folder's index; the list has the addresses of its records.
+    /// The address leads to a folder's index; the list contains the addresses of the folder's records.
     Folder(String, Vec<String>),
     /// A shown record was read again.
     Renewed(String, Reading),
@@ -68,7 +68,7 @@ pub enum LibraryMsg {
     Close(String),
 }
 
-/// A message about records from disk, clipboard or link.
+/// A message about records from the disk, the clipboard or a link.
 #[derive(Clone)]
 pub enum DiskMsg {
     /// The reader chose or dropped files.
@@ -113,11 +113,11 @@ pub enum ViewMsg {
 /// A message about the progress files of a class.
 #[derive(Clone)]
 pub enum ClassMsg {
-    /// Rank this exercise.
+    /// Show the ranking of this exercise.
     Exercise(String),
-    /// Rank by this.
+    /// Rank people by this criterion.
     RankBy(RankBy),
-    /// Show large type, or type of the usual size.
+    /// Show large type (`true`), or type of the usual size.
     Large(bool),
     /// Forget the class.
     Close,
@@ -132,9 +132,9 @@ pub enum CompareMsg {
     Label(String, String),
     /// Make this ticked record the baseline.
     First(String),
-    /// Show ratios that are not comparable, or hide them.
+    /// Show (`true`) or hide ratios that are not comparable.
     Anyway(bool),
-    /// Divide out the shift of unchanged rungs, or stop doing so.
+    /// Divide out the drift of unchanged rungs (`true`), or stop doing so.
     Normalise(bool),
 }
 
@@ -143,22 +143,22 @@ pub enum CompareMsg {
 pub enum ChartMsg {
     /// Show this problem.
     Problem(ProblemChoice),
-    /// Draw this quantity in ladder and sweep.
+    /// Draw this quantity in the ladder and the sweep.
     Quantity(Quantity),
     /// Zoom the plot to this window; `None` shows all of it.
     Zoom(Option<Window>),
     /// The timeline's state changed.
     Timeline(Shown),
-    /// Highlight this rung's line in a sweep, or stop that.
+    /// Highlight (`true`) this rung's line in a sweep, or stop highlighting it.
     Pick(String, bool),
 }
 
-/// A message about a rung's panel, which opens from any view and returns there.
+/// A message about a rung's panel, which opens from any view and leads back to it.
 #[derive(Clone)]
 pub enum RungMsg {
     /// Show this rung in the panel.
     Show(String),
-    /// Open the panel of a rung at the problem with this label (any problem if it is empty), and note where the reader
+    /// Open the panel of a rung for the problem with this label (any problem if it is empty), and note where the reader
     /// was.
     Open(String, String, OpenedFrom),
     /// Move this many rungs along the ladder.
@@ -200,7 +200,7 @@ pub enum ReportMsg {
     Title(String),
     /// Set the note of the chart with this number.
     Note(usize, String),
-    /// Move the chart with this number by so many places.
+    /// Move the chart with this number by this many places.
     Shift(usize, isize),
     /// Remove the chart with this number.
     Remove(usize),
@@ -217,7 +217,7 @@ pub enum ReportMsg {
 pub enum NoticeMsg {
     /// Copy a text to the clipboard; the first value names it for the reader.
     Copy(&'static str, String),
-    /// Show this message and have screen readers say it.
+    /// Show this message and make screen readers announce it.
     Say(String),
     /// Show this alert until the reader dismisses it.
     Alert(String),
@@ -228,7 +228,7 @@ pub enum NoticeMsg {
 /// A message about the browser's window.
 #[derive(Clone)]
 pub enum WindowMsg {
-    /// The room for charts changed, in CSS pixels.
+    /// The width available for charts changed to this many CSS pixels.
     Width(u32),
     /// Switch between light and dark.
     Theme,

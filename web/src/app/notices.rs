@@ -5,7 +5,7 @@ use crate::browser;
 use wasm_bindgen_futures::spawn_local;
 use yew::Callback;
 
-/// The most alerts on show; older ones are dropped.
+/// The maximum number of alerts shown; older alerts are dropped.
 const MAX_ALERTS: usize = 5;
 
 /// The current notices.
@@ -15,7 +15,7 @@ pub struct Notices {
     pub alerts: Vec<(usize, String)>,
     /// The last sentence for screen readers.
     pub said: String,
-    /// `true` if that sentence answers a press, so that everybody sees it.
+    /// `true` if the sentence is a response to a press, in which case everybody sees it.
     pub told: bool,
     alerts_given: usize,
 }
@@ -30,12 +30,12 @@ impl Notices {
         self.alerts.push((self.alerts_given, text));
     }
 
-    /// Says a sentence to screen readers, and shows it until the reader's next action.
+    /// Makes screen readers announce a sentence, and shows it until the reader's next action.
     pub fn tell(&mut self, text: impl Into<String>) {
         (self.said, self.told) = (text.into(), true);
     }
 
-    /// Handles a message.
+    /// Handles a message about notices.
     pub(super) fn update(&mut self, send: &Callback<Msg>, msg: NoticeMsg) {
         match msg {
             NoticeMsg::Copy(what, text) => {

@@ -16,7 +16,7 @@ pub fn kept() -> Report {
 }
 
 impl App {
-    /// Describes the records behind the charts on show, each with its device and date.
+    /// Describes the records of the charts that are shown, each with its device and date.
     fn source_of_charts(&self) -> String {
         let compared = self.ticked().into_iter().map(|(entry, _)| entry).filter(|_| self.link.compares());
         let source = |e: &Entry| {
@@ -28,7 +28,7 @@ impl App {
         if all.is_empty() { "Class board".into() } else { all.join("; ") }
     }
 
-    /// Handles a message.
+    /// Handles a message about the report.
     pub(super) fn update_report(&mut self, msg: ReportMsg) {
         let source = self.source_of_charts();
         let report = &mut self.report;

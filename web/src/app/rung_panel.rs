@@ -18,7 +18,7 @@ impl App {
         Some((run, self.link.problem_of(run)))
     }
 
-    /// Handles a message; returns whether anything changed.
+    /// Handles a message about a rung's panel; returns whether anything changed.
     pub(super) fn update_rung(&mut self, msg: RungMsg) -> bool {
         match msg {
             RungMsg::Show(rung) => self.link.rung = Some(rung),

@@ -3,7 +3,7 @@
 use super::messages::SheetMsg;
 use crate::tables::Sort;
 
-/// The state of the tables by name.
+/// The state of the page's tables, by the name of the table.
 #[derive(Debug, Default)]
 pub struct Sheets {
     sorts: Vec<(&'static str, Sort)>,
@@ -17,7 +17,7 @@ impl Sheets {
         self.sorts.iter().find(|s| s.0 == sheet).map(|s| s.1)
     }
 
-    /// Returns a table's search text; empty without a search.
+    /// Returns a table's search text; empty if nothing is searched for.
     pub fn search_in(&self, sheet: &str) -> &str {
         self.searches.iter().find(|s| s.0 == sheet).map_or("", |s| &s.1)
     }
@@ -27,7 +27,7 @@ impl Sheets {
         self.unfolded.contains(&sheet)
     }
 
-    /// Handles a message.
+    /// Handles a message about a table.
     pub(super) fn update(&mut self, msg: SheetMsg) {
         match msg {
             SheetMsg::Sort(sheet, column) => {

@@ -18,7 +18,7 @@ use warpbook_record::Run;
 /// The id of the page's heading, which gets the focus after the reader changes the view.
 pub const HEADING: &str = "heading";
 
-/// The place where a finger touched a rung's panel, while it is down.
+/// The place where a finger touched a rung's panel, while the finger is down.
 pub type SwipeStart = Rc<Cell<Option<(f64, f64)>>>;
 
 /// The view before a rung's panel was opened.
@@ -36,7 +36,7 @@ pub struct RungOrigin {
 /// The state of a server whose records may change.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// `true` if the page comes from such a server.
+    /// `true` if the page comes from a server whose records may change.
     pub on: bool,
     /// `true` if the server no longer answers.
     pub lost: bool,
@@ -44,7 +44,7 @@ pub struct Live {
     pub(super) mark: String,
 }
 
-/// The state of loading.
+/// The progress of loading records.
 #[derive(Debug, Default)]
 pub struct Loading {
     /// The number of reads under way, including the index.
@@ -69,7 +69,7 @@ pub struct Loading {
 pub struct App {
     /// The view, as the address describes it.
     pub link: Link,
-    /// The known records.
+    /// The records that the page knows.
     pub library: Library,
     /// The progress files of a class.
     pub class: Class,
@@ -77,11 +77,11 @@ pub struct App {
     pub filter: Filter,
     /// The state of the tables: sorting, search, unfolding.
     pub sheets: Sheets,
-    /// The notices on show.
+    /// The notices that are shown.
     pub notices: Notices,
     /// Addresses on other sites that still need the reader's permission, each with its host.
     pub foreign: Vec<(String, String)>,
-    /// The finger on a rung's panel.
+    /// The start of a swipe on a rung's panel.
     pub swipe: SwipeStart,
     /// `true` if the page is dark.
     pub dark: bool,
@@ -97,7 +97,7 @@ pub struct App {
     pub(super) report_is_not_kept: bool,
     /// The view before a rung's panel was opened.
     pub(super) came_from: Option<RungOrigin>,
-    /// The state of loading.
+    /// The progress of loading records.
     pub(super) loading: Loading,
     /// The width of charts in CSS pixels.
     pub(super) width: u32,
@@ -124,7 +124,7 @@ impl App {
         self.link.shows_all() && self.library.entries.len() > 1
     }
 
-    /// Returns the record on show.
+    /// Returns the record that is shown.
     pub fn chosen(&self) -> Option<&Entry> {
         if self.shows_all() || self.link.is_apart() {
             return None;
@@ -162,13 +162,13 @@ impl App {
         Options { window: self.link.window, picked, rungs, ..Options::of_width(self.width) }
     }
 
-    /// Returns the part of the state that makes a new step in the browser's history.
+    /// Returns the part of the state whose changes add a step to the browser's history.
     pub(super) fn place(&self) -> (Link, bool) {
         let Link { record, tab, rung, board, report, .. } = self.link.clone();
         (Link { record, tab, rung, board, report, ..Link::default() }, self.shows_all())
     }
 
-    /// Returns the records on the class board. The published ones are there for comparison.
+    /// Returns the records on the class board, including the published ones, which are shown for comparison.
     pub fn on_board(&self) -> Vec<&Entry> {
         self.library.entries.iter().filter(|e| !(self.link.opened_only && e.is_published)).collect()
     }

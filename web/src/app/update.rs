@@ -1,4 +1,5 @@
-//! Message handling: the message's handler runs first, then the address, the loading and the focus follow.
+//! Message handling: the message's handler runs first, then the address, the loading of records and the focus are
+//! updated.
 
 use super::messages::{LibraryMsg, Msg, WindowMsg};
 use super::notices::Notices;
@@ -48,12 +49,12 @@ impl App {
     /// Handles a message; returns whether the page must be redrawn.
     pub fn answer(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
         use LibraryMsg::{Index, Live, Read, Renewed};
-        // What the page loads by itself is not a step in the history.
+        // A record that the page loads by itself adds no step to the history.
         let by_page = matches!(msg, Msg::Library(Index(_) | Read(..) | Live(_) | Renewed(..)));
         let by_reader = self.ready && !by_page;
         let popped = matches!(msg, Msg::Window(WindowMsg::Popped));
         let (before, about) = (self.place(), self.about());
-        // The next action of the reader ends the last notice.
+        // The reader's next action removes the last notice.
         self.notices.told &= matches!(msg, Msg::Library(Live(_) | Renewed(..)) | Msg::Window(WindowMsg::Hover(_)));
         let render = self.change(ctx, msg);
         self.read_wanted(ctx);

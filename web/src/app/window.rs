@@ -123,13 +123,13 @@ pub(super) fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
     all
 }
 
-/// Returns a listener to the keys of a rung's panel, whatever element has the focus.
+/// Returns a listener for the keys of a rung's panel, which work whatever element has the focus.
 fn rung_keys(send: &Callback<Msg>) -> EventListener {
     let send = send.clone();
     let active = EventListenerOptions::enable_prevent_default();
     EventListener::new_with_options(&browser::window(), "keydown", active, move |event| {
         let Some(event) = event.dyn_ref::<KeyboardEvent>() else { return };
-        // Typing a bracket takes Alt, or Ctrl and Alt, on some keyboards.
+        // Typing a bracket requires Alt, or Ctrl and Alt, on some keyboards.
         let is_command = event.meta_key() || (event.ctrl_key() && !event.alt_key());
         if event.default_prevented() || is_command || browser::is_field(event) || !browser::is_there(RUNG_HEADING) {
             return;

@@ -15,7 +15,7 @@ pub const STOPS: &str = "[data-value],[data-legend]";
 /// A pointer within this distance of a mark, in CSS pixels, selects it.
 const NEAR: f64 = 12.0;
 
-/// Returns the elements within another that match a selector.
+/// Returns the elements within another element that match a selector.
 pub fn all(within: &Element, selector: &str) -> Vec<Element> {
     let Ok(list) = within.query_selector_all(selector) else { return Vec::new() };
     (0..list.length()).filter_map(|i| list.item(i)?.dyn_into().ok()).collect()
@@ -26,7 +26,7 @@ pub fn is_mark(stop: &Element) -> bool {
     stop.has_attribute("data-value")
 }
 
-/// Names that several marks share.
+/// Names that the marks of a drawing use.
 pub struct MarkNames {
     /// Names of rungs by id.
     rungs: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ impl MarkNames {
     }
 }
 
-/// Makes a drawing a group of marks: one Tab stop, with arrow keys between the marks.
+/// Makes a drawing one Tab stop, with arrow keys to move between its marks.
 pub fn prepare(svg: &Element) {
     let set = |e: &Element, name: &str, value: &str| drop(e.set_attribute(name, value));
     set(svg, "role", "group");
@@ -130,7 +130,7 @@ pub fn focus(stop: &Element) {
     }
 }
 
-/// Returns the places of stops for [`step`](crate::plot::marks::step).
+/// Returns the places of marks and legend entries for [`step`](crate::plot::marks::step).
 pub fn places(stops: &[Element]) -> Vec<Place> {
     let said = |e: &Element, name: &str| {
         let around = if is_mark(e) { e.closest(&format!("[{name}]")).ok().flatten() } else { None };

@@ -46,7 +46,7 @@ pub fn set_query(query: &str, new_step: bool) {
     // Setting an empty query changes nothing, so the path is set instead; the fragment stays.
     let start = if query.is_empty() { location.pathname().unwrap_or_default() } else { query.to_owned() };
     let url = format!("{start}{}", fragment());
-    // Browsers refuse this if the page has no origin; the address then does not change.
+    // Browsers refuse to set the query if the page has no origin; the address then does not change.
     let _ = if new_step {
         history.push_state_with_url(&JsValue::NULL, "", Some(&url))
     } else {
@@ -54,7 +54,7 @@ pub fn set_query(query: &str, new_step: bool) {
     };
 }
 
-/// Returns the fragment of the page's address with its `#`; empty without one.
+/// Returns the fragment of the page's address with its `#`; empty if there is none.
 pub fn fragment() -> String {
     window().location().hash().unwrap_or_default()
 }
@@ -68,7 +68,7 @@ pub fn drop_fragment() {
     }
 }
 
-/// Returns the page's address without query and fragment.
+/// Returns the page's address without its query and its fragment.
 pub fn place() -> String {
     let address = address();
     address.split(['?', '#']).next().unwrap_or_default().to_owned()
@@ -98,7 +98,7 @@ pub fn embedded() -> Option<String> {
 /// Fetches an address, up to the size of the largest record.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the address cannot be fetched or its content is too large.
 pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     let unreachable = |_| {
         let reason = if from_disk() {
@@ -123,8 +123,8 @@ pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     read_stream(&body).await.map_err(|why| why.unwrap_or_else(|| unreachable(JsValue::NULL)))
 }
 
-/// Reads a stream, up to the size of the largest record, since a sender need not declare the length. `Err(None)` is an
-/// error of the stream itself.
+/// Reads a stream, up to the size of the largest record, since a sender need not declare the length. `Err(None)` means
+/// that the stream itself failed.
 async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<String>> {
     let failed = |_| None;
     let reader: web_sys::ReadableStreamDefaultReader =
@@ -148,7 +148,7 @@ async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<S
 /// Fetches a text of the page's own site if it changed since the mark; returns it with its new mark.
 ///
 /// # Errors
-/// If the server does not answer, or answers with anything but the text.
+/// Returns an error if the server does not answer, or answers with anything but the text.
 pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, String)>, ()> {
     let request = web_sys::RequestInit::new();
     request.set_cache(web_sys::RequestCache::NoStore);
@@ -181,7 +181,7 @@ pub fn files(list: &web_sys::FileList) -> Vec<web_sys::File> {
 /// Reads a file that the reader chose, unless it is too large.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the file is too large or cannot be read.
 pub async fn read_file(file: &web_sys::File) -> Result<Vec<u8>, String> {
     check_size(file.size())?;
     let failed = |_| "The browser could not read the file; it may have been moved or changed.".to_owned();
@@ -216,7 +216,7 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
     anchor.set_href(&url);
     anchor.set_download(name);
     anchor.click();
-    // Revoked later, since the download may not have started yet.
+    // The URL is revoked later, since the download may not have started yet.
     let revoke = wasm_bindgen::closure::Closure::once_into_js(move || web_sys::Url::revoke_object_url(&url));
     window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 10_000)?;
     Ok(())
@@ -236,12 +236,12 @@ pub fn print() {
     let _ = window().print();
 }
 
-/// Returns a text that the browser kept from an earlier visit to this page.
+/// Returns a text that the browser stored during an earlier visit to this page.
 pub fn remembered(what: &str) -> Option<String> {
     storage()?.get_item(&local(what)).ok().flatten()
 }
 
-/// Keeps a text for the next visit to this page, or deletes it if empty; returns whether the browser did.
+/// Stores a text for the next visit to this page, or deletes it if empty; returns whether that worked.
 pub fn remember(what: &str, text: &str) -> bool {
     let Some(storage) = storage() else { return false };
     if text.is_empty() {
@@ -340,10 +340,10 @@ pub fn mark(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &s
     }
 }
 
-/// Returns the room for a chart in CSS pixels: the open panel's width, at most that of a notebook's chart.
+/// Returns the width available for a chart in CSS pixels: the open panel's width, at most that of a notebook's chart.
 pub fn chart_width() -> u32 {
     const MOST: i32 = 720;
-    // Before there is a panel, the window's width less the borders of page and panel is used.
+    // If there is no panel yet, the window's width minus the borders of the page and the panel is used.
     let outside = || window().inner_width().ok().and_then(|w| w.as_f64()).map_or(MOST, |w| w as i32 - 34);
     let figure = document().query_selector(".marks").ok().flatten();
     let room = figure.map(|f| f.client_width()).filter(|w| *w > 0).unwrap_or_else(outside);

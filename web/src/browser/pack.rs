@@ -10,7 +10,7 @@ const NO_STREAMS: &str = "This browser cannot compress: a newer one can (from 20
 /// Compresses bytes to raw DEFLATE.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the browser cannot compress.
 pub async fn pack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let packed = through("CompressionStream", bytes).map_err(|_| NO_STREAMS.to_owned())?;
     read_stream(&packed).await.map_err(|why| why.unwrap_or_else(|| NO_STREAMS.into()))
@@ -19,7 +19,7 @@ pub async fn pack(bytes: &[u8]) -> Result<Vec<u8>, String> {
 /// Undoes [`pack`]; stops at the largest size that a record may have.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the bytes are not valid or too large when unpacked.
 pub async fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let unpacked = through("DecompressionStream", bytes).map_err(|_| NO_STREAMS.to_owned())?;
     read_stream(&unpacked)

@@ -10,7 +10,7 @@ use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElemen
 /// Pixels of the PNG per CSS pixel.
 const SCALE: f64 = 2.0;
 
-/// Saves the SVG at an address as a PNG; `size` is in CSS pixels. Returns whether the browser did.
+/// Saves the SVG at an address as a PNG; `size` is in CSS pixels. Returns whether that worked.
 pub async fn save_png(name: &str, source: &str, size: (u32, u32)) -> bool {
     let draw = async || -> Result<(), JsValue> {
         let image = HtmlImageElement::new()?;

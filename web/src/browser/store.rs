@@ -31,7 +31,7 @@ pub async fn all() -> Vec<Kept> {
     read().await.unwrap_or_default()
 }
 
-/// Keeps a record under a key; returns whether the browser did.
+/// Keeps a record under a key; returns whether that worked.
 pub async fn keep(key: &str, name: &str, bytes: &[u8]) -> bool {
     let write = async || -> Result<(), JsValue> {
         let value = Object::new();
@@ -74,7 +74,7 @@ async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
     request.set_onupgradeneeded(Some(upgrade.as_ref().unchecked_ref()));
     let database: IdbDatabase = result(&request).await?.dyn_into()?;
     let store = database.transaction_with_str_and_mode(STORE, mode)?.object_store(STORE);
-    // The connection closes after its transaction. An open one would block anyone who deletes the database.
+    // The connection closes after its transaction. An open connection would block anyone who deletes the database.
     database.close();
     store
 }

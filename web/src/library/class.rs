@@ -1,12 +1,12 @@
-//! A class: the progress files of its people, who has come how far, and who is ahead in an exercise.
+//! A class: the progress files of its members, their standing in each exercise, and the ranking of an exercise.
 
 use super::open::{MAX_TITLE, tidy};
 use std::cmp::Ordering;
 use warpbook_record::{ExerciseProgress, Progress, TargetCount, Try, Verdict};
 
-/// The most people on the board.
+/// The maximum number of people on the board.
 pub const MAX_PEOPLE: usize = 200;
-/// The most exercises in a file.
+/// The maximum number of exercises in a file.
 const MAX_EXERCISES: usize = 100;
 /// A text that a progress file contains, and a record does not.
 const MARK: &[u8] = b"\"warpbook-progress\"";
@@ -18,7 +18,7 @@ pub enum Standing {
     Untouched,
     /// The exercise was opened, or its stub was handed in.
     Begun,
-    /// So many tries, none of them right.
+    /// This many tries were made, none of them right.
     Tried(u32),
     /// An answer is right.
     Right,
@@ -39,7 +39,7 @@ impl Standing {
         }
     }
 
-    /// Returns the class of its cell in the style sheet.
+    /// Returns the CSS class of the cell that shows the state.
     pub fn class(self) -> &'static str {
         match self {
             Self::Untouched => "",
@@ -76,7 +76,7 @@ pub enum RankBy {
 #[derive(Debug, Default)]
 pub struct Class {
     people: Vec<Progress>,
-    /// The exercise of the ranking; the first one that somebody has begun if it is empty.
+    /// The exercise of the ranking; if empty, the first exercise that somebody has begun.
     pub exercise: String,
     /// The order of the ranking.
     pub by: RankBy,
@@ -93,7 +93,7 @@ pub fn is_progress(bytes: &[u8]) -> bool {
 /// Parses a progress file.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the file is not a valid progress file.
 pub fn open_progress(bytes: &[u8]) -> Result<Progress, String> {
     let mut progress = Progress::from_json(bytes).map_err(|e| e.to_string())?;
     if progress.exercises.len() > MAX_EXERCISES {
@@ -112,10 +112,10 @@ pub fn open_progress(bytes: &[u8]) -> Result<Progress, String> {
 }
 
 impl Class {
-    /// Adds a person, or renews one of the same name.
+    /// Adds a person, or replaces the person of the same name.
     ///
     /// # Errors
-    /// If the board is full.
+    /// Returns an error if the board is full.
     pub fn add(&mut self, progress: Progress) -> Result<(), String> {
         let at = self.people.partition_point(|p| p.person < progress.person);
         if self.people.get(at).is_some_and(|p| p.person == progress.person) {
@@ -128,12 +128,12 @@ impl Class {
         Ok(())
     }
 
-    /// Forgets everybody.
+    /// Removes all people.
     pub fn clear(&mut self) {
         *self = Self { is_large: self.is_large, ..Self::default() };
     }
 
-    /// Returns the people by name.
+    /// Returns the people, sorted by name.
     pub fn people(&self) -> &[Progress] {
         &self.people
     }
@@ -178,7 +178,7 @@ impl Class {
     }
 }
 
-/// Returns how far somebody has come.
+/// Returns a person's standing in an exercise.
 pub fn standing(progress: Option<&ExerciseProgress>) -> Standing {
     let Some(progress) = progress else { return Standing::Untouched };
     match progress.best() {
@@ -197,13 +197,14 @@ fn first_count(tried: &Try) -> Option<&TargetCount> {
     tried.counts.first().filter(|count| count.count.is_some_and(f64::is_finite))
 }
 
-/// Returns the right try whose first count is the best; without counts, the first that is right.
+/// Returns the right try whose first count is the best; if there are no counts, the first right try.
 fn leanest(progress: &ExerciseProgress) -> Option<&Try> {
     let right = progress.tries.iter().filter(|tried| tried.verdict.is_right());
     right.min_by(|a, b| b.verdict.cmp(&a.verdict).then_with(|| order_of_counts(first_count(a), first_count(b))))
 }
 
-/// Puts the better count first: the smaller one if its bound is the most, and the larger one if it is the least.
+/// Puts the better count first: the smaller count if its bound is a maximum, the larger count if its bound is a
+/// minimum.
 fn order_of_counts(a: Option<&TargetCount>, b: Option<&TargetCount>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => {
@@ -216,7 +217,7 @@ fn order_of_counts(a: Option<&TargetCount>, b: Option<&TargetCount>) -> Ordering
     }
 }
 
-/// Puts the further verdict first, then the better count, then whoever took less time.
+/// Puts the better verdict first, then the better count, then the person who took less time.
 fn order_by_counts(a: &Placed<'_>, b: &Placed<'_>) -> Ordering {
     let minutes = |p: &Placed<'_>| p.progress.minutes_to_right.unwrap_or(f64::INFINITY);
     b.progress

@@ -1,4 +1,4 @@
-//! The records that the page knows: its own, those at the link's addresses, and those opened from disk.
+//! The records that the page knows: its own, the records at the link's addresses, and the records opened from disk.
 
 use super::open::{MAX_TEXT, MAX_TITLE, Opened, tidy};
 use super::origin::{Beside, Index, IndexEntry, file_name};
@@ -7,7 +7,7 @@ use crate::record::facts::author;
 use std::rc::Rc;
 use warpbook_record::Run;
 
-/// The origin of a record.
+/// Where a record comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A file in `data/` that comes with the page.
@@ -58,9 +58,9 @@ pub struct Entry {
     pub author: String,
     /// The time when the run started, if known.
     pub created: String,
-    /// The record's origin.
+    /// Where the record comes from.
     pub origin: Origin,
-    /// The loading state.
+    /// The loading state of the record.
     pub state: State,
     /// The published record shown next to this one on the overview.
     pub beside: Option<Beside>,
@@ -152,7 +152,7 @@ impl Library {
         self.entries.iter().find(|e| e.key == key)
     }
 
-    /// Returns the record with this key for changes.
+    /// Returns the record with this key, to change it.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.key == key)
     }
@@ -171,8 +171,8 @@ impl Library {
         self.entries.splice(0..0, fresh);
     }
 
-    /// Takes over a newer index; returns the keys of open records that have changed. Their old contents stay until they
-    /// are read again.
+    /// Replaces the index by a newer one; returns the keys of open records that have changed. Their old contents stay
+    /// until they are read again.
     pub fn renew(&mut self, index: Index) -> Vec<String> {
         let mut changed = Vec::new();
         let mut fresh = Vec::new();
@@ -252,13 +252,13 @@ impl Library {
         }
     }
 
-    /// Removes a record that was opened here.
+    /// Removes a record that the reader opened.
     pub fn close(&mut self, key: &str) {
         self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
     }
 
-    /// Returns the record to show: the one with the key; else the link's first that did not fail; else, if the link
-    /// names none, the first of all. If a requested record failed, nothing replaces it.
+    /// Returns the record to show: the record with the key; without a key, the first of the link's records that did not
+    /// fail; or, if the link names none, the first of all. If a requested record failed, nothing replaces it.
     pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
         let usable = |e: &&Entry| !matches!(e.state, State::Failed);
         if let Some(entry) = key.and_then(|k| self.get(k)) {

@@ -4,9 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
 
-/// The most measurements in a record, well above any real one; more would make the page slow.
+/// The maximum number of measurements in a record, well above any real one; more would make the page slow.
 const MAX_MEASUREMENTS: usize = 20_000;
-/// The most spans of a timeline; more would make its canvas slow.
+/// The maximum number of spans of a timeline; more would make its canvas slow.
 const MAX_SPANS: usize = 200_000;
 const MAX_RUNGS: usize = 500;
 const MAX_PROBLEMS: usize = 200;
@@ -14,7 +14,7 @@ const MAX_PROBLEMS: usize = 200;
 /// Checks a file's size before it is read.
 ///
 /// # Errors
-/// If the file is too large, with the sentence of [`ReadError::TooLarge`].
+/// Returns an error with the sentence of [`ReadError::TooLarge`] if the file is too large.
 pub fn check_size(bytes: f64) -> Result<(), String> {
     if bytes > MAX_BYTES as f64 { Err(ReadError::TooLarge { bytes: bytes as usize }.to_string()) } else { Ok(()) }
 }
@@ -30,13 +30,13 @@ pub struct Opened {
     pub text: Option<String>,
 }
 
-/// The most bytes of a file that may fit into a link after compression.
+/// The maximum number of bytes of a file that may fit into a link after compression.
 const MAX_LINKED: usize = 4 << 20;
 
 /// Parses a record and hashes its file.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the bytes are not a record that the page can show.
 pub fn open_marked(bytes: &[u8]) -> Result<Rc<Opened>, String> {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -49,7 +49,7 @@ pub fn open_marked(bytes: &[u8]) -> Result<Rc<Opened>, String> {
 /// Parses a record; refuses one that is larger than the page can show.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the bytes are not a record or the record is too large.
 pub fn open(bytes: &[u8]) -> Result<Run, String> {
     let mut run = Run::from_json(bytes).map_err(|e| e.to_string())?;
     let limits = [
@@ -69,7 +69,7 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     }
     check_times(&run)?;
     tidy_texts(&mut run);
-    // A median over the other samples would look like a valid result.
+    // Otherwise the median of the finite samples would look like a valid result.
     for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
         if m.samples_us.iter().any(|us| !us.is_finite()) {
             m.outcome = Outcome::Failed { error: "one of its times is not finite".into() };
@@ -78,9 +78,9 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     Ok(run)
 }
 
-/// The longest title, name or author on show, in characters.
+/// The longest title, name or author that is shown, in characters.
 pub const MAX_TITLE: usize = 200;
-/// The longest other text on show, in characters.
+/// The longest other text that is shown, in characters.
 pub const MAX_TEXT: usize = 2_000;
 
 /// Puts a text on one line, without characters that reorder the text around them, and cuts it after `most` characters.

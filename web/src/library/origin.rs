@@ -57,7 +57,7 @@ pub struct IndexEntry {
 pub struct Beside {
     /// The published record's file.
     pub file: String,
-    /// The comparison of both in one sentence.
+    /// The comparison of both records in one sentence.
     pub verdict: String,
 }
 
@@ -72,7 +72,7 @@ impl Index {
     /// Reads `index.json`.
     ///
     /// # Errors
-    /// The error is a sentence for the page's reader.
+    /// Returns an error, a sentence for the page's reader, if the text is not an index.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut index = Self::read(text.trim_start_matches('\u{feff}'))
             .map_err(|e| format!("The page's index of records (data/index.json) cannot be read: {e}."))?;
@@ -107,7 +107,7 @@ pub struct Embedded {
     pub index: Index,
     /// The records' JSON texts by file.
     pub records: BTreeMap<String, String>,
-    /// `true` if the page's own server has the records instead, and they may change.
+    /// `true` if the records are not embedded but come from the page's own server, where they may change.
     pub live: bool,
 }
 
@@ -115,7 +115,7 @@ impl Embedded {
     /// Reads the content of the page's `warpbook-embedded` element.
     ///
     /// # Errors
-    /// The error is a sentence for the page's reader.
+    /// Returns an error, a sentence for the page's reader, if the content is not valid.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::read(text).map_err(|e| format!("The records inside this page cannot be read: {e}."))
     }
@@ -137,14 +137,14 @@ impl Embedded {
     }
 }
 
-/// The most records opened from a folder's index.
+/// The maximum number of records opened from a folder's index.
 pub const MAX_FOLDER: usize = 200;
 
 /// Returns the addresses of a folder's records if the bytes at an address are the folder's index (`index.json`) and not
 /// a record.
 pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
     let text = std::str::from_utf8(bytes).ok()?;
-    // The fields that tell an index from a record.
+    // These fields distinguish an index from a record.
     #[derive(Deserialize)]
     struct Kind {
         schema: Option<IgnoredAny>,
@@ -161,13 +161,13 @@ pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
     Some(files.map(|r| format!("{base}{}", crate::address::percent::encode_path(&r.file))).collect())
 }
 
-/// Returns the address to fetch; for a folder that is its index.
+/// Returns the address to fetch, which for a folder is the address of its index.
 pub fn fetched(address: &str) -> String {
     let path = address.split(['?', '#']).next().unwrap_or(address);
     if path.ends_with('/') { format!("{path}index.json") } else { address.to_owned() }
 }
 
-/// Returns `true` if a name is that of a file in the folder itself.
+/// Returns `true` if a name is a file name without a folder.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0'])
 }
@@ -175,7 +175,7 @@ fn is_plain_name(name: &str) -> bool {
 /// Checks that the page may open an address from a link: http, https, or relative to the page.
 ///
 /// # Errors
-/// The error is a sentence for the page's reader.
+/// Returns an error, a sentence for the page's reader, if the page may not open the address.
 pub fn check_address(address: &str) -> Result<&str, String> {
     let address = address.trim();
     if address.is_empty() {
@@ -196,7 +196,7 @@ pub fn check_address(address: &str) -> Result<&str, String> {
     }
 }
 
-/// Returns the host of an address on another site than `origin`, such as `https://example.org`; `None` on the same
+/// Returns the host of an address that is not on the site `origin`, such as `https://example.org`; `None` on the same
 /// site.
 pub fn foreign_host(address: &str, origin: &str) -> Option<String> {
     let address = address.trim();

@@ -1,6 +1,6 @@
 //! The texts of a chart's marks, and how the arrow keys move between marks.
 
-/// The texts of a mark, including those that its groups hold for all their marks. Absent texts are empty.
+/// The texts of a mark, including the texts that its groups provide for all of their marks. Absent texts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The mark's name.

@@ -2,7 +2,7 @@
 
 use warpbook_record::stats;
 
-/// The most dots; more samples are thinned out evenly.
+/// The maximum number of dots; more samples are thinned out evenly.
 const MAX_DOTS: usize = 400;
 
 /// Positions in a strip of width and height 1, from its upper left corner.

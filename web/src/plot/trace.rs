@@ -120,7 +120,7 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// Returns the rungs with recorded spans at a problem, in the record's order.
+/// Returns the rungs with recorded spans for a problem, in the record's order.
 pub fn rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     let mut all: Vec<&str> = Vec::new();
     for span in run.spans.iter().filter(|s| s.problem == *problem) {
@@ -131,14 +131,14 @@ pub fn rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     all
 }
 
-/// Returns the problem whose spans are shown: this one, or else the first that has spans.
+/// Returns the problem whose spans are shown: the given one if it has spans, or else the first that has spans.
 pub fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
     let mut all = run.spans.iter().map(|s| &s.problem);
     if all.clone().any(|p| p == problem) { problem } else { all.next().unwrap_or(problem) }
 }
 
 impl Trace {
-    /// Creates the trace of a rung at a problem. Spans without a valid time are left out.
+    /// Creates the trace of a rung for a problem. Spans without a valid time are left out.
     pub fn of(run: &Run, problem: &Problem, rung: &str) -> Self {
         let fine = |s: &&Span| {
             s.start_us.is_finite() && s.start_us >= 0.0 && s.duration_us.is_finite() && s.duration_us >= 0.0
@@ -151,7 +151,7 @@ impl Trace {
             let known = kinds.iter().position(|k| k.0 == kind(span));
             match known {
                 Some(at) => kinds[at].1 += span.duration_us,
-                // Beyond `MANY_KINDS` kinds, most are never shown.
+                // Further kinds are ignored, since most of them would never be shown.
                 None if kinds.len() < MANY_KINDS => kinds.push((kind(span), span.duration_us)),
                 None => {}
             }
@@ -299,7 +299,7 @@ impl Sight {
 /// The state of a timeline in an address; the default shows all of the first rung.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Shown {
-    /// The rung on show.
+    /// The rung that is shown.
     pub rung: Option<String>,
     /// The visible interval.
     pub sight: Option<Sight>,
@@ -323,7 +323,7 @@ impl Shown {
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Reads one of these query parameters.
+    /// Reads one of the query parameters that [`Shown::pairs`] returns.
     pub fn read(&mut self, name: &str, value: String) {
         match name {
             "trace" => self.rung = Some(value),

@@ -2,7 +2,7 @@
 
 use warpbook_charts::Window;
 
-/// The share of an axis that one key press moves it by.
+/// One key press moves an axis by this share of its length.
 const STEP: f64 = 0.2;
 /// A brush narrower than this along an axis, in CSS pixels, selects the whole axis.
 const THIN: f64 = 10.0;
@@ -55,7 +55,7 @@ impl Plot {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 
-    /// Returns the window that a brush between two points selects; `None` for a mere press.
+    /// Returns the window that a brush between two points selects; `None` for a press without a drag.
     pub fn brushed(&self, a: (f64, f64), b: (f64, f64)) -> Option<Window> {
         let wide = (a.0 - b.0).abs() >= THIN;
         let high = (a.1 - b.1).abs() >= THIN;

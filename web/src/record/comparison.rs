@@ -5,11 +5,11 @@ use warpbook_charts::words::{time, times};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, MAX_LABEL, Verdict, record_labels};
 use warpbook_record::{Problem, Run};
 
-/// The most rows in a list over all problems.
+/// The maximum number of rows in a list over all problems.
 pub const MAX_LISTED: usize = 100;
 
-/// Returns unique short names for records: the reader's label, else the file's name if it is unique, else whatever sets
-/// the records apart.
+/// Returns unique short names for records: the reader's label, else the file's name if it is unique, else whatever
+/// distinguishes the records.
 pub fn labels(own: &BTreeMap<String, String>, records: &[(&str, &str, &Run)]) -> Vec<String> {
     let runs: Vec<&Run> = records.iter().map(|r| r.2).collect();
     let stem = |name: &str| -> String {
@@ -29,7 +29,7 @@ pub fn labels(own: &BTreeMap<String, String>, records: &[(&str, &str, &Run)]) ->
 }
 
 /// Returns the problem to show: the requested one if the records share it, else the main problem. If another problem
-/// has more than twice as many comparable rungs as the main one, the problem with most of them is shown.
+/// has more than twice as many comparable rungs as the main one, the problem with the most is shown.
 pub fn chosen<'a>(all: &Comparison<'a>, asked: Option<&'a Problem>, main: Option<&'a Problem>) -> Option<&'a Problem> {
     let shared = || all.problems.iter().filter_map(|of| of[0]);
     let asked = asked.filter(|p| shared().any(|s| s == *p));
@@ -52,9 +52,9 @@ pub fn problem_label(problem: &Problem) -> String {
 /// The texts of a comparison's cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
-    /// The time, such as "188 µs ± 1 µs"; empty without one.
+    /// The time, such as "188 µs ± 1 µs"; empty if there is none.
     pub time: String,
-    /// The ratio, such as "1.17× (1.16 to 1.18)"; empty without one.
+    /// The ratio, such as "1.17× (1.16 to 1.18)"; empty if there is none.
     pub ratio: String,
     /// A caveat about the ratio, or the reason why there is no figure; empty for most cells.
     pub why: String,
@@ -120,7 +120,7 @@ mod tests {
         let short = |p: Option<&Problem>| p.map(|p| p.short.clone());
         assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("5 M"));
         assert_eq!(short(chosen(&all, Some(small), main())).as_deref(), Some("1 M"));
-        // The other record has no comparable rung at the main problem.
+        // The other record has no comparable rung for the main problem.
         let mut skipped = one.clone();
         for m in skipped.measurements.iter_mut().filter(|m| m.problem.short == "5 M") {
             m.outcome = warpbook_record::Outcome::Skipped { why: "no GPU".into() };

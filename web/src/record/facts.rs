@@ -13,7 +13,7 @@ pub struct Section {
     pub facts: Vec<(String, String)>,
 }
 
-/// Returns everything a record says about where and how it was made.
+/// Returns everything that a record says about where and how it was made.
 pub fn sections(run: &Run) -> Vec<Section> {
     let sections = [
         Section { title: "Record", facts: record(run) },
@@ -191,7 +191,7 @@ pub struct DifferingFact {
     pub values: Vec<Option<String>>,
 }
 
-/// Returns the facts of several records, split into those that differ and those that agree, in order of first
+/// Returns the facts of several records, split into facts that differ and facts that agree, in order of first
 /// appearance.
 pub fn differences(runs: &[&Run]) -> (Vec<DifferingFact>, Vec<DifferingFact>) {
     let each: Vec<Facts> = runs.iter().map(|run| sections(run).into_iter().flat_map(|s| s.facts).collect()).collect();

@@ -7,12 +7,12 @@ use warpbook_record::{Dtype, Problem, Run};
 pub struct Group<'a> {
     /// The group's label, such as "200 epochs" or "bf16".
     pub label: String,
-    /// The problems: first those on the line, from the smallest on, then the others in the record's order.
+    /// The problems: first the problems on the line, from the smallest on, then the others in the record's order.
     pub problems: Vec<&'a Problem>,
 }
 
 /// Groups problems by line of a sweep and type, in the order of their first problems. A line whose label is just the
-/// type also takes that type's problems that lie on no line.
+/// type also includes that type's problems that lie on no line.
 pub fn grouped(problems: Vec<&Problem>) -> Vec<Group<'_>> {
     let mut groups: Vec<(&str, Dtype, Vec<&Problem>)> = Vec::new();
     for p in problems {

@@ -24,7 +24,7 @@ pub const fn quantity_id(quantity: Quantity) -> &'static str {
     }
 }
 
-/// Returns the quantities that a record offers and that have values at a problem, in the record's order; one of them is
+/// Returns the quantities that a record offers and that have values for a problem, in the record's order; one of them is
 /// the headline quantity.
 pub fn quantities(run: &Run, problem: &Problem) -> Vec<Quantity> {
     let d = &run.descriptor;

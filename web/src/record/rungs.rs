@@ -1,4 +1,4 @@
-//! Texts and navigation for rungs: names, requirements, the rung on show and its neighbours.
+//! Texts and navigation for rungs: names, requirements, the rung that is shown and its neighbours.
 
 use warpbook_record::{Problem, Requires, Run, Rung, Runner};
 
@@ -39,7 +39,8 @@ pub fn shown<'a>(run: &'a Run, problem: Option<&Problem>, asked: Option<&str>) -
     asked.or_else(fastest).or_else(with_source).or(run.rungs.first())
 }
 
-/// Returns the rung so many steps up the ladder of a problem (down if negative), without the rungs not tried at it.
+/// Returns the rung `by` steps up the ladder of a problem (down if negative), skipping rungs that were not tried for
+/// it.
 pub fn neighbour<'a>(run: &'a Run, problem: Option<&Problem>, from: &str, by: isize) -> Option<&'a Rung> {
     let at = run.rungs.iter().position(|r| r.id == from)?;
     let was_tried = |r: &&Rung| problem.is_none_or(|p| run.measurement(&r.id, p).is_some());
@@ -76,7 +77,7 @@ mod tests {
         let to = |problem, from, by| neighbour(&run, problem, from, by).map(|r| r.id.to_string());
         assert_eq!(to(Some(at("1 M")), "02_fused", 1).as_deref(), Some("04_fused_graph"));
         assert_eq!(to(Some(at("1 M")), "04_fused_graph", -1).as_deref(), Some("02_fused"));
-        // PyTorch was not tried at this problem, and it is the last rung.
+        // PyTorch was not tried for this problem, and it is the last rung.
         assert_eq!(to(Some(at("1 M")), "04_fused_graph", 1), None);
         assert_eq!(to(None, "04_fused_graph", 1).as_deref(), Some("pytorch_eager"));
         assert_eq!(to(None, "02_fused", 2).as_deref(), Some("pytorch_eager"));

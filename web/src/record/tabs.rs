@@ -29,7 +29,7 @@ pub enum Tab {
     Source,
     /// Where and with what the record was made.
     Environment,
-    /// Several records side by side, on a page apart from any record.
+    /// Several records side by side, on a page of its own.
     Compare,
 }
 
@@ -63,7 +63,7 @@ impl Tab {
             Self::Xray => "xray",
             Self::Profile => "profile",
             Self::Table => "table",
-            // The first version used this name, too.
+            // The first version used this name; links must keep working.
             Self::Source => "source",
             Self::Environment => "environment",
             Self::Compare => "compare",
@@ -98,8 +98,8 @@ impl Tab {
         matches!(self, Self::Ladder | Self::Sweep)
     }
 
-    /// Returns the problem that the tab shows when the page is at `problem`. If the tab has no figures of it, this is
-    /// another one; a record may have X-rays of a problem that it did not measure.
+    /// Returns the problem that the tab shows when the page is at `problem`. If the tab has no figures of that problem,
+    /// another one is returned; a record may have X-rays of a problem that it did not measure.
     pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
         let with_figures =
             |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
@@ -114,7 +114,7 @@ impl Tab {
         }
     }
 
-    /// Returns the problems that the tab offers: those with figures in it, and the current one.
+    /// Returns the problems that the tab offers: the problems with figures in it, and the current problem.
     pub fn problems<'a>(self, run: &'a Run, now: &Problem) -> Vec<&'a Problem> {
         let mut all = run.every_problem();
         all.retain(|p| *p == now || self.has_figures_at(run, p));
@@ -136,7 +136,8 @@ impl Tab {
         }
     }
 
-    /// Returns the problem that the tab draws when the page is at `problem`; a sweep may need one on another line.
+    /// Returns the problem that the tab draws when the page is at `problem`; a sweep may need a problem on another
+    /// line.
     pub fn drawn_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
         if self == Self::Sweep { on_a_line(run, problem).unwrap_or(problem) } else { problem }
     }
@@ -297,7 +298,7 @@ mod tests {
         );
         assert!(Options::default().memory(&run.profiled[0], 11.0, ["memory", ""]).is_ok());
         hostile::show(&run);
-        // Clock and power readings alone make a profile, too.
+        // Clock and power readings alone are enough for a profile.
         let reading = |at_us, watts| serde_json::json!({"at_us": at_us, "sm_mhz": 1900, "watts": watts, "limit_watts": 700.0, "flops": 9});
         value["profiled"] = serde_json::json!([{
             "rung": "02_fused", "problem": main, "source": "NVML", "power": [reading(0.0, 90.0), reading(5e4, 690.5)]
@@ -326,7 +327,7 @@ mod tests {
         );
         run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
         assert!(!Tab::of(&run).contains(&Roofline));
-        // A problem on another line of a sweep is not another size.
+        // A problem on another line of a sweep does not count as another size.
         run.measurements.retain(|m| m.problem.size() == 5_000_000);
         run.parts.clear();
         assert!(Tab::of(&run).contains(&Breakdown), "what was recorded of a run");

@@ -4,7 +4,7 @@ use super::sheet::{Cell, Row, Sheet, Tone, figures, rung_cell, shapes, words};
 use crate::text::format;
 use warpbook_record::{Problem, Run};
 
-/// Returns the table of compiler and device figures for each kernel at a problem.
+/// Returns the table of compiler and device figures of each kernel that was measured for a problem.
 pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new(
         "Kernels",
@@ -51,7 +51,7 @@ pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
     sheet
 }
 
-/// Returns the table of hardware counters for each kernel counted at a problem.
+/// Returns the table of hardware counters for each kernel counted for a problem.
 pub fn counters(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new("Hardware counters", vec![words("Rung"), words("Kernel")]);
     for profiled in run.profiled.iter().filter(|p| p.problem == *problem) {
@@ -59,7 +59,7 @@ pub fn counters(run: &Run, problem: &Problem) -> Sheet {
             let mut cells = vec![rung_cell(run, &profiled.rung), Cell::text(&kernel.kernel)];
             let is_first = sheet.rows.is_empty();
             let mut all = warpbook_charts::counters_of(kernel);
-            // The column that says what warps wait for tells the most, so it is moved from the right edge to the front.
+            // The column of the warps' stall reasons is the most informative, so it is moved from the right edge to the front.
             all.rotate_right(1);
             for c in all {
                 if is_first {

@@ -38,7 +38,7 @@ fn ladder_cell(column: Figure, cell: &warpbook_charts::Cell, m: Option<&Measurem
     Cell { text, detail: cell.detail.clone(), key, tone }
 }
 
-/// Returns the reason why a row has no figures; a skipped rung is toned down, a failed one stands out.
+/// Returns the reason why a row has no figures; a skipped rung is shown in a quiet tone, and a failed rung stands out.
 fn note_cell(row: &LadderTableRow, m: Option<&Measurement>) -> Option<Cell> {
     let skipped = m.is_some_and(|m| matches!(m.outcome, Outcome::Skipped { .. }));
     let note = Cell::text(format::sentence_case(row.note.as_ref()?));
@@ -47,7 +47,7 @@ fn note_cell(row: &LadderTableRow, m: Option<&Measurement>) -> Option<Cell> {
 
 const CHOSEN: &str = "Chosen for this size";
 
-/// Returns the table of every figure of the rungs at a problem.
+/// Returns the table of every figure of the rungs for a problem.
 pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
     let table = LadderTable::with(run, problem, &ladder_columns(run, problem));
     let heads = table.headers.iter().map(|h| Column {
@@ -59,7 +59,7 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new(format!("All rungs at {}", problem.label), columns);
     let mut file = table.file();
     file.headers.push("chosen for this size".into());
-    // The table has one row for each of these, in this order.
+    // The table has one row for each of these measurements, in this order.
     let measurements: Vec<&Measurement> = run.ladder(problem).iter().map(|r| r.measurement).collect();
     for (i, row) in table.rows.iter().enumerate() {
         let m = measurements.get(i).copied();
@@ -67,7 +67,7 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
         if let Some(row) = file.rows.get_mut(i) {
             row.push(choice.to_owned());
         }
-        // A failed check keeps its cells, since they show the error.
+        // A rung whose check failed keeps its cells, since they show the error.
         let wrong = m.and_then(|m| m.check.as_ref()).is_some_and(|c| !c.passed);
         let (remark, note) = if wrong { (note_cell(row, m), None) } else { (None, note_cell(row, m)) };
         let less = row.less_work.map(|share| format!("Does {} of the operations", format::percent(share)));
@@ -109,7 +109,7 @@ mod tests {
         );
         run.descriptor.columns = vec![Figure::ItemRate, Figure::Throughput, Figure::Median, Figure::Other];
         run.measurements.iter_mut().for_each(|m| (m.tile, m.wall_us) = (None, Vec::new()));
-        // No number of items is known, and without peaks nothing says what bounds the work.
+        // The number of items is not known, and without peaks the bound of the work is not known either.
         run.peaks = Default::default();
         assert_eq!(labels(&run, &problem), "Rung, FLOP/s, Median, Check, Samples");
     }
@@ -168,7 +168,7 @@ mod tests {
         let sheet = rungs(&run, at("1 M"));
         let get = |sheet: &Sheet, label: &str| column(sheet, &sheet.sorted(None), label);
         assert_eq!(get(&sheet, CHOSEN), [NONE, "800000 training points lie in one cluster."]);
-        // The first rung's bytes were not counted, so its bound is one read of its inputs a pass.
+        // The first rung's bytes were not counted, so its bound is one read of its inputs per pass.
         assert_eq!(get(&sheet, "Bound by"), ["DRAM", "arithmetic"]);
         assert!(sheet.rows[1].cells.iter().any(|c| c.detail == "at least 15.2 µs"), "{sheet:?}");
         assert!(sheet.rows[1].cells[1].detail == "fastest" && sheet.rows[1].cells[1].tone == Tone::Good);

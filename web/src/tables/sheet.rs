@@ -45,7 +45,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Creates a cell with a number and its text; both are empty without a value.
+    /// Creates a cell with a number and its text; both are empty if there is no value.
     pub fn number(value: Option<f64>, text: impl Fn(f64) -> String) -> Self {
         match value {
             Some(v) => Self { text: text(v), detail: String::new(), key: Key::Number(v), tone: Tone::Plain },
@@ -77,7 +77,7 @@ impl Cell {
 pub struct Column {
     /// The heading.
     pub label: String,
-    /// `true` if the column holds numbers, which are right-aligned.
+    /// `true` if the column contains numbers, which are right-aligned.
     pub numeric: bool,
     /// The heading in a file, where figures are plain numbers in one unit; `None` for texts.
     pub in_file: Option<&'static str>,
@@ -95,7 +95,7 @@ pub fn figures(label: &str, in_file: &'static str) -> Column {
     Column { label: label.into(), numeric: true, in_file: Some(in_file) }
 }
 
-/// A table.
+/// A sortable table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
     /// The table's heading.
@@ -167,7 +167,7 @@ impl Sheet {
         self
     }
 
-    /// Returns the rows in an order. Equal rows keep their order, and missing values come last.
+    /// Returns the rows in the given order. Equal rows keep their order, and missing values come last.
     pub fn sorted(&self, sort: Option<Sort>) -> Vec<&Row> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         if let Some(Sort { column, descending }) = sort {

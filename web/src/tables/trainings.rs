@@ -4,7 +4,7 @@ use super::sheet::{Cell, Row, Sheet, Tone, figures, rung_cell, words};
 use crate::text::format;
 use warpbook_record::{Problem, Run};
 
-/// Returns the table of the final results of trainings at a problem.
+/// Returns the table of the final results of trainings for a problem.
 pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     let logs: Vec<_> = run.train_logs.iter().filter(|l| l.problem == *problem).collect();
     let mut sheet = Sheet::new(
@@ -53,7 +53,7 @@ pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     sheet
 }
 
-/// Formats six digits, since the losses of good rungs differ late.
+/// Formats a loss with six digits, since the losses of good rungs differ only in later digits.
 fn precise(v: f64) -> String {
     format::significant(v, 6)
 }

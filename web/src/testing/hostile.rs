@@ -87,7 +87,7 @@ fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
             ["svg", "g", "title", "desc", "text", "tspan", "rect", "line", "polyline", "polygon", "circle", "path"];
         assert!(drawn.contains(&name), "<{name} in {}", chart.title);
         let tag = element.split('>').next().unwrap_or_default();
-        // Only values stand between quotes.
+        // Only attribute values are between quotes.
         let names: String = tag.split('"').step_by(2).collect();
         assert!(!names.split_whitespace().any(|n| n.starts_with("on") || n.contains("href")), "{tag}");
     }

@@ -1,4 +1,4 @@
-//! A record of an experiment that this code does not know, written by another program; the page must show all of it.
+//! A record of an experiment that this code does not know, written by another program. The page must show all of it.
 
 use super::hostile;
 use crate::address::{Link, ProblemChoice};

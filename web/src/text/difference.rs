@@ -4,10 +4,10 @@ use warpbook_charts::highlight::{Token, lines};
 
 /// The number of unchanged lines shown around a change.
 const CONTEXT: usize = 3;
-/// The most pairs of lines to compare: a thousand changed lines in each file.
+/// The maximum number of pairs of lines to compare: a thousand changed lines in each file.
 const MAX_PAIRS: usize = 1_000_000;
 
-/// The fate of a line.
+/// Which of the two sources contain a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The line is in both sources.

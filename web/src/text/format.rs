@@ -24,7 +24,7 @@ pub fn date(created: &str) -> String {
     parse().unwrap_or_else(|| created.to_owned())
 }
 
-/// Formats the same time as "2026-11-21, 07:00 UTC".
+/// Formats an RFC 3339 time in UTC as "2026-11-21, 07:00 UTC"; returns other texts unchanged.
 pub fn short_date(created: &str) -> String {
     let parse = || {
         let (day, clock) = created.strip_suffix('Z')?.split_once('T')?;

@@ -23,7 +23,7 @@ pub fn board(app: &App, send: &Send) -> Html {
     let (published, read): (Opened, Opened) = all.partition(|(e, _)| e.is_published);
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
     let published: Vec<&Run> = published.iter().map(|(_, run)| *run).collect();
-    // The board is drawn only once all records are there; otherwise thirty records would draw it thirty times.
+    // The board is drawn only once all records have been read; otherwise thirty records would draw it thirty times.
     let board = Board::of(if app.busy() { &[] } else { &records }).with_published(&published);
     let asked = app.link.board.as_deref().unwrap_or_default();
     let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
@@ -92,7 +92,7 @@ fn tasks(send: &Send, board: &Board<'_>, now: &BoardTask<'_>) -> Html {
     }
 }
 
-/// Shows a box that hides the published results in the chart.
+/// Shows a check box that hides the published results in the chart.
 fn opened_only(app: &App, send: &Send) -> Html {
     let of_page = app.library.entries.iter().filter(|e| e.is_published).count();
     if of_page == 0 || of_page == app.library.entries.len() {

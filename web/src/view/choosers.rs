@@ -11,7 +11,7 @@ use warpbook_charts as charts;
 use warpbook_record::{Problem, Quantity, Run};
 use yew::{Callback, Event, Html, html};
 
-/// Shows a chooser of the quantity in ladder and sweep.
+/// Shows a chooser of the quantity in the ladder and the sweep.
 pub fn quantity_choice(send: &Send, run: &Run, problem: &Problem, now: Quantity) -> Html {
     html! {
         <fieldset class="segments">

@@ -7,7 +7,7 @@ use crate::text::format::{NONE, significant};
 use warpbook_charts::words::{counted, percent, time};
 use yew::{Html, html};
 
-/// Shows the progress files that were opened; nothing without one.
+/// Shows the progress files that were opened, or nothing if there are none.
 pub fn class(app: &App, send: &Send) -> Html {
     let class = &app.class;
     let Some(ranked) = class.ranked_exercise() else { return Html::default() };

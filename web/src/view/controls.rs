@@ -4,7 +4,7 @@ use crate::app::{HEADING, Msg, NoticeMsg};
 use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, KeyboardEvent, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast, html};
 
-/// The callback that takes messages.
+/// The callback that receives messages.
 pub type Send = Callback<Msg>;
 
 /// The id of the input that opens the browser's file dialog.
@@ -31,7 +31,7 @@ pub fn copy(send: &Send, what: &'static str, text: &str, label: &'static str) ->
     html! { <button type="button" class="small" aria-label={label} onclick={press}>{ "Copy" }</button> }
 }
 
-/// Shows a chooser of one of several options.
+/// Shows a chooser for one of several options.
 pub fn select(what: &'static str, id: Option<&'static str>, chosen: Callback<String>, options: Html) -> Html {
     let change = chosen.reform(|e: Event| e.target_unchecked_into::<HtmlSelectElement>().value());
     html! { <label class="size">{ what }<select {id} onchange={change}>{ options }</select></label> }
@@ -66,7 +66,7 @@ pub fn search(id: Option<String>, value: &str, typed: Callback<String>, key: Opt
     }
 }
 
-/// Shows a table that scrolls sideways on its own.
+/// Shows a table that scrolls sideways independently of the page.
 pub fn scrolled(title: &str, table: Html) -> Html {
     html! { <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>{ table }</div> }
 }

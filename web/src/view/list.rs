@@ -52,7 +52,7 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
     }
 }
 
-/// Shows a button that closes a record which does not come with the page.
+/// Shows a button that closes a record, unless the record comes with the page.
 pub fn close(send: &Send, entry: &Entry) -> Option<Html> {
     if matches!(entry.origin, Origin::Bundled(_)) {
         return None;
@@ -64,7 +64,7 @@ pub fn close(send: &Send, entry: &Entry) -> Option<Html> {
     })
 }
 
-/// Returns a record's title, or its file name without one.
+/// Returns a record's title or, if it has none, its file name.
 pub fn title_of(entry: &Entry) -> &str {
     if entry.title.is_empty() { &entry.name } else { &entry.title }
 }
@@ -84,7 +84,7 @@ pub fn details_of(entry: &Entry) -> Vec<String> {
     all.into_iter().filter(|d| !d.is_empty()).collect()
 }
 
-/// Shows a box that adds a record to the comparison.
+/// Shows a check box that adds a record to the comparison.
 pub fn compare_tick(app: &App, send: &Send, entry: &Entry) -> Html {
     let key = entry.key.clone();
     let changed = send.reform(move |e: Event| {

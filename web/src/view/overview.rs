@@ -1,4 +1,4 @@
-//! The overview: all records as cards and tables, the first page without a link to a record.
+//! The overview: all records as cards and tables. It is shown if the link names no record.
 
 use super::controls::{Send, button, heading, option, press, search, select};
 use super::list::{close, compare_button, compare_tick, details_of, title_of};
@@ -7,14 +7,14 @@ use crate::app::{App, Msg, ViewMsg};
 use crate::library::{Entry, Filter};
 use yew::{Html, html};
 
-/// The number of records from which on the search is shown.
+/// The search is shown if there are at least this many records.
 const SEARCH_FROM: usize = 5;
 
 /// Shows the cards of the records that pass the filter.
 pub fn overview(app: &App, send: &Send) -> Html {
     let all = &app.library.entries;
     let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
-    // A published record shown next to one of the reader's is not repeated among the experiments.
+    // A published record that is shown next to one of the reader's records is not repeated among the experiments.
     let beside: Vec<&str> = shown.iter().filter_map(|e| Some(e.beside.as_ref()?.file.as_str())).collect();
     let group = |cells: usize, published: bool| -> Vec<&Entry> {
         let is_here = |e: &&&Entry| match (published, e.is_published) {
@@ -153,7 +153,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
                 { sparkline(&entry.ladder) }
         </>
     };
-    // The tick lies next to the bars, or below the text where there are none.
+    // The check box is next to the bars, or below the text if there are no bars.
     let class = if has_bars(&entry.ladder) { "open" } else { "open bare" };
     html! {
         <li key={entry.key.clone()} class="card">
@@ -168,7 +168,7 @@ fn has_bars(heights: &[f64]) -> bool {
     heights.iter().filter(|h| h.is_finite()).count() >= 2
 }
 
-/// Shows one bar a rung, the fastest in the accent colour. The headline has the same content for screen readers.
+/// Shows one bar per rung, the fastest in the accent colour. The headline has the same content for screen readers.
 fn sparkline(heights: &[f64]) -> Html {
     const HEIGHT: f64 = 36.0;
     const STEP: f64 = 7.0;
@@ -206,7 +206,7 @@ fn toolbar(app: &App, send: &Send, left: usize) -> Html {
     }
 }
 
-/// Shows a chooser of one value that occurs in the records, or of all.
+/// Shows a chooser of one value that occurs in the records, or of all values.
 fn choice(
     send: &Send,
     what: &'static str,

@@ -10,9 +10,9 @@ use yew::{Callback, Event, Html, TargetCast, classes, html};
 
 /// Shows the whole page.
 pub fn page(app: &App, send: &Send) -> Html {
-    // Views that are not about one record also take the list's room.
+    // Views that are not about one record also use the width of the list.
     let is_wide = app.shows_all() || app.only_asks() || (app.link.is_apart() && !app.link.compares());
-    // A board may be projected for a class, so it takes the whole window.
+    // A board may be projected for a class, so it fills the whole window.
     let whole = app.link.board.is_some().then_some("whole");
     html! {
         <>

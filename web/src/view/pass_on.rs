@@ -47,7 +47,7 @@ fn chosen_in_menu(e: MouseEvent) {
     close_menu(button.as_ref());
 }
 
-/// Closes the menu on Escape, and moves the focus to its name.
+/// Closes the menu on Escape, and moves the focus to the menu's name.
 fn escaped(e: KeyboardEvent) {
     if e.key() == "Escape" {
         close_menu(e.target_dyn_into::<Element>().as_ref());

@@ -1,4 +1,4 @@
-//! A table that mouse and keyboard can sort.
+//! A table that can be sorted by mouse and by keyboard.
 
 use super::chart;
 use super::controls::{Send, press, scrolled, search};

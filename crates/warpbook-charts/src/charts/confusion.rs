@@ -19,17 +19,17 @@ pub struct Confusion<'a> {
     pub counts: &'a [u64],
 }
 
-/// Largest number of classes that is drawn; with more, there is only a table.
+/// Maximum number of classes drawn; a larger matrix is shown only as a table.
 const MOST: usize = 32;
 const CELL: f64 = 26.0;
 const LEGEND: f64 = 50.0;
 const BAND: f64 = 76.0;
 /// Height of the line that names the columns.
 const AXIS: f64 = 18.0;
-/// Room for the share of a class that is classified correctly.
+/// Width reserved for the share of a class that is classified correctly.
 const RECALL: f64 = 58.0;
 const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
-/// Shares of a class from which a cell has an opacity, with the range's name.
+/// Shading of a cell by its share of its class: the smallest share, the opacity, and the label of the range.
 const BANDS: [(f64, f64, &str); 5] = [
     (0.0, 0.10, "up to 1 %"),
     (0.01, 0.20, "1 to 5 %"),
@@ -39,11 +39,11 @@ const BANDS: [(f64, f64, &str); 5] = [
 ];
 
 impl Options {
-    /// Draws a confusion matrix: a row for each class, a column for each predicted class, and each cell shaded by its share of the row. Correct
-    /// cells, on the diagonal, have a frame, and every row has its share of correct samples.
+    /// Draws a confusion matrix: a row for each class, a column for each predicted class, and each cell shaded by its share of the row. Correct cells, on the
+    /// diagonal, have a frame, and each row shows its share of correct samples.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if there are no samples, or not as many counts as pairs of classes.
+    /// Returns [`ChartError::NothingToDraw`] if there are no samples, or not as many counts as pairs of classes.
     pub fn confusion(&self, of: &Confusion<'_>) -> Result<Chart, ChartError> {
         let n = of.classes.len();
         if n.checked_mul(n) != Some(of.counts.len()) {
@@ -69,7 +69,7 @@ struct Layout {
     left: f64,
     cell: f64,
     header: f64,
-    /// True if the columns' names are upright.
+    /// True if the column names fit above their columns and need no rotation.
     upright: bool,
 }
 
@@ -236,8 +236,7 @@ impl Matrix<'_> {
     }
 }
 
-/// Writes a share with one decimal if whole percents would hide mistakes. It is rounded as in the table, but never up
-/// to 100 %.
+/// Formats a share with one decimal if whole percents would hide mistakes. It is rounded as in the table, but never up to 100 %.
 fn of_all(share: f64) -> String {
     match share * 100.0 {
         p if !(95.0..100.0).contains(&p) => percent(share),
@@ -254,7 +253,7 @@ fn frame(canvas: &Canvas<'_>, x: (f64, f64), y: (f64, f64)) -> Drawn {
     canvas.line(&corners, Stroke::new(Paint::MUTED, 1.2))
 }
 
-/// Draws the shades of both colours, with their meaning.
+/// Draws the legend: the shades of both colours, and their meanings.
 fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
     canvas.text("share of the row", (MARGIN, top + 8.0), At::Left, Font::SMALL)?;
     let left = MARGIN + 96.0;

@@ -1,4 +1,4 @@
-//! Histograms of numbers' exponents, over the range of a format.
+//! Histograms of the exponents of numbers, compared with the range of a floating-point format.
 
 use crate::draw::text::words::{percent, whole};
 use crate::draw::{
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 pub struct FormatRange<'a> {
     /// Name of the format, such as "fp16".
     pub name: &'a str,
-    /// Smallest exponent: numbers below are rounded to 0.
+    /// Smallest exponent; smaller numbers are rounded to 0.
     pub least: i32,
-    /// Smallest normal exponent: numbers below have fewer digits (subnormal numbers).
+    /// Smallest normal exponent; smaller numbers are subnormal and have fewer digits.
     pub normal: i32,
     /// The largest exponent.
     pub largest: i32,
@@ -23,7 +23,7 @@ pub struct FormatRange<'a> {
 /// The exponents of some numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExponentRow {
-    /// Name of the numbers.
+    /// Name of this set of numbers.
     pub name: String,
     /// Counts of numbers x by exponent e: 2^e <= |x| < 2^(e+1).
     pub counts: BTreeMap<i32, u64>,
@@ -81,7 +81,7 @@ impl ExponentRow {
 fn exponent(value: f32) -> i32 {
     let bits = value.to_bits() & 0x7fff_ffff;
     match bits >> 23 {
-        // A subnormal number's exponent is that of its first set bit.
+        // The first set bit of a subnormal number determines its exponent.
         0 => 31 - bits.leading_zeros() as i32 - 149,
         e => e as i32 - 127,
     }
@@ -90,20 +90,19 @@ fn exponent(value: f32) -> i32 {
 const PLOT: f64 = 92.0;
 /// Height of a row's name above its plot.
 const NAME: f64 = 24.0;
-/// Space below each plot but the last.
+/// Space below each plot except the last.
 const GAP: f64 = 12.0;
 const TICKS: f64 = 40.0;
 /// Height of the names of the format's ranges, above all plots.
 const PARTS: f64 = 20.0;
-/// Room for the share at the left.
+/// Left edge of the plots, with room for the share to the left of each.
 const LEFT: f64 = MARGIN + 42.0;
 
 impl Options {
-    /// Draws a histogram for each row, below one another on the same exponents; exponents that a format loses are
-    /// shaded.
+    /// Draws one histogram for each row, one below the other over the same axis of exponents. Exponents that the format cannot represent exactly are shaded.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no row has a number that is finite and not 0.
+    /// Returns [`ChartError::NothingToDraw`] if no row has a number that is finite and not 0.
     pub fn exponents(
         &self,
         title: &str,
@@ -151,7 +150,7 @@ impl Plot<'_> {
         self.rows.iter().map(share).fold(0.0, f64::max)
     }
 
-    /// Returns the parts of the exponent range from low to high, with their names; the part without a colour has full precision.
+    /// Returns the ranges of exponents from the lowest to the highest, with their names; the range without a colour has full precision.
     fn parts(&self) -> [(i32, i32, String, Option<Paint>); 4] {
         let FormatRange { name, least, normal, largest } = *self.range;
         [

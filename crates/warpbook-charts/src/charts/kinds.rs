@@ -4,12 +4,11 @@ use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{ChartKind, PartGroup, Problem, Run};
 
 impl Options {
-    /// Draws a chart of a kind that [`Descriptor::charts`](warpbook_record::Descriptor::charts) names, of the record's headline quantity if it shows
-    /// one. If this problem has no losses or parts, those of the first problem that has them are drawn.
+    /// Draws a chart of a kind that [`Descriptor::charts`](warpbook_record::Descriptor::charts) names. If the chart shows one quantity, it is the record's
+    /// headline quantity. If this problem has no losses or parts, the chart shows the first problem that has them.
     ///
     /// # Errors
-    /// Like the method that draws the kind; also [`ChartError::NothingToDraw`] for a kind that this version does not
-    /// know.
+    /// Returns the errors of the method that draws the kind, and [`ChartError::NothingToDraw`] for a kind that this version does not know.
     pub fn chart(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
         match kind {
             ChartKind::Timeline => self.timeline(run, recorded(run, problem)),
@@ -17,11 +16,10 @@ impl Options {
         }
     }
 
-    /// Draws like [`Options::chart`], except [`ChartKind::Timeline`]. A page with its own timeline then does not
-    /// include the code for this one.
+    /// Draws any chart of [`Options::chart`] except [`ChartKind::Timeline`], so that a page with its own timeline does not include the code for this one.
     ///
     /// # Errors
-    /// Like [`Options::chart`]; also [`ChartError::NothingToDraw`] for a timeline.
+    /// Returns the errors of [`Options::chart`], and [`ChartError::NothingToDraw`] for a timeline.
     pub fn chart_but_timeline(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
         let headline = run.descriptor.headline;
         let with_parts = |group: PartGroup| {
@@ -60,7 +58,7 @@ impl Options {
     }
 }
 
-/// Returns the problem, or else the first one with recordings over time.
+/// Returns the problem if it has recordings over time, or else the first problem that has them.
 fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
     let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
     if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }

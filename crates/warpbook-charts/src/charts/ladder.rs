@@ -21,7 +21,7 @@ impl Options {
     /// keep their row, with the reason in words; three or more that were skipped for the same reason share one remark.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no measurement of the problem, or none that the quantity exists for.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no measurement of the problem, or none that the quantity exists for.
     pub fn ladder(&self, run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
         let mut rows = run.ladder(problem);
         if rows.is_empty() {
@@ -61,28 +61,28 @@ struct Ladder<'a> {
     problem: &'a Problem,
     measure: Measure,
     rows: Vec<LadderRow<'a>>,
-    /// Title of the baseline rung of speed-ups, and its time in microseconds.
+    /// Title and time in microseconds of the rung that speed-ups are relative to.
     baseline: Option<(String, f64)>,
     /// The fastest library and its time in microseconds.
     library: Option<(&'a Measurement, f64)>,
-    /// Reasons why rungs were skipped, each with its rungs, which have no row.
+    /// Reasons why rungs were skipped, each with its rungs; these rungs have no row.
     folded: Vec<(String, Vec<String>)>,
-    /// Number of rungs that the story leaves out.
+    /// Number of rungs that the shortened ladder leaves out.
     left_out: usize,
     /// True if no more than one rung has a valid figure, so that there is nothing to compare it with.
     is_alone: bool,
 }
 
-/// Number of rungs above which a story leaves some out.
+/// If a problem has more rungs than this, `Rungs::Story` shortens the ladder.
 pub const STORY: usize = 10;
-/// Number of rungs in a story, unless more of them are mandatory.
+/// Number of rungs in a shortened ladder, unless more of them are mandatory.
 const TOLD: usize = 8;
 
-/// Returns the rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
+/// Returns the rungs of a shortened ladder, in order: the first, the first kernel, the best references, the largest steps and the fastest.
 fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<LadderRow<'a>> {
     let us = |m: &Measurement| usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less());
     let idea = |m: &Measurement| m.rung.replace("bf16", "fp16");
-    // If an idea exists in two types, the faster one tells it.
+    // If the same kernel was measured in two types, only the faster one is shown.
     let is_faster = |o: &LadderRow<'_>, m: &Measurement| us(o.measurement) < us(m) && us(o.measurement).is_some();
     let slower: Vec<bool> = rows
         .iter()
@@ -103,12 +103,12 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
             None => 0.0,
             Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
             Some(us) if is_kernel(m) && us < least => least / us,
-            // If few rungs are faster than those before them, the fastest of the others fill up the story.
+            // If few rungs are faster than those before them, the fastest of the other rungs fill the remaining places.
             Some(us) => 1.0 / (1.0 + us),
         });
         least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));
     }
-    // Rungs with equal gains are in the story together, or not at all.
+    // Rungs with equal gains are either all shown or all left out.
     let told = |gain: f64| gain > 0.0 && (gain == f64::INFINITY || gains.iter().filter(|g| **g > gain).count() < TOLD);
     let mut told = gains.iter().map(|g| told(*g));
     rows.retain(|_| told.next() == Some(true));
@@ -118,7 +118,7 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
 /// A guess of more than this many times the longest bar is mentioned but not drawn.
 const FAR_GUESS: f64 = 4.0;
 
-/// Number of rungs skipped for the same reason from which on they share one remark.
+/// If at least this many rungs were skipped for the same reason, they share one remark.
 const FOLD_FROM: usize = 3;
 
 fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
@@ -131,7 +131,7 @@ fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
         }
     }
     out.retain(|f| f.1.len() >= FOLD_FROM);
-    // If every row would become a remark, none is folded.
+    // If every row would become a remark, all rows stay.
     if out.iter().map(|f| f.1.len()).sum::<usize>() == rows.len() { Vec::new() } else { out }
 }
 
@@ -145,7 +145,7 @@ impl Ladder<'_> {
         self.baseline.as_ref().map(|b| b.1)
     }
 
-    /// Returns the figure that belongs to a time of the whole work.
+    /// Returns the figure that corresponds to a time for the whole work.
     fn value(&self, us: f64) -> f64 {
         self.measure.of_work(self.problem, us, self.baseline_us())
     }
@@ -154,7 +154,7 @@ impl Ladder<'_> {
         self.measure.value_of(m, us, self.baseline_us())
     }
 
-    /// Returns a rung's figure, and its comparison if there is one.
+    /// Returns a rung's figure as text, and its comparison with another rung if there is one.
     fn figures(&self, m: &Measurement, us: f64) -> (String, Option<String>) {
         let shown = self.measure.text(self.value_of(m, us));
         let second = match self.measure.quantity {
@@ -193,7 +193,7 @@ impl Ladder<'_> {
         ceiling.into_iter().chain(library).chain(guess).collect()
     }
 
-    /// Returns the bound of a rung, such as "62 % of shared memory's bound".
+    /// Returns the share of its bound that a rung reaches, such as "62 % of shared memory's bound".
     fn note(&self, row: &LadderRow<'_>) -> String {
         if row.measurement.does_less() {
             let share = row.measurement.operations() as f64 / self.problem.flops as f64;
@@ -203,7 +203,7 @@ impl Ladder<'_> {
         bound.map_or(String::new(), |(b, f)| of_bound(&b, f))
     }
 
-    /// Returns the reason why a rung exceeds the ceiling of the problem or its own bound, if it does.
+    /// Returns the reason why a rung exceeds the ceiling of the problem or its own bound; empty if it exceeds neither.
     fn beyond(&self, row: &LadderRow<'_>, us: f64) -> String {
         if !self.measure.is_timed() {
             return String::new();
@@ -238,7 +238,7 @@ impl Ladder<'_> {
     }
 
     /// Returns true if the measured peak of arithmetic is missing. The ceiling of memory alone might then be far above
-    /// the true one.
+    /// the true ceiling.
     fn lacks_peak(&self) -> bool {
         let headline = self.run.descriptor.headline == Quantity::Throughput;
         let wanted = match self.measure.quantity {
@@ -336,7 +336,7 @@ impl Ladder<'_> {
         ceiling > 0.0 && values.iter().any(|v| *v > 4.0 * ceiling)
     }
 
-    /// Returns the axis and the value at which bars begin; `None` if there is nothing to measure along it.
+    /// Returns the axis and the value at which bars begin; both are `None` if there are no values.
     fn axis(&self, values: &[f64]) -> (Option<Axis>, Option<f64>) {
         if values.is_empty() {
             return (None, None);
@@ -527,7 +527,7 @@ impl Ladder<'_> {
         self.library.map_or(String::new(), |(m, _)| name(self.run, &m.rung))
     }
 
-    /// Returns the record's columns, and the drawn figures that these lack.
+    /// Returns a table with the record's columns, and with the drawn figures if no column contains them.
     fn table(&self) -> Table {
         let mut all = columns(self.run);
         let tiled = self.rows.iter().any(|r| r.measurement.tile.is_some()).then_some(Column::Tile);
@@ -549,7 +549,7 @@ fn scale(log: bool) -> &'static str {
     if log { "; logarithmic scale" } else { "" }
 }
 
-/// Returns the kind of a rung: colour and name.
+/// Returns the colour and the name of a rung's kind.
 fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
     let kind = Kind::of_rung(run, &row.measurement.rung);
     (kind.color(), kind.name(row.rung))

@@ -8,10 +8,10 @@ use crate::draw::{
 use std::collections::BTreeMap;
 use warpbook_record::{AccessKind, WarpRequest};
 
-/// Bytes of a sector, and of a word: what a bank of shared memory serves at once.
+/// Size of a sector of global memory in bytes; `WORD` is the width of a bank of shared memory.
 const SECTOR: u64 = 32;
 const WORD: u64 = 4;
-/// Banks of shared memory, and lanes of a warp.
+/// Number of banks of shared memory, which is also the number of lanes of a warp.
 const BANKS: usize = 32;
 const ROW: f64 = 22.0;
 const HEADING: f64 = 24.0;
@@ -21,15 +21,15 @@ const GAP: f64 = 12.0;
 const LANE: Font = Font { size: 10.0, bold: false, paint: Paint::INK };
 
 impl Options {
-    /// Draws what the lanes of a warp access with the instructions of one source line: for global memory a row for each touched line of 128 bytes
-    /// with its words in sectors, for shared memory a row for each wavefront with its banks. Words have the numbers of their lanes. `source` is the
-    /// line's text.
+    /// Draws what the lanes of a warp access with the instructions of one source line. For global memory, the chart has a row for each touched line of 128
+    /// bytes, with its words in sectors; for shared memory, it has a row for each wavefront, with its banks. Each word shows the number of its lane. `source`
+    /// is the line's text.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if there is no request in which a lane takes part.
+    /// Returns [`ChartError::NothingToDraw`] if no request has an active lane.
     pub fn lanes(&self, requests: &[WarpRequest], source: &str) -> Result<Chart, ChartError> {
         let grids: Vec<Grid> = requests.iter().filter_map(|request| Grid::new(request, self.px())).collect();
-        // Of equal ones the first.
+        // If several requests are equally bad, the first one is drawn.
         let Some(worst) = grids.iter().rev().max_by(|a, b| a.excess().total_cmp(&b.excess())) else {
             let why = "No access to global or shared memory was recorded in this line.";
             return Err(ChartError::NothingToDraw(why.into()));
@@ -67,9 +67,9 @@ type Words = BTreeMap<u64, Vec<usize>>;
 /// The words of one line of memory, or of one wavefront.
 struct GridRow {
     label: String,
-    /// By column: the lanes that access the word.
+    /// Lanes that access the word, for each column.
     cells: Vec<Vec<usize>>,
-    /// By column: true if the word is moved.
+    /// For each column, true if the word is moved.
     is_moved: Vec<bool>,
     /// True for a wavefront that a bank conflict adds.
     is_extra: bool,
@@ -80,11 +80,11 @@ struct Grid<'a> {
     request: &'a WarpRequest,
     name: String,
     rows: Vec<GridRow>,
-    /// Titles above columns.
+    /// Titles above the columns, each with the index of its column.
     headers: Vec<(usize, String)>,
-    /// Sectors or wavefronts, and the fewest for these lanes.
+    /// Number of sectors or wavefronts, and the smallest possible number for these lanes.
     cost: (usize, usize),
-    /// By lane: its sector or bank, and of shared memory its first wavefront.
+    /// For each lane, its number, its sector or bank, and in shared memory its first wavefront.
     places: Vec<(usize, u64, Option<usize>)>,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Grid<'a> {
         Self { request, name, rows, headers, cost, places }
     }
 
-    /// How many times as many sectors or wavefronts as needed.
+    /// Returns the ratio of the sectors or wavefronts used to the number needed.
     fn excess(&self) -> f64 {
         self.cost.0 as f64 / self.cost.1.max(1) as f64
     }
@@ -209,8 +209,9 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Returns the lanes, each with its offset, in groups that are served together: all lanes with up to 4 bytes each, half a warp with 8, a quarter with 16. Two
-/// quarters of a half are served as one if each lane has the address of its neighbour `lane ^ 1`, or each that of `lane ^ 2`, as the emulator counts them.
+/// Returns the lanes, each with its offset, in groups that are served together: the whole warp for accesses of up to 4 bytes, half a warp for 8 bytes, and a
+/// quarter for 16 bytes. As in the emulator, two quarters of a half are served together if each lane has the same address as lane `lane ^ 1`, or each has the
+/// same as lane `lane ^ 2`.
 fn served_together(active: &[(usize, u64)], bytes: u64) -> Vec<Vec<(usize, u64)>> {
     let at_once = BANKS / (bytes.max(WORD) / WORD) as usize;
     let is_shared = |lanes: &[(usize, u64)]| {
@@ -254,7 +255,7 @@ impl GridRow {
         let rows = (top + 1.0, top + ROW - 2.0);
         let mut column = 0;
         while column < self.cells.len() {
-            // Neighbours that belong to the same lanes are one box, but sectors stay apart.
+            // Neighbouring words of the same lanes are drawn as one box, which never extends past its sector.
             let limit = if is_shared { self.cells.len() } else { (column / 8 + 1) * 8 };
             let is_alike = |other: &usize| {
                 self.cells[*other] == self.cells[column] && self.is_moved[*other] == self.is_moved[column]
@@ -290,7 +291,7 @@ impl GridRow {
     }
 }
 
-/// The number of a word's lane, or how many lanes it has; the longest texts are smaller.
+/// Returns the number of a word's lane, or how many lanes it has, and a font that is smaller for the longest texts.
 fn label(lanes: &[usize]) -> (String, Font) {
     let text = match lanes {
         [lane] => lane.to_string(),
@@ -310,7 +311,7 @@ fn outline(canvas: &Canvas<'_>, x: (f64, f64), y: (f64, f64), is_extra: bool) ->
     canvas.line(&corners(x, y), stroke)
 }
 
-/// A box of the legend: its paint, its sign and its meaning.
+/// An entry of the legend: the paint of its box, the sign in the box, and the meaning.
 type Entry = (Paint, &'static str, &'static str);
 
 fn legend(grids: &[Grid<'_>]) -> Vec<Entry> {
@@ -328,7 +329,7 @@ fn legend(grids: &[Grid<'_>]) -> Vec<Entry> {
     entries
 }
 
-/// Lines of the legend: all entries fit into one, except on a phone.
+/// Returns the number of lines of the legend: all entries fit into one, except on a phone.
 fn legend_lines(entries: &[Entry], width: f64) -> usize {
     if is_narrow(width) { entries.len() } else { 1 }
 }

@@ -1,14 +1,14 @@
-//! Latencies by level of memory.
+//! Chart of the latencies of the levels of memory.
 
 use crate::draw::text::words::significant;
 use crate::draw::{Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MarkData, Options, Row, Table, clean};
 
 impl Options {
-    /// Draws the time that an instruction waits for its input, by level: a bar in nanoseconds for each, in the given order. A value that is not a
-    /// positive number has a row that says so.
+    /// Draws the time that an instruction waits for its input, with one bar in nanoseconds for each level of memory, in the given order. A level whose value is
+    /// not a positive number has a row that says so.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no level has a latency.
+    /// Returns [`ChartError::NothingToDraw`] if no level has a latency.
     pub fn latencies(&self, levels: &[(&str, f64)], [title, subtitle]: [&str; 2]) -> Result<Chart, ChartError> {
         let usable = |ns: f64| Some(ns).filter(|ns| ns.is_finite() && *ns > 0.0);
         let first = levels.iter().find_map(|(name, ns)| Some((*name, usable(*ns)?)));
@@ -55,7 +55,7 @@ impl Options {
     }
 }
 
-/// Writes a time such as "31.4 ns".
+/// Formats a time such as "31.4 ns".
 fn nanoseconds(ns: f64) -> String {
     format!("{} ns", significant(ns, 3))
 }

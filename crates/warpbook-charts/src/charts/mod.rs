@@ -1,4 +1,4 @@
-//! The charts of a record, with a file or a folder for each. None imports another, unless it draws with it.
+//! The charts of a record, each in its own file or folder. A chart uses another chart's module only to draw with it.
 
 pub(crate) mod board;
 pub(crate) mod confusion;

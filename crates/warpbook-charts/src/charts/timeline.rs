@@ -4,16 +4,16 @@ use crate::draw::{Chart, ChartError, Options, clean};
 use crate::record::{device, heading, joined, label, missing, names, pass, usable};
 use warpbook_record::{Problem, Run, Span};
 
-/// Number of colours for kinds of operations; the rest is grey.
+/// Number of colours for kinds of operations; all further kinds are grey.
 const KINDS: usize = 6;
 const OTHERS: usize = 7;
 
 impl Options {
     /// Draws the device's activity over time in one run, or in one pass of work that has many passes, with a lane for
-    /// each stream. Of the rungs recorded at the problem, it shows the baseline and the fastest, on one scale.
+    /// each stream. Of the rungs recorded for the problem, it shows the baseline and the fastest, on one scale.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was recorded at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if nothing was recorded for the problem.
     pub fn timeline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
         let baseline = run.baseline(problem).map(|m| m.rung.as_str()).filter(|id| recorded(id));
@@ -33,7 +33,7 @@ impl Options {
     /// Draws chosen rungs like [`Options::timeline`], one below the other.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was recorded for any of them at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if none of them was recorded for the problem.
     pub fn timelines(&self, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
         let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
         let spans_of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
@@ -95,7 +95,7 @@ impl Options {
 
 /// Lane of a profile's host ranges.
 const HOST: &str = "host";
-/// Kinds of copies, and of kernels that belong to a host range.
+/// Names of two kinds: copies, and kernels that belong to a host range.
 const COPIES: &str = "copies";
 const KERNELS: &str = "kernels";
 
@@ -115,7 +115,7 @@ fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
     }
 }
 
-/// Returns the stream of a lane: "0" for "0.1", which holds overlapping work. Named lanes are their own streams.
+/// Returns the stream of a lane: "0" for "0.1", which contains overlapping work. Named lanes are their own streams.
 fn stream_of(lane: &str) -> &str {
     match lane.split_once('.') {
         Some((stream, n)) if [stream, n].iter().all(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit())) => {

@@ -15,10 +15,10 @@ const MOST_RECTS: usize = 7000;
 /// Largest number of SMs with a lane; a larger GPU shows every second, every third and so on.
 const MOST_SMS: usize = 512;
 const MOST_SMS_LIGHT: usize = 17;
-/// Largest number of warps that are drawn one by one, with their phases.
+/// Maximum number of warps that are drawn one by one, with their phases.
 const MOST_WARPS: usize = 14;
 const MOST_PHASES: usize = 60;
-/// Height of all SM lanes together, and the largest height of one.
+/// Height of all SM lanes together; `LANE` is the largest height of one lane.
 const LANES: f64 = 330.0;
 const LANE: f64 = 9.0;
 /// Width of the longest name in the legend.
@@ -28,11 +28,11 @@ const WARPS: &str = "Some warps, phase by phase (block · warp)";
 const WARP: f64 = 15.0;
 
 impl Options {
-    /// Draws the activity of every SM in one run of the first rung that was X-rayed at the problem. The table has the time by phase, the tail of the
+    /// Draws the activity of every SM in one run of the first rung that was X-rayed for the problem. The table has the time by phase, the tail of the
     /// last wave, the spread of warps' arrivals at barriers and the lead of loads.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no rung was X-rayed.
+    /// Returns [`ChartError::NothingToDraw`] if no rung was X-rayed.
     pub fn xray(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let shown = run.xrays.iter().find(|x| x.problem == *problem && x.end_ns() > 0);
         let Some(x) = shown else { return Err(missing("X-ray", problem)) };
@@ -42,7 +42,7 @@ impl Options {
     /// Draws one X-ray of the record, as [`Options::xray`] does.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the X-ray has no block with a time.
+    /// Returns [`ChartError::NothingToDraw`] if the X-ray has no block with a time.
     pub fn xray_of(&self, run: &Run, x: &Xray) -> Result<Chart, ChartError> {
         if x.end_ns() == 0 {
             return Err(missing("X-ray", &x.problem));
@@ -74,10 +74,10 @@ struct Picture<'x> {
     names: f64,
     end_ns: u64,
     sms: Vec<SmLane>,
-    /// Number of SMs that the X-ray knows; `sms` may be a part of them.
+    /// Number of SMs in the X-ray; `sms` may contain only some of them.
     all_sms: usize,
     light: bool,
-    /// Time in nanoseconds from which on some SM has no block left.
+    /// Time in nanoseconds at which the first SM has no block left.
     tail_ns: Option<u64>,
     warps: Vec<WarpLane<'x>>,
     window: (u64, u64),
@@ -155,7 +155,7 @@ impl<'x> Picture<'x> {
         format!("{}: the most frequent phase at each moment", self.shown_sms())
     }
 
-    /// Writes "132 SMs", or "33 of 132 SMs" if not all have a lane.
+    /// Returns the text "132 SMs", or "33 of 132 SMs" if not all have a lane.
     fn shown_sms(&self) -> String {
         let all = counted(self.all_sms, "SM");
         if self.sms.len() == self.all_sms { all } else { format!("{} of {all}", self.sms.len()) }
@@ -200,7 +200,7 @@ impl<'x> Picture<'x> {
         y += self.heading_height(&title);
         let at = |ns: u64| begin + ns.min(self.end_ns) as f64 / self.end_ns as f64 * (end - begin);
         let lane = self.lane();
-        // Every nth lane has a name, as far as there is room.
+        // Only every nth lane has a name, so that names do not overlap.
         let every = (12.0 / lane).ceil() as usize;
         for (i, sm) in self.sms.iter().enumerate() {
             let (upper, lower) =
@@ -216,7 +216,7 @@ impl<'x> Picture<'x> {
                     let (a, b) = (at(*from), at(*to));
                     canvas.rect((a, b.max(a + 0.3)), (upper, lower), self.paint(*phase))?;
                 }
-                // The end of the last block may be off by this much.
+                // The recorded end of the last block may be wrong by this much.
                 let off = sm.error_ns / self.end_ns as f64 * (end - begin);
                 if sm.blocks > 0 && off.is_finite() && off > 0.0 {
                     let (x, middle) = (at(sm.end_ns), f64::midpoint(upper, lower));
@@ -296,7 +296,7 @@ fn color(name: &str, place: usize) -> Rgb {
     }
 }
 
-/// Draws a time axis below, with round times.
+/// Draws a time axis with round times at height `y`.
 fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us): (f64, f64)) -> Drawn {
     canvas.line(&[(begin, y + 3.0), (end, y + 3.0)], Stroke::new(Paint::MUTED, 1.0))?;
     for us in linear_ticks(from_us, to_us, ((end - begin) / 48.0) as usize) {
@@ -394,7 +394,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let start = first.warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
     let mut lanes = Vec::new();
     let mut end = start.saturating_add(1);
-    // Only blocks that ran at the same time as the first one are shown beside it.
+    // Only blocks that ran at the same time as the first block are shown beside it.
     let beside = blocks.iter().filter(|b| b.start_ns <= first.end_ns && b.end_ns >= first.start_ns);
     for block in beside {
         for warp in &block.warps {
@@ -409,8 +409,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
             lanes.push(WarpLane { name: format!("{} · {}", block.block, warp.warp), spans });
         }
     }
-    // The stretch ends with the earliest of these warps; one with few marks would stretch it and hide the others'
-    // phases.
+    // The interval ends with the earliest of these warps, since a warp with few marks would extend it and hide the phases of the others.
     let typical: Vec<u64> = first
         .warps
         .iter()
@@ -437,7 +436,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let mut table =
         Table::new(["kernel", "warps", "what", "times", "share", "of all warps", "median (µs)", "longest (µs)"]);
     let mut tail_note = String::new();
-    // The columns after the kernel's: role, quantity, count, shares, and the median and the longest in microseconds;
+    // The columns after the kernel's name are role, quantity, count, shares, and the median and the longest in microseconds;
     // unknown values are empty.
     let mut push =
         |[kernel, warps, what]: [&str; 3], times: usize, shares: [Option<f64>; 2], figures: [Option<f64>; 2]| {

@@ -4,10 +4,10 @@ use crate::record::{label, size_number, verdict};
 use warpbook_record::{Problem, Run};
 
 impl Options {
-    /// Draws the rungs of several records compared with the first record, at the problem of one size: [`Options::comparison`].
+    /// Draws the rungs of several records compared with the first record, for the problem of the given size: [`Options::comparison`].
     ///
     /// # Errors
-    /// [`ChartError::NotComparable`] if experiments differ; [`ChartError::NothingToDraw`] if fewer than two records of that size or more than
+    /// Returns [`ChartError::NotComparable`] if experiments differ; [`ChartError::NothingToDraw`] if fewer than two records of that size or more than
     /// [`MAX_RECORDS`](crate::MAX_RECORDS) are given, or no rung has a figure in two of them.
     pub fn compare(&self, runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
         let comparison = Comparison::of(runs)?;
@@ -23,7 +23,7 @@ impl Options {
         if let Some(i) = runs.iter().position(|run| !run.problems().iter().any(of_size)) {
             return lacking(i);
         }
-        // Problems that all records have come first, then those with the most figures; the first of equals wins.
+        // Problems that all records have come first, then the problems with the most figures; among equals, the first wins.
         let figures = |p: &Problem| {
             runs[0].measurements.iter().filter(|m| m.problem == *p && verdict(runs[0], m).is_ok()).count()
         };

@@ -5,9 +5,9 @@ use crate::draw::text::words::times;
 use crate::record::{device, label};
 use warpbook_record::{DeviceKind, Run};
 
-/// Compares the reader's record with a published one in a sentence. It is about the fastest Warpbook rung that both
-/// timed, at the published record's main problem, or else at the last problem that both have. If nothing can be
-/// compared, the sentence says why.
+/// Compares the reader's record with a published one in a sentence. The sentence is about the fastest Warpbook rung
+/// that both records timed, for the published record's main problem, or else for the last problem that both have. If
+/// nothing can be compared, the sentence says why.
 #[must_use]
 pub fn beside(own: &Run, published: &Run) -> String {
     let (here, there) = (device(own), device(published));
@@ -29,7 +29,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     };
     let judged =
         |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
-    // Rungs that do less work are left out, as when a record names its fastest.
+    // Rungs that do less work are left out, as in the choice of a record's fastest rung.
     let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
     let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
     let main = published.main_problem();

@@ -1,4 +1,4 @@
-//! A comparison as a chart: a row for each rung, and a marker for each record at its speed-up over the first.
+//! A comparison as a chart: a row for each rung, and a marker for each record at its speed-up over the first record.
 
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, plain, time, times};
@@ -15,7 +15,7 @@ const LEFT: f64 = 200.0;
 const RIGHT: f64 = 530.0;
 const LEGEND_LINE: f64 = 20.0;
 const AXIS: f64 = 42.0;
-/// Ratio of the largest to the smallest value from which on the axis is logarithmic.
+/// The axis is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM: f64 = 4.0;
 
 impl Options {
@@ -24,7 +24,7 @@ impl Options {
     /// main one is drawn.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no rung has a figure in two records.
+    /// Returns [`ChartError::NothingToDraw`] if no rung has a figure in two records.
     pub fn comparison(&self, of: &Comparison<'_>, anyway: bool) -> Result<Chart, ChartError> {
         let width = self.px();
         let several = of.problems.len() > 1;
@@ -185,7 +185,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         canvas.elided(&text, self.width - MARGIN - at, (at, middle), At::Left, font)
     }
 
-    /// Returns the text at the end of a row, or the one that replaces its markers.
+    /// Returns the text at the end of a row, or the text that replaces its markers.
     fn figure(&self, row: &ComparedRow<'_>, drawn: &[(usize, &ComparedCell<'_>)]) -> (String, Font) {
         let first = row.cells[0].us.map(time).unwrap_or_default();
         match drawn {
@@ -295,7 +295,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
     }
 }
 
-/// Writes "Naive (only in B)"; `None` if no record has a figure.
+/// Returns a function that formats a rung as "Naive (only in B)", or returns `None` if no record has a figure of it.
 fn only_in<'c>(of: &'c Comparison<'_>) -> impl Fn(&'c ComparedRow<'_>) -> Option<String> {
     move |row| {
         let with = row.cells.iter().zip(&of.labels).filter(|(c, _)| c.us.is_some()).map(|(_, l)| l.clone());

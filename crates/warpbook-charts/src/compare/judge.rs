@@ -59,7 +59,7 @@ pub(super) fn references<'r, 'a>(
     rows.iter().filter(move |r| r.reference == foreign).filter_map(usable)
 }
 
-/// Returns the drift of one problem; `None` without reference rungs.
+/// Returns the drift of one problem; `None` if there are no reference rungs.
 pub(super) fn shift(rows: &[ComparedRow<'_>], record: usize) -> Option<Shift> {
     let mut all: Vec<(f64, Error)> = references(rows, record).map(|(_, ln, error)| (ln, error)).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));

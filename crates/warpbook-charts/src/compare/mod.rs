@@ -20,10 +20,10 @@ use crate::record::{
 use std::collections::{HashMap, HashSet};
 use warpbook_record::{Measurement, Problem, Run};
 
-/// The most records in one comparison; there are no colours and markers for more.
+/// Maximum number of records in one comparison; there are no colours and markers for more.
 pub const MAX_RECORDS: usize = 8;
 
-/// The result of a rung at a problem, compared with the first record.
+/// How the result of a rung for a problem compares with the first record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Faster than in the first record, beyond noise.
@@ -45,7 +45,7 @@ impl Verdict {
     pub const ALL: [Self; 6] =
         [Self::Improved, Self::Worse, Self::WithinNoise, Self::New, Self::Missing, Self::NotComparable];
 
-    /// Returns its name in a table.
+    /// Returns the verdict's name in a table.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -59,27 +59,26 @@ impl Verdict {
     }
 }
 
-/// A rung at a problem in one record.
+/// The result of a rung for a problem in one record.
 #[derive(Debug, Clone)]
 pub struct ComparedCell<'a> {
     /// The record's measurement, if it has one.
     pub measurement: Option<&'a Measurement>,
     /// Median time in microseconds, if it may be drawn.
     pub us: Option<f64>,
-    /// Speed-up over the first record, even if the two are not comparable.
+    /// Speed-up over the first record, even if the two measurements are not comparable.
     pub ratio: Option<Ratio>,
-    /// Verdict of the comparison; `None` in the first record, and if neither has a figure.
+    /// Verdict of the comparison; `None` in the first record, and if neither record has a figure.
     pub verdict: Option<Verdict>,
     /// The difference, or the reason why there is no figure; usually empty.
     pub why: String,
-    /// True if the rung did not change between the first record and this one. A change of its time is then drift of the
-    /// device.
+    /// True if the rung did not change between the first record and this one, so that a change of its time is drift of the device.
     pub unchanged: bool,
     /// Logarithm of the measured ratio, with its error.
     ln: Option<(f64, Option<Error>)>,
 }
 
-/// A rung at a problem in all records.
+/// The results of a rung for a problem in all records.
 #[derive(Debug, Clone)]
 pub struct ComparedRow<'a> {
     /// Id of the rung.
@@ -95,7 +94,7 @@ pub struct ComparedRow<'a> {
 }
 
 impl ComparedRow<'_> {
-    /// Returns true if the first record has a figure, and another record a comparable one.
+    /// Returns true if the first record has a figure, and another record has a comparable figure.
     #[must_use]
     pub fn is_common(&self) -> bool {
         use Verdict::{Improved, WithinNoise, Worse};
@@ -110,7 +109,7 @@ pub struct Comparison<'a> {
     pub runs: Vec<&'a Run>,
     /// Short names that distinguish the records.
     pub labels: Vec<String>,
-    /// Problems of the first record that another one shares, each with its counterpart in all records.
+    /// Problems of the first record that another record shares, each with its counterparts in all records.
     pub problems: Vec<Vec<Option<&'a Problem>>>,
     /// Number of problems that some record lacks.
     pub apart: usize,
@@ -124,7 +123,7 @@ impl<'a> Comparison<'a> {
     /// Compares everything that the records measured of the same work.
     ///
     /// # Errors
-    /// [`ChartError::NotComparable`] if experiments differ or sizes have different meanings;
+    /// Returns [`ChartError::NotComparable`] if experiments differ or sizes have different meanings;
     /// [`ChartError::NothingToDraw`] for fewer than two records or more than [`MAX_RECORDS`], or if they share no
     /// problem.
     pub fn of(runs: &[&'a Run]) -> Result<Self, ChartError> {
@@ -159,7 +158,7 @@ impl<'a> Comparison<'a> {
         Ok(out)
     }
 
-    /// Returns the comparison at just one problem of the first record.
+    /// Returns the comparison restricted to one problem of the first record.
     #[must_use]
     pub fn at(&self, problem: &Problem) -> Self {
         Self {
@@ -172,7 +171,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Returns the comparison with other short names; empty ones and those past the last record are ignored.
+    /// Returns the comparison with other short names; empty names and names past the last record are ignored.
     #[must_use]
     pub fn labelled(mut self, labels: &[String]) -> Self {
         for (label, other) in self.labels.iter_mut().zip(labels) {
@@ -193,7 +192,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Returns the rungs of the first record, then those that only others have.
+/// Returns the rungs of the first record, then those that only other records have.
 fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     let (mut out, mut seen): (Vec<&str>, HashSet<&str>) = Default::default();
     for run in runs {
@@ -208,7 +207,7 @@ fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
 fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> {
     let index: Vec<HashMap<(&str, &str), &Measurement>> = runs.iter().map(|run| index(run)).collect();
     let rungs = rungs(runs);
-    // Whether a rung changed does not depend on the problem, and comparing long sources takes time.
+    // This is computed once for all problems, since comparing long sources takes time.
     let unchanged: Vec<Vec<bool>> =
         rungs.iter().map(|rung| runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()).collect();
     let mut out = Vec::new();

@@ -52,7 +52,7 @@ fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
     true
 }
 
-/// Returns the record's files that a text includes, by the path as written or relative to the file.
+/// Returns the files of a record that a source includes, by the path as written or relative to the file.
 fn included(text: &str, file: &str, run: &Run) -> Vec<String> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let name = |line: &str| {

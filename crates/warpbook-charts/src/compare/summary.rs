@@ -5,10 +5,10 @@ use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
 use crate::record::{Ratio, THRESHOLD, label};
 
-/// Largest number of changed rungs that are named.
+/// Maximum number of changed rungs that are named.
 const MOST_NAMED: usize = 3;
 
-/// Counts of rungs by verdict at all problems of a comparison, without libraries and frameworks.
+/// Counts of rungs by verdict for all problems of a comparison, without libraries and frameworks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Counts by [`Verdict`], in the order of [`Verdict::ALL`].
@@ -24,7 +24,7 @@ impl Counts {
         self.by[verdict as usize]
     }
 
-    /// Writes a sentence such as "7 faster, 1 slower, 12 within noise"; empty without rungs.
+    /// Returns a sentence such as "7 faster, 1 slower, 12 within noise"; empty if there are no rungs.
     #[must_use]
     pub fn sentence(&self) -> String {
         let phrases =
@@ -38,11 +38,11 @@ impl Counts {
 pub struct Drift {
     /// Speed-up over the first record: the median over all problems.
     pub factor: f64,
-    /// Speed-up at the problem with the largest drift.
+    /// Speed-up for the problem with the largest drift.
     pub furthest: f64,
-    /// Titles of the reference rungs, each once.
+    /// Titles of the reference rungs, without repetition.
     pub names: Vec<String>,
-    /// True if these are libraries or frameworks, false for kernels with the same source.
+    /// True if the reference rungs are libraries or frameworks, false for kernels with the same source.
     pub foreign: bool,
 }
 
@@ -58,7 +58,7 @@ fn is_moved(factor: f64) -> bool {
     !(1.0 / (1.0 + THRESHOLD)..=1.0 + THRESHOLD).contains(&factor)
 }
 
-/// Writes a change such as "17 %" for a factor of 1.17 or 0.83.
+/// Formats a change such as "17 %" for a factor of 1.17 or 0.83.
 fn by(factor: f64) -> String {
     percent((factor - 1.0).abs())
 }
@@ -173,7 +173,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Names the libraries and frameworks that changed at one problem although their median did not: ", but
+    /// Names the libraries and frameworks that changed at some problem although their median did not: ", but
     /// torch.matmul by 14 % (slower)".
     fn moved_references(&self, record: usize, drift: &Drift) -> String {
         if drift.moved() || !drift.foreign {

@@ -16,7 +16,7 @@ pub(crate) const UNIT: f64 = 10.0;
 pub(crate) const FONT_SIZE: f64 = 12.0 * UNIT;
 /// Dash patterns by number, in tenths of a pixel; the first is a solid line.
 pub(crate) const DASHES: [&str; 7] = ["", "60 40", "20 35", "100 35 20 35", "130 45", "60 30 20 30 20 30", "35 30"];
-/// Number of rectangles in a row from which on they are joined to one path.
+/// At least this many rectangles in a row are merged into one path.
 const ROW: usize = 8;
 /// Largest overlap of neighbouring rectangles in tenths of a pixel; their drawing order then does not matter.
 const OVERLAP: i32 = 3;
@@ -26,7 +26,7 @@ pub(crate) struct Text<'t> {
     pub(crate) text: &'t str,
     /// Text of the tooltip.
     pub(crate) title: Option<&'t str>,
-    /// Rotation around its position, in degrees clockwise.
+    /// Rotation around the text's position, in degrees clockwise.
     pub(crate) turn: Option<f64>,
     pub(crate) anchor: HPos,
     pub(crate) size: f64,
@@ -41,7 +41,7 @@ struct Rect {
     paint: String,
 }
 
-/// Writes the elements of a picture, one a line.
+/// Writes the elements of a picture, one per line.
 pub(crate) struct SvgBackend<'a> {
     body: &'a mut String,
     size: (u32, u32),
@@ -123,11 +123,11 @@ impl<'a> SvgBackend<'a> {
         if let Some(title) = of.title {
             _ = write!(self.body, "<title>{}</title>", escaped(title));
         }
-        // Without line breaks inside, since a page that keeps white space would show them.
+        // The element is written without line breaks inside, since a page that keeps white space would show them.
         _ = writeln!(self.body, "{}</text>", escaped(of.text));
     }
 
-    /// Takes a filled rectangle and writes it later, together with the rest of its row.
+    /// Queues a filled rectangle, which is written later together with the rest of its row.
     fn fill_rect(&mut self, rect: Rect) {
         let follows = |last: &Rect| last.row == rect.row && rect.across.0 + OVERLAP >= last.across.0 + last.across.1;
         if !self.row.last().is_some_and(follows) {
@@ -145,7 +145,7 @@ impl<'a> SvgBackend<'a> {
         _ = writeln!(self.body, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{paint}/>");
     }
 
-    /// Writes the rectangles of a row. Many become one path for each paint, which takes a third of the bytes: an X-ray
+    /// Writes the rectangles of a row. Many rectangles become one path for each paint, which takes a third of the bytes: an X-ray
     /// has thousands of rectangles.
     fn write_row(&mut self) {
         let mut all = std::mem::take(&mut self.row);
@@ -182,7 +182,7 @@ fn named(color: BackendColor) -> Option<String> {
     ((r, g, b) != (0, 0, 0)).then(|| format!("#{r:02X}{g:02X}{b:02X}"))
 }
 
-/// Returns the fill attribute; none for the text's colour, which is the root's fill.
+/// Returns the fill attribute; empty for the text's colour, which is the root's fill.
 fn fill(color: BackendColor) -> String {
     named(color).map_or_else(String::new, |name| format!(" fill=\"{name}\""))
 }
@@ -270,8 +270,8 @@ impl DrawingBackend for SvgBackend<'_> {
         Ok(())
     }
 
-    /// Measures with this crate's own table. plotters would measure in the DOM on a page and with installed fonts
-    /// elsewhere, so the same record would give different charts.
+    /// Measures text with this crate's own table. plotters would measure in the DOM on a page and with installed fonts elsewhere, so the same record would give
+    /// different charts.
     fn estimate_text_size<S: BackendTextStyle>(
         &self,
         text: &str,

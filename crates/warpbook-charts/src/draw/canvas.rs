@@ -141,7 +141,7 @@ pub(crate) enum Marker {
     Cross,
 }
 
-/// Markers of the lines, in order.
+/// Markers of lines, in the order in which lines use them.
 pub(crate) const MARKERS: [Marker; 8] = [
     Marker::Disc,
     Marker::Square,
@@ -156,7 +156,7 @@ pub(crate) const MARKERS: [Marker; 8] = [
 pub(crate) struct Canvas<'a> {
     area: DrawingArea<SvgBackend<'a>, Shift>,
     width: f64,
-    /// The reason of the last failure.
+    /// Reason for the last failure.
     error: RefCell<String>,
 }
 
@@ -170,7 +170,7 @@ fn tenths(px: f64) -> i32 {
 }
 
 impl<'a> Canvas<'a> {
-    /// Draws a picture of a size in CSS pixels and returns the SVG elements.
+    /// Draws a picture with the given size in CSS pixels and returns the SVG elements.
     pub(crate) fn draw(
         width: f64,
         size: (u32, u32),
@@ -200,7 +200,7 @@ impl<'a> Canvas<'a> {
         self.done(self.area.draw(element))
     }
 
-    /// Draws an element that plotters does not offer.
+    /// Draws an element that plotters does not support.
     fn call(&self, points: Vec<Point>, write: impl Fn(&mut SvgBackend<'a>, Vec<Point>)) -> Drawn {
         self.put(&Call(points, write))
     }
@@ -320,7 +320,7 @@ impl<'a> Canvas<'a> {
         self.done(self.area.draw_text(text, &style, at(x, y)))
     }
 
-    /// Writes a text with a tooltip or a rotation, which plotters does not offer.
+    /// Draws a text with a tooltip or a rotation, which plotters does not support.
     fn write_with(
         &self,
         text: &str,

@@ -1,10 +1,10 @@
-//! Colours after Okabe and Ito, shifted to tones that read on white and on near-black.
+//! Colours based on the palette of Okabe and Ito, shifted to tones that are readable on white and on near-black.
 //!
 //! A colour has one meaning in all charts of a record:
 //!
 //! | colour | means |
 //! |---|---|
-//! | blues | kernels of the ladder, and where these are ahead |
+//! | blues | kernels of the ladder, and cells in which they are ahead |
 //! | purples | GPU libraries |
 //! | ambers | other frameworks |
 //! | browns | the CPU |
@@ -23,7 +23,7 @@ pub(crate) const PURPLE: Rgb = (0xB9, 0x62, 0x9B);
 pub(crate) const AMBER: Rgb = (0xB8, 0x86, 0x0B);
 pub(crate) const GREY: Rgb = (0x80, 0x86, 0x8C);
 pub(crate) const BROWN: Rgb = (0x96, 0x70, 0x5B);
-/// A second blue.
+/// A second tone of blue.
 pub(crate) const SKY: Rgb = (0x2B, 0x95, 0xA8);
 const GREEN: Rgb = (0x00, 0x96, 0x6C);
 pub(crate) const INDIGO: Rgb = (0x6E, 0x72, 0xD9);
@@ -35,7 +35,7 @@ pub(crate) const UMBER: Rgb = (0x7D, 0x6B, 0x62);
 /// Colours of series that are not rungs, in this order.
 pub(crate) const SERIES: [Rgb; 8] = [BLUE, VERMILLION, GREEN, PURPLE, AMBER, SKY, BROWN, GREY];
 
-/// Returns the relative luminance of WCAG 2.
+/// Returns a colour's relative luminance as defined by WCAG 2.
 #[cfg(test)]
 fn luminance((r, g, b): Rgb) -> f64 {
     let linear = |c: u8| {
@@ -45,14 +45,14 @@ fn luminance((r, g, b): Rgb) -> f64 {
     0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
 }
 
-/// Returns the contrast of WCAG 2.
+/// Returns the contrast ratio of two colours as defined by WCAG 2.
 #[cfg(test)]
 pub(crate) fn contrast(a: Rgb, b: Rgb) -> f64 {
     let (a, b) = (luminance(a), luminance(b));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// Returns the colour that an opacity gives on a background.
+/// Returns the visible colour of a colour that is drawn with an opacity on a background.
 #[cfg(test)]
 pub(crate) fn blended(color: Rgb, alpha: f64, paper: Rgb) -> Rgb {
     let mix = |c: u8, p: u8| (f64::from(c) * alpha + f64::from(p) * (1.0 - alpha)).round() as u8;

@@ -24,7 +24,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Draws a picture of a given height between title and notes; the picture gets the y of its top.
+    /// Draws a picture of a given height between the title and the notes; the drawing function receives the y of its top.
     pub(crate) fn draw(
         mut self,
         height: f64,

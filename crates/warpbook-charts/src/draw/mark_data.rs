@@ -1,11 +1,11 @@
 //! Data attributes of a chart's marks, which a page or a notebook reads.
 //!
-//! A mark is the innermost element with a `data-value`. Attributes that several marks share, such as the problem of a ladder or the rung of a line,
-//! are on a group around them: a reader looks at the mark and then outwards.
+//! A mark is the innermost element with a `data-value`. Attributes that several marks share, such as the problem of a ladder or the rung of a line, are on a
+//! group around them, so code that reads a mark must also look at the elements around it.
 
 use crate::draw::text::clean;
 
-/// The attributes of a mark, or of a group of marks; empty ones are left out.
+/// The attributes of a mark, or of a group of marks; empty attributes are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MarkData {
     /// Id of the rung.
@@ -41,7 +41,7 @@ impl MarkData {
         Self { legend: series.into(), ..Self::default() }
     }
 
-    /// Returns names and values of the attributes that are not empty.
+    /// Returns the names and the values of the attributes that are not empty.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let samples = if self.samples > 0 { self.samples.to_string() } else { String::new() };
         let best = if self.is_best { "fastest".to_owned() } else { String::new() };
@@ -61,8 +61,8 @@ impl MarkData {
     }
 }
 
-/// Removes the most frequent number of samples from these marks and returns it for a group around all; other numbers
-/// stay. Returns 0 if some mark has no samples.
+/// Removes the most frequent number of samples from these marks and returns it, for a group around all of them; marks with other numbers keep theirs. Returns 0
+/// if some mark has no samples.
 pub(crate) fn shared_samples(marks: &mut [MarkData]) -> u64 {
     if marks.iter().any(|f| f.samples == 0) {
         return 0;

@@ -1,4 +1,4 @@
-//! Drawing primitives: SVG, texts, axes, colours. Nothing here knows a record.
+//! Drawing primitives: SVG, texts, axes, colours. Nothing here depends on records.
 
 pub(crate) mod backend;
 pub(crate) mod canvas;

@@ -40,20 +40,20 @@ pub enum Rungs {
     All,
     /// All rungs, with the fastest marked.
     Marked,
-    /// About eight rungs that tell the story, with the fastest marked: the first, the best references, the largest
+    /// About eight of the most important rungs, with the fastest marked: the first, the best references, the largest
     /// steps and the fastest. A rung measured in both fp16 and bf16 has one row.
     Story,
 }
 
-/// How a chart is drawn: width, visible part and highlighted lines. [`Options::default`] is the layout of notebooks.
-/// A chart of a record with equal options has equal bytes.
+/// Settings for drawing a chart: width, visible part and highlighted lines. [`Options::default`] is the layout of notebooks. Charts of the same record with
+/// equal options have equal bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Width in CSS pixels, within [`Options::WIDTHS`]; below 560 the layout is a phone's.
     pub width: u32,
-    /// Visible part of a sweep or a roofline; `None` for all of it.
+    /// Visible part of a sweep or a roofline; `None` shows all of it.
     pub window: Option<Window>,
-    /// Ids of rungs whose lines are highlighted in a sweep of many.
+    /// Ids of rungs whose lines are highlighted in a sweep of many rungs.
     pub picked: Vec<String>,
     /// A reader's guess, marked in a ladder.
     pub guess: Option<Guess>,
@@ -85,7 +85,7 @@ impl Options {
         Self { width: width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end()), ..Self::default() }
     }
 
-    /// Returns the options for fewer marks; see [`Options::light`](#structfield.light).
+    /// Returns the options, changed to draw fewer marks; see [`Options::light`](#structfield.light).
     #[must_use]
     pub fn lighter(self) -> Self {
         Self { light: true, ..self }

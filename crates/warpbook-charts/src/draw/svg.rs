@@ -63,7 +63,7 @@ impl Svg {
         parts.fold(first, |picture, part| picture + "<g" + part.find('>').map_or("", |end| &part[end..]))
     }
 
-    /// Puts the elements of a canvas of `size` CSS pixels into an `<svg>`; title and description are unescaped.
+    /// Puts the elements of a canvas of `size` CSS pixels into an `<svg>`; the title and the description are unescaped.
     pub(crate) fn new(body: &str, size: (u32, u32), title: &str, description: &str) -> Self {
         let (title, description) = (&clean(title), &clean(description));
         let id = format!("wb-{:016x}", fnv1a([title.as_str(), description.as_str(), body]));
@@ -98,7 +98,7 @@ fn common(id: &str, (w, h): (u32, u32)) -> String {
     )
 }
 
-/// Hashes texts to an id, which differs between charts of a page but is the same whenever one chart is drawn.
+/// Hashes texts to an id that differs between the charts of a page but is the same every time a chart is drawn.
 fn fnv1a<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     parts
         .into_iter()

@@ -36,7 +36,7 @@ impl Table {
         out
     }
 
-    /// Returns the table as fixed-pitch text: aligned columns, figures to the right, no final newline.
+    /// Returns the table as fixed-pitch text: aligned columns, right-aligned figures, no final newline.
     #[must_use]
     pub fn text(&self) -> String {
         let all: Vec<Vec<String>> = std::iter::once(&self.headers)

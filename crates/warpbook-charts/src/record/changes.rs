@@ -1,4 +1,4 @@
-//! The changes of a ladder from rung to rung: the rung before another, and the gain over it.
+//! The changes from rung to rung of a ladder: which rung a rung is compared with, and the gain over it.
 
 use crate::draw::text::words::{percent, time, times};
 use crate::record::names::{label, name};
@@ -6,11 +6,11 @@ use crate::record::noise::Ratio;
 use crate::record::verdict::{bound_name, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Bound, KernelSpec, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
-/// Returns the rung that another is compared with at a problem: the rung that it is a variant of, or else an earlier
-/// rung with the same kind of runner, such as kernels, and a valid figure for all of the work. Of these it prefers
-/// arithmetic of the same type, then the most similar source, then the nearest. Without such a figure, it is the
-/// nearest with the same kind of runner. The first kernel rung is compared with the last CPU rung. The same rung in
-/// another type does not count.
+/// Returns the rung that another is compared with for a problem: the rung that it is a variant of, or else an earlier
+/// rung with the same kind of runner, such as kernels, and a valid figure for all of the work. Among several earlier
+/// rungs, arithmetic of the same type is preferred, then the most similar source, then the nearest rung. If none has
+/// such a figure, it is the nearest rung with the same kind of runner. The first kernel rung is compared with the last
+/// CPU rung. The same rung in another type does not count.
 #[must_use]
 pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'a Rung> {
     let at = run.rungs.iter().position(|r| r.id == rung)?;
@@ -34,8 +34,8 @@ pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'
     base.or_else(nearest).or_else(|| alike().next()).or_else(by_cpu)
 }
 
-/// Returns the shared part of two rungs' kernel sources, from 0 to 1, by lines of their files and by the macros that
-/// they are compiled with. Returns 0 if either has no source.
+/// Returns the fraction of two rungs' kernel sources that they share, from 0 to 1, by lines of their files and by the
+/// macros that they are compiled with. Returns 0 if either has no source.
 fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     let [a, b] = [old, new].map(|rung| {
         let mut files: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
@@ -45,7 +45,7 @@ fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     });
     let text = |file: &str| run.sources.get(file).map_or("", String::as_str);
     let lines = |files: &[&str]| files.iter().map(|f| text(f).lines().count()).sum::<usize>();
-    // Files that both use count as equal, line by line.
+    // The lines of files that both rungs use count as equal.
     let [both, only_a, only_b] = [
         a.iter().copied().filter(|f| b.contains(f)).collect::<Vec<_>>(),
         a.iter().copied().filter(|f| !b.contains(f)).collect(),
@@ -62,8 +62,8 @@ fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     if lines(&a) == 0 || lines(&b) == 0 { 0.0 } else { 2.0 * common as f64 / all as f64 }
 }
 
-/// Counts the lines that two texts share, in any order. A line counts as often as both have it, without surrounding
-/// blanks; empty lines do not count.
+/// Counts the lines that two texts share, in any order. Repeated lines count as often as both texts contain them.
+/// Leading and trailing blanks are ignored, and empty lines do not count.
 #[must_use]
 pub fn lines_in_common(a: &str, b: &str) -> usize {
     let [a, b] = [a, b].map(|text| {

@@ -8,7 +8,7 @@ use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, 
 
 use crate::record::noise::LEAST_SAMPLES;
 
-/// Refuses records without comparable figures: different experiments, or sizes that count different things.
+/// Returns an error if records have no comparable figures: different experiments, or sizes that count different things.
 pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
     let Some((first, rest)) = runs.split_first() else {
         return Err(ChartError::NothingToDraw("There is no record to draw.".into()));
@@ -28,7 +28,8 @@ pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
     Ok(())
 }
 
-/// Returns why two problems cannot share a line of a sweep, such as "200 epochs in one and 20 epochs in the other".
+/// Returns the reason why two problems cannot share a line of a sweep, such as "200 epochs in one and 20 epochs in the
+/// other".
 pub(crate) fn difference_of_lines(a: &Problem, b: &Problem) -> Option<String> {
     if a.same_line(b) {
         return None;
@@ -38,8 +39,8 @@ pub(crate) fn difference_of_lines(a: &Problem, b: &Problem) -> Option<String> {
     Some(format!("{x} in one and {y} in the other"))
 }
 
-/// Returns why two problems are different work: another size or another line, or other words if one of them is on no
-/// line.
+/// Returns the reason why two problems are different work: another size or another line, or a different description if
+/// one of them is on no line.
 pub(crate) fn difference(a: &Problem, b: &Problem) -> Option<String> {
     let same = match (&a.sweep, &b.sweep) {
         _ if a == b => true,
@@ -57,8 +58,8 @@ pub(crate) type Aligned<'a> = Vec<Option<&'a Problem>>;
 /// A rule that decides whether two problems match.
 type Rule<'r> = &'r dyn Fn(&Problem, &Problem) -> bool;
 
-/// Pairs the first record's problems with those of the other records: by id, then by equal work. The rest is paired by
-/// size, and [`unlike`] states the differences.
+/// Pairs the first record's problems with those of the other records: by id, then by equal work. The remaining problems
+/// are paired by size, and [`unlike`] states the differences.
 pub(crate) fn aligned<'a>(runs: &[&'a Run]) -> Vec<Aligned<'a>> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let firsts = first.problems();
@@ -139,7 +140,7 @@ fn l2_difference(a: &Policy, b: &Policy) -> Option<String> {
 }
 
 /// Returns the entries in which a problem's data differ between two records. An entry that names some work is ignored
-/// if only one record has it, since the other did no such work, or if it names other work than this problem's.
+/// if only one record has it, since the other did no such work, or if it names work other than this problem's.
 fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String> {
     if a.inputs == b.inputs {
         return None;
@@ -153,7 +154,7 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
     let texts = [label(problem), line, clean(&problem.id)];
     let names_problem = |e: &Input| !e.work.is_empty() && texts.iter().any(|text| text.contains(&e.work));
-    // If no entry names the problem, every entry that both records have may be about it.
+    // If no entry names the problem, every entry that both records have may be about the problem.
     let is_named = a.iter().any(|e| in_both(e) && names_problem(e));
     let concerns = |e: &Input| e.work.is_empty() || (in_both(e) && (!is_named || names_problem(e)));
     let only = |of: &[Input], other: &[Input]| {
@@ -169,7 +170,7 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
     }
 }
 
-/// Returns the differences between the timing of two records at a problem, for charts of many rungs.
+/// Returns the differences between the timing of two records for a problem, for charts of many rungs.
 pub(crate) fn unlike_timing(a: &Run, b: &Run, problem: &Problem) -> Vec<String> {
     let mut out = Vec::new();
     if a.policy.timed_by != b.policy.timed_by {
@@ -208,7 +209,7 @@ mod tests {
             assert_eq!(found.is_some(), expect, "{a:?}, {b:?}: {found:?}");
         };
         let plain = "x evenly spaced, y = 3 x";
-        // One record also did work of several features, which does not concern the other's measurements.
+        // One record also contains work with several features, which does not concern the other's measurements.
         check(plain, &format!("{plain}; several features: Gaussian x"), &line, false);
         check(plain, "x random, y = 3 x", &line, true);
         let (gaussian, zeros) =

@@ -1,4 +1,4 @@
-//! Hardware counters as a table of kernels.
+//! Hardware counters as a table with one row for each kernel.
 
 use crate::draw::Table;
 use crate::draw::text::words::{bandwidth, bytes, percent, rate, time, versions};
@@ -23,25 +23,25 @@ pub fn counted_by<'s>(sources: impl IntoIterator<Item = &'s str>) -> String {
     format!("Counted by {}. {COUNTERS_MEANING}", versions(&all.join("; ")))
 }
 
-/// A counter of a kernel: its column, its number for files, and its text.
+/// A counter of a kernel: its column, its number for files, and its text for readers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counter {
-    /// Heading of the column.
+    /// Heading of the column on a page.
     pub heading: &'static str,
-    /// Heading with the unit of [`Counter::number`].
+    /// Heading of the column in a file, with the unit of [`Counter::number`].
     pub in_file: &'static str,
     /// The number, if it was counted.
     pub number: Option<f64>,
-    /// The text; empty if it was not counted.
+    /// Text for readers, with a unit; empty if it was not counted.
     pub text: String,
-    /// True if the column holds words.
+    /// True if the column contains words instead of numbers.
     pub in_words: bool,
 }
 
 /// Heading, heading in a file, number and its formatter.
 type Figure<'a> = (&'static str, &'static str, Option<f64>, &'a dyn Fn(f64) -> String);
 
-/// Returns the figures of a kernel, with the same columns for each. The last one is in words: the stall reasons of its warps.
+/// Returns the figures of a kernel, with the same columns for each. The last figure is in words: the stall reasons of the kernel's warps.
 #[must_use]
 pub fn counters_of(kernel: &KernelCounters) -> Vec<Counter> {
     let value = |metric| kernel.value(metric);

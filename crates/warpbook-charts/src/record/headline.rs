@@ -18,15 +18,16 @@ const FASTEST: &str = " is the fastest";
 const RATIO: &str = "Times as fast";
 const ACCURACY: &str = "Accuracy";
 
-/// The fastest rung at a problem, its lead, its share of the bound, and the result of its check. For a training without
-/// measurements it has the final results.
+/// The headline of a problem: the fastest rung, its lead, its share of the bound, and the result of its check. For a
+/// training without measurements, it has the final results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
     /// Id of the rung in the headline.
     pub rung: String,
-    /// Result in one or two sentences; only a slow/fast pair's names the problem.
+    /// Result in one or two sentences, which name the problem only if they compare a slow way with a fast one.
     pub sentence: String,
-    /// Further sentences, which may be empty: a pair's reason, or the share of the bound and the outcome of the check.
+    /// Further sentences, which may be empty: the reason for the ratio of a slow and a fast way, or the share of the
+    /// bound and the outcome of the check.
     pub more: String,
     /// The headline in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,
@@ -81,8 +82,9 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
 }
 
 /// Returns a record's summary for an overview: the sentences of its main problem's [`headline`], which may be empty;
-/// its [`sparkline`]; and cells for the overview's tables. A pair's cells are slow way, fast way, ratio and reason;
-/// those of a training to an accuracy are the goal, the fastest rung with its time, and its accuracy.
+/// its [`sparkline`]; and cells for the overview's tables. For a slow and a fast way, the cells are both ways, their
+/// ratio and the reason; for a training to an accuracy, they are the goal, the fastest rung with its time, and its
+/// accuracy.
 #[must_use]
 pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
@@ -106,7 +108,7 @@ pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     (format!("{sentence} {}", found.more).trim().to_owned(), heights, cells)
 }
 
-/// Describes the learner's fastest own kernel, if the record has any, at the main problem or else at the first problem
+/// Describes the learner's fastest own kernel, if the record has any, for the main problem or else for the first problem
 /// with one.
 fn of_own(run: &Run) -> Option<String> {
     let is_own = |m: &&Measurement| {
@@ -130,7 +132,7 @@ fn of_own(run: &Run) -> Option<String> {
     Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
 }
 
-/// Describes a record's slow and fast way, with the reason if one of its notes continues the sentence.
+/// Describes a record's slow and fast way, with the reason if one of the record's notes continues the sentence.
 fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let (slow, fast) = named_pair(run, problem)?;
     let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
@@ -172,13 +174,13 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let title = name(run, &fastest.rung);
     let measure = Measure::new(run, run.descriptor.headline);
     let figure = match measure.quantity {
-        // A speed-up needs its baseline, the fastest rung need not use the least memory, and an unknown rate has no
-        // value.
+        // The headline states the time, since a speed-up needs its baseline, the fastest rung need not use the least
+        // memory, and an unknown rate has no value.
         Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => time(us),
         _ if measure.lacking(run, problem).is_some() => time(us),
         _ => measure.text(measure.value_of(fastest, us, None)),
     };
-    // One that has no rival is not called the fastest.
+    // A rung without a rival is not called the fastest.
     let sound = run.ladder(problem).into_iter().filter(|row| run.is_sound(row.measurement));
     let is_alone = sound.filter(|row| usable(row.measurement.median_us()).is_some()).count() < 2;
     let (of_tile, verb) = if is_alone { ("Result", "") } else { ("Fastest", FASTEST) };
@@ -260,8 +262,8 @@ pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     })
 }
 
-/// Returns the finding for memory, such as "fp16 takes 94 % of fp32's memory": the least of these rungs against the
-/// baseline. `None` if no memory was counted.
+/// Returns the finding for memory, such as "fp16 takes 94 % of fp32's memory": the lowest memory of these rungs
+/// compared with the baseline. Returns `None` if no memory was counted.
 pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str) -> bool) -> Option<String> {
     let (least, bytes) = least_memory(run, problem, &among)?;
     let title = name(run, &least.rung);
@@ -270,7 +272,7 @@ pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str)
         // Rounding to whole percents would give 100 %.
         Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
         Some((other, of)) => {
-            // A name that ends in a bracket takes no possessive.
+            // A name that ends in a bracket gets no possessive ending.
             let memory = match other.ends_with(')') {
                 true => format!("the memory of {other}"),
                 false => format!("{} memory", possessive(&other)),
@@ -281,7 +283,7 @@ pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str)
     })
 }
 
-/// Returns the measurement with the lowest peak memory at a problem, among those that do all of the work, with its
+/// Returns the measurement with the lowest peak memory for a problem, among those that do all of the work, with its
 /// bytes.
 pub(crate) fn least_memory<'a>(
     run: &'a Run,

@@ -8,10 +8,10 @@ use warpbook_record::{Column, Descriptor, LadderRow, Problem, Run};
 
 /// The ladder of one problem as a table: a row for each rung in the ladder's order, with the columns of the record's descriptor.
 ///
-/// Notebook, page, command line and README all use it: [`LadderTable::table`] for reading, [`LadderTable::file`] for CSV.
+/// The notebooks, the page, the command line and the README all use it: [`LadderTable::table`] for reading, [`LadderTable::file`] for CSV.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LadderTable {
-    /// Columns after the rung.
+    /// Columns that follow the column of the rung.
     pub headers: Vec<Header>,
     /// Rows of the rungs that have a measurement.
     pub rows: Vec<LadderTableRow>,
@@ -137,7 +137,7 @@ impl LadderTable {
     }
 }
 
-/// Returns the columns of the record's descriptor, or a general set.
+/// Returns the columns of the record's descriptor, or a general set if this version knows none of them.
 pub(crate) fn columns(run: &Run) -> Vec<Column> {
     let known: Vec<Column> = run.descriptor.columns.iter().copied().filter(|c| header(run, *c).is_some()).collect();
     if known.is_empty() { Descriptor::default().columns } else { known }
@@ -251,7 +251,7 @@ impl Figures<'_> {
         }
     }
 
-    /// Writes an accuracy such as "90.42 % ± 0.15"; a single training has no deviation.
+    /// Returns a cell with an accuracy such as "90.42 % ± 0.15"; a single training has no deviation.
     fn accuracy(&self) -> Cell {
         let m = self.row.measurement;
         let Some((mean, deviation)) = m.accuracy() else { return Cell::default() };

@@ -9,10 +9,10 @@ use crate::record::names::{item, label};
 use crate::record::verdict::verdict;
 use warpbook_record::{Column, Measurement, Problem, Quantity, Run};
 
-/// Definition of peak memory for a chart's remarks.
+/// The definition of peak memory that charts show as a remark.
 pub(crate) const OF_PEAK_MEMORY: &str = "Peak memory: the most of the device's memory that was held at once.";
 
-/// A quantity in a record's terms.
+/// A quantity with the words that a record uses for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) quantity: Quantity,
@@ -97,7 +97,7 @@ impl Measure {
     }
 
     /// Returns the value if all of the work takes `us` microseconds. A speed-up is relative to the baseline's time, and
-    /// 1 without one. Memory does not follow from a time.
+    /// 1 if there is no baseline. Memory cannot be derived from a time.
     pub(crate) fn of_work(&self, problem: &Problem, us: f64, baseline: Option<f64>) -> f64 {
         let a_second = |amount: u64| amount as f64 / (us * 1e-6);
         match self.quantity {
@@ -232,7 +232,7 @@ impl MarkData {
     }
 }
 
-/// Writes the median absolute deviation of the samples.
+/// Formats the median absolute deviation of the samples.
 pub(crate) fn spread(mad: Option<f64>) -> String {
     mad.filter(|d| d.is_finite() && *d > 0.0).map_or(String::new(), |d| format!("± {}", time(d)))
 }

@@ -47,7 +47,7 @@ pub(crate) fn line_label(problem: &Problem) -> String {
     if line.is_empty() { label(problem) } else { line }
 }
 
-/// Writes the size of a problem on a sweep for a sentence: "5 M points", or "4096³" if the size needs no unit.
+/// Formats the size of a problem on a sweep for a sentence: "5 M points", or "4096³" if the size needs no unit.
 pub(crate) fn size_label(run: &Run, problem: &Problem) -> String {
     let unit = clean(&run.descriptor.axis.unit);
     let short = clean(&problem.short);
@@ -58,7 +58,7 @@ pub(crate) fn size_label(run: &Run, problem: &Problem) -> String {
     }
 }
 
-/// Writes the size without its unit: "5 M", or "65536" on an axis whose ticks double.
+/// Formats the size without its unit: "5 M", or "65536" on an axis whose ticks double.
 pub(crate) fn size_number(run: &Run, size: u64) -> String {
     if run.descriptor.axis.doubling { size.to_string() } else { count(size as f64) }
 }
@@ -94,8 +94,8 @@ pub(crate) fn devices(runs: &[&Run]) -> String {
 /// Largest number of characters in a label.
 pub const MAX_LABEL: usize = 40;
 
-/// Returns the shortest labels that distinguish these records: devices, authors, dates or commits, without what the
-/// records have in common; numbers if nothing else differs.
+/// Returns the shortest labels that distinguish these records: devices, authors, dates or commits, without the parts
+/// that all records have in common. The labels are numbers if nothing else differs.
 #[must_use]
 pub fn record_labels(runs: &[&Run]) -> Vec<String> {
     let when = |run: &Run, n: usize| -> String {

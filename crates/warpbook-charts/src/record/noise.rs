@@ -11,7 +11,7 @@ use warpbook_record::stats;
 /// records whose sources are the same, the medians of three quarters lie within 2.4 %.
 pub const THRESHOLD: f64 = 0.03;
 
-/// Writes the threshold: "3 %".
+/// Formats the threshold: "3 %".
 pub(crate) fn threshold() -> String {
     format!("{} %", plain(THRESHOLD * 100.0))
 }
@@ -32,7 +32,7 @@ pub fn noise_rule() -> String {
     )
 }
 
-/// The logarithm of a median with its error.
+/// The logarithm of a median, with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LogMedian {
     pub(crate) ln: f64,
@@ -48,7 +48,7 @@ pub(crate) struct Error {
 }
 
 impl LogMedian {
-    /// Computes it from samples; `None` if the median is not above zero.
+    /// Computes the logarithm of the samples' median; `None` if the median is not above zero.
     pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
         let median = stats::median(samples).filter(|m| m.is_finite() && *m > 0.0)?;
         let n = samples.len();
@@ -114,7 +114,7 @@ fn student(freedom: f64) -> f64 {
 /// A speed-up, with the ends of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// The first record's median over this one's.
+    /// Median of the first record divided by the median of this record.
     pub value: f64,
     /// Low end; the value itself if there are too few samples.
     pub low: f64,
@@ -177,7 +177,7 @@ mod tests {
         assert!((fine.value - 220.0 / 188.0).abs() < 1e-9);
         let slower = ratio(&around(188.0, 0.01, 25), &around(220.0, 0.01, 25));
         assert!(slower.is_slower() && !slower.is_faster(), "{slower:?}");
-        // A certain difference of 2 % is below the threshold; one of 17 % from three scattered samples is uncertain.
+        // A certain difference of 2 % is below the threshold; a difference of 17 % from three scattered samples is uncertain.
         let small = ratio(&around(102.0, 0.001, 25), &around(100.0, 0.001, 25));
         assert!(!small.is_faster() && small.low > 1.0, "{small:?}");
         let loose = ratio(&around(220.0, 0.3, 3), &around(188.0, 0.3, 3));

@@ -5,12 +5,12 @@ use crate::record::comparable::unlike_timing;
 use crate::record::kind::on_cpu;
 use warpbook_record::{CUDA_DRIVER, DeviceKind, L2State, Measurement, Problem, Run, Rung, Runner, TimedBy};
 
-/// Writes "median of 30", or "median of 5 to 30" if some stopped early.
+/// Formats "median of 30", or "median of 5 to 30" if some measurements stopped early.
 pub(crate) fn medians<'a>(drawn: impl IntoIterator<Item = &'a Measurement>) -> String {
     median_of(drawn.into_iter().map(|m| m.samples_total.max(m.samples_us.len() as u64)))
 }
 
-/// Writes the number of samples like [`medians`], from their counts.
+/// Formats the number of samples like [`medians`], from their counts.
 pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     let range = counts.into_iter().fold(None, |r, n| Some(r.map_or((n, n), |(a, b): (u64, u64)| (a.min(n), b.max(n)))));
     match range {
@@ -25,7 +25,7 @@ pub(crate) fn l2(run: &Run) -> &'static str {
     if times_kernels(run) { l2_state(run) } else { "" }
 }
 
-/// Returns the state of L2 like [`l2`], whatever was timed, as for a class's kernels.
+/// Returns the state of L2 even if GPU kernels were not timed, unlike [`l2`].
 pub(crate) fn l2_state(run: &Run) -> &'static str {
     match run.policy.l2 {
         _ if run.environment.device.kind != DeviceKind::Cuda => "",
@@ -35,8 +35,8 @@ pub(crate) fn l2_state(run: &Run) -> &'static str {
     }
 }
 
-/// Returns true if a record times kernels by the GPU's clock: Warpbook's own (with statistics or files), a library's,
-/// or a framework's.
+/// Returns true if a record times kernels by the GPU's clock: kernels of Warpbook (with statistics or files), of a library,
+/// or of a framework.
 fn times_kernels(run: &Run) -> bool {
     let is_kernels = |r: &Rung| match &r.runner {
         Runner::Kernels { specs, .. } => !specs.is_empty(),
@@ -69,7 +69,7 @@ pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measu
     marked.then(|| DEBUG_ASSERTIONS.to_owned())
 }
 
-/// States how the timing of several records differs at a problem, for charts with many rungs.
+/// States how the timing of several records differs for a problem, for charts with many rungs.
 pub(crate) fn timing_note(runs: &[&Run], problem: &Problem) -> Option<String> {
     let (first, rest) = runs.split_first()?;
     let what = rest.iter().map(|run| unlike_timing(first, run, problem)).find(|what| !what.is_empty())?;

@@ -26,7 +26,7 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
     }
 }
 
-/// Writes the bound of a rung and the share of it, such as "62 % of shared memory's bound".
+/// Returns the share of a rung's bound that was reached, such as "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
     format!("{} of {}{}", percent(share), bound_name(bound), excess_reason(bound, share))
 }
@@ -37,12 +37,12 @@ pub fn excess_reason(bound: &Bound, share: f64) -> &'static str {
     if backed_by_cache && share > 1.02 { " (cached in part)" } else { "" }
 }
 
-/// Writes the bound's name, such as "shared memory's bound".
+/// Returns the bound's name, such as "shared memory's bound".
 pub(crate) fn bound_name(bound: &Bound) -> String {
     format!("{} bound", possessive(bound.label()))
 }
 
-/// The shortest time that the measured ceilings allow at a problem.
+/// The shortest time that the measured ceilings allow for a problem.
 pub(crate) struct Ceiling {
     /// Time in microseconds.
     pub(crate) us: f64,
@@ -74,12 +74,12 @@ impl Ceiling {
     }
 }
 
-/// Writes a suffix such as " of 2 GPUs"; empty for one GPU.
+/// Returns a suffix such as " of 2 GPUs"; empty for one GPU.
 pub(crate) fn of_gpus(gpus: u32) -> String {
     if gpus > 1 { format!(" of {gpus} GPUs") } else { String::new() }
 }
 
-/// Writes a name such as "bf16 arithmetic".
+/// Returns a name such as "bf16 arithmetic".
 pub(crate) fn arithmetic_name(dtype: Dtype) -> String {
     format!("{} arithmetic", dtype.label())
 }
@@ -90,7 +90,7 @@ pub(crate) fn bound(run: &Run, row: &LadderRow<'_>) -> Option<(Bound, f64)> {
     bound.zip(row.fraction_of_bound.filter(|f| f.is_finite()))
 }
 
-/// Returns a time if it is usable.
+/// Returns the time if it is finite and above zero.
 pub(crate) fn usable(us: Option<f64>) -> Option<f64> {
     us.filter(|t| t.is_finite() && *t > 0.0)
 }

@@ -1,4 +1,4 @@
-//! Charts of a device's activity in one run.
+//! Tests of the charts that show a device's activity in one run.
 
 use crate::common::{cell, check_layout, check_svg};
 use crate::sample;
@@ -32,7 +32,7 @@ fn the_fastest_rung_is_taken_apart() {
     assert_eq!(rows[8], ("01_unfused", "conv1 forward"), "the table has all rungs");
     let first = |header: &str| cell(&chart.table, "04_fused_graph", header);
     assert_eq!((first("time (µs)"), first("% of the run"), first("launches")), ("12.00", "20.0", "1"));
-    // 3 GFLOP at 800 TFLOP/s take 3.75 us; 20 MB at L2's 7.4 TB/s 2.7 us.
+    // 3 GFLOP at 800 TFLOP/s take 3.75 us; 20 MB at L2's 7.4 TB/s take 2.7 us.
     assert_eq!((first("bound (µs)"), first("bound by"), first("% of bound")), ("3.75", "fp16 arithmetic", "31.2"));
     assert_eq!((first("TFLOP/s"), first("GB/s")), ("250", "1667"));
     let weight = &chart.table.rows[2];
@@ -144,7 +144,7 @@ fn nothing_recorded_is_said() {
         error(draw().timeline(&run, &other)),
         "The record has no timeline of a run at 100 k points, 200 epochs."
     );
-    // If the chart is requested by kind, it shows the problem that has one.
+    // If the chart is requested by kind, it shows the problem that has such a chart.
     assert!(
         draw().chart(&run, &other, ChartKind::Breakdown).is_ok()
             && draw().chart(&run, &other, ChartKind::Timeline).is_ok()

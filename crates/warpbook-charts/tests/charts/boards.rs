@@ -1,4 +1,4 @@
-//! Class boards.
+//! Tests of class boards.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;

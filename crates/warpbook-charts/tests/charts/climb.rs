@@ -1,4 +1,4 @@
-//! The gain of a rung over the rung before, and the positions of both on the roofline.
+//! Tests of the gain of a rung over the rung before, and of the positions of both on the roofline.
 
 use crate::sample::{h200, problem};
 use warpbook_charts::{changes, gain_caption, lines_in_common, roofline_points, rung_before};
@@ -53,7 +53,7 @@ fn a_rung_is_compared_with_the_one_that_it_grew_from() {
     with_files(&mut run, &files);
     assert_eq!(before(&run, "03_fused_streams").as_deref(), Some("02_fused"));
     assert_eq!(before(&run, "02_fused").as_deref(), Some("01_unfused"));
-    // With two types, a rung follows the last one of its own type. The first rung of a type does not follow its twin.
+    // With two types, a rung follows the last rung of its own type. The first rung of a type does not follow its twin.
     let types = [
         ("01_unfused", Dtype::F32),
         ("02_fused", Dtype::F16),
@@ -87,7 +87,7 @@ fn a_caption_says_what_a_rung_brought() {
     );
     assert_eq!(caption(&run, "cpu_1_thread"), "CPU, one thread: 3.99 s. It is the first of its kind.");
     assert_eq!(caption(&run, "none"), "none was not measured at 5 M points, 200 epochs.");
-    // With equal samples there is no change.
+    // Rungs with equal samples show no change.
     let samples = run.measurement("02_fused", &p).unwrap().samples_us.clone();
     let at = run.measurements.iter().position(|m| m.rung == "02b_fused_staged" && m.problem == p).unwrap();
     run.measurements[at].samples_us = samples;

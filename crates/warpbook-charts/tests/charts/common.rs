@@ -13,8 +13,7 @@ pub const QUANTITIES: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
-/// Draws all charts that need no items, of a record at a problem; charts over several records get this one alone and
-/// twice.
+/// Draws all charts of a record and a problem that need no items. Charts of several records are drawn with this record alone and with it twice.
 pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     vec![
         draw().ladder(run, problem, Quantity::Time),
@@ -80,7 +79,7 @@ pub fn check_svg(chart: &Chart) {
             let known =
                 ["svg", "g", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "path", "style"];
             assert!(known.contains(&node.tag_name().name()), "{:?}", node.tag_name());
-            // These are the rectangles of a row, joined to one path.
+            // A path contains the rectangles of a row that were merged.
             let of_path = node.attribute("d").unwrap_or_default();
             assert!(of_path.chars().all(|c| c.is_ascii_digit() || "M hv-z".contains(c)), "{of_path}");
             for a in node.attributes() {
@@ -97,7 +96,7 @@ pub fn check_svg(chart: &Chart) {
     assert!(chart.table.rows.iter().all(|r| r.len() == chart.table.headers.len()), "{:?}", chart.table);
 }
 
-/// Returns the texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are roughly those of DejaVu Sans.
+/// Returns the texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are approximately the widths of DejaVu Sans.
 pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
     let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
     // The root has the font size of most texts.
@@ -113,8 +112,7 @@ pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
             let (x, width) = (number(&n, "x"), em * number(&n, "font-size"));
             let y = number(&n, "y");
             if let Some(turn) = n.attribute("transform") {
-                // A rotated text is cut into small pieces along its line. It is centred at its position or starts
-                // there.
+                // A rotated text is cut into small pieces along its line. The text is centred at its position or starts there.
                 let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
                 let (sin, cos) = degrees.to_radians().sin_cos();
                 let pieces = (width / 6.0).ceil() as i32;
@@ -160,7 +158,7 @@ pub fn cell<'a>(table: &'a Table, first: &str, header: &str) -> &'a str {
     row(table, first)[at.unwrap_or_else(|| panic!("no {header:?} in {:?}", table.headers))]
 }
 
-/// Makes a diagram with a text in every place that takes one.
+/// Makes a diagram with this text in every place that can have a text.
 pub fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> Result<Chart, ChartError> {
     let matrix = || {
         Matrix::new(text, rows, columns)

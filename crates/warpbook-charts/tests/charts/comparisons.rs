@@ -1,4 +1,4 @@
-//! Comparisons of records.
+//! Tests of comparisons of records.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -38,7 +38,7 @@ pub fn check(of: &Comparison<'_>) {
     }
 }
 
-/// Returns the record with the times of one rung, or of all, scaled at all problems.
+/// Returns the record with the times of one rung, or of all, scaled for all problems.
 fn scaled(run: &Run, rung: &str, by: f64) -> Run {
     let mut out = run.clone();
     let all = out.measurements.iter_mut().filter(|m| rung.is_empty() || m.rung == rung);
@@ -101,7 +101,7 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     let normalised = comparison.normalised();
     assert_eq!(verdict(&normalised, "01_naive"), Verdict::WithinNoise);
     assert!(normalised.sentence(1).contains("taken out"), "{}", normalised.sentence(1));
-    // If one of two libraries moves, the median partly follows, or that library is named.
+    // If one of two libraries changes, either the median partly follows or that library is named.
     let one_moved = scaled(&one, "cublaslt", 1.04);
     let said = Comparison::of(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
     assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");

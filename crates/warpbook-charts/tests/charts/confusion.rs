@@ -1,4 +1,4 @@
-//! Confusion matrices as charts.
+//! Tests of the chart of a confusion matrix.
 
 use warpbook_charts::{Confusion, draw};
 

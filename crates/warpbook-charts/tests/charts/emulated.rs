@@ -1,4 +1,4 @@
-//! The emulator's rows in every chart: they are listed, but have no bar.
+//! Tests of rows that only the emulator has run: every chart lists them, but none draws a bar for them.
 
 use crate::common::{QUANTITIES, check_layout, check_svg, check_table};
 use crate::{comparisons, sample};
@@ -26,7 +26,7 @@ fn emulated(rung: &str, problem: &Problem) -> Measurement {
     Measurement::emulated(rung, problem.clone(), check, found)
 }
 
-/// Returns the record with one more rung, which only the emulator has run, at all problems.
+/// Returns the record with one more rung, which only the emulator has run, for all problems.
 fn with_emulated(run: &Run) -> Run {
     let mut run = run.clone();
     let mut rung = run.rungs.iter().find(|r| !r.kernels().is_empty()).unwrap_or(&run.rungs[0]).clone();

@@ -1,4 +1,4 @@
-//! Histograms of exponents.
+//! Tests of histograms of exponents.
 
 use warpbook_charts::{ExponentRow, FormatRange, draw};
 

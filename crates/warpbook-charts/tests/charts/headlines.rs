@@ -1,4 +1,4 @@
-//! Headlines of records.
+//! Tests of the headlines of records.
 
 use crate::sample;
 use warpbook_charts::*;
@@ -28,7 +28,7 @@ fn a_headline_names_the_fastest_and_its_baseline() {
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert_eq!(labels(&found), ["Fastest", "Over frameworks", "Over the baseline", "Of its bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
-    // The sentence says so if a library is faster.
+    // The sentence says if a library is faster.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
@@ -68,7 +68,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
-    // If one of the pair has no figure, the headline is the general one.
+    // If the slow or the fast way has no figure, the headline is the general one.
     run.measurements.retain(|m| m.rung != "01_unfused");
     assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest: "));
 }

@@ -1,4 +1,4 @@
-//! Hostile texts in records.
+//! Tests of hostile texts in records.
 
 use crate::common::{
     QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_recorded, of_trainings, texts,

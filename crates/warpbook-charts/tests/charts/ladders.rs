@@ -1,4 +1,4 @@
-//! Ladders as charts and as tables.
+//! Tests of ladders as charts and as tables.
 
 use crate::common::{cell, check_layout, check_svg, check_table, row};
 use crate::sample;
@@ -34,7 +34,7 @@ fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
     assert!(with(1234.0, Quantity::SpeedUp).contains(">your guess: "));
     let far = with(1e12, Quantity::Time);
     assert!(far.contains(">Beyond the axis: your guess:") && !far.contains(">your guess:"), "{far}");
-    // With an impossible time the chart equals the one without a guess.
+    // A guess of an impossible time does not change the chart.
     for nothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(with(nothing, Quantity::Time), plain.svg.as_str(), "{nothing}");
     }
@@ -160,7 +160,7 @@ fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
         assert!(shown.contains(text), "{text}");
     }
     assert!(chart.description.contains("the fastest is cuBLASLt, best of 32 with 197 µs;"), "{}", chart.description);
-    // Without the peak of arithmetic, the ceiling of memory alone would be far above the true one.
+    // Without the peak of arithmetic, the ceiling of memory alone would be far above the true ceiling.
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.clear();
     let chart = draw().ladder(&unmeasured, &problem, Quantity::Time).unwrap();

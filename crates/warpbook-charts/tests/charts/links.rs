@@ -1,4 +1,4 @@
-//! Charts of several GPUs and the link between them.
+//! Tests of the charts of several GPUs and of the link between them.
 
 use crate::sample::{h200, peak};
 use warpbook_charts::draw;

@@ -1,4 +1,4 @@
-//! Losses, and the other logs of a training.
+//! Tests of the charts of losses and of the other logs of a training.
 
 use crate::common::{cell, check_layout, check_svg, row};
 use crate::sample;
@@ -151,7 +151,7 @@ fn two_trainings_share_their_charts() {
     let losses = draw().loss_curve(&run, &problem).unwrap().title;
     assert!(losses.starts_with("Fused in a graph ends at the lowest loss: 0.0"), "{losses}");
     assert_eq!(cell(&chart.table, "5", "Fused: test accuracy %"), "", "it ended after four");
-    // A training that ended within an epoch has its last point there.
+    // A training that ended within an epoch has its last point within that epoch.
     let course = run.train_logs[0].course.as_mut().unwrap();
     course.epochs[4].step = 500;
     assert_eq!(row(&draw().accuracy(&run, &problem).unwrap().table, "5")[1], "500");

@@ -1,4 +1,4 @@
-//! The marks' data in every chart of the published records.
+//! Tests of the data of the marks in every chart of the published records.
 
 use crate::common::{QUANTITIES, check_svg};
 use std::path::Path;

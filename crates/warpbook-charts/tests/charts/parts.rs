@@ -1,4 +1,4 @@
-//! Charts of operations, shapes, tiles and transfers.
+//! Tests of the charts of operations, shapes, tiles and transfers.
 
 use crate::common::{check_layout, row, texts};
 use crate::sample;
@@ -149,7 +149,7 @@ fn transfers_are_parts_of_a_whole() {
     assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
     let most = "With the copies to the device and back, Stores overlapped spends 90 % of its time on them";
     assert_eq!(chart.title, most);
-    // Bars are shares if the times are far apart, otherwise times.
+    // Bars show shares if the times are far apart, and times otherwise.
     assert!(chart.svg.as_str().contains("share of the time until"));
     let mut near = run.clone();
     near.parts.retain(|s| s.rung != "01_naive");

@@ -1,4 +1,4 @@
-//! Peak memory as the quantity of a ladder and of a sweep.
+//! Tests of peak memory as the quantity of a ladder and of a sweep.
 
 use crate::common::{cell, check_layout, check_svg, check_table, texts};
 use crate::sample::{self, batch};
@@ -52,7 +52,7 @@ fn a_title_names_the_memory_that_is_compared_with() {
         change(&mut run);
         drawn(&run, 512).title
     };
-    // With this baseline, AMP's memory equals it to a percent.
+    // With this baseline, AMP's memory equals the baseline's to within a percent.
     let alike = title(&|run| run.descriptor.baseline = Baseline::Rung("amp_fp16".into()));
     assert_eq!(alike, "AMP, fp16 takes the least memory: 1000 MiB", "the first of two that take the same");
     let near = title(&|run| {

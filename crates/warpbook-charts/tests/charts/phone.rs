@@ -1,4 +1,4 @@
-//! Charts at a phone's width: they have a layout of their own, and the same bytes every time.
+//! Tests of charts at a phone's width: they have a layout of their own, and the same bytes every time.
 
 use crate::common::{QUANTITIES, check_layout, check_svg};
 use crate::sample;

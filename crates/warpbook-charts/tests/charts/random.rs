@@ -1,4 +1,4 @@
-//! Charts of random records and diagrams.
+//! Tests with random records and diagrams.
 
 use crate::common::{QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_recorded, of_trainings};
 use crate::comparisons;

@@ -1,4 +1,4 @@
-//! Charts of ordinary records, and of experiments that this crate does not know.
+//! Tests of charts of ordinary records, and of experiments that this crate does not know.
 
 use crate::common::{QUANTITIES, all, cell, check_layout, check_svg, of_products};
 use crate::sample;
@@ -244,7 +244,7 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
 fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     let drawings = |run: &Run, problem: &Problem| {
         let charts = run.descriptor.charts.iter().map(|kind| draw().chart(run, problem, *kind).unwrap());
-        // The drawing follows the description, and only it is compared: the description contains the title or the
+        // The drawing follows the description, and only the drawing is compared: the description contains the title or the
         // subtitle.
         charts.map(|c| c.svg.as_str().split("</desc>").nth(1).unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -271,7 +271,7 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
         "with the transfers from and to the host",
     ];
     named(drawings(&products, &sample::cube(2048, Dtype::F16)), &titles);
-    // A thin product lies on no line of a sweep, so the sweep is the main problem's.
+    // A thin product is on no line of a sweep, so the chart is the sweep of the main problem.
     let thin = draw().chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
     assert!(thin.svg.as_str().contains("NVIDIA H200, bf16, median of 30, warm L2<"));
     let unknown = draw().chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();

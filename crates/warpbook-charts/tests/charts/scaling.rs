@@ -1,4 +1,4 @@
-//! Charts of scaling over devices.
+//! Tests of the charts of scaling to several devices.
 
 use crate::sample::empty;
 use warpbook_charts::draw;
@@ -43,7 +43,8 @@ fn throughput_has_the_line_of_as_many_devices() {
     let chart = draw().scaling_throughput(&run(), "weak").unwrap();
     let rate = 64.0 / 100e-6 / 1e6;
     assert_eq!(chart.table.headers.last().unwrap(), "perfect scaling");
-    // The ideal line has a point at every number, since it is curved on an axis that doubles.
+    // The line of perfect scaling has a point at every number of devices, since it is not straight on a logarithmic
+    // axis.
     let perfect: Vec<Option<f64>> = chart.table.rows.iter().map(|row| row.last().unwrap().parse().ok()).collect();
     assert_eq!(perfect, [1.0, 2.0, 4.0].map(|n| Some(n * rate)));
     assert!(chart.description.contains("million items a second over ranks"), "{}", chart.description);

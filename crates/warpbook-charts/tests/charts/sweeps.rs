@@ -1,4 +1,4 @@
-//! Charts of sweeps and rooflines.
+//! Tests of sweeps and rooflines.
 
 use crate::common::{check_layout, check_svg, row};
 use crate::sample;
@@ -25,7 +25,7 @@ fn every_counted_rung_of_ours_is_below_its_own_roof() {
     let unfused = row(&chart.table, "01_unfused");
     assert_eq!(unfused[2..6], ["L2", "28800000000", "6400000000", "0.2222"]);
     assert_eq!(row(&chart.table, "08_multivariate")[5], "1.000");
-    // The rung is bound by arithmetic, so it is drawn at the level at which it moves the most.
+    // The rung is bound by arithmetic, so it is drawn at the level at which it moves the most bytes.
     let on_chip = row(&chart.table, "06_on_chip");
     assert_eq!((on_chip[2], on_chip[11]), ("registers", "arithmetic"));
     assert_eq!(row(&chart.table, "roof")[1], "registers, measured");
@@ -64,7 +64,7 @@ fn a_sweep_is_of_one_kind_of_work() {
     assert!(chart.svg.as_str().contains("8 measurements of other work left out."));
     assert!(chart.table.rows.iter().all(|r| r[0] != "08_multivariate" || r[2] != "13.0"));
     assert_eq!(chart.table.rows.iter().filter(|r| r[0] == "08_multivariate" && r[1] == "5000000").count(), 1);
-    // The experiment decides what is equal along a line: here, too, another learning rate is other work.
+    // The experiment decides what is equal along a line; here, a different learning rate is different work.
     let mut run = sample::full();
     for m in run.measurements.iter_mut().filter(|m| m.problem.size() == 100_000) {
         let line = "200 epochs at a learning rate of 0.5".to_owned();

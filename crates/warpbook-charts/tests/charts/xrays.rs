@@ -1,4 +1,4 @@
-//! X-ray charts.
+//! Tests of X-ray charts.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -31,8 +31,8 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     }
     let phone = Options::phone().xray_of(&run, &run.xrays[0]).unwrap();
     check_layout(&phone);
-    // Each kept consumer stands for four: 800 of the 1110 ns that are known, and with the producer's 520 ns 3200 of
-    // 4960.
+    // Each kept consumer represents four. The phase takes 800 of the 1110 known ns of each consumer; with the
+    // producer's 520 ns, it takes 3200 of 4960 ns in all.
     assert_eq!(row(&chart, "phase multiply")[..6], ["gemm", "consumers", "phase multiply", "24", "72 %", "65 %"]);
     let loads = chart.table.rows.iter().find(|r| r[1] == "producers" && r[2] == "phase load").unwrap();
     assert_eq!(loads[3..6], ["6", "12 %", "1.2 %"]);
@@ -76,7 +76,7 @@ fn a_record_without_one_says_so() {
         draw().xray(&run, &problem).unwrap_err().to_string(),
         "The record has no X-ray at 5 M points, 200 epochs."
     );
-    // If the chart is requested by kind, it shows the problem that has one.
+    // If the chart is requested by kind, it shows the problem that has such a chart.
     let other = sample::problem(100_000);
     assert!(draw().chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
 }

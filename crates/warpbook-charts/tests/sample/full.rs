@@ -39,7 +39,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// Returns the fixed microseconds an epoch, and how often x and y are moved.
+/// Returns the fixed microseconds per epoch, and how often x and y are moved.
 fn cost(rung: &str) -> (f64, f64) {
     match rung {
         "pytorch_eager" => (62.0, 9.0),
@@ -75,7 +75,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
             let us = 14.0 + set as f64 / rate;
             return (us, vec![bytes(near, set)], Some(set / 8 * 44));
         }
-        // The SMs hold these points: 24 groups of four points a thread in registers, the rest in shared memory.
+        // These points fit into the SMs: 24 groups of four points per thread in registers, the rest in shared memory.
         "06_on_chip" if set <= 56_000_000 => {
             let in_registers = set.min(132 * 256 * 24 * 4 * 8);
             let shared = set - in_registers;
@@ -109,7 +109,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
     (us, traffic, None)
 }
 
-/// Returns the record.
+/// Returns the record of a regression at all seven sizes.
 pub fn full() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.rungs = RUNGS.map(rung).into();

@@ -142,7 +142,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
     }
 }
 
-/// The sample has its own rungs, so that tests of charts do not depend on the regression's.
+/// The sample has its own rungs, so that tests of charts do not depend on the rungs of the regression.
 const RUNGS: [(&str, &str); 7] = [
     ("cpu_1_thread", "CPU, one thread"),
     ("cpu_all_threads", "CPU, all threads"),
@@ -162,7 +162,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// Cost models of the rungs: (rung, fixed microseconds, microseconds a point, relative spread).
+/// Cost models of the rungs: (rung, fixed microseconds, microseconds per point, relative spread).
 const GPU: [(&str, f64, f64, f64); 7] = [
     ("cpu_1_thread", 200.0, 0.8, 0.02),
     ("cpu_all_threads", 9_000.0, 0.09, 0.1),
@@ -234,7 +234,7 @@ pub fn h200() -> Run {
     run
 }
 
-/// Returns a record with many problems: skipped, failed, wrong and diverged rungs.
+/// Returns a record with many problems, that is, with skipped, failed, wrong and diverged rungs.
 pub fn troubled() -> Run {
     let mut run = empty("AMD Ryzen 7 PRO 5850U with Radeon Graphics", DeviceKind::Cpu);
     run.peaks.bandwidth = vec![peak(MemoryLevel::Dram, 2.1e10)];

@@ -16,7 +16,7 @@ pub fn batch(images: u64) -> Problem {
     })
 }
 
-/// Rungs as (id, title, microseconds an image, MiB at batches of 128, 512 and 1024).
+/// Rungs as (id, title, microseconds per image, MiB at batches of 128, 512 and 1024).
 const RUNGS: [(&str, &str, f64, [u64; 3]); 6] = [
     ("cpu_all_threads", "CPU, all threads", 90.0, [0; 3]),
     ("fp32", "fp32", 6.0, [598, 1240, 2098]),
@@ -35,7 +35,7 @@ fn rung((id, title, ..): (&'static str, &'static str, f64, [u64; 3])) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// Returns the record of these steps.
+/// Returns the record of the training steps.
 pub fn precisions() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.experiment = "training".into();

@@ -161,7 +161,7 @@ pub fn part(rung: &str, problem: &Problem, group: PartGroup, name: &str, us: f64
     Part { rung: rung.into(), problem: problem.clone(), group, name: name.into(), samples_us: samples(us, 30, 0.01) }
 }
 
-/// Returns the record.
+/// Returns the record of the matrix products.
 pub fn products() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.experiment = "matmul".into();

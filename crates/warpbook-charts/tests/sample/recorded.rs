@@ -34,8 +34,8 @@ fn operation(&(name, kernels, launches, us, flops, bytes): &Row) -> OperationTim
     }
 }
 
-/// Returns the two rungs, one after the other. The second has a weight gradient on a second stream, which overlaps
-/// another operation.
+/// Returns a record with two rungs, one after the other. The second rung has a weight gradient on a second stream,
+/// which overlaps another operation.
 pub fn recorded() -> Run {
     let (mut run, p) = (h200(), problem(5_000_000));
     run.peaks.compute.push(ComputePeak {

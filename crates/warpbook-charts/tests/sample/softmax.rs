@@ -1,4 +1,4 @@
-//! An experiment that no crate knows: a softmax of each row of a matrix, which reads its data once, from DRAM or L2.
+//! An experiment that no crate knows by name: a softmax of each row of a matrix, which reads its data once, from DRAM or L2.
 
 use super::{empty, measured, peak};
 use warpbook_record::{

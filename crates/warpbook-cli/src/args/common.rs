@@ -15,7 +15,7 @@ pub struct DeviceArg {
 }
 
 impl DeviceArg {
-    /// Returns the chosen device; an empty variable counts as none.
+    /// Returns the chosen device; an empty environment variable counts as unset.
     pub fn choice(&self) -> Result<Choice, warpbook::device::Error> {
         if self.device.trim().is_empty() { Ok(Choice::Best) } else { self.device.parse() }
     }

@@ -1,4 +1,4 @@
-//! `warpbook data`.
+//! Options of `warpbook data`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// Returns the user's mirrors, each ending in a slash; empty to use the public ones.
+    /// Returns the user's mirrors, each ending in a slash; an empty list means that the public mirrors are used.
     pub fn mirrors(&self) -> Result<Vec<String>, String> {
         let given = self.mirror.iter().map(|m| m.trim()).filter(|m| !m.is_empty());
         let mirror = |m: &str| match m.starts_with("https://") || m.starts_with("http://") {
@@ -56,7 +56,7 @@ impl FetchArgs {
         given.map(mirror).collect()
     }
 
-    /// Returns the time limit for a silent mirror.
+    /// Returns the time without data after which the next mirror is tried.
     pub fn stall(&self) -> Result<std::time::Duration, String> {
         if !(0.1..=3600.0).contains(&self.timeout) {
             return Err(format!("--timeout {}: choose a number of seconds from 0.1 to 3600.", self.timeout));

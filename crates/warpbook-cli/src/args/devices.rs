@@ -1,4 +1,4 @@
-//! `warpbook devices` and `warpbook doctor`.
+//! Options of `warpbook devices` and `warpbook doctor`.
 
 use super::common::DeviceArg;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `warpbook exercise`.
+//! Options of `warpbook exercise`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ Exit code 0: the answer is right; 1: it is not; 2: no such exercise, or a file c
 pub struct ExerciseArgs {
     #[command(subcommand)]
     pub what: ExerciseCommand,
-    /// Your name, for the progress file. [default: the system's name of the user]
+    /// Your name, for the progress file. [default: your user name on this system]
     #[arg(long, value_name = "NAME", global = true)]
     pub name: Option<String>,
 }
@@ -38,7 +38,7 @@ pub enum ExerciseCommand {
     Try {
         /// Exercise, such as E05.
         id: String,
-        /// A file; for an exercise with questions, the answers in their order. [default: notebooks/work/ID.cu]
+        /// A file, or for an exercise with questions the answers in order. [default: notebooks/work/ID.cu]
         #[arg(value_name = "FILE|ANSWER", allow_negative_numbers = true)]
         given: Vec<String>,
     },
@@ -46,7 +46,7 @@ pub enum ExerciseCommand {
     Watch {
         /// Exercise to begin with. [default: the first that is not right yet]
         id: Option<String>,
-        /// A file of your own; then it ends when that is right. [default: notebooks/work/ID.cu]
+        /// A file of your own; watching then ends when this file is right. [default: notebooks/work/ID.cu]
         file: Option<PathBuf>,
     },
     /// Show a hint.

@@ -133,7 +133,7 @@ pub enum Command {
     Doctor(DoctorArgs),
 }
 
-/// A request beyond a command's own arguments: for `run NAME` and `xray NAME`, the experiment with its settings.
+/// A request that a command's own arguments do not contain: the experiment of `run NAME` and `xray NAME` with its settings.
 pub enum Asked {
     Nothing,
     Run(Chosen),
@@ -175,7 +175,7 @@ fn command(entries: &[Entry]) -> clap::Command {
     taking_negative_numbers(whole.mut_subcommand("train", train))
 }
 
-/// Lets every option accept `-1`, so that the option's own message can list the valid values.
+/// Lets every option accept `-1`, so that the option's own error message can list the valid values.
 fn taking_negative_numbers(command: clap::Command) -> clap::Command {
     let options = command.mut_args(|arg| {
         let takes_values = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_allow_hyphen_values_set();
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Returns the commands in all published records, whatever version wrote them, and those in the scripts that make them again.
+    /// Returns the commands in all published records, whatever version wrote them, and the commands in the scripts that make the records again.
     fn published_commands(folder: &std::path::Path) -> Vec<String> {
         let mut found = Vec::new();
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -1,5 +1,5 @@
-//! Downloads a published file over HTTP from the first mirror that has it. Interrupted downloads resume, and the file
-//! gets its name only once its hash is right.
+//! Downloads a published file over HTTP from the first mirror that has it. Interrupted downloads are resumed, and the
+//! file gets its final name only once its hash is right.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, TryLockError};
@@ -13,11 +13,11 @@ use ureq::http::{Response, StatusCode, header};
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub name: String,
-    /// Exact size; nothing is read beyond it.
+    /// Exact size of the file; nothing is read beyond it.
     pub bytes: u64,
-    /// SHA-256 in lower-case hexadecimal.
+    /// SHA-256 of the file in lower-case hexadecimal.
     pub sha256: String,
-    /// URLs of the file, in the order of attempts.
+    /// URLs of the file, in the order in which they are tried.
     pub urls: Vec<String>,
 }
 
@@ -33,15 +33,15 @@ pub enum Got {
 /// A step of a download, for progress reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A mirror is asked; `from` bytes are there from an earlier attempt.
+    /// A mirror is asked for the file, of which an earlier attempt has received `from` bytes.
     Asking { url: &'a str, from: u64 },
-    /// A number of bytes has arrived.
+    /// This number of bytes has arrived so far.
     At(u64),
-    /// The mirror failed.
+    /// The mirror failed for this reason.
     Failed { url: &'a str, why: &'a str },
 }
 
-/// The reason why there is no file, in a few sentences.
+/// The reason, in a few sentences, why the file could not be downloaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
     /// No mirror could provide the file; the text has the reason for each.
@@ -67,7 +67,7 @@ enum Trouble {
     Here(String),
 }
 
-/// How often a mirror is asked again after it broke off, if it sent anything.
+/// Number of times that a mirror is asked again after it broke off, if it had sent anything.
 const TRIES: usize = 4;
 const MOST_REDIRECTS: u32 = 5;
 
@@ -272,7 +272,7 @@ fn receive(
         .map_err(|e| Trouble::Mirror(format!("it breaks off after {at} of {bytes} bytes ({e})")))?
     {
         if at + n as u64 > bytes {
-            // No part of the file can be trusted.
+            // The hash is wrong, so no part of the file can be trusted.
             file.set_len(0).map_err(here)?;
             return Err(Trouble::Mirror(format!("it sends more than the {bytes} bytes of the published file")));
         }

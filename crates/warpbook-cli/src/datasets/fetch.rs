@@ -59,7 +59,7 @@ fn wanted(file: &RemoteFile, mirrors: &[String]) -> Wanted {
     Wanted { name: file.name.to_owned(), bytes: file.bytes, sha256: file.sha256.to_owned(), urls }
 }
 
-/// Describes a failure, and how to get the file by hand.
+/// Describes why a download failed, and how to get the file by hand.
 fn by_hand(why: &str, file: &RemoteFile, folder: &Path) -> String {
     format!(
         "{why}\nRun this again to go on. Or load {} in another way, for instance on another computer, and put it into {}; \
@@ -97,7 +97,7 @@ fn state(recipe: &Recipe) -> String {
 struct Bar {
     name: String,
     bar: Option<ProgressBar>,
-    /// The last failure since a mirror was asked, which becomes part of the error.
+    /// The last failure of a mirror, which becomes part of the error message.
     failed: Option<String>,
 }
 

@@ -47,8 +47,8 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     Ok(end(&lab, code))
 }
 
-/// Returns the rung that a kernel replaces, with its experiment: `None` for a rung of the matrix product, the
-/// experiment for `regression/ID` and for the guide's `PAIR/ID`.
+/// Returns the rung that a kernel replaces, with its experiment for `regression/ID` and for the guide's `PAIR/ID`; the
+/// experiment is `None` for a rung of the matrix product.
 fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
     let Some((group, id)) = like.split_once('/') else { return Ok((None, LiveKernel::of(like)?)) };
     let experiment: Box<dyn Experiment> = match group {
@@ -71,7 +71,7 @@ fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Fa
     Ok((Some(experiment), LiveKernel::variant(rung)?))
 }
 
-/// Runs another process's request and writes the record.
+/// Runs the request of another process and writes the record.
 pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     let request = Request::read(&args.request)?;
     let lab = request.lab()?;

@@ -14,7 +14,8 @@ use warpbook_record::{Measurement, Outcome, Run};
 #[derive(Debug, Clone)]
 pub struct Progress {
     bars: Option<(MultiProgress, ProgressBar, ProgressBar)>,
-    /// Skipped rungs that were already reported, with the reason, so that each is printed once and not at every size.
+    /// Skipped rungs that were already reported, with the reason, so that each rung is printed only once and not at
+    /// every size.
     skipped: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
@@ -96,11 +97,11 @@ impl Progress {
     }
 }
 
-/// Formats rows of the table that grows during the run, so its widths cannot depend on later rows. It has the columns
-/// of the record's own table.
+/// Formats rows of the table that is printed row by row during the run, so that its widths cannot depend on later rows.
+/// It has the same columns as the record's own table.
 struct Row;
 
-/// Widths of a figure with its unit, and of a problem.
+/// Widths of the columns for a figure with its unit and for a problem, in characters.
 const FIGURE: usize = 12;
 const PROBLEM: usize = 22;
 

@@ -17,7 +17,7 @@ use warpbook::settings::Preset;
 use warpbook::{Event, Experiment, Lab, experiments, figures, write_record};
 use warpbook_record::{Outcome, Run, TrainLog};
 
-/// Runs an experiment with its settings, or the quick suite of all.
+/// Runs an experiment with its settings, or the quick suite of all experiments.
 pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure> {
     match chosen {
         Some(Chosen { name, experiments, quick, run: options }) => {
@@ -105,7 +105,7 @@ fn free_record(folder: impl AsRef<Path>, name: &str) -> Result<PathBuf, Failure>
     reserve(folder.as_ref(), name, ["json"]).map(|[path]| path)
 }
 
-/// Output beyond the record.
+/// Output that is requested in addition to the record.
 #[derive(Default)]
 struct More {
     /// True to print every logged loss.
@@ -230,7 +230,7 @@ fn summary(run: &Run) -> String {
     }
     let (measured, skipped, failed) = run.counts();
     lines.push(format!("{measured} measured, {skipped} skipped, {failed} failed."));
-    // Each reason is printed once, since without a GPU every GPU rung is skipped for the same one.
+    // Each reason is printed only once, since without a GPU every GPU rung is skipped for the same reason.
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for m in &run.measurements {
         if let Outcome::Skipped { why } = &m.outcome {
@@ -245,7 +245,8 @@ fn summary(run: &Run) -> String {
     lines.join("\n")
 }
 
-/// Lists the results of trainings, one line each: parameters and losses. If `losses` is set, all logged losses follow.
+/// Lists the results of trainings, with one line for the parameters and losses of each. If `losses` is set, all logged
+/// losses follow.
 fn trainings(run: &Run, losses: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for log in &run.train_logs {
@@ -260,7 +261,7 @@ fn trainings(run: &Run, losses: bool) -> Vec<String> {
 }
 
 fn training(log: &TrainLog) -> String {
-    /// The most parameters to print; the record has all of them.
+    /// Maximum number of parameters to print; the record has all of them.
     const PARAMETERS: usize = 4;
     let mut parameters: Vec<String> =
         log.parameters.iter().take(PARAMETERS).map(|(name, v)| format!("{} = {v:.6}", one_line(name))).collect();
@@ -279,8 +280,8 @@ fn does_less(run: &Run, id: &str) -> bool {
     run.measurements.iter().any(|m| m.rung == id && m.is_valid() && m.does_less())
 }
 
-/// Handles requests to end. A first Ctrl-C ends the run cleanly, a second one at once; SIGTERM and SIGHUP end it
-/// cleanly.
+/// Handles requests to end. A first Ctrl-C ends the run cleanly, and a second Ctrl-C ends it at once. SIGTERM and
+/// SIGHUP end it cleanly.
 struct Interrupt {
     pressed: Arc<AtomicBool>,
     /// The run that the first request stops.
@@ -294,12 +295,12 @@ impl Interrupt {
         let handler = move |asked| {
             if pressed.swap(true, Ordering::SeqCst) {
                 if asked == EndRequest::ByHand {
-                    // The record so far is already on the disk.
+                    // The record of the finished measurements is already on the disk.
                     exit_now(INTERRUPTED);
                 }
                 return;
             }
-            // If there is nothing to stop cleanly yet, or the lock is taken, the next request ends the program.
+            // If there is no run to stop cleanly yet, or the lock is taken, the next request ends the program.
             if let Ok(target) = target.lock()
                 && let Some((cancel, progress)) = &*target
             {

@@ -12,7 +12,7 @@ use warpbook::figures;
 use warpbook::survey::{Compared, Picked, Report, Survey};
 use warpbook::{Event, Lab};
 
-/// Compares the choices of `gemm()` with cuBLASLt at random products.
+/// Compares the kernels that `gemm()` chooses with cuBLASLt for random products.
 pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let out = Files::default().optional("--out", args.out.as_deref(), Kind::Survey)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {

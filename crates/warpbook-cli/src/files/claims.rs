@@ -9,12 +9,12 @@ use warpbook::device::behind_links;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::weights::is_checkpoint;
 
-/// The kind of a file's contents. An existing file is replaced only if it is of the same kind.
+/// Kinds of file contents. An existing file is replaced only if it is of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A record.
     Record,
-    /// A profile as a trace.
+    /// A profile in trace format.
     Trace,
     /// The report of a survey.
     Survey,
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns true if a file that starts like this is of this kind; an empty file is of every kind.
+    /// Returns true if a file with this start is of this kind; an empty file is of every kind.
     fn is_of(self, path: &Path, start: &[u8]) -> bool {
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start().to_ascii_lowercase();
         let first_key_is = |key: &str| {
@@ -69,7 +69,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Notes a file that the command reads, so that no output may replace it.
+    /// Registers a file that the command reads, so that no output may replace it.
     pub fn reads(&mut self, name: &str, path: impl AsRef<Path>) {
         self.known.push((name.to_owned(), path.as_ref().to_owned()));
     }
@@ -81,8 +81,8 @@ impl Files {
         files
     }
 
-    /// Notes a file that the command will write. It is an error if the command also reads this file or writes anything
-    /// else to it, under any name, or if an existing file is of another kind.
+    /// Registers a file that the command will write. It is an error if the command also reads this file or writes
+    /// anything else to it, under any name, or if an existing file is of another kind.
     pub fn claim(&mut self, option: &str, path: &Path, kind: Kind) -> Result<(), Failure> {
         let refuse =
             |why: String| Err(Failure::usage(format!("{option} {}: {why} Nothing has been started.", path.display())));
@@ -141,10 +141,10 @@ pub fn trace_of(profile: &Path) -> PathBuf {
 /// The identity of a file, independent of its name.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
-    /// The numbers of its device and its inode, if it exists.
+    /// The device number and the inode number of the file, if it exists.
     #[cfg(unix)]
     Number(u64, u64),
-    /// The path with links resolved, if there are no such numbers.
+    /// The path with links resolved, if device and inode numbers are not available.
     Name(PathBuf),
 }
 

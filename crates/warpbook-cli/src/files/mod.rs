@@ -1,5 +1,5 @@
-//! Rules for output files: a command overwrites neither an input nor a file that was not named, and loses no finished
-//! result.
+//! Rules for output files: a command never overwrites an input or a file that the user did not name, and never loses a
+//! finished result.
 
 mod claims;
 mod record_writer;

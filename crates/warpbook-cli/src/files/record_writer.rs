@@ -1,4 +1,4 @@
-//! Writes a record's file during the work and at its end.
+//! Writes the file of a record during the work and at its end.
 
 use crate::output::{say, warn};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use warpbook_record::Run;
 /// Shortest time between two writes of a large record.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Writes finished bytes to their path, or else into the folder for temporary files. The error says where they are, or
-/// that they are lost.
+/// Writes finished bytes to their path or, if that fails, into the folder for temporary files. The error says where the
+/// bytes are, or that they are lost.
 pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let Err(why) = write_atomic(path, bytes) else { return Ok(()) };
     let why = format!("{} cannot be written: {why}.", path.display());
@@ -32,7 +32,7 @@ pub fn print_written(written: &Result<PathBuf, String>) {
     }
 }
 
-/// Writes the current record, at most once a second; when dropped, even in a panic, it writes the rest.
+/// Writes the current record, at most once a second; when it is dropped, even in a panic, it writes the latest record.
 #[derive(Debug)]
 pub struct RecordWriter {
     path: PathBuf,

@@ -7,13 +7,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Empty files that reserve a name until something is written. They stay locked while this process lives, so that an
-/// unlocked one is known to be left over from a killed process.
+/// Empty files that reserve a name until something is written. They stay locked as long as this process runs, so that
+/// an unlocked empty file is known to be left over from a killed process.
 static RESERVED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Reserves the first free name among `stem.end`, `stem-2.end` and so on in a folder, for all the ends. Empty files are
-/// created at once, so that no other process gets these names; those still empty when the program ends are removed. An
-/// empty file left by a killed process counts as free.
+/// Reserves the first free name among `stem.end`, `stem-2.end` and so on in a folder, for all `ends`. Empty files are
+/// created at once, so that no other process gets these names. Files that are still empty when the program ends are
+/// removed. An empty file left by a killed process counts as free.
 pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Result<[PathBuf; N], Failure> {
     for number in 1u32.. {
         let stem = if number == 1 { stem.to_owned() } else { format!("{stem}-{number}") };
@@ -39,7 +39,7 @@ pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Re
     Err(unwritable("--out", &folder.join(stem), "all names are taken"))
 }
 
-/// Creates and locks an empty file, or takes over one that no process has locked.
+/// Creates and locks an empty file, or takes over an empty file that no process has locked.
 fn take(path: &Path) -> io::Result<File> {
     let taken = || ErrorKind::AlreadyExists.into();
     let (file, is_new) = match File::create_new(path) {
@@ -65,7 +65,7 @@ fn is_same(path: &Path, file: &File) -> bool {
     fs::metadata(path).ok().map(number) == file.metadata().ok().map(number)
 }
 
-/// Other systems do not replace a locked file.
+/// On other systems, a locked file cannot be replaced.
 #[cfg(not(unix))]
 fn is_same(_: &Path, _: &File) -> bool {
     true
@@ -115,7 +115,7 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 4, "{all:?}");
         fs::write(folder.path().join(&all[0][0]), "{}").unwrap();
-        // A killed process's file is free; a locked file is not, nor is a link.
+        // The file of a killed process counts as free; a locked file and a link do not.
         for name in ["y.json", "y-2.json", "y-3.json"] {
             fs::write(folder.path().join(name), "").unwrap();
         }

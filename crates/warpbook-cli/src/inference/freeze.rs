@@ -13,7 +13,7 @@ use warpbook::figures;
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Place, TrainError};
 
-/// Number of images for a trial of the frozen network.
+/// Number of images with which the frozen network is tried.
 const TRIED: usize = 32;
 
 /// Freezes a checkpoint and tries the frozen network.
@@ -75,7 +75,7 @@ fn pattern([channels, height, width]: [usize; 3], n: usize) -> Vec<u8> {
     (0..n * channels * height * width).map(pixel).collect()
 }
 
-/// Prints how far a network's probabilities are from the CPU's.
+/// Prints how far the probabilities of a network are from the probabilities computed on the CPU.
 fn compare(on_cpu: &Frozen, there: &Frozen, pixels: &[u8]) -> Result<(), TrainError> {
     let (want, got) = (on_cpu.predict(pixels)?, there.predict(pixels)?);
     let pairs = want.iter().zip(&got).flat_map(|(w, g)| w.probabilities.iter().zip(&g.probabilities));

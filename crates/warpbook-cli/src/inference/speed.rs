@@ -18,7 +18,7 @@ pub fn measure(frozen: &Frozen, pixels: &[u8], passes: Option<u32>) -> Result<()
     let bench = Bench { warmup: 1, samples, budget_s: BUDGET_S, batch_below_us: 0.0, ..Bench::default() };
     let time = |batch: usize| frozen.predictor(batch)?.time(&pixels.repeat(batch), &bench);
     let alone = time(1)?;
-    // On the CPU both clocks are the same.
+    // On the CPU, the device's clock and the host's clock are the same.
     let wall = match frozen.place() {
         Place::Cpu => String::new(),
         Place::Cuda(..) => format!(", {} with the launch and the wait", median(&alone.wall_us)),

@@ -1,4 +1,4 @@
-//! The program as several processes: ranks that work together, or trainings one after the other.
+//! Runs the program as several processes: as ranks that work together, or as trainings one after the other.
 
 mod program;
 mod rank;

@@ -1,4 +1,4 @@
-//! Starts this program again, with what its processes share.
+//! Starts this program again, and provides what the started processes share.
 
 use crate::failure::Failure;
 use crate::signals::{EndRequest, on_request_to_end};
@@ -17,7 +17,8 @@ pub fn this_program() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Starts this program again as `count` ranks with `threads` threads each, with its own arguments and those in `more`.
+/// Starts this program again as `count` ranks with `threads` threads each, with its own arguments and the arguments in
+/// `more`.
 pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
     let mut launch = Launch::new(this_program()?, std::env::args_os().skip(1).chain(more), count);
     // These settings apply unless the user sets them.
@@ -27,7 +28,8 @@ pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> 
     Ok(launch)
 }
 
-/// Counts a request to end; a second one ends everything at once. Of the system's requests, only the first counts.
+/// Counts a request to end; a second one ends everything at once. Of several requests by the system, only the first one
+/// counts.
 pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     match asked {
         EndRequest::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
@@ -47,7 +49,7 @@ pub fn count_requests_to_end() -> Arc<AtomicU32> {
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// Creates this process's folder for work with a name.
+    /// Creates a folder of this process for work with this name.
     pub fn new(work: &str) -> Result<Self, Failure> {
         let folder = std::env::temp_dir().join(format!("warpbook-{work}-{}", std::process::id()));
         let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));

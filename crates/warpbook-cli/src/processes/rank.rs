@@ -1,4 +1,4 @@
-//! A process that is one of several ranks: its device, and its work with the others.
+//! A process that is one of several ranks: its device, and its work with the other ranks.
 
 use crate::args::RunsOn;
 use crate::failure::{Failure, OTHER_RANK};
@@ -9,8 +9,8 @@ use warpbook::device::{Choice, Inventory, exit_at_once};
 use warpbook::nn::train::{Ranks, RanksOptions};
 use warpbook::ranks::{Group, Launcher, Limits, Placement, Wire, end_with_launcher, launched_listener};
 
-/// Time for a rank to end by itself after the work. It is shorter than the launcher's, so that the rank can still print
-/// the reason.
+/// Time for a rank to end by itself after the work. It is shorter than the launcher's limit, so that the rank can still
+/// print the reason.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Settings for working with other ranks.
@@ -21,7 +21,7 @@ pub struct RankSettings {
     pub timeout: Duration,
 }
 
-/// Returns the size of a bucket in bytes.
+/// Converts the size of a bucket from MiB to bytes.
 pub fn bucket_bytes(mib: f64) -> Result<usize, Failure> {
     if !(mib > 0.0 && mib <= 65_536.0) {
         return Err(Failure::usage(format!("--bucket {mib}: choose MiB above 0, up to 65536.")));
@@ -38,7 +38,7 @@ pub fn wire(name: &str) -> Wire {
     }
 }
 
-/// Returns a rank's device: as requested on the command line, or as another launcher assigned it; `named` is the choice
+/// Returns a rank's device, as requested on the command line or as assigned by another launcher; `named` is the choice
 /// of --device.
 pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<Choice, Failure> {
     if asked == Some(RunsOn::Cpu) {
@@ -67,7 +67,7 @@ pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<
     }
 }
 
-/// Meets the other ranks and works with them. An error on any rank ends all of them, and so does a lost rank.
+/// Connects to the other ranks and works with them. An error on any rank, or a lost rank, ends all of them.
 pub fn work(
     placement: &Placement,
     settings: &RankSettings,

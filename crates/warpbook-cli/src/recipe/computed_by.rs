@@ -8,7 +8,7 @@ use warpbook::nn::train::{CudaOptions, Place};
 /// The implementation of convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConvolutionBy {
-    /// Warpbook's kernels, with the rung's method or the fastest.
+    /// Warpbook's kernels, with the method of the rung or the fastest method.
     Own,
     /// Im2col: patches of the images become the columns of a matrix, which the product for linear layers multiplies.
     Im2col,
@@ -17,7 +17,7 @@ pub enum ConvolutionBy {
 }
 
 impl ConvolutionBy {
-    /// The names of all choices.
+    /// Names of all choices, as on the command line and in recipes.
     pub const NAMES: [&str; 3] = ["own", "im2col", "stock"];
 
     /// Returns the choice's name.
@@ -29,7 +29,7 @@ impl ConvolutionBy {
         }
     }
 
-    /// Returns the convolution method; `own` is the one for Warpbook's kernels.
+    /// Returns the convolution method; `own` is the method for Warpbook's kernels.
     pub fn method(self, own: Method) -> Method {
         match self {
             Self::Own => own,
@@ -52,7 +52,7 @@ impl std::str::FromStr for ConvolutionBy {
     }
 }
 
-/// The choices for linear layers and convolutions; `None` if not named.
+/// The choices for linear layers and for convolutions; each is `None` if it was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ComputedBy {
     pub product: Option<ProductBy>,
@@ -60,12 +60,12 @@ pub struct ComputedBy {
 }
 
 impl ComputedBy {
-    /// Fills in choices that are not named here from another.
+    /// Fills in choices that were not made here from `other`.
     pub fn or(self, other: Self) -> Self {
         Self { product: self.product.or(other.product), convolution: self.convolution.or(other.convolution) }
     }
 
-    /// Returns the place with these choices in its GPU options; a CPU has none.
+    /// Returns the place with these choices in its GPU options. For a CPU, the place stays the same.
     pub fn at(self, place: Place) -> Place {
         match place {
             Place::Cuda(device, options) => Place::Cuda(device, self.apply_to(options)),

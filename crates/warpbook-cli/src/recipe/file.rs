@@ -42,7 +42,7 @@ const KEYS: [&str; 23] = [
     "product",
     "convolution",
 ];
-/// The keys of all schedules together.
+/// Keys of all learning-rate schedules together.
 const SCHEDULE_KEYS: [&str; 11] =
     ["kind", "by", "every", "gamma", "period", "minimum", "total", "end", "rise", "start_divisor", "end_divisor"];
 /// Largest recipe file in bytes.
@@ -101,7 +101,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         deviation,
         groups: groups(&source, &keys)?,
         initial: initial(&source, &keys)?,
-        // The word is a valid choice, so parsing succeeds.
+        // `choice` accepts only valid words, so parsing succeeds.
         views: keys
             .choice("views", &Views::NAMED.map(|(name, _)| name))?
             .and_then(|word| word.parse().ok())
@@ -168,8 +168,8 @@ fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     })
 }
 
-/// Reads the kernels or libraries for products and convolutions on a GPU, for all layers or for one. A kernel's file is
-/// searched in the recipe's folder.
+/// Reads which kernels or libraries compute products and convolutions on a GPU, for all layers or for one layer. A
+/// kernel's file is looked up in the recipe's folder.
 fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
     let folder = source.path.parent().unwrap_or(Path::new(""));
     let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| ProductBy::read(folder, text), Ok);
@@ -177,7 +177,7 @@ fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
         None => None,
         Some(text) => Some(named(text).or_else(|why| keys.refuse("product", format!("cannot be used: {why}")))?),
     };
-    // The word is a valid choice, so parsing succeeds.
+    // `choice` accepts only valid words, so parsing succeeds.
     let convolution = keys.choice("convolution", &ConvolutionBy::NAMES)?.and_then(|word| word.parse().ok());
     Ok(ComputedBy { product, convolution })
 }
@@ -186,7 +186,7 @@ fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| "own".into(), |s| s.to_string_lossy().into_owned())
 }
 
-/// Reads a data set's name, or a folder relative to the file's own.
+/// Reads the name of a data set, or a folder relative to the folder of the recipe's file.
 fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     let example = "data = \"mnist\", or another data set, or a folder with a subfolder of images for each class.";
     let word = keys.needed("data", keys.text("data")?, example)?;
@@ -207,7 +207,7 @@ fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     )
 }
 
-/// Returns the shape of an image: the data set's, or the one in the file.
+/// Returns the shape of an image, which is given by the data set or by the file.
 fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = keys.numbers("input")?;
     let size = |n: &f64| (1.0..=16_384.0).contains(n) && n.fract() == 0.0;
@@ -359,7 +359,8 @@ fn augmentation(keys: &Keys<'_>) -> Result<Option<Augmentation>, String> {
     Ok(Some(Augmentation { crop: crop as usize, flip, reflect, alternate }))
 }
 
-/// Reads means and deviations: the ones in the file, the data set's usual ones, or one half.
+/// Reads the means and deviations of the pixels from the file. If the file has none, uses the data set's usual values,
+/// or one half.
 fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f32>, Vec<f32>), String> {
     let usual = images.normalisation();
     let usual = (vec![usual.0; channels], vec![usual.1; channels]);

@@ -1,4 +1,4 @@
-//! Finds a recipe by its name.
+//! Finds a recipe by its name or its file.
 
 use super::computed_by::ComputedBy;
 use super::file::{parse, read};
@@ -33,7 +33,8 @@ pub fn find_recipe(name: &str) -> Result<Plan, Failure> {
     }
 }
 
-/// Finds a recipe like [`find_recipe`], but only one that classifies images, which evaluation and freezing need.
+/// Finds a recipe like [`find_recipe`], but accepts only recipes that classify images, since evaluation and freezing
+/// need images.
 pub fn find_recipe_of_images(name: &str) -> Result<Plan, Failure> {
     if name == AMP_RECIPE {
         return Err(Failure::usage(format!(

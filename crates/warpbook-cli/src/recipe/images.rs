@@ -14,7 +14,7 @@ const TEST: (f64, u64) = (0.1, 1);
 pub enum Images {
     /// A data set that the library knows by name, with files in the usual place.
     Known(&'static str),
-    /// The files of such a set in this folder.
+    /// The files of a data set that the library knows, in this folder.
     Files(&'static str, PathBuf),
     /// A folder with one subfolder for each class.
     Folder(PathBuf),
@@ -37,14 +37,14 @@ impl Images {
         }
     }
 
-    /// Returns these images, or those named with --data.
+    /// Returns these images, or the images named with --data if that option was given.
     #[must_use]
     pub fn unless(self, dir: Option<&Path>) -> Self {
         match (self, dir) {
             (images, None) => images,
             (images, Some(dir)) if dir == Path::new("synthetic") => Self::Known(images.drawn().unwrap_or("synthetic")),
-            // Drawn digits have no folder. A named one contains the files of the set that they replace, or its own
-            // classes.
+            // Drawn digits have no folder. A folder that the user names contains the files of the set that the digits
+            // replace, or classes of its own.
             (Self::Known(drawn @ ("synthetic" | "synthetic-colours")), Some(dir)) => {
                 let name = if drawn == "synthetic" { "mnist" } else { "cifar10" };
                 if data::has(name, dir) { Self::Files(name, dir.to_owned()) } else { Self::Folder(dir.to_owned()) }
@@ -63,7 +63,7 @@ impl Images {
         }
     }
 
-    /// Returns the source from which [`Images::from_source`] makes these images.
+    /// Returns the source from which [`Images::from_source`] creates these images again.
     pub fn source(&self) -> Source {
         match self {
             Self::Known(name) => (*name).into(),
@@ -89,9 +89,9 @@ impl Images {
         }
     }
 
-    /// Opens the images; those in a folder get the `shape` `[channels, height, width]`. If `may_draw` is set, synthetic
-    /// digits replace MNIST and CIFAR-10 when their files are missing. A network trained on MNIST must not be evaluated
-    /// on other images.
+    /// Opens the images; images in a folder are scaled to the `shape` `[channels, height, width]`. If `may_draw` is
+    /// set, synthetic digits replace MNIST and CIFAR-10 when their files are missing. A network trained on MNIST must
+    /// not be evaluated on other images.
     pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),

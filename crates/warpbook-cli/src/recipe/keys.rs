@@ -1,4 +1,4 @@
-//! The keys of a TOML file: values are read by type, unknown keys are refused, and every error names its line.
+//! The keys of a TOML file. Values are read by type, unknown keys are refused, and every error names its line.
 
 use std::ops::Range;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Creates the keys of a table, or an error if one is unknown.
+    /// Creates the keys of a table, or returns an error if a key is unknown.
     pub fn new(
         source: &'a Source<'a>,
         table: &'a DeTable<'a>,
@@ -102,7 +102,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a number that satisfies a condition, which `words` describe.
+    /// Returns the key's number, which must satisfy a condition that `words` describes.
     pub fn number(&self, key: &str, fits: impl Fn(f64) -> bool, words: &str) -> Result<Option<f64>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         match number(value).filter(|n| fits(*n)) {
@@ -111,7 +111,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a boolean.
+    /// Returns the key's boolean.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -120,7 +120,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a string.
+    /// Returns the key's string.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -138,7 +138,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a list of numbers.
+    /// Returns the key's list of numbers.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, String> {
         let Some((value, _)) = self.find(key) else { return Ok(None) };
         let all = if let DeValue::Array(list) = value {
@@ -155,7 +155,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a list of values, each with its position.
+    /// Returns the key's list of values, each with its position.
     pub fn list(&self, key: &str) -> Result<Option<&'a [Spanned<DeValue<'a>>]>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -164,7 +164,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a subtable.
+    /// Returns the key's subtable, whose keys must be in `known`.
     pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Keys<'a>>, String> {
         match self.find(key) {
             None => Ok(None),
@@ -175,7 +175,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns a subtable whose `kind` determines its other keys.
+    /// Returns the key's subtable, whose `kind` determines its other keys.
     pub fn kind(
         &self,
         key: &str,

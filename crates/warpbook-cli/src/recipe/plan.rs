@@ -18,7 +18,7 @@ pub const SPEEDRUN: &str = "cifar10-speedrun";
 pub struct Plan {
     pub recipe: Recipe,
     pub images: Images,
-    /// The kernels or libraries that compute it on a GPU.
+    /// The kernels or libraries that compute the network on a GPU.
     pub by: ComputedBy,
 }
 

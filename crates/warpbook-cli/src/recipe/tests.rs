@@ -164,7 +164,7 @@ fn a_batch_is_made_in_so_many_parts() {
 
 #[test]
 fn layers_written_in_a_file_come_back() {
-    // A network's layers are written in the words that the reader accepts.
+    // The layers of a network are printed in the words that the reader of recipes accepts.
     for network in [Recipe::mnist().network, Recipe::cifar10().network] {
         let shape = network.input();
         let written: Vec<String> = network.nodes().iter().map(|n| format!("{:?}", n.written)).collect();
@@ -247,7 +247,7 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&net("\"conv2d 8 3\",\n\"conf2d 8 3\""), &["line 5", "`conf2d` is not a layer"]);
     check(&net("\"conv2d 8 3\",\n\"conv2d 8 30\",\n\"relu\""), &["line 5", "conv2", "30 x 30"]);
     check(&net("\"flatten\",\n\"linear 7\""), &["line 5", "7 outputs", "10 classes", "linear 10"]);
-    // The message uses the file's words, not the library's.
+    // The message uses the words of the file, not the names in the library.
     check(&net("\"linear 10\""), &["line 4", "Put a `flatten` layer before it"]);
     check(&net("\"flatten\",\n3"), &["line 5", "a layer is a text"]);
     check(&net("{ residual = [\n\"relu\", \"relux\"] }"), &["line 5", "`relux`"]);
@@ -287,7 +287,7 @@ fn a_folder_of_images_is_taken_with_its_shape() {
 fn the_speedrun_is_a_recipe_like_others() {
     let plan = find_recipe(SPEEDRUN).unwrap();
     let (recipe, network) = (&plan.recipe, &plan.recipe.network);
-    // There are 24 whitening filters with a bias, six convolutions with a shift each, and the head.
+    // The network has 24 whitening filters with a bias, six convolutions with a shift each, and the head.
     let filters = [24 * 64, 64 * 64, 64 * 256, 256 * 256, 256 * 256, 256 * 256].map(|n| 9 * n).iter().sum::<usize>();
     let trained: usize = network.params().iter().filter(|p| recipe.trains(p)).map(ParamSpec::len).sum();
     assert_eq!(trained, filters + 24 + 2 * (64 + 256 + 256) + 2560);

@@ -18,7 +18,8 @@ pub struct TrainedWeights {
     pub weights: Weights,
     /// The kernels or libraries that compute the network on a GPU.
     pub by: ComputedBy,
-    /// Source of the images: the command line, else the recipe, else the file; `None` if none names it.
+    /// Source of the images, given by the command line, otherwise by the recipe, otherwise by the file; `None` if none
+    /// of them names a source.
     pub images: Option<Images>,
     /// Names of the network's outputs; `None` if the file has no names.
     pub classes: Option<Vec<String>>,
@@ -26,7 +27,7 @@ pub struct TrainedWeights {
     pub identity: Option<Identity>,
     /// The file with the weights.
     file: PathBuf,
-    /// True if the images' source comes from the file, and not from the command line or a recipe.
+    /// True if the source of the images comes from the file, and not from the command line or a recipe.
     says_where: bool,
 }
 
@@ -110,7 +111,8 @@ impl TrainedWeights {
         open((&self.file, self.identity.as_ref()), self.images.as_ref(), self.says_where, shape)
     }
 
-    /// Warns if a checkpoint does not name its classes. Plain weights never do; a recipe is named with them.
+    /// Warns if a checkpoint does not name its classes. There is no warning for plain weights, which never name classes
+    /// and are used with a recipe.
     fn warn_about_classes(&self) {
         if read(&self.file).is_ok_and(|trained| trained.is_some()) {
             warn(&format!(
@@ -125,8 +127,8 @@ fn read(file: &Path) -> Result<Option<Trained>, Failure> {
     Trained::read(file).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// Opens images for a network's file, which may identify its training images; `says_where` is true if it also names
-/// their source.
+/// Opens images for a network's file, which may identify its training images; `says_where` is true if the file also
+/// names the source of the images.
 pub fn open(
     (file, identity): (&Path, Option<&Identity>),
     images: Option<&Images>,
@@ -158,7 +160,7 @@ fn with_full_stop(sentence: &str) -> String {
     if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }
 
-/// Prints a note if the images have changed since the network's training: test images were then chosen anew.
+/// Prints a note if the images have changed since the network was trained, since the test images were then chosen anew.
 pub fn note_changes(file: &Path, identity: Option<&Identity>, train: &Dataset) {
     let Some(then) = identity else { return };
     let now = train.identity();

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use warpbook::read_record;
 use warpbook_site::{Found, Port, Site, percent_decode};
 
-/// A web site before it answers requests.
+/// A web site that does not answer requests yet.
 pub struct Live {
     port: Port,
     page: String,
@@ -22,7 +22,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Takes the first free port from `port` on; `page` comes from [`Viewer::live`](super::viewer::Viewer::live).
+    /// Creates the site on the first free port, starting at `port`; `page` comes from
+    /// [`Viewer::live`](super::viewer::Viewer::live).
     pub fn new(page: String, named: &[PathBuf], port: u16) -> Result<Self, Failure> {
         let port = Port::free(port).map_err(failed)?;
         let mut records = LiveRecords { named: named.to_vec(), ..LiveRecords::default() };
@@ -68,7 +69,7 @@ fn found(text: String, mime: &'static str) -> Found {
     Found { mark: Some(mark(&text)), body: text.into_bytes(), mime }
 }
 
-/// Returns a version mark of a text; equal texts have equal marks.
+/// Returns a mark that identifies a version of a text; equal texts have equal marks.
 fn mark(text: &str) -> String {
     Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect()
 }
@@ -78,7 +79,7 @@ fn mark(text: &str) -> String {
 struct LiveRecords {
     named: Vec<PathBuf>,
     shown: Vec<Shown>,
-    /// The last state of each file that was read, and the last warning about it.
+    /// Last state of each file that was read; below, the last warning about each file.
     seen: HashMap<PathBuf, Stamp>,
     warned: HashMap<PathBuf, String>,
 }
@@ -88,7 +89,7 @@ type Stamp = Option<(SystemTime, u64)>;
 struct Shown {
     path: PathBuf,
     name: String,
-    /// The record's text when it was last complete.
+    /// The text of the record when the file was last complete.
     text: String,
     entry: Value,
 }

@@ -10,7 +10,7 @@ use warpbook::{read_record, write_record};
 /// Adds the rungs and figures of the other records to the first, and writes the result.
 pub fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let [first, others @ ..] = &*args.files else { return Err(Failure::usage("Name at least two records.")) };
-    // The output may replace the first record, since it contains all of it.
+    // The output may replace the first record, since the output contains all of it.
     let path = Files::reading("the merged record", others).output("--out", &args.out, Kind::Record)?;
     let mut run = read_record(first)?;
     for other in others {

@@ -8,7 +8,7 @@ use warpbook::charts::record_summary;
 use warpbook::read_record;
 use warpbook_record::Run;
 
-/// A record with its name on the page.
+/// A record, with the name that it has on the page.
 #[derive(Debug)]
 pub struct Record {
     /// A plain file name that no other record has.
@@ -74,13 +74,13 @@ pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// Returns true if a file's name may be a record's; a folder's index is not a record.
+/// Returns true if the file may be a record, judging by its name; the index of a folder is not a record.
 fn is_record_file(path: &Path) -> bool {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     path.is_file() && name.ends_with(".json") && !name.starts_with('.') && name != "index.json"
 }
 
-/// Returns the file's name, changed if an earlier record has the same.
+/// Returns the name of the file, changed if an earlier record has the same name.
 pub fn unique_name<'a>(path: &Path, before: impl Iterator<Item = &'a str>) -> String {
     let name = path.file_name().map_or_else(|| "record.json".into(), |n| n.to_string_lossy().into_owned());
     // The viewer accepts only plain names.

@@ -38,7 +38,8 @@ pub fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     Ok(if refused > 0 { ExitCode::from(USAGE) } else { ExitCode::SUCCESS })
 }
 
-/// Returns the page's name without its extension: the record's or the folder's, even for a folder given as `.` or `..`.
+/// Returns the page's name without its extension, which is the name of the record or of the folder, even if the folder
+/// is given as `.` or `..`.
 fn name(named: &[PathBuf]) -> String {
     let [one] = named else { return "records".into() };
     let whole = if one.is_dir() { one.canonicalize().unwrap_or_default() } else { one.clone() };

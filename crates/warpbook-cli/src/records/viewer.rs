@@ -19,17 +19,17 @@ const INSIDE: Option<&[u8]> = None;
 
 /// The size limit of a viewer in bytes.
 const LARGEST: u64 = 64 << 20;
-/// The viewer's element that holds the records.
+/// The element of the viewer's page that contains the records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
 const SCRIPT: (&str, &str) = ("<script>", "</script>");
 const STYLE: (&str, &str) = ("<style>", "</style>");
-/// The start and the end of the page's security policy.
+/// Text before and after the page's security policy.
 const POLICY: (&str, &str) = ("<meta http-equiv=\"Content-Security-Policy\" content=\"", "\"");
-/// The message if there is no viewer.
+/// Error message if there is no viewer.
 pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds it, and the program has it inside once it is \
     built again. Or name the viewer's file in WARPBOOK_VIEWER.";
 
-/// The place of the viewer.
+/// Where the viewer comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
     /// A file on disk.
@@ -39,8 +39,9 @@ pub enum Viewer {
 }
 
 impl Viewer {
-    /// Finds the viewer: `WARPBOOK_VIEWER`, else the program's own, else `web/dist/warpbook.html` above the working
-    /// directory or the program. An empty `WARPBOOK_VIEWER` disables the viewer.
+    /// Finds the viewer: the file named by `WARPBOOK_VIEWER`, otherwise the viewer inside the program, otherwise
+    /// `web/dist/warpbook.html` in a folder above the working directory or the program. An empty `WARPBOOK_VIEWER`
+    /// disables the viewer.
     pub fn find() -> Option<Self> {
         if let Some(named) = std::env::var_os("WARPBOOK_VIEWER") {
             return (!named.is_empty()).then(|| Self::File(named.into()));
@@ -53,7 +54,7 @@ impl Viewer {
         above.map(|a| a.join("web/dist/warpbook.html")).find(|p| p.is_file()).map(Self::File)
     }
 
-    /// Returns the viewer's file, if it is one.
+    /// Returns the path of the viewer, if it is a file.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -78,7 +79,7 @@ impl Viewer {
         }
     }
 
-    /// Returns the viewer with these records in place of its own.
+    /// Returns the viewer with these records instead of the records in it.
     pub fn with(&self, records: &[Record]) -> Result<String, Failure> {
         embed(&self.text()?, &content(records)).ok_or_else(|| self.is_none())
     }
@@ -121,7 +122,7 @@ fn content(records: &[Record]) -> Value {
 fn embed(viewer: &str, content: &Value) -> Option<String> {
     let (before, rest) = viewer.split_once(EMBEDDED)?;
     let after = &rest[rest.find("</script>")?..];
-    // JSON has `<` only in strings; escaping it keeps records from ending their element.
+    // JSON contains `<` only in strings; escaping it prevents records from ending their HTML element.
     Some(format!("{before}{EMBEDDED}{}{after}", content.to_string().replace('<', "\\u003c")))
 }
 

@@ -22,7 +22,7 @@ use whole::{Goal, ProcessResult};
 
 /// The modes in which a process trains.
 enum Mode {
-    /// Trains alone, showing the steps.
+    /// Trains in this process alone, showing the steps.
     Watched(Watched),
     /// Trains from each seed without output in between.
     Speedrun(Speedrun),
@@ -41,7 +41,7 @@ struct Rank {
     training: Watched,
 }
 
-/// Trains, and saves a checkpoint after every epoch if one is requested.
+/// Trains a network, and saves a checkpoint after every epoch if checkpoints are requested.
 pub fn train(args: TrainArgs) -> Result<ExitCode, Failure> {
     Mode::of_train(args)?.run()
 }
@@ -143,13 +143,13 @@ fn option_of_watched(watched: &WatchedArgs, has_init: bool) -> Option<&'static s
 /// Returns true if `warpbook train` trains without output in between.
 fn trains_at_once(args: &TrainArgs) -> bool {
     let WholeArgs { seeds, hold_out, cold, .. } = &args.whole;
-    // With several processes, --out is the record of all, which no single process writes.
+    // With several processes, --out is the record of all processes, which no single process writes.
     let has_record = args.training.out.is_some() && cold.is_none();
     let is_kept = has_record || option_of_watched(&args.watched, args.init.is_some()).is_some();
     seeds.is_some() || hold_out.is_some() || args.training.recipe == SPEEDRUN && !is_kept
 }
 
-/// Returns an error if an option for the record of whole trainings is given for another training.
+/// Returns an error if an option for the record of whole trainings is given for a training of another kind.
 fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Result<(), Failure> {
     let options = [("to", whole.to.is_some()), ("data-note", whole.data_note.is_some())];
     match options.into_iter().find(|(_, is_given)| *is_given && !is_whole) {

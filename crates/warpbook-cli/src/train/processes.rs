@@ -20,8 +20,8 @@ pub struct WholeProcesses {
 }
 
 impl WholeProcesses {
-    /// Starts this program again for each seed, and records the times and accuracies. It does not use a GPU itself,
-    /// since that would keep the driver loaded.
+    /// Starts this program again for each seed, and records the times and accuracies. This process does not use a GPU
+    /// itself, since that would keep the driver loaded.
     pub fn run(&self) -> Result<ExitCode, Failure> {
         let mut out = self.settings.record(true)?;
         let planned = self.settings.plan()?;

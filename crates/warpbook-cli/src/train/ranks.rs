@@ -81,7 +81,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Starts this program again as the ranks, passes on their output, and ends with the last of them.
+    /// Starts this program again as the ranks, passes on their output, and returns when the last rank has ended.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let Self { count, on_gpus } = self;
         if on_gpus {

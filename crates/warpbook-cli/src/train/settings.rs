@@ -19,7 +19,7 @@ pub struct Settings {
     pub edge: Option<usize>,
     /// The file with the initial weights.
     pub init: Option<PathBuf>,
-    /// The seed of one of several processes, which replaces the command line's.
+    /// The seed of this process if it is one of several, which replaces the seed on the command line.
     pub seed_of_process: Option<u64>,
     /// The device of the process.
     pub device: Choice,
@@ -59,7 +59,7 @@ impl Settings {
         files
     }
 
-    /// Opens the --out file for the record of whole trainings, which the timing process writes.
+    /// Opens the --out file for the record of whole trainings, which only the process that times them writes.
     pub fn record(&self, is_own: bool) -> Result<Option<RecordWriter>, Failure> {
         let out = self.args.out.as_deref().filter(|_| is_own);
         Ok(self.inputs().optional("--out", out, Kind::Record)?.map(RecordWriter::new))
@@ -106,7 +106,7 @@ impl Settings {
         let args = &self.args;
         recipe.batch = args.batch.unwrap_or(recipe.batch);
         recipe.accumulate = args.accumulate.unwrap_or(recipe.accumulate);
-        // A recipe without samples has its own message.
+        // A recipe with a batch of 0 samples gets its own error message elsewhere.
         if args.accumulate.is_some() && recipe.batch > 0 && !(1..=recipe.batch).contains(&recipe.accumulate) {
             let (parts, batch) = (recipe.accumulate, recipe.batch);
             return Err(Failure::usage(format!(
@@ -152,7 +152,7 @@ impl Planned {
 /// The samples for training and testing.
 pub enum Data {
     Images(Splits),
-    /// Random numbers.
+    /// Vectors of random numbers.
     Rows {
         train: Rows,
         test: Rows,

@@ -1,4 +1,4 @@
-//! Whole trainings without output in between, one for each seed, which are timed.
+//! Times whole trainings without output in between, one training for each seed.
 
 use super::settings::{Planned, Settings};
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed, right_of};
@@ -57,7 +57,7 @@ impl Speedrun {
         }
     }
 
-    /// Returns the place of the trainings, with the requested kernels and libraries.
+    /// Returns where the trainings run, with the requested kernels and libraries.
     fn place(&self, lab: &Lab, planned: &Planned) -> Result<Place, Failure> {
         let (settings, named) = (&self.settings, self.settings.computed_by());
         Ok(match Place::new(lab.device(), settings.args.place.precision)? {
@@ -147,8 +147,8 @@ impl Work<'_> {
     }
 }
 
-/// Lets Ctrl-C and the system's requests end the program at once, with a message about saved results; returns the
-/// counter of finished seeds.
+/// Lets Ctrl-C and termination signals end the program at once, with a message about saved results; returns the counter
+/// of finished seeds.
 fn end_between_seeds(count: u64, is_kept: bool) -> Arc<AtomicU64> {
     let ended = Arc::new(AtomicU64::new(0));
     let counted = ended.clone();

@@ -22,12 +22,12 @@ pub struct Watched {
     pub args: WatchedArgs,
     /// The command that repeats the training.
     pub command: CommandLine,
-    /// The file for the result of one of several processes, and the goal of all.
+    /// The file for the result if this is one of several processes, and the goal of all processes.
     pub result: Option<(ProcessResult, Goal)>,
 }
 
 impl Watched {
-    /// Trains alone or as one of several ranks; rank 0 prints and writes for all.
+    /// Trains alone or as one of several ranks; rank 0 prints and writes for all ranks.
     pub fn run(&self, ranks: Option<&Ranks>) -> Result<ExitCode, Failure> {
         let is_first = ranks.is_none_or(|ranks| ranks.rank() == 0);
         self.ensure_data_can_be_named()?;
@@ -80,12 +80,13 @@ impl Watched {
         }
     }
 
-    /// Returns the file for the record; with several processes, that is the record of all.
+    /// Returns the file for this training's record; `None` with several processes, where --out is the record of all
+    /// processes.
     fn record_file(&self) -> Option<&Path> {
         self.settings.args.out.as_deref().filter(|_| self.result.is_none())
     }
 
-    /// Claims the output files, and returns the record's.
+    /// Claims the output files, and returns the file for the record.
     fn claim_files(&self, is_first: bool) -> Result<Option<PathBuf>, Failure> {
         let mut files = self.settings.inputs();
         if let (Some(path), true) = (&self.args.checkpoint, is_first) {
@@ -99,7 +100,7 @@ impl Watched {
         Ok(record)
     }
 
-    /// Prepares the training.
+    /// Creates the session of the training with all settings.
     fn session<'a>(&self, lab: &'a Lab, planned: &'a Planned, record: Option<PathBuf>) -> Result<Session<'a>, Failure> {
         let Planned { recipe, data, by, images } = planned;
         let settings = &self.settings;
@@ -213,7 +214,7 @@ impl Watched {
     }
 }
 
-/// Trains with a profile of some steps, and writes it; writing errors are returned, too.
+/// Trains with a profile of some steps, and writes it; errors in writing are returned, too.
 fn profile(
     lab: &Lab,
     underway: Underway<'_>,
@@ -243,7 +244,7 @@ fn profile(
     Ok((run, written.err()))
 }
 
-/// Says where the newest checkpoint is, if it is not in the requested file.
+/// Says where the newest checkpoint is if it could not be written to the requested file.
 fn kept_elsewhere(path: &Path, kept: Option<&Path>) -> String {
     let shown = path.display();
     match kept.map(Path::display) {

@@ -14,7 +14,7 @@ use warpbook_record::{Right, stats};
 /// The goal of whole trainings, and their number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
-    /// Mean accuracy in percent; without it, nothing is checked.
+    /// Mean accuracy in percent that must be reached; `None` if nothing is checked.
     accuracy: Option<f64>,
     /// A description of the images, if their files have none.
     data_note: Option<String>,
@@ -22,7 +22,7 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// Reads the goal from the command line, or returns an error if its accuracy is out of range.
+    /// Reads the goal from the command line, or returns an error if the accuracy is out of range.
     pub fn new(args: &WholeArgs) -> Result<Self, Failure> {
         match args.to {
             Some(to) if !(to > 0.0 && to <= 100.0) => {
@@ -66,7 +66,7 @@ pub fn keep(all: &WholeTrainings, out: Option<&mut RecordWriter>) {
     }
 }
 
-/// Prints the means and the record's file; the exit code tells whether the accuracy was reached.
+/// Prints the means and the file of the record. The exit code says whether the accuracy was reached.
 pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     let m = all.measurement();
     let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
@@ -92,7 +92,7 @@ pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     }
 }
 
-/// Returns a score in the form of a record.
+/// Converts a score to the form that records use.
 pub fn right_of(score: &Score) -> Right {
     Right { correct: score.correct as u64, of: score.of as u64 }
 }
@@ -101,7 +101,7 @@ pub fn right_of(score: &Score) -> Right {
 pub struct ProcessResult {
     /// The file for the result.
     file: PathBuf,
-    /// The file in which the uncounted first process starts the record of all.
+    /// The file in which the uncounted first process starts the record of all processes.
     record: Option<PathBuf>,
 }
 
@@ -111,7 +111,8 @@ impl ProcessResult {
         Some(Self { file: args.cold_result.clone()?, record: args.cold_record.clone() })
     }
 
-    /// Writes the result. The uncounted first process also writes the record that the others continue.
+    /// Writes the result. The uncounted first process also writes the record to which the results of the other
+    /// processes are added.
     pub fn leave(&self, lab: &Lab, whole: &WholeTraining<'_>, right: Right) -> Result<(), Failure> {
         if let Some(path) = &self.record {
             write_record(WholeTrainings::new(lab, whole).record(), path)?;
@@ -123,7 +124,7 @@ impl ProcessResult {
         fs::write(&self.file, text).map_err(|e| refused(e.to_string()))
     }
 
-    /// Reads the result that a process left; `None` without one.
+    /// Reads the result that a process left; `None` if it left none.
     pub fn read(file: &Path) -> Option<Right> {
         serde_json::from_slice(&fs::read(file).ok()?).ok()
     }

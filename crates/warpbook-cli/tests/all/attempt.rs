@@ -1,5 +1,5 @@
-//! Tests of `warpbook attempt` with users' kernels, right and wrong. Timed ones need a GPU; the emulator runs the
-//! others.
+//! Tests of `warpbook attempt` with right and wrong kernels of users. Kernels that are timed need a GPU; the other
+//! kernels run in the emulator.
 
 use crate::common::program;
 use std::fs;
@@ -22,7 +22,7 @@ fn tried(rung: &str) -> String {
     format!("{}\nconstexpr int TRIED = 1;\n", source(rung))
 }
 
-/// Returns a rung's source with a passage replaced, which must exist.
+/// Returns a rung's source with one passage replaced; the passage must exist.
 fn changed(rung: &str, passage: &str, by: &str) -> String {
     let text = source(rung);
     assert_eq!(text.matches(passage).count(), 1, "{passage}");
@@ -129,7 +129,7 @@ fn the_emulator_says_what_is_right_and_gives_no_time() {
     place.attempt(&tried("02_coalesced"), &by_name, &[]).expect(0, &["It ran in the emulator"]);
 }
 
-/// Rungs of other experiments for a learner's kernel to replace, with the expected sentence for a right one on a GPU.
+/// Rungs of other experiments for a learner's kernel to replace.
 const OF_OTHERS: [&str; 3] = ["regression/02_fused", "coalescing/01_strided", "reduction/03_blocks"];
 
 #[test]
@@ -169,7 +169,7 @@ fn a_right_kernel_is_timed_with_its_rung() {
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     assert_eq!(run.counts(), (3, 0, 0));
     assert!(run.sources.contains_key("live/own.cu"));
-    // The attempt is a tensor-core rung with a pipeline and another tile.
+    // The attempt is a tensor-core rung with a pipeline and a different tile.
     let done = place.attempt(&tried("14_overlapped_store"), &["--like", "14_overlapped_store", "--shape", "512"], &[]);
     assert!(done.out.contains("Right:") || done.out.contains("needs a GPU of architecture"), "{}", done.out);
     let words = ["--like", "05_register_2d", "--shape", "300x200x100", "--size", "BM=64", "--size", "THREADS=128"];

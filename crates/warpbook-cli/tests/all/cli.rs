@@ -240,7 +240,7 @@ fn a_second_interrupt_ends_at_once_and_leaves_the_checkpoint() {
     let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     lines.by_ref().find(|l| l.contains("passed")).unwrap();
-    // By this time the points are drawn, and the sample has started.
+    // After this time the points have been drawn, and the sample has started.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let interrupt = || Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -393,7 +393,7 @@ fn records_of_the_same_work_become_one() {
     assert_eq!(both.measurements.len(), ours.measurements.len() + 2);
     assert_eq!(both.problems().len(), 2, "the problems meet");
     assert_eq!(both.environment.libraries, theirs.environment.libraries);
-    // The other rungs come after the CPU's and before Warpbook's.
+    // The other framework's rungs come after the CPU's rungs and before Warpbook's.
     assert_eq!(both.rungs[2].id, "pytorch_cpu");
 
     // `warpbook xray` writes such a record: one rung with one measurement, at a problem that the first record lacks.

@@ -11,7 +11,8 @@ fn exercises() -> PathBuf {
     testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../notebooks/exercises")
 }
 
-/// Copies the texts of an exercise into a folder with the same layout, so that learners' files stay there.
+/// Copies the texts of an exercise into a folder with the same layout, so that learners' files are written to that
+/// folder.
 fn copied(place: &Place, name: &str) {
     let to = place.path("notebooks/exercises").join(name);
     std::fs::create_dir_all(&to).unwrap();

@@ -37,7 +37,7 @@ enum Way {
     Endless,
     /// Answers a range request with another range.
     WrongRange,
-    /// Answers with the right range header and the bytes of another range.
+    /// Answers with the right range header but with the bytes of another range.
     WrongPart,
     /// Sends the right number of wrong bytes.
     WrongBytes,
@@ -51,11 +51,11 @@ enum Way {
     Noise,
 }
 
-/// The range of each request.
+/// The requested range of each request, if it had one.
 type Log = Mutex<Vec<Option<String>>>;
 
-/// A server that uses these ways in turn for its requests, and the last one for all further requests. It ends with the
-/// test's process.
+/// A server that answers its requests in these ways, one after the other, and all further requests in the last way. It
+/// ends with the process of the test.
 struct Server {
     address: String,
     seen: Arc<Log>,
@@ -72,7 +72,7 @@ impl Server {
                 let way = ways[i.min(ways.len() - 1)].clone();
                 let (log, content) = (log.clone(), content.clone());
                 std::thread::spawn(move || {
-                    // The client may hang up in the middle.
+                    // The client may hang up in the middle of a response.
                     let _ = serve(stream, &way, &content, &log);
                 });
             }
@@ -264,7 +264,7 @@ fn a_part_that_is_no_part_of_the_file_is_loaded_again() {
         assert!(load(&server, folder.path()).is_ok());
         expect_file(folder.path());
     }
-    // A complete file needs no server.
+    // If the file is complete, the server is not asked.
     let (folder, server) = place(&[Way::Status(500)]);
     fs::write(folder.path().join("file.gz.part"), content()).unwrap();
     assert!(load(&server, folder.path()).is_ok());
@@ -377,7 +377,7 @@ fn expect(output: &Output, code: i32, parts: &[&str]) {
 #[test]
 fn offline_it_says_what_failed_and_what_to_do() {
     let home = tempfile::tempdir().unwrap();
-    // Nobody listens on this port any more.
+    // No process listens on this port any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mirrors = format!("http://{gone}/a/,http://{gone}/b");
     let Some(output) = program(&["data", "fetch", "mnist"], home.path(), &mirrors) else { return };

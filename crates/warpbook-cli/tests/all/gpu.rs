@@ -42,7 +42,8 @@ fn classes(text: &str) -> BTreeMap<String, f64> {
     parts.split(", ").map(class).collect()
 }
 
-/// Returns the allowed effects of rounding: on the loss, on the count of 2000 images, and on a probability.
+/// Returns the allowed effects of rounding on the loss, on the number of right images out of 2000, and on a
+/// probability.
 fn allowed(precision: Precision) -> (f64, f64, f64) {
     match precision {
         Precision::Fp32 => (3e-4, 2.0, 1e-4),
@@ -103,7 +104,7 @@ fn a_training_goes_on_with_the_kernels_of_its_checkpoint() {
         command.args(train).args(words).current_dir(folder).env("WARPBOOK_CACHE", &home).env("WARPBOOK_TUNE", tuning);
         expect(&command.output().unwrap(), 0, &[]);
     };
-    // `quick` leaves such short products to the cost model.
+    // This uses `full`, since `quick` leaves such short products to the cost model.
     run("full", &["--steps", "60", "--checkpoint", "whole.safetensors"]);
     run("full", &["--steps", "30", "--checkpoint", "part.safetensors"]);
     let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
@@ -153,7 +154,7 @@ fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
         assert!(apart <= probability, "{precision}: {frozen}");
         let timed = ["an image alone: ", " with the launch and the wait (median of 2)", "in batches of 256: "];
         assert!(timed.iter().all(|part| frozen.contains(part)), "{frozen}");
-        // The file has fp32 weights, whatever the trial's precision.
+        // The file has fp32 weights, whatever precision the trial uses.
         let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
         assert!(bytes("gpu.safetensors") == bytes("cpu.safetensors"), "{precision}: the files differ");
         let judged = output(folder, &[&["eval", "gpu.safetensors", "--repeat", "2"], &there[..]].concat());

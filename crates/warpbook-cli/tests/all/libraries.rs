@@ -11,7 +11,7 @@ fn driver(place: &Place, functions: &str) {
     let mut command = Command::new("cc");
     command.args(["-shared", "-fPIC", "-o", "libcuda.so.1", "cuda.c"]).current_dir(place.folder.path());
     assert!(command.status().is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
-    // Both names are taken, so that the machine's own driver is never found first.
+    // The fake driver is stored under both names, so that the machine's own driver is never found first.
     std::fs::copy(place.path("libcuda.so.1"), place.path("libcuda.so")).unwrap();
 }
 
@@ -50,14 +50,14 @@ fn an_error_without_a_name_leaves_the_cpu() {
     let others = names.filter(|name| **name != "cuDriverGetVersion" && **name != "cuInit");
     let all: String = others.map(|name| format!("int {name}() {{ return 1000; }}\n")).collect();
     let version = "int cuDriverGetVersion(int* v) { *v = 13000; return 0; }\n";
-    // If devices cannot be counted, the code is reported; the machine does not count as one without GPUs.
+    // If the driver cannot count devices, its error code is reported instead of a message that there are no GPUs.
     driver(&place, &format!("{version}int cuInit(unsigned f) {{ return 0; }}\n{}", all.replace("1000", "987654")));
     for words in ["devices", "doctor"] {
         let done = run(&place, &[words]);
         done.expect(0, "the error 987654, for which it has no name");
         assert!(!done.out.contains("CUDA_VISIBLE_DEVICES"), "{}", done.out);
     }
-    // The error starts at the first call, or at the second.
+    // The error occurs in the first call, or in the second.
     for init in [1000, 0] {
         driver(&place, &format!("{version}int cuInit(unsigned f) {{ return {init}; }}\n{all}"));
         run(&place, &["devices"]).expect(0, "cpu");

@@ -127,7 +127,7 @@ fn names_that_a_killed_process_took_are_free_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(fs::metadata(&reserved).unwrap().len(), 0, "it was killed before the first record");
-    // At first there is only the empty file, later also a record.
+    // At first there is only the empty file; later there is also a record.
     place.run(&["view", "--text", "."]).expect(2, "regression.json is empty, so it is skipped");
     place.record("good.json");
     let shown = place.run(&["view", "--text", "."]);
@@ -156,7 +156,7 @@ fn what_cannot_be_written_is_told_by_the_exit_code() {
     expect(&in_shell(&place, full, &["attempt", "--like", "02_coalesced"]), 2, &["No space left"]);
     expect(&in_shell(&place, full, &["--help"]), 2, &[]);
     expect(&in_shell(&place, "\"$@\" | head -n 1 > /dev/null", &["view", "--text", "a.json"]), 0, &[]);
-    // This file size limit ends a program that does not handle its signal.
+    // This file size limit would end a program that does not handle the signal SIGXFSZ.
     expect(&in_shell(&place, "ulimit -f 1; \"$@\"", &REGRESSION), 2, &["cannot be written: File too large"]);
     let left = |name: &str| name.ends_with(".part") || name.starts_with("regression");
     let names = fs::read_dir(place.folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());

@@ -12,7 +12,7 @@ const BEFORE: &str = "<html><meta http-equiv=\"Content-Security-Policy\" content
     <script type=\"application/json\" id=\"warpbook-embedded\">";
 const AFTER: &str = "</script><script>go()</script></html>";
 
-/// Prepares a record whose text would end the script around it, and a file that looks like the viewer.
+/// Writes a record whose text would end the script element around it, and a file that looks like the viewer.
 fn prepare(place: &Place) -> Run {
     let mut run = place.record("a.json");
     run.title = "</script><script>alert(1)</script><!--".into();
@@ -26,7 +26,7 @@ fn with_viewer(place: &Place, words: &[&str]) -> Done {
     Done::new(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
 }
 
-/// Returns the content of the page's element, checking that nothing in it ends the element.
+/// Returns the content of the page's element for records, after checking that nothing in the content ends the element.
 fn content(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"warpbook-embedded\">").unwrap();
     let json = rest.strip_suffix(AFTER).unwrap();
@@ -161,7 +161,7 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     let known = |a: &Answer| format!("If-None-Match: {}\r\n", a.tag());
     assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
 
-    // A file that is briefly broken, which Warpbook itself never causes, keeps its last contents on the page.
+    // If a file is broken for a moment, which Warpbook itself never causes, the page keeps the file's last contents.
     place.write("b.json", "{");
     assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
     place.write("b.json", Run { title: "New".into(), ..run.clone() }.to_json().unwrap());

@@ -143,7 +143,7 @@ fn signal(name: &str, id: u32) {
     assert!(Command::new("kill").args([name, &id.to_string()]).status().unwrap().success());
 }
 
-/// Returns an endless training's remaining output and its exit code.
+/// Returns the exit code of an endless training and its remaining output.
 fn rest(child: Child, mut lines: BufReader<std::process::ChildStdout>) -> (i32, String) {
     let reading = std::thread::spawn(move || {
         let mut text = String::new();

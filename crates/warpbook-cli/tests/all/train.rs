@@ -250,7 +250,7 @@ fn what_cannot_be_trained_says_why() {
     refused(&["--edge", "64"], &["amp-recipe"]);
 }
 
-/// A recipe whose steps take almost no time.
+/// A recipe for a network whose steps take almost no time.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\nclip = 1.0\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -274,7 +274,7 @@ fn every_step_s_loss_comes_into_a_record() {
     assert!(course.data.contains("drawn by a program") && record.notes[0].contains("synthetic"));
     let words = "--device cpu --precision fp32 --steps 40 --log-every 1 --out r.json";
     assert_eq!(record.command, format!("warpbook train small.toml {words}"));
-    // The record's command repeats the run.
+    // The command in the record repeats the run.
     let again: Vec<&str> = record.command.split(' ').skip(1).collect();
     expect(&run(&again), 0, &["step 40: loss"]);
     assert_eq!(read(&folder.path().join("r.json")).train_logs[0].losses, log.losses);
@@ -340,7 +340,7 @@ fn a_time_budget_ends_a_training() {
     expect(&warpbook(folder.path(), &["train", "small.toml", "--time-budget", "soon"]), 2, &["90s, 5m or 1h"]);
 }
 
-/// After Ctrl-C, or after a NaN loss, the record has everything up to then.
+/// After Ctrl-C, or after a NaN loss, the record has all results up to that point.
 #[test]
 fn what_ends_a_training_leaves_its_record() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the notes on training images in a network's file, with `eval`, `freeze`, `predict` and `train --resume` as
+//! Tests that a network's file describes its training images, with `eval`, `freeze`, `predict` and `train --resume` as
 //! users start them.
 
 use crate::common::cache;
@@ -72,7 +72,7 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
     expect(&colours, 0, &["CIFAR-10 is not there, so coloured synthetic digits are used", "were not found", "step 1"]);
     expect(&run("eval g.st"), 0, &["synthetic coloured digits", "of 2000)"]);
     expect(&run("train cifar10-speedrun --device cpu"), 2, &["The files of cifar10 were not found"]);
-    // The recipe accepts the checkpoint if the classes are the same.
+    // The recipe accepts a checkpoint with the same classes.
     expect(&run("eval pets.toml c.st --data fruit"), 0, &["100.00 %"]);
     // Synthetic digits are not MNIST.
     fs::write(folder.path().join("digits.toml"), DIGITS).unwrap();
@@ -111,7 +111,7 @@ fn the_files_of_a_named_set_are_found_where_they_were() {
     fs::rename(&place, folder.path().join("moved")).unwrap();
     expect(&run("eval f.st"), 2, &["own-idx", "The network in f.st was trained on images from there", "--data DIR"]);
     expect(&run("eval f.st --data moved"), 0, &["of 10)"]);
-    // A recipe for synthetic digits accepts a named folder; one for random numbers refuses it.
+    // A recipe for synthetic digits accepts a folder named by the user; a recipe for random numbers refuses it.
     fs::write(folder.path().join("drawn.toml"), DIGITS.replace("mnist", "synthetic")).unwrap();
     expect(&run("train drawn.toml --data moved --steps 1 --device cpu"), 0, &["MNIST: not", "step 1"]);
     expect(&run("train drawn.toml --data nowhere --steps 1 --device cpu"), 2, &["nowhere"]);
@@ -201,7 +201,7 @@ fn what_a_file_of_an_older_version_does_not_say_is_said() {
     );
 }
 
-/// Overwrites metadata that older versions did not write with blanks, so that offsets stay.
+/// Overwrites metadata that older versions did not write with blanks, so that the offsets stay the same.
 fn make_older(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -254,7 +254,7 @@ fn a_training_does_not_go_on_with_something_else() {
     edited("weight_decay = 0.1", "weight_decay = 0.2", &["weight_decay 0.1", "weight_decay 0.2"]);
     edited("[optimizer]", "normalise = { mean = [0.1] }\n[optimizer]", &["mean [0.5]", "mean [0.1]"]);
     edited("\"flatten\"", "\"relu\", \"flatten\"", &["another network: layer 1 is `flatten", "--init c.st"]);
-    // Rates and lengths may change, and a folder may be renamed.
+    // The learning rate and the number of epochs may change, and the folder may be renamed.
     fs::rename(folder.path().join("pets"), folder.path().join("animals")).unwrap();
     fs::create_dir(folder.path().join("pets")).unwrap();
     expect(&resume(" --data animals --lr 0.1 --epochs 9"), 0, &["resuming after step 6"]);
@@ -299,7 +299,7 @@ fn weights_that_are_not_finite_are_refused_wherever_they_enter() {
         expect(&run(words), 2, &["fc1.weight has the value NaN at element 3 of 32"]);
     }
     assert!(!folder.path().join("f.st").exists());
-    // The weights are finite, but their outputs are not.
+    // The weights are finite, but the outputs of the network are not.
     save("large.st", 3e38);
     expect(&run("eval pets.toml large.st --device cpu"), 1, &["not a finite number"]);
     let recipe = Recipe { network: network.clone(), mean: vec![0.5], deviation: vec![0.5], ..Recipe::mnist() };

@@ -38,7 +38,7 @@ fn a_loop_s_record_is_read_repeated_and_merged() {
     assert_eq!((row.samples_us.len(), row.test.len(), row.problem.items), (2, 2, Some(48)));
     let text = ["mean accuracy", "trainings", "epoch time", "passed", "MNIST, whose files were not used"];
     expect(&warpbook(folder, &["view", "--text", "ours.json"]), 0, &text);
-    // The record's command repeats the run.
+    // The command in the record repeats the run.
     let again: Vec<&str> = ours.command.split(' ').skip(1).collect();
     assert!(ours.command.contains("--read-losses 1 --images 48 --to 5"), "{}", ours.command);
     expect(&warpbook(folder, &again), 0, &["Record: loop.json"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 use warpbook_record::{Measurement, Runner};
 
-/// A recipe whose steps take almost no time.
+/// A recipe for a network whose steps take almost no time.
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\n\
                      network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
 
@@ -58,7 +58,7 @@ fn each_seed_is_a_sample_of_a_record() {
     }
     let table = ["median", "mean accuracy", "seeds", " % ± ", "passed", "samples are of the seeds 4 to 6"];
     expect(&warpbook(place.folder(), &["view", "--text", "r.json"]), 0, &table);
-    // The record's command repeats the run.
+    // The command in the record repeats the run.
     let again: Vec<&str> = record.command.split(' ').skip(1).collect();
     expect(&warpbook(place.folder(), &again), 0, &["mean of 3 seeds"]);
     assert_eq!(place.row("r.json").test, row.test);
@@ -138,8 +138,8 @@ fn each_process_is_a_sample_of_a_record() {
     assert_eq!(place.read("m.json").ladder(&row.problem).len(), 2);
 }
 
-/// The recipe that trains without output whenever it can also does so in a process. Images other than the published
-/// ones are never named as those.
+/// The speed-run recipe trains without output in between, alone or in a new process. Images other than the published
+/// ones are never described as the published ones.
 #[test]
 fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
     let place = Place::new();

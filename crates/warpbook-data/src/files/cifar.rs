@@ -1,7 +1,7 @@
 //! CIFAR-10, from its binary or its Python files.
 //!
-//! A binary file is 10,000 records of a label and 3072 bytes: 32 x 32 of red, then green, then blue. A Python file is a pickle,
-//! see [`crate::files::pickle`] (Krizhevsky, 2009).
+//! A binary file has 10,000 records. Each record is a label followed by 3072 bytes: 32 x 32 bytes of red, then green, then blue. A Python file is a pickle; see
+//! [`crate::files::pickle`] (Krizhevsky, 2009).
 
 use crate::error::{Error, Result};
 use crate::files::file::{Source, Verdict, md5};
@@ -26,7 +26,7 @@ const ARCHIVE: u64 = 7 * LONGEST as u64;
 const BATCHES: [&str; 6] =
     ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"];
 
-/// Layout of the files.
+/// The two layouts of the published files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Binary,
@@ -81,7 +81,7 @@ pub fn cifar10(path: impl AsRef<Path>) -> Result<Splits> {
     }
 }
 
-/// Returns true if a folder holds a file of the set.
+/// Returns true if a folder contains a file of the set.
 pub(crate) fn is_in(folder: &Path) -> bool {
     find(folder).is_some()
 }
@@ -148,7 +148,7 @@ fn from_archive(path: &Path) -> Result<Splits> {
         };
         return source.refuse(format!("the archive contains neither {name}.bin nor {name}. {why}"));
     }
-    // Padding follows the archive's end; a tar ends with zeros.
+    // The rest of the file must be read too, since zeros as padding follow the end of a tar archive.
     std::io::copy(&mut Read::take(&mut source, ARCHIVE), &mut std::io::sink())
         .or_else(|e| source.refuse(format!("it cannot be unpacked ({e}). Download it again.")))?;
     let hash = source.finish("the archive")?;
@@ -164,7 +164,7 @@ fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) 
     };
     let mut has_long_names = false;
     let mut archive = tar::Archive::new(Read::take(source, ARCHIVE));
-    // Raw entries: the crate would otherwise read names longer than a header into memory at any length, and this set has none.
+    // Entries are read raw, since the crate would otherwise read long names of any length into memory, and this data set has no long names.
     for entry in archive.entries().map_err(damaged)?.raw(true) {
         let mut entry = entry.map_err(damaged)?;
         let kind = entry.header().entry_type();
@@ -214,7 +214,7 @@ pub(crate) fn bad_label(path: &Path, at: usize, i: usize, label: i64) -> Error {
     Error::format(path, at as u64, format!("label {i} is {label}; labels are 0 to 9. Download it again."))
 }
 
-/// Makes the splits: the last batch is the test set.
+/// Creates the training and test sets; the last batch is the test set.
 fn splits(mut batches: Vec<Images>, origin: Origin) -> Result<Splits> {
     let test = batches.pop().unwrap_or_default();
     let mut train = (Vec::with_capacity(batches.iter().map(|b| b.0.len()).sum()), Vec::new());

@@ -20,7 +20,7 @@ impl<R: Read> Hashed<R> {
         Self { inner, hash: Sha256::new() }
     }
 
-    /// Reads the rest and returns the hash of everything.
+    /// Reads the rest of the file and returns the hash of the whole file.
     fn finish(mut self) -> std::io::Result<String> {
         std::io::copy(&mut self.inner, &mut HashWriter(&mut self.hash))?;
         Ok(hex(&self.hash.finalize()))
@@ -98,11 +98,11 @@ enum Stream {
 
 /// A packed file: one or more concatenated gzip members, optionally followed by zeros, which tapes and some tools add to fill a block.
 enum Members {
-    /// A packed file that is being unpacked.
+    /// A gzip member that is being unpacked.
     Packed(Box<GzDecoder<Bytes>>),
     /// The end of the file.
     Ended(Bytes),
-    /// The state after an error in the transition between members.
+    /// An error occurred between two members, and the file can no longer be read.
     Lost,
 }
 
@@ -177,7 +177,7 @@ impl Source {
         matches!(self.stream, Stream::Gzip(_))
     }
 
-    /// Refuses the file, with an error at the current offset.
+    /// Returns an error that refuses the file, with the current offset.
     pub(crate) fn refuse<T>(&self, why: impl Into<String>) -> Result<T> {
         self.refuse_at(self.at, why)
     }
@@ -186,7 +186,7 @@ impl Source {
         Err(Error::format(&self.path, offset, why))
     }
 
-    /// Reads the next `n` bytes; `what` names them in errors. The array grows with the bytes that are really there.
+    /// Reads the next `n` bytes; `what` names them in errors. The array grows only as bytes are read, so that a wrong length in a header allocates little.
     pub(crate) fn take_bytes(&mut self, n: usize, what: &str) -> Result<Vec<u8>> {
         const FIRST: usize = 1 << 20;
         let mut bytes = Vec::with_capacity(n.min(FIRST));
@@ -203,7 +203,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Checks that nothing follows, and returns the SHA-256 of the file as it is on disk.
+    /// Checks that the file has ended, and returns the SHA-256 of the file as stored on disk.
     pub(crate) fn finish(mut self, what: &str) -> Result<String> {
         let mut one = [0];
         let end = self.at;
@@ -236,7 +236,7 @@ impl Read for Source {
     }
 }
 
-/// The origin of a data set, derived from its files: the first file that differs from the published one decides.
+/// The origin of a data set, derived from its files. The first file that differs from its published version decides.
 pub(crate) struct Verdict(Origin);
 
 impl Verdict {
@@ -244,7 +244,7 @@ impl Verdict {
         Self(Origin::Original)
     }
 
-    /// Records a file; `fits` says whether its hash is the published one, or is `None` if no hash is published.
+    /// Records a file; `fits` says whether its hash is the published hash; it is `None` if no hash is published.
     pub(crate) fn note(&mut self, path: &Path, fits: Option<bool>) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let why = match fits {

@@ -1,5 +1,5 @@
-//! Fuzz targets. As tests they try about a thousand inputs each; `cargo bolero test data::fuzz::pickles` (and so on) runs one for as long as you
-//! like. A reader may refuse an input, but must not panic or return more data than a file of its kind holds.
+//! Fuzz targets. As tests they try about a thousand inputs each; `cargo bolero test data::fuzz::pickles` (and so on) runs one for as long as you like. A reader
+//! may refuse an input, but must not panic or return more data than a file of its kind can contain.
 
 use crate::files::cifar::{self, MOST, PIXELS};
 use crate::files::{idx, pickle};
@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Damages a file: each edit flips bits, cuts off, inserts or repeats bytes at an offset.
+/// Damages the contents of a file. Each edit flips bits, or cuts off, inserts or repeats bytes at an offset.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, edits: &[(u16, u8, u8)]) {
     for (at, value, kind) in edits {
         let at = usize::from(*at) * bytes.len() / (1 << 16);
@@ -38,7 +38,7 @@ thread_local! {
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-/// Calls `run` with a folder that holds a small valid MNIST.
+/// Calls `run` with a folder that contains a small valid MNIST data set.
 fn in_folder(run: impl FnOnce(&Path)) {
     FOLDER.with(|cell| {
         run(cell

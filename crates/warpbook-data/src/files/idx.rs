@@ -9,7 +9,7 @@ use crate::files::recipes::{MNIST_UNPACKED, recipe};
 use crate::{Dataset, Splits};
 use std::path::{Path, PathBuf};
 
-/// A data set in this format.
+/// A data set whose files have the IDX format.
 pub(crate) struct Set {
     name: &'static str,
     pub(crate) classes: [&'static str; 10],
@@ -34,10 +34,10 @@ pub(crate) const FASHION_MNIST: Set = Set {
 };
 
 const SIDE: usize = 28;
-/// Upper limit on the number of images, larger than any set of this kind. A header with a larger number is wrong.
+/// Upper limit on the number of images, larger than any set of this kind. A header with a larger number is refused.
 const MOST: usize = 1_000_000;
 
-/// Reads MNIST from a folder with its four files, packed (`.gz`) or not.
+/// Reads MNIST from a folder with its four files, which may be packed (`.gz`).
 ///
 /// # Errors
 /// If a file is missing or damaged.
@@ -45,7 +45,7 @@ pub fn mnist(folder: impl AsRef<Path>) -> Result<Splits> {
     read(folder.as_ref(), &MNIST)
 }
 
-/// Reads Fashion-MNIST from a folder with its four files, packed (`.gz`) or not.
+/// Reads Fashion-MNIST from a folder with its four files, which may be packed (`.gz`).
 ///
 /// # Errors
 /// If a file is missing or damaged.
@@ -53,7 +53,7 @@ pub fn fashion_mnist(folder: impl AsRef<Path>) -> Result<Splits> {
     read(folder.as_ref(), &FASHION_MNIST)
 }
 
-/// Returns true if a folder holds a file of the set.
+/// Returns true if a folder contains a file of the set.
 pub(crate) fn is_in(folder: &Path, set: &Set) -> bool {
     find(folder, set, "train-images", 3).is_some()
 }
@@ -66,7 +66,7 @@ fn find(folder: &Path, set: &Set, part: &str, dimensions: usize) -> Option<PathB
     folders.iter().flat_map(|f| names.iter().map(|n| f.join(n))).find(|p| p.is_file())
 }
 
-/// Returns the set whose published files lie in a folder. All sets of this kind use the same file names, so the hash of the labels decides.
+/// Returns the set whose published files are in a folder. All sets of this kind use the same file names, so the hash of the labels decides.
 fn published_in(folder: &Path, set: &Set) -> Option<&'static Set> {
     let labels = find(folder, set, "train-labels", 1)?;
     set_with(&labels, &sha256_of(&labels)?)
@@ -117,7 +117,7 @@ fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(
     Ok((images, labels))
 }
 
-/// Reads the elements of a file: a number of items of this shape.
+/// Reads the elements of a file, which has some number of items of this shape.
 fn elements<const D: usize>(
     path: &Path,
     what: &str,
@@ -201,7 +201,7 @@ pub(crate) mod tests {
         assert!(set_with(labels, MNIST_UNPACKED[0].1).is_none());
     }
 
-    /// A small valid set, training files packed and test files not.
+    /// Writes a small valid set with packed training files and unpacked test files.
     pub(crate) fn write_set(folder: &Path, n: u32) {
         fs::create_dir_all(folder).unwrap();
         let write = |name: &str, bytes: Vec<u8>| fs::write(folder.join(name), bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Readers for the published data sets in their own file formats. No file is trusted.
+//! Readers for the published data sets in their own file formats. They check every file and trust none.
 
 pub(crate) mod cifar;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! Reads the pickles in CIFAR-10's Python archive, and no others.
+//! Reads the pickles in CIFAR-10's Python archive, and no other pickles.
 //!
 //! A pickle is a program for a stack machine that can call anything in Python. This reader knows only the operations that occur in these files
 //! (protocol 2, as Python 2 wrote it) and calls nothing: the only objects are a NumPy array of u8 and its type. Reference: the comments of
@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Limit on values on the stack, elements of a list and entries of the memo: these files have about 10,000.
+/// Limit on the number of values on the stack, elements of a list and entries of the memo; the published files have about 10,000.
 const MOST_VALUES: usize = 40_000;
-/// Limit on the number of tuples, and therefore on their nesting depth; these files have six.
+/// Limit on the number of tuples, and therefore on their nesting depth; the published files have six.
 const MOST_TUPLES: usize = 32;
 
 /// Reads the pixels and labels of a batch file.
@@ -31,7 +31,7 @@ const AS_PYTHON_3: &str = "this pickle was written by Python 3, but only pickles
     published file (`warpbook data fetch cifar10`), or save yours as the set's binary files: records of a label and 3072 bytes.";
 
 enum Refusal {
-    /// The pickle uses another protocol, or bytes as Python 3 writes them for protocol 2.
+    /// The pickle uses another protocol, or has bytes in the form that Python 3 writes in protocol 2.
     Python3(usize),
     Other(usize, String),
     Label {
@@ -43,7 +43,7 @@ enum Refusal {
 
 type Step<T = ()> = std::result::Result<T, Refusal>;
 
-/// A value on the stack. Strings are ranges of the file.
+/// A value on the stack of the pickle machine. Strings are stored as ranges of the file.
 #[derive(Debug, Clone)]
 enum Value {
     None,
@@ -56,9 +56,9 @@ enum Value {
     /// A list of numbers or strings.
     List(Vec<Value>),
     Dict(Vec<(Range<usize>, Value)>),
-    /// The type u8; true once its state is set.
+    /// The NumPy type u8; true once its state is set.
     Dtype(bool),
-    /// An array; once its state is set, its rows, columns and data.
+    /// A NumPy array; it has rows, columns and data once its state is set.
     Array(Option<(usize, usize, Range<usize>)>),
 }
 
@@ -83,7 +83,7 @@ fn refuse<T>(at: usize, why: impl Into<String>) -> Step<T> {
 }
 
 impl Machine<'_> {
-    /// Runs the program and returns the entries of the resulting dictionary.
+    /// Runs the pickle program and returns the entries of the resulting dictionary.
     fn run(&mut self) -> Step<Vec<(Range<usize>, Value)>> {
         loop {
             let at = self.at;
@@ -141,7 +141,7 @@ impl Machine<'_> {
         Ok(self.bytes[self.next(1)?][0])
     }
 
-    /// Takes the range of the next `n` bytes.
+    /// Returns the range of the next `n` bytes, and advances past them.
     fn next(&mut self, n: usize) -> Step<Range<usize>> {
         let from = self.at;
         if n > self.bytes.len() - from {
@@ -173,7 +173,7 @@ impl Machine<'_> {
         self.stack.pop().map_or_else(|| refuse(at, "The pickle takes a value from an empty stack."), Ok)
     }
 
-    /// Takes the last mark: the height of the stack when it was set.
+    /// Removes the last mark and returns the height of the stack when the mark was set.
     fn mark(&mut self, at: usize) -> Step<usize> {
         self.marks.pop().map_or_else(|| refuse(at, "The pickle refers to a mark that was not set."), Ok)
     }
@@ -182,7 +182,7 @@ impl Machine<'_> {
         let value = match op {
             b'K' => i64::from(self.little(1)?),
             b'M' => i64::from(self.little(2)?),
-            // Opcode LONG1: Python 2's `long`, which NumPy used for sizes on some systems.
+            // This is opcode LONG1, a Python 2 `long`, which NumPy used for sizes on some systems.
             0x8a => match self.byte()? {
                 n @ 1..=4 => {
                     let unused = 32 - 8 * u32::from(n);
@@ -234,7 +234,7 @@ impl Machine<'_> {
         self.push(Value::Global(global))
     }
 
-    /// Stores the top of the stack in the memo, or pushes a value from it. For a value that may still change the memo holds `None`.
+    /// Stores the top of the stack in the memo, or pushes a value from it. For a value that may still change, the memo contains `None`.
     fn remember(&mut self, op: u8, at: usize) -> Step {
         let i = self.little(if matches!(op, b'q' | b'h') { 1 } else { 4 })? as usize;
         if matches!(op, b'h' | b'j') {
@@ -325,7 +325,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Sets an object's state. An array's state is (version, shape, type, true if column-major, data).
+    /// Sets the state of an object. The state of an array is (version, shape, type, true if column-major, data).
     fn build(&mut self, at: usize) -> Step {
         let state = self.pop(at)?;
         match (self.stack.last_mut(), state) {

@@ -5,28 +5,28 @@ use std::path::PathBuf;
 /// A data set that `warpbook data fetch` can download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recipe {
-    /// Name in commands.
+    /// Name of the data set in commands.
     pub name: &'static str,
-    /// Title of the data set.
+    /// Title of the data set for display.
     pub title: &'static str,
-    /// Content of the data set.
+    /// Short description of the images.
     pub about: &'static str,
     /// Authors, and the publication that describes the data.
     pub source: &'static str,
-    /// Its files.
+    /// Files of the data set.
     pub files: &'static [RemoteFile],
 }
 
 /// A file that can be downloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// File name.
+    /// Name of the file, without a folder.
     pub name: &'static str,
-    /// Exact size in bytes.
+    /// Exact size of the file in bytes.
     pub bytes: u64,
-    /// Its SHA-256 in lower-case hexadecimal.
+    /// SHA-256 of the file in lower-case hexadecimal.
     pub sha256: &'static str,
-    /// Folders that serve the file, in the order in which they are tried; a URL is one of them and the name.
+    /// URLs of folders that serve the file, in the order in which they are tried. The URL of the file is a folder's URL followed by the name.
     pub mirrors: &'static [&'static str],
 }
 
@@ -155,14 +155,14 @@ pub fn recipes() -> &'static [Recipe] {
     &RECIPES
 }
 
-/// Returns the data set of this name.
+/// Returns the data set with this name.
 #[must_use]
 pub fn recipe(name: &str) -> Option<&'static Recipe> {
     RECIPES.iter().find(|r| r.name == name)
 }
 
-/// Default folder of `warpbook data fetch` for a set: a subfolder of the folder that `WARPBOOK_DATA` names, or else of `data` in the cache. `None` if
-/// neither is known.
+/// Returns the default folder of `warpbook data fetch` for a set: a subfolder of the folder that `WARPBOOK_DATA` names, otherwise a subfolder of `data` in the
+/// cache. Returns `None` if neither folder is known.
 #[must_use]
 pub fn folder_for(name: &str) -> Option<PathBuf> {
     variable("WARPBOOK_DATA").map(|folder| folder.join(name)).or_else(|| cache_folder_for(name))
@@ -172,7 +172,7 @@ pub(crate) fn cache_folder_for(name: &str) -> Option<PathBuf> {
     warpbook_record::cache_folder().map(|cache| cache.join("data").join(name))
 }
 
-/// Returns a path from an environment variable.
+/// Returns the path in an environment variable, if it is set and not empty.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }

@@ -1,12 +1,12 @@
-//! An image as a PNG file.
+//! Encoding of images as PNG files.
 
 use crate::error::{Error, Result};
 use png::{BitDepth, ColorType};
 
-/// Encodes u8 `[channels][height][width]` as a PNG file; 1 channel is grey, 3 are colour.
+/// Encodes pixels, u8 `[channels][height][width]`, as a PNG file, in grey for 1 channel and in colour for 3.
 ///
 /// # Errors
-/// If there is no PNG image of this shape, or the number of bytes does not match the shape.
+/// If this shape cannot be stored as a PNG image, or the number of bytes does not match the shape.
 pub fn png([channels, height, width]: [usize; 3], pixels: &[u8]) -> Result<Vec<u8>> {
     let refuse = |why: String| {
         Error::Setting(format!("An image of {channels} x {height} x {width} cannot be written as PNG: {why}"))

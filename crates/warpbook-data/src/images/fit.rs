@@ -5,7 +5,7 @@ use crate::identity::Fit;
 use crate::images::picture::{MOST_SIDE, Picture};
 use std::path::Path;
 
-/// An image, ready as input of a network.
+/// An image that is ready as the input of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fitted {
     /// Pixels u8 `[channels][height][width]`.

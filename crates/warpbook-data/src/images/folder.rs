@@ -1,4 +1,4 @@
-//! Images from a folder with a subfolder for each class.
+//! Reading of images from a folder with a subfolder for each class.
 
 use crate::error::{Error, Result};
 use crate::images::picture::{MOST_SIDE, Picture};
@@ -121,7 +121,7 @@ impl PassedOver {
     }
 }
 
-/// Writes a list such as "1 .bmp and 9 .webp", or nothing if it is empty.
+/// Writes a list such as "1 .bmp and 9 .webp", or nothing if no entries were skipped.
 impl fmt::Display for PassedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (kind, count)) in self.0.iter().enumerate() {
@@ -138,7 +138,7 @@ impl fmt::Display for PassedOver {
     }
 }
 
-/// Lists the entries of a folder by name, without hidden files.
+/// Returns the entries of a folder, sorted by name, without hidden files.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let refuse = |e| Error::read(folder, e);
     let mut paths = Vec::new();
@@ -257,7 +257,7 @@ mod tests {
         let path = folder.path().join("cat/a.png");
         write(&path, (3, 4), [1, 2, 3]);
         let mut png = fs::read(&path).unwrap();
-        // Overwrites the width and height in the header and updates the checksum.
+        // This overwrites the width and height in the header; the checksum is updated below.
         png[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
         let mut crc = flate2::Crc::new();
         crc.update(&png[12..29]);

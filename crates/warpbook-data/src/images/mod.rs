@@ -1,5 +1,5 @@
-//! Decodes single images from PNG and JPEG, scales them to a network's input size, writes them as PNG, and reads
-//! folders of them.
+//! Decodes single PNG and JPEG images, scales them to a network's input size, writes them as PNG, and reads folders of
+//! images.
 
 pub(crate) mod encode;
 pub(crate) mod fit;

@@ -11,16 +11,16 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 
 /// Upper limit on the width and height of an image in pixels.
 pub(crate) const MOST_SIDE: usize = 16_384;
-/// Upper limit in bytes on a file, and on what it decodes to.
+/// Upper limit in bytes on the size of a file, and on the size of the decoded image.
 const MOST_BYTES: usize = 256 << 20;
 
 /// A decoded image, turned upright.
 pub(crate) struct Picture {
     pub(crate) height: usize,
     pub(crate) width: usize,
-    /// Values per pixel: 1 is grey, 2 grey and alpha, 3 colour, 4 colour and alpha.
+    /// Number of values per pixel: 1 for grey, 2 for grey and alpha, 3 for colour, 4 for colour and alpha.
     pub(crate) samples: usize,
-    /// True if the file stores the image in another orientation and its EXIF data say so.
+    /// True if the EXIF data say that the file stores the image in another orientation.
     pub(crate) was_turned: bool,
     /// Pixels u8 `[height][width][samples]`.
     pixels: Vec<u8>,
@@ -111,7 +111,7 @@ impl Picture {
         Ok(Self { height, width, samples, was_turned: false, pixels })
     }
 
-    /// Turns and mirrors the image from its EXIF orientation, 1 to 8, to upright.
+    /// Turns and mirrors the image, which has an EXIF orientation from 1 to 8, so that it is upright.
     fn turned(self, orientation: u16) -> Self {
         if !(2..=8).contains(&orientation) {
             return self;
@@ -129,7 +129,7 @@ impl Picture {
         Self { height, width, was_turned: true, pixels, ..self }
     }
 
-    /// Crops the image to its centre, which is at most this size.
+    /// Crops the image to its centre of at most this size.
     pub(crate) fn centre(&self, height: usize, width: usize) -> Self {
         let (height, width) = (height.min(self.height), width.min(self.width));
         let (top, left) = ((self.height - height) / 2, (self.width - width) / 2);
@@ -150,7 +150,7 @@ impl Picture {
         }
     }
 
-    /// Returns channel `c` of `channels`. Colours become grey by the luma of ITU-R BT.601, as in JPEG.
+    /// Returns channel `c` of `channels`. Colours are converted to grey by the luma of ITU-R BT.601, as in JPEG.
     fn plane(&self, channels: usize, c: usize) -> Vec<f32> {
         let value = |p: &[u8]| match (p, channels) {
             ([grey] | [grey, _], _) => f32::from(*grey),
@@ -161,8 +161,8 @@ impl Picture {
     }
 }
 
-/// Returns the orientation, 1 to 8, from EXIF data: tag 0x112 of the first directory of a TIFF file (CIPA DC-008, 4.6.4). It is 1, upright, if the
-/// data do not say.
+/// Returns the orientation, 1 to 8, from EXIF data: tag 0x112 of the first directory of a TIFF file (CIPA DC-008, 4.6.4). Returns 1, which means upright, if
+/// the data contain no orientation.
 fn orientation(exif: &[u8]) -> u16 {
     let is_little = exif.starts_with(b"II");
     let number = |at: usize, len: usize| {
@@ -252,7 +252,7 @@ pub(crate) mod tests {
         Picture { height, width, samples: 1, was_turned: false, pixels }
     }
 
-    /// Makes EXIF data that hold only the orientation, in either byte order.
+    /// Creates EXIF data that contain only the orientation, in either byte order.
     fn exif(orientation: u8, is_little: bool) -> Vec<u8> {
         let number = |n: u32, len: usize| match is_little {
             true => n.to_le_bytes()[..len].to_vec(),
@@ -314,7 +314,7 @@ pub(crate) mod tests {
     fn a_phone_s_jpeg_and_a_png_with_exif_data_are_upright() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("phone.jpg");
-        // The left half is white; after a clockwise quarter turn the upper half is.
+        // The left half is white. After a clockwise quarter turn, the upper half is white.
         let rgb: Vec<u8> = (0..16 * 32).flat_map(|i| [if i % 32 < 16 { 255 } else { 0 }; 3]).collect();
         write_turned_jpeg(&path, (16, 32), &rgb, 6);
         let read = Picture::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Digits drawn by a program, for use without files. They are the same on every machine.
+//! Digits drawn by a program, for use without files. The digits are the same on every machine.
 //!
 //! A digit is drawn in one of several handwriting styles (`strokes.rs`). Its points are moved, turned, sheared, scaled and shifted; the pen varies in
 //! width and brightness; and noise covers the image. All arithmetic consists of IEEE additions, products, divisions and square roots of Philox
@@ -14,14 +14,14 @@ use strokes::{DIGITS, Stroke};
 const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;
 
-/// Philox streams of the training and test images, with two for each: one for shapes and one for noise.
+/// Philox streams of the training and test images. Each set has two streams, one for shapes and one for noise.
 const TRAIN: u32 = 0x6469_6700;
 const TEST: u32 = 0x6469_6710;
-/// Number of a stream's random numbers that are reserved for one image.
+/// Number of random numbers in a stream that are reserved for one image.
 const NUMBERS: u64 = 128;
 
-/// Draws `train` and `test` grey 28 x 28 images of digits from a seed. Image `i` depends on the seed and `i` only. Labels are uniform; training and
-/// test images use different random numbers.
+/// Draws `train` and `test` grey 28 x 28 images of digits from a seed. Image `i` depends only on the seed and on `i`. Labels are uniform; training and test
+/// images use different random numbers.
 #[must_use]
 pub fn synthetic_digits(train: usize, test: usize, seed: u64) -> Splits {
     let part = |n: usize, stream: u32| {
@@ -37,11 +37,11 @@ pub fn synthetic_digits(train: usize, test: usize, seed: u64) -> Splits {
 
 /// Edge of a coloured image in pixels, as in CIFAR-10.
 const COLOUR_SIDE: usize = 32;
-/// Stream of the colours and positions of coloured digits.
+/// Philox stream for the colours and positions of coloured digits.
 const COLOURS: u32 = 0x6469_6720;
 
-/// Draws `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]. Each digit has one colour, lies somewhere in the image, and has a
-/// background of another colour and brightness. Image `i` depends on the seed and `i` only.
+/// Draws `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]. Each digit has one colour, is placed at random in the image, and has a background
+/// of another colour and brightness. Image `i` depends only on the seed and on `i`.
 #[must_use]
 pub fn synthetic_colours(train: usize, test: usize, seed: u64) -> Splits {
     let grey = synthetic_digits(train, test, seed);
@@ -132,7 +132,7 @@ fn draw(image: &mut [u8], seed: u64, stream: u32, i: u64) -> u8 {
     label as u8
 }
 
-/// Transformation from the unit square to pixels.
+/// Transformation of a digit from the unit square to pixels.
 struct Placement {
     matrix: [f32; 4],
     centre: Point,
@@ -156,7 +156,7 @@ impl Placement {
     }
 }
 
-/// Returns the points of a stroke. The points of a smooth stroke lie on the Catmull-Rom curve through its given points.
+/// Returns the points of a stroke. The points of a smooth stroke are on the Catmull-Rom curve through the given points.
 fn path(stroke: &Stroke, points: &[Point]) -> Vec<Point> {
     const STEPS: usize = 6;
     if !stroke.smooth {
@@ -182,12 +182,12 @@ fn path(stroke: &Stroke, points: &[Point]) -> Vec<Point> {
 /// The pen that a stroke is drawn with, in pixels.
 struct Pen {
     radius: f32,
-    /// Width over which the ink fades.
+    /// Width over which the ink fades, in pixels.
     edge: f32,
 }
 
 impl Pen {
-    /// Lowers each pixel's distance to its distance from a line, if the latter is smaller.
+    /// Replaces each pixel's distance by its distance from the line from `a` to `b`, if that is smaller.
     fn mark(&self, distances: &mut [f32; PIXELS], a: Point, b: Point) {
         let reach = self.radius + self.edge;
         let bounds = |a: f32, b: f32| {
@@ -215,7 +215,7 @@ impl Pen {
     }
 }
 
-/// Triangular noise from -1 to 1; a Philox block has the bytes of eight pixels.
+/// Triangular noise from -1 to 1. A Philox block provides the bytes for eight pixels.
 struct Grain {
     seed: u64,
     stream: u32,
@@ -223,7 +223,7 @@ struct Grain {
 }
 
 impl Grain {
-    /// Returns the noise of eight pixels, starting at pixel 8 `block`.
+    /// Returns the noise of eight pixels, starting at pixel 8 * `block`.
     fn block(&self, block: u64) -> [f32; 8] {
         let words = philox4x32(self.seed, self.first + block, self.stream);
         std::array::from_fn(|i| {
@@ -242,7 +242,7 @@ mod tests {
         a.zip(b).map(|(a, b)| (a - f32::from(*b)).powi(2)).sum()
     }
 
-    /// Returns the share of test images whose label `guess` finds.
+    /// Returns the share of test images for which `guess` returns the right label.
     fn accuracy(test: &Dataset, guess: impl Fn(&[u8]) -> u8 + Sync) -> f64 {
         let right = (0..test.len()).into_par_iter().filter(|i| guess(test.image(*i)) == test.label(*i)).count();
         right as f64 / test.len() as f64
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(synthetic_colours(7, 0, 4).train, colour.train.take(7));
         for i in 0..30 {
             let planes: Vec<&[u8]> = colour.train.image(i).chunks(32 * 32).collect();
-            // Ink and paper differ by at least 30 in every channel, and a corner is paper.
+            // Ink and background differ by at least 30 in every channel, and the corner shows the background.
             for plane in &planes {
                 let (least, most) = (plane.iter().min().unwrap(), plane.iter().max().unwrap());
                 assert!(most - least >= 20, "image {i}: {least} to {most}");

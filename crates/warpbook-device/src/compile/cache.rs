@@ -1,7 +1,7 @@
-//! Compiled kernels on disk.
+//! Stores compiled kernels on disk.
 //!
-//! A file is named by the hash of all its inputs, so that nothing has to be invalidated. It is written
-//! under a temporary name and renamed. A file that cannot be read, is cut off or was tampered with is
+//! Each file is named after the hash of all its inputs, so no entry ever has to be invalidated. Files are written under
+//! a temporary name and then renamed. If a file cannot be read, is truncated or was tampered with, the kernel is
 //! compiled again.
 
 use crate::compile::compiled::Compiled;
@@ -9,10 +9,10 @@ use crate::files::write_atomic_with_folder;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
-/// Version of the file's layout.
+/// Version of the cache file's format.
 const FORMAT: &str = "warpbook-cubin-2";
 
-/// A folder of compiled kernels; `None` if there is no folder for them.
+/// The folder of compiled kernels; `None` if there is none.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache(Option<PathBuf>);
 
@@ -31,11 +31,11 @@ impl Cache {
         Self(Some(folder.to_owned()))
     }
 
-    /// Returns the name of the file for these inputs.
+    /// Returns the cache file's name for these inputs.
     pub(crate) fn key<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         let mut hash = Sha256::new();
         for part in std::iter::once(FORMAT).chain(parts) {
-            // The length keeps ("ab", "c") apart from ("a", "bc").
+            // Hashing the length as well distinguishes ("ab", "c") from ("a", "bc").
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         }
@@ -54,7 +54,8 @@ impl Cache {
         Some(Compiled { stats: serde_json::from_slice(stats).ok()?, cubin: cubin.to_vec(), from_cache: true })
     }
 
-    /// Stores a file. If the folder is not writable, the only effect is that the next start takes longer.
+    /// Stores a compiled kernel. If the folder is not writable, the kernel is not cached, and the next start takes
+    /// longer.
     pub(crate) fn write(&self, key: &str, compiled: &Compiled) {
         let Some(path) = self.path(key) else { return };
         let Ok(stats) = serde_json::to_vec(&compiled.stats) else { return };
@@ -115,7 +116,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        // With a file in place of the folder nothing can be created below it, whoever runs this.
+        // Because a file is in the folder's place, nothing can be created below it, even by root.
         Cache::at(&file).write("k", &compiled());
         assert!(Cache::at(&file).read("k").is_none());
         Cache(None).write("k", &compiled());

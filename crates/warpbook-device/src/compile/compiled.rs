@@ -1,4 +1,4 @@
-//! Compiled files, and the assembler's numbers for them.
+//! Compiled files, and the resource usage that the assembler reports for them.
 
 use crate::compile::cubin;
 use warpbook_record::KernelStats;
@@ -8,22 +8,22 @@ use warpbook_record::KernelStats;
 pub struct Compiled {
     /// The machine code.
     pub cubin: Vec<u8>,
-    /// Each entry's registers, spills and other numbers, from the assembler's log.
+    /// Registers, spills and other statistics of each entry point, from the assembler's log.
     pub stats: Vec<KernelStats>,
     /// True if the file came from the cache on disk.
     pub from_cache: bool,
 }
 
 impl Compiled {
-    /// Returns the assembler's numbers for one entry.
+    /// Returns the assembler's statistics for one entry point.
     #[must_use]
     pub fn stats_of(&self, entry: &str) -> Option<&KernelStats> {
         self.stats.iter().find(|s| s.entry == entry)
     }
 }
 
-/// Reads registers from the code itself; shared memory and spills come from the assembler's log. If the log lacks
-/// an entry, the entry's sections and its stack frame (where spills go) are read instead.
+/// Reads register counts from the machine code, and shared memory and spills from the assembler's log. If the log does
+/// not mention an entry, its section sizes and its stack frame (which holds spilled registers) are used instead.
 pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
     let logged = parse_log(log);
     let of_entry = |r: cubin::Resources| {
@@ -42,7 +42,8 @@ pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> V
     cubin::resources(code).into_iter().map(of_entry).collect()
 }
 
-/// Returns true if a log describes every entry of this cubin once, with its registers, and no other entry.
+/// Returns true if a log describes every entry of this cubin exactly once, with the right register count, and no other
+/// entry.
 pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     let (logged, there) = (parse_log(log), cubin::resources(code));
     let is_told = |r: &cubin::Resources| {
@@ -52,7 +53,7 @@ pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     logged.len() == there.len() && there.iter().all(is_told)
 }
 
-/// One entry's numbers as `ptxas -v` prints them.
+/// One entry's statistics as `ptxas -v` prints them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Logged<'a> {
     entry: &'a str,

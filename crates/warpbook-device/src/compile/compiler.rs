@@ -1,4 +1,4 @@
-//! The compiler of kernels: NVRTC with the headers that they include, and a cache.
+//! The kernel compiler: NVRTC, the headers that kernels include, and a cache of compiled kernels.
 
 use crate::compile::cache::Cache;
 use crate::compile::compiled::{Compiled, stats, tells_of};
@@ -8,7 +8,7 @@ use crate::{CompileError, Error, Nvrtc, Result};
 use std::cell::LazyCell;
 use warpbook_record::{KernelSpec, Source, Tile};
 
-/// NVRTC, the building blocks that kernels include, and the cache. Needs no GPU.
+/// Compiles kernels with NVRTC and caches the results. Needs no GPU.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     nvrtc: Nvrtc,
@@ -17,7 +17,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads NVRTC for a driver that supports `driver_cuda`, or any NVRTC if there is no driver.
+    /// Loads an NVRTC of the same or an older major version than `driver_cuda`, the CUDA version that the driver supports; any version if there is no driver.
     ///
     /// # Errors
     /// The errors of [`Nvrtc::load`].
@@ -45,8 +45,8 @@ impl Compiler {
         self.compile_with(Some(&self.cache), spec, tile, architecture)
     }
 
-    /// Compiles like [`Compiler::compile`], but neither reads from the disk nor keeps the result there: this is the cost of a kernel's first call
-    /// when nothing is cached.
+    /// Compiles like [`Compiler::compile`], but does not use the disk cache. This measures the cost of a kernel's first call when nothing is
+    /// cached.
     ///
     /// # Errors
     /// The errors of [`Compiler::compile`].
@@ -81,9 +81,9 @@ impl Compiler {
         let major = self.nvrtc.version().0;
         let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
         let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
-        // The key covers only what the file can include, so a new building block elsewhere does not recompile everything.
+        // The key covers only files that this source can include, so adding an unrelated building block does not recompile every kernel.
         let headers = Headers::find(&spec.source, &spec.headers, self.headers, &is_elsewhere);
-        // The compiler may read other files, whose changes Warpbook does not notice.
+        // If some headers were not found, the compiler may read files that the key does not cover, so the cache is not used.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {
             options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -93,7 +93,7 @@ impl Compiler {
         if let Some(found) = cache.and_then(|cache| cache.read(&key)) {
             return Ok(found);
         }
-        // The kernel's path is its name in the compiler, so that an error points to the real line.
+        // The kernel's path serves as its file name in the compiler, so that an error points to the real line.
         let path = spec.path();
         let mut named: Vec<(&str, &str)> = headers.found.iter().map(|(name, text)| (&**name, &**text)).collect();
         if headers.is_incomplete {
@@ -113,7 +113,7 @@ impl Compiler {
             })
         };
         let mut built = build(false)?;
-        // The assembler's logs of concurrent compilations can get lost or mixed up.
+        // If several threads compile at once, the assembler's logs can get lost or mixed up.
         if !built.was_alone && !tells_of(&built.log, &built.code) {
             built = build(true)?;
         }
@@ -128,15 +128,14 @@ impl Compiler {
     }
 }
 
-/// Returns PTX with the file names that the compiler was given; it adds the working directory in front of them.
+/// Removes the working directory that the compiler puts in front of the file names in PTX.
 fn named_as_given(ptx: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(ptx);
     let folder = std::env::current_dir().map(|folder| format!("\"{}/", folder.display()));
     folder.map_or_else(|_| ptx.to_vec(), |folder| text.replace(&folder, "\"").into_bytes())
 }
 
-/// Returns the lines of a source that the compiler counts: those after a `#line 1`, in front of which there may be declarations that the author
-/// did not write.
+/// Returns the lines that the author wrote: everything after `#line 1`, before which there may be generated declarations.
 fn numbered(text: &str) -> &str {
     text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)
 }
@@ -183,7 +182,7 @@ mod tests {
         let header = folder.path().join("mine.cuh");
         let path = header.display();
         let by_path = format!("#include \"{path}\"\n");
-        // Only the compiler finds out which file this is.
+        // The name of the included file comes from a macro, so only the compiler can resolve it.
         let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
         for (include, is_kept) in [(by_path, true), (by_macro, false)] {
             let spec = KernelSpec {

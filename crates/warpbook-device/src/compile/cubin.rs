@@ -1,20 +1,20 @@
-//! Reads each kernel's resources from a cubin. It is an ELF file; its section `.nv.info` holds attributes of each
-//! entry.
+//! Reads each kernel's resource usage from a cubin. A cubin is an ELF file whose section `.nv.info` holds attributes of
+//! each entry.
 //!
-//! The assembler's log has the same numbers and more, but not every NVRTC puts it into its own log.
+//! The assembler's log has the same numbers and more, but not every NVRTC includes that log in its own.
 
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 
-/// Attribute for the registers of a thread.
+/// Attribute for the number of registers per thread.
 const REGISTER_COUNT: u8 = 0x2f;
-/// Attribute for the bytes of a thread's stack frame, where spilled registers are kept.
+/// Attribute for the size in bytes of a thread's stack frame, where spilled registers are kept.
 const FRAME_SIZE: u8 = 0x11;
-/// The form of an attribute whose value follows it.
+/// Attribute format in which the value follows the header.
 const SIZED: u8 = 0x04;
 
-/// Resources of one entry.
+/// Resource usage of one entry point.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Resources {
     pub(crate) entry: String,
@@ -23,7 +23,7 @@ pub(crate) struct Resources {
     pub(crate) frame_bytes: u32,
 }
 
-/// Returns the resources of each entry; empty if the bytes are not a cubin.
+/// Returns the resource usage of each entry; empty if the bytes are not a cubin.
 pub(crate) fn resources(cubin: &[u8]) -> Vec<Resources> {
     read(cubin).unwrap_or_default()
 }
@@ -38,7 +38,7 @@ fn read(cubin: &[u8]) -> Option<Vec<Resources>> {
     for (attribute, symbol, value) in attributes(section(".nv.info")?.data(endian, cubin).ok()?) {
         let Ok(symbol) = symbols.symbol(object::SymbolIndex(symbol as usize)) else { continue };
         let name = String::from_utf8_lossy(symbols.symbol_name(endian, symbol).ok()?).into_owned();
-        // Only entries have code under this name.
+        // Only entry points have a section with this name.
         if section(&format!(".text.{name}")).is_none() {
             continue;
         }
@@ -60,12 +60,13 @@ fn read(cubin: &[u8]) -> Option<Vec<Resources>> {
     Some(found)
 }
 
-/// Returns the (attribute, symbol, value) triples of `.nv.info`: a form, a number, a size of 8, and two words.
+/// Returns the (attribute, symbol, value) triples of `.nv.info`. Each record is a format, an attribute number, a size
+/// of 8, and two words.
 fn attributes(mut data: &[u8]) -> Vec<(u8, u32, u32)> {
     let word = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
     let mut found = Vec::new();
     while let Some((head, rest)) = data.split_at_checked(4) {
-        // Other forms hold their value in the two bytes of the size.
+        // Attributes in other formats store their value in the two bytes of the size.
         let size = if head[0] == SIZED { usize::from(u16::from_le_bytes([head[2], head[3]])) } else { 0 };
         let Some((value, rest)) = rest.split_at_checked(size) else { break };
         if size == 8 {

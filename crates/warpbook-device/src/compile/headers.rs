@@ -1,14 +1,14 @@
-//! Finds a kernel's headers: from its author, this project's building blocks, a path, the C library or CUDA's folders.
+//! Finds the headers that a kernel includes: the author's, this project's building blocks, files by path, the C library's, and CUDA's.
 
 use crate::libraries::places::{site_packages, toolkits};
 use std::path::{Path, PathBuf};
 use warpbook_kernels::{Include, includes};
 use warpbook_record::{Header, Source};
 
-/// Longest header that is read here; longer ones are left to the compiler.
+/// Size in bytes of the longest header that is read here; the compiler handles longer ones.
 const LONGEST: u64 = 16 << 20;
 
-/// The parts of C headers that a kernel needs and that NVRTC does not know without a header. The types of stdint.h are those of CUDA's own
+/// The parts of C headers that kernels need and that NVRTC does not provide by itself. The types of stdint.h match those of CUDA's
 /// `cuda/std/cstdint`.
 const OF_C: [(&[&str], &str); 4] = [
     (
@@ -55,9 +55,9 @@ const OF_C: [(&[&str], &str); 4] = [
          #define LLONG_MAX 9223372036854775807LL\n#define LLONG_MIN (-LLONG_MAX - 1)\n#define ULLONG_MAX 18446744073709551615ULL\n",
     ),
 ];
-/// CUDA headers that contain only what NVRTC already knows, so they may be missing.
+/// CUDA headers that may be missing, because NVRTC already provides everything in them.
 const UNNEEDED: [&str; 4] = ["cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "device_launch_parameters.h"];
-/// Headers of the host's C++ library that people often try.
+/// Headers of the host's C++ library that people often try to include.
 const OF_HOST: [&str; 12] = [
     "algorithm",
     "fstream",
@@ -72,7 +72,7 @@ const OF_HOST: [&str; 12] = [
     "thread",
     "vector",
 ];
-/// Headers of the standard library that CUDA also has for kernels, such as <cuda/std/array>.
+/// Headers of the C++ standard library that CUDA also provides for kernels, such as <cuda/std/array>.
 const OF_BOTH: [&str; 11] = [
     "array",
     "atomic",
@@ -92,19 +92,19 @@ const OF_BOTH: [&str; 11] = [
 pub(crate) struct Headers {
     /// Names and texts of the headers that were found, sorted by name.
     pub found: Vec<(String, String)>,
-    /// True if some were not found, so that the compiler has to find them.
+    /// True if some headers were not found, so the compiler has to look for them.
     pub is_incomplete: bool,
 }
 
 impl Headers {
-    /// Finds all headers that a text includes, directly or through others: the author's, the building blocks, files named by an absolute path, and
-    /// the C library's. `is_elsewhere` returns true if the compiler finds a header of this name by itself.
+    /// Finds all headers that a text includes, directly or indirectly: the author's, the building blocks, files named by an absolute path, and the
+    /// C library's. `is_elsewhere` returns true if the compiler finds a header of this name by itself.
     pub(crate) fn find(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
-        // Each text, with its folder if that is known.
+        // Texts still to be searched, each with its folder if that is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
         while let Some((text, folder)) = texts.pop() {
-            // The compiler looks for files that no visible line includes.
+            // `__has_include` makes the compiler look for files that no `#include` line names.
             all.is_incomplete |= text.contains("__has_include");
             for include in includes(&text) {
                 let Some(name) = include.name() else {
@@ -144,19 +144,19 @@ impl Headers {
     }
 }
 
-/// C headers that CUDA's own headers, which the compiler finds by itself, may include; without those in `found`.
+/// Returns the C headers that CUDA's own headers may include, without those already in `found`.
 pub(crate) fn for_cuda(found: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     let all = OF_C.iter().flat_map(|(names, text)| names.iter().map(move |name| (*name, *text)));
     all.filter(|(name, _)| found.iter().all(|(known, _)| known != name))
 }
 
-/// Returns the text if it is short enough.
+/// Returns the file's text if it is short enough.
 fn read(path: &Path) -> Option<String> {
     let about = std::fs::metadata(path).ok()?;
     if about.is_file() && about.len() <= LONGEST { std::fs::read_to_string(path).ok() } else { None }
 }
 
-/// Returns CUDA's folders of headers, from pip or a toolkit, for the major version of an NVRTC; folders next to that NVRTC come first.
+/// Returns the folders of CUDA headers, from pip or a toolkit, that match an NVRTC's major version. Folders next to that NVRTC come first.
 pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     let below: &[&str] = match major {
         ..=12 => &["cuda_runtime/include", "cuda_nvcc/include", "cuda_cccl/include"],
@@ -178,9 +178,9 @@ pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     there
 }
 
-/// Suggests a remedy for a header that the compiler cannot open, given its message.
+/// Suggests a remedy if the compiler's message says that it cannot open a header.
 pub(crate) fn hint(message: &str, major: u32, folders: &[PathBuf]) -> Option<String> {
-    // The message says "could not open" or "cannot open", depending on whether folders are searched.
+    // The message says "could not open" or "cannot open", depending on whether include folders are searched.
     let (_, rest) = message.split_once(" open source file \"")?;
     let name = rest.split('"').next()?;
     if OF_HOST.contains(&name) {

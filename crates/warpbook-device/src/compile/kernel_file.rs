@@ -1,4 +1,4 @@
-//! A kernel's file: its text, and the headers in its folder.
+//! Reads a kernel's source file, and the headers that it includes from its folder.
 
 use crate::files::read_file;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use warpbook_record::Header;
 /// Largest size of a source in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// Reads a kernel's source, CUDA C++ in UTF-8, and the headers in its folder that it includes.
+/// Reads a kernel's source (CUDA C++ in UTF-8) and the headers in its folder that it includes.
 ///
 /// # Errors
-/// If a file cannot be read, or is not UTF-8: the sentence names the file and the line.
+/// Returns an error if a file cannot be read or is not UTF-8; the message names the file and the line.
 pub fn read_kernel(path: &Path) -> Result<(String, Vec<Header>), String> {
     let text = text_of(path)?;
     let headers = headers(path, &text)?;
@@ -38,7 +38,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Returns the headers in a file's folder that its text includes in quotes, and those that they include.
+/// Returns the headers in a file's folder that its text includes in quotes, directly or indirectly.
 fn headers(file: &Path, text: &str) -> Result<Vec<Header>, String> {
     let mut found: Vec<Header> = Vec::new();
     let mut texts: Vec<(PathBuf, String)> = vec![(file.to_owned(), text.to_owned())];

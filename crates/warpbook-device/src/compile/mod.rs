@@ -1,4 +1,4 @@
-//! Compiles kernels from source to machine code: NVRTC, its headers, and a cache on disk.
+//! Compiles kernels from source to machine code with NVRTC, and caches the results on disk.
 
 pub(crate) mod cache;
 pub(crate) mod compiled;

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 type Program = *mut c_void;
 
 library! {
-    /// The used functions of nvrtc.h; all are in NVRTC 11.1 and later.
+    /// The functions of nvrtc.h that are used; NVRTC 11.1 and later has all of them.
     struct NvrtcCalls {
         fn version(*mut c_int, *mut c_int) -> Status = "nvrtcVersion";
         fn error_string(Status) -> *const c_char = "nvrtcGetErrorString";
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Loaded once per process: compilers keep their own state, and a second search would be wasted.
+/// NVRTC is loaded once per process: a library keeps its own state, and a second search would waste time.
 static LOADED: Loaded<OpenedNvrtc> = Loaded::new();
 
 impl Loadable for OpenedNvrtc {
@@ -73,20 +73,20 @@ impl Loadable for OpenedNvrtc {
         Some(self.version.0)
     }
 
-    /// The variable names the library file itself.
+    /// Unlike other libraries' variables, `WARPBOOK_NVRTC` names the file itself, not its folder.
     fn file_in(place: &Path) -> Result<PathBuf, String> {
         Ok(place.to_owned())
     }
 }
 
 impl Nvrtc {
-    /// Finds and loads NVRTC: `WARPBOOK_NVRTC`, a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search,
-    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
+    /// Finds and loads NVRTC. If `WARPBOOK_NVRTC` is set, it must name the library's file. Otherwise these are searched in order: a `.venv` above the
+    /// working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search path, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`.
     ///
-    /// `driver_cuda` is the newest CUDA that the driver supports. An NVRTC of a later major version is skipped, since the driver cannot load its code.
+    /// `driver_cuda` is the newest CUDA that the driver supports. An NVRTC of a later major version is skipped, because the driver cannot load its code.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) if there is none, or if `WARPBOOK_NVRTC` names one that does not load.
+    /// [`Error::Library`](crate::Error::Library) if the library was not found, or if `WARPBOOK_NVRTC` names a file that does not load.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         LOADED.load(driver_cuda).map(Self)
     }
@@ -103,7 +103,7 @@ impl Nvrtc {
         self.0.version
     }
 
-    /// Compiles to a cubin; returns the log in either case. `Err` holds the log of a failed compilation. Threads compile at the same time, unless one of
+    /// Compiles a source to a cubin. `Ok` includes the log; `Err` is the log of a failed compilation. Threads compile at the same time unless one of
     /// them requests to be `alone`.
     pub(crate) fn compile(
         &self,
@@ -176,7 +176,7 @@ impl Nvrtc {
     }
 }
 
-/// The result of a compilation.
+/// The result of a successful compilation.
 pub(crate) struct Compilation {
     /// A cubin, or PTX with a zero byte at its end.
     pub code: Vec<u8>,
@@ -185,7 +185,7 @@ pub(crate) struct Compilation {
     pub was_alone: bool,
 }
 
-/// A program, destroyed with its owner.
+/// An NVRTC program, destroyed when this value is dropped.
 struct OwnedProgram<'a> {
     program: Program,
     nvrtc: &'a Nvrtc,
@@ -214,14 +214,14 @@ impl Drop for OwnedProgram<'_> {
     }
 }
 
-/// Loads NVRTC's builtins. NVRTC opens them by their bare name, which outside the loader's path only works if they are already loaded.
+/// Loads NVRTC's builtins library. NVRTC opens it by its bare name; outside the loader's search path that works only if it is already loaded.
 fn preload_builtins(path: &Path) {
     let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if (name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64")) && !name.contains("alt") {
-            // Keeps the handle for the life of the process.
+            // The library is deliberately leaked, so that it stays loaded for the rest of the process.
             let _ = SharedLibrary::open(entry.path()).map(std::mem::forget);
         }
     }

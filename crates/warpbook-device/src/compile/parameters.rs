@@ -1,7 +1,7 @@
-//! Names of a kernel's parameters, as its source has them.
+//! Extracts the names of a kernel's parameters from its source.
 
-/// Returns the names of the parameters of an entry in a source, in their order; empty if the source does not declare the entry in the usual way. They are for
-/// messages only.
+/// Returns the names of an entry's parameters, in order; empty if the source does not declare the entry in the usual way. The names are used only in
+/// messages.
 pub(crate) fn parameter_names(source: &str, entry: &str) -> Vec<String> {
     let code = without_comments(source);
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,8 +1,8 @@
-//! Lists everything that running captures have queued, so that their graphs can own it.
+//! Lists everything that running captures have queued, so that the resulting graphs can own it.
 //!
-//! A stream's state at the moment of queueing decides if an operation runs or becomes part of a graph. To make the answer certain, an operation holds
-//! [`CAPTURES`] for reading while it asks and queues; whatever changes the state of a stream (a capture that begins or ends, a wait that joins a stream to
-//! one) holds it for writing.
+//! The state of a stream when an operation is queued decides whether the operation runs or becomes part of a graph. To make sure that the state does not
+//! change in between, an operation holds a read lock on [`CAPTURES`] while it checks the state and queues its work. Anything that changes a stream's state
+//! (beginning or ending a capture, or a wait that joins a stream to a capture) holds the write lock.
 
 use crate::cuda::context::relaxed;
 use crate::cuda::stream::Keep;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
-/// Page-locked memory, and the device's access to it.
+/// A page-locked array, and the device's kind of access to it.
 pub(crate) type PinnedUse = (Arc<PinnedMemory>, Access);
 
 type Captures = BTreeMap<u64, Mutex<Captured>>;
@@ -25,17 +25,17 @@ type Captures = BTreeMap<u64, Mutex<Captured>>;
 thread_local! {
     /// Number of captures that this thread has open.
     static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
-    /// Number of measurements running on this thread, during which nothing else may be timed.
+    /// Number of measurements in progress on this thread; while one is in progress, nothing else may be timed.
     static BUSY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns true if this thread captures a graph or measures something, so that nothing else may be timed, or run for long.
+/// Returns true if this thread is capturing a graph or measuring something, so that it must neither time anything else nor run for long.
 #[must_use]
 pub fn is_busy() -> bool {
     OF_THIS_THREAD.get() + BUSY.get() > 0
 }
 
-/// A guard during whose life the thread is busy: see [`is_busy`].
+/// A guard that marks the thread as busy until it is dropped; see [`is_busy`].
 pub(crate) struct Busy(());
 
 impl Busy {
@@ -51,7 +51,7 @@ impl Drop for Busy {
     }
 }
 
-/// The captures in progress in this process, by the driver's number, which is never reused.
+/// The captures in progress in this process, by the driver's capture id, which is never reused.
 static CAPTURES: RwLock<Captures> = RwLock::new(Captures::new());
 
 /// Everything that a capture has queued so far.
@@ -83,26 +83,26 @@ impl Captured {
     /// Returns the objects that the graph keeps alive, its page-locked arrays (each once, in the same order for all graphs) and the names of its kernels.
     pub(crate) fn into_parts(self) -> (Vec<Keep>, Vec<PinnedUse>, Vec<Arc<str>>) {
         let mut pinned = self.pinned;
-        // Writes sort first, so that an array that is also written is kept as such.
+        // Writes sort first, so that an array that is both read and written is kept as written.
         pinned.sort_by_key(|(memory, access)| (Arc::as_ptr(memory) as usize, *access == Access::Read));
         pinned.dedup_by(|later, first| Arc::ptr_eq(&later.0, &first.0));
         (self.kept, pinned, self.kernels)
     }
 }
 
-/// Shape of a library's launch, which is unknown.
+/// Placeholder for the launch shape of a library's kernel, which is unknown.
 pub(crate) const UNKNOWN_SHAPE: Launch = Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 };
 
 /// A guard that is held while something is queued on a stream.
 pub(crate) struct Queueing<'s> {
     stream: &'s Stream,
     captures: RwLockReadGuard<'static, Captures>,
-    /// The capture that the stream takes part in, if any.
+    /// Id of the capture that the stream takes part in, if any.
     id: Option<u64>,
 }
 
 impl Queueing<'_> {
-    /// Returns the list of the capture that the stream takes part in, if any.
+    /// Returns the list of queued work of the capture that the stream takes part in, if any.
     pub(crate) fn captured(&self) -> Option<MutexGuard<'_, Captured>> {
         let captured = self.captures.get(&self.id?)?;
         Some(captured.lock().unwrap_or_else(PoisonError::into_inner))
@@ -113,14 +113,14 @@ impl Queueing<'_> {
         self.captured().is_some()
     }
 
-    /// Records the launch of a library's kernel, whose shape is unknown; a capture keeps the memory.
+    /// Records the launch of a library's kernel, whose shape is unknown. If the stream is being captured, the graph keeps the memory.
     pub(crate) fn launched_by_library(self, name: &Arc<str>, memory: &[&Arc<Allocation>]) {
         self.launched(name, UNKNOWN_SHAPE, |captured| {
             memory.iter().for_each(|m| captured.keep(Arc::clone(m) as _));
         });
     }
 
-    /// Records a launch: a capture keeps the kernel's name and what `keep` adds; otherwise the stream keeps its name and shape.
+    /// Records a launch. In a capture, the graph keeps the kernel's name and what `keep` adds; otherwise the stream records the kernel's name and shape.
     pub(crate) fn launched(self, kernel: &Arc<str>, shape: Launch, keep: impl FnOnce(&mut Captured)) {
         match self.captured() {
             Some(mut captured) => {
@@ -134,16 +134,16 @@ impl Queueing<'_> {
 
 impl Stream {
     /// Begins to queue work: the stream's capture state does not change until the result is dropped. The context must be current. Do not call this again
-    /// before that, since the lock is not re-entrant.
+    /// before the result is dropped, because the lock is not re-entrant.
     pub(crate) fn queueing(&self) -> Result<Queueing<'_>> {
         let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
         self.count();
-        // Asking the driver costs more than this check, and usually nothing is being captured.
+        // Querying the driver costs more than this check, and usually nothing is being captured.
         let id = if captures.is_empty() { None } else { self.capture_id()? };
         Ok(Queueing { stream: self, captures, id })
     }
 
-    /// Returns the number of the capture that the stream takes part in.
+    /// Returns the id of the capture that the stream takes part in, if any.
     fn capture_id(&self) -> Result<Option<u64>> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut id = 0;
@@ -154,7 +154,7 @@ impl Stream {
         }
         .result()
         .map_err(|e| self.device.error("Asking whether a stream is being captured", e))?;
-        // The driver refuses work queued into an invalid capture.
+        // An invalid capture counts as none here, because the driver refuses any work queued into it.
         Ok((status == sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE).then_some(id))
     }
 }
@@ -163,11 +163,11 @@ impl Stream {
 enum Joining {
     /// No capture is running, and none can begin.
     Nothing { _captures: RwLockReadGuard<'static, Captures> },
-    /// A capture is running, and nothing else can be queued meanwhile.
+    /// A capture is running, and nothing else can be queued in the meantime.
     Capture { _captures: RwLockWriteGuard<'static, Captures> },
 }
 
-/// Begins a wait for an event, which may join a stream to a capture.
+/// Takes the lock for a stream's wait for an event, which may join the stream to a capture.
 fn joining() -> Joining {
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     if captures.is_empty() {
@@ -178,7 +178,7 @@ fn joining() -> Joining {
 }
 
 impl Stream {
-    /// Makes work queued from now on wait for an event.
+    /// Makes all work queued on this stream from now on wait for an event.
     ///
     /// # Errors
     /// The driver's errors.
@@ -195,25 +195,25 @@ impl CudaDevice {
     /// Waits for all work queued on any stream.
     ///
     /// # Errors
-    /// The error of any work that failed.
+    /// The error of any queued work that failed.
     pub fn synchronize(&self) -> Result<()> {
         if self.is_emulated() {
             return Ok(());
         }
         self.0.bind()?;
-        // Waits between captures, since waiting would break another thread's capture.
+        // Waits until no capture is running, because this call would invalidate another thread's capture.
         between_captures(result::ctx::synchronize).map_err(|e| self.0.error("Waiting for the device", e))
     }
 }
 
-/// A capture in progress. Dropping this ends it, even if the captured work panics.
+/// A capture in progress. Dropping it ends the capture, even if the captured work panics.
 pub(crate) struct Capturing<'s> {
     stream: &'s Stream,
     id: Option<u64>,
 }
 
 impl<'s> Capturing<'s> {
-    /// Begins to capture what is queued on a stream of the current context.
+    /// Begins to capture the work queued on a stream of the current context.
     pub(crate) fn begin(stream: &'s Stream) -> Result<Self> {
         let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the stream is live; this type makes sure that the capture ends.
@@ -223,7 +223,7 @@ impl<'s> Capturing<'s> {
         match stream.capture_id() {
             Ok(id) => capturing.id = id,
             Err(error) => {
-                // Dropping the capture takes the lock.
+                // Dropping the capture needs the lock, so the lock is released first.
                 drop(captures);
                 return Err(error);
             }
@@ -233,7 +233,7 @@ impl<'s> Capturing<'s> {
         Ok(capturing)
     }
 
-    /// Ends the capture; returns the driver's graph, or the reason why there is none, and everything that was queued.
+    /// Ends the capture. Returns the driver's graph, or the reason why there is none, and everything that was queued.
     pub(crate) fn end(self) -> (Result<sys::CUgraph, DriverError>, Captured) {
         let ended = self.finish();
         std::mem::forget(self);
@@ -260,7 +260,7 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// Calls `call` with true if the stream takes part in a capture, which does not change until the call returns.
+/// Calls `call` with a function that returns true if a stream is being captured. No capture begins or ends until the call returns.
 pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) -> bool) -> R) -> R {
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     let is_captured = |stream| {
@@ -269,13 +269,13 @@ pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) ->
         let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) }.result();
         asked.is_err() || status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
     };
-    // Asking the driver costs more than this check.
+    // Querying the driver costs more than this check.
     let none = captures.is_empty();
     call(&|stream| !none && is_captured(stream))
 }
 
-/// Makes a call that waits for the whole device, such as creating or destroying a library's handle, while no other thread captures, since the wait would
-/// break that capture. After five seconds the call is made anyway.
+/// Makes a call that waits for the whole device, such as creating or destroying a library's handle, at a moment when no other thread captures, because the
+/// wait would invalidate that capture. After five seconds the call is made anyway.
 pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
     const PATIENCE: Duration = Duration::from_secs(5);
     if OF_THIS_THREAD.get() > 0 {
@@ -285,7 +285,7 @@ pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
     loop {
         let captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
         if captures.is_empty() || begin.elapsed() > PATIENCE {
-            // No capture can begin meanwhile.
+            // The lock is still held, so no capture can begin during the call.
             let done = call();
             drop(captures);
             return done;

@@ -36,13 +36,13 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
         Code::CUDA_ERROR_ECC_UNCORRECTABLE,
         Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
     ];
-    // A newer driver has errors that the type does not know, so they are compared by number.
+    // A newer driver may return codes that the enum lacks, so the codes are compared as numbers.
     STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
 /// The backend that runs a device's work.
 pub(crate) enum Backend {
-    /// The driver, with this context.
+    /// The CUDA driver runs the work in this context.
     Driver(Arc<CudaContext>),
     Emulator(Box<Emulator>),
 }
@@ -57,11 +57,11 @@ pub(crate) struct Inner {
     pub(crate) memory: MemoryCounters,
     pub(crate) streams: Streams,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// Stream for copies: waiting for it waits for nothing else, and does not disturb a capture on another thread.
+    /// Stream for copies. Waiting for it waits for no other work, and does not disturb a capture on another thread.
     pub(crate) transfers: sys::CUstream,
-    /// The error that ended the context, which every launch checks.
+    /// The error that made the context unusable; every launch checks it.
     lost: OnceLock<String>,
-    /// True if a kernel never ends, in which case freeing anything would wait for it.
+    /// True if a kernel never ends; freeing anything would then wait forever.
     abandoned: AtomicBool,
 }
 
@@ -80,7 +80,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// The emulator, if it runs the device's work.
+    /// Returns the emulator if it runs the device's work.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         match &self.backend {
             Backend::Driver(_) => None,
@@ -88,7 +88,7 @@ impl Inner {
         }
     }
 
-    /// The driver's context.
+    /// Returns the driver's context.
     ///
     /// # Errors
     /// [`Error::NotEmulated`] if the device is emulated.
@@ -99,32 +99,32 @@ impl Inner {
         }
     }
 
-    /// Makes the context current, like [`Inner::bind`]. `feature` is the plural noun by which an emulated device refuses the feature.
+    /// Makes the context current, like [`Inner::bind`]. On an emulated device, returns an error that names `feature`, a plural noun.
     pub(crate) fn bind_for(&self, feature: &'static str) -> Result<()> {
         self.emulator().map_or(Ok(()), |_| Err(Error::NotEmulated(feature)))?;
         self.bind()
     }
 
-    /// The result of [`CudaDevice::has_programmatic_launch`].
+    /// See [`CudaDevice::has_programmatic_launch`].
     pub(crate) fn has_programmatic_launch(&self) -> bool {
         self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
     }
 
-    /// Returns the state that another module keeps with the device: one value of each type, created on first use.
+    /// Returns the state that another module attaches to the device: one value of each type, created on first use.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut extensions = self.extensions.lock().unwrap_or_else(PoisonError::into_inner);
         let extension = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         extension.downcast().unwrap_or_else(|_| unreachable!("the key is its type"))
     }
 
-    /// Waits for the copies of this device.
+    /// Waits for the copies on the device's own stream for copies.
     pub(crate) fn wait_for_transfers(&self, what: &str) -> Result<()> {
         self.streams.count_transfer();
         // SAFETY: the handle lives as long as `self`.
         unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
     }
 
-    /// Makes the context current on this thread. Every driver call comes after this, so an emulated device makes none.
+    /// Makes the context current on this thread. Call this before every driver call; it fails on an emulated device, which must not call the driver.
     pub(crate) fn bind(&self) -> Result<()> {
         if let Some(why) = self.lost.get() {
             return Err(Error::ContextLost(why.clone()));
@@ -132,15 +132,15 @@ impl Inner {
         self.context()?.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
     }
 
-    /// Returns true if resources of this device can be freed: its context, made current here, still works.
+    /// Makes the context current and returns true if it still works, so that resources of this device can be freed.
     pub(crate) fn may_free(&self) -> bool {
         !self.abandoned.load(Ordering::Relaxed) && self.context().is_ok_and(|context| context.bind_to_thread().is_ok())
     }
 
-    /// Gives up the device because a kernel on it does not end.
+    /// Marks the device as unusable, because a kernel on it never ends.
     pub(crate) fn abandon(&self, why: &str) {
         if !self.abandoned.swap(true, Ordering::Relaxed) {
-            // Releasing the context would wait for the kernel, too.
+            // The context is deliberately leaked, because releasing it would also wait for the kernel.
             std::mem::forget(self.context().cloned());
         }
         self.lost.get_or_init(|| why.to_owned());
@@ -151,17 +151,17 @@ impl Inner {
         Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
     }
 
-    /// Converts the error of a library's call; a refused call is distinguished from a failed one.
+    /// Converts the error of a library call. A call that the library refused becomes a different error from one that failed.
     pub(crate) fn library_error(&self, library: &str, what: &str, why: String, is_refused: bool) -> Error {
         if is_refused {
             return Error::Unsupported { what: library.into(), why: format!("refuses {what}: {why}") };
         }
-        // It may be the error of an earlier kernel, and the library does not say if that ended the context.
+        // The error may come from an earlier kernel, and the library does not say whether the context is still usable.
         let sticky = result::mem_get_info().is_err_and(|e| self.note(e));
         Error::Cuda { what: format!("{library}, asked for {what},"), why, sticky }
     }
 
-    /// Remembers an error that ends the context; returns true if this one did.
+    /// Remembers an error that makes the context unusable; returns true if this error does.
     pub(crate) fn note(&self, e: DriverError) -> bool {
         let sticky = is_sticky(e);
         if sticky {
@@ -171,8 +171,8 @@ impl Inner {
     }
 }
 
-/// Makes a call that the driver does not allow a thread to make while it captures, such as freeing memory, and that has nothing to do with what is
-/// captured.
+/// Makes a call that the driver normally forbids on a capturing thread, such as freeing memory. The call must have nothing to do with the captured
+/// work.
 pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the pointer points to a live value, which receives the thread's previous mode.
@@ -185,7 +185,7 @@ pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Ends the process without the driver's clean-up, which would wait for a kernel that runs forever.
+/// Ends the process without the driver's clean-up, which would wait forever for a kernel that never ends.
 pub fn exit_at_once(code: u8) -> ! {
     unsafe extern "C" {
         fn _exit(code: std::ffi::c_int) -> !;
@@ -195,7 +195,7 @@ pub fn exit_at_once(code: u8) -> ! {
     unsafe { _exit(code.into()) }
 }
 
-/// A CUDA device with its context, or the emulated one; clones share it.
+/// A CUDA device with its context, or the emulated GPU. Clones share the device.
 #[derive(Clone)]
 pub struct CudaDevice(pub(crate) Arc<Inner>);
 
@@ -206,10 +206,10 @@ impl std::fmt::Debug for CudaDevice {
 }
 
 impl CudaDevice {
-    /// Opens device `index`.
+    /// Opens CUDA device number `index`.
     ///
     /// # Errors
-    /// If there is no driver, one that is too old, or no such device.
+    /// Returns an error if there is no driver, the driver is too old, or the device does not exist.
     pub fn open(index: u32) -> Result<Self> {
         let driver_cuda = driver::driver()?;
         let count = driver::count()?;
@@ -228,8 +228,8 @@ impl CudaDevice {
         Ok(Self::new(backend, info, transfers, driver_cuda, uuid))
     }
 
-    /// The emulated GPU. Kernels are compiled to PTX and have ended when their launch returns, and nothing is timed. Arrays, copies and launches work
-    /// as on a GPU; events, graphs, pools and libraries are refused with [`Error::NotEmulated`].
+    /// Returns the emulated GPU. Kernels are compiled to PTX and run to completion during their launch; nothing is timed. Arrays, copies and launches
+    /// work as on a GPU; events, graphs, pools and libraries are refused with [`Error::NotEmulated`].
     #[must_use]
     pub fn emulated() -> Self {
         Self::new(Backend::Emulator(Box::default()), emulator::info(), std::ptr::null_mut(), (0, 0), None)
@@ -257,7 +257,7 @@ impl CudaDevice {
         }))
     }
 
-    /// Returns true if this is the emulated GPU, which has no times.
+    /// Returns true if this is the emulated GPU, which cannot time anything.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.0.emulator().is_some()
@@ -275,26 +275,27 @@ impl CudaDevice {
         self.0.driver_cuda
     }
 
-    /// Returns true if the device was given up because a kernel on it does not end. A process that ends in the ordinary way would wait for that kernel,
-    /// so it must use [`exit_at_once`].
+    /// Returns true if the device was given up because a kernel on it never ends. A normal exit would wait for that kernel, so the process must call
+    /// [`exit_at_once`].
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns true if both share one opened device, so that objects created for one can be used with the other.
+    /// Returns true if both values share one opened device, so that objects created for one can be used with the other.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The device's UUID in NVML's spelling, "GPU-...".
+    /// The device's UUID in NVML's notation, "GPU-...".
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
         self.0.uuid.as_deref()
     }
 
-    /// Returns true if a kernel may be launched before its predecessor has ended: from compute capability 9.0 on, and in graphs from CUDA 12.3 on.
+    /// Returns true if a kernel may be launched before its predecessor on the stream has ended. This needs compute capability 9.0 and, because launches
+    /// may be captured in graphs, CUDA 12.3.
     #[must_use]
     pub fn has_programmatic_launch(&self) -> bool {
         self.0.has_programmatic_launch()
@@ -303,23 +304,23 @@ impl CudaDevice {
     /// Returns the compiler for this device.
     ///
     /// # Errors
-    /// If NVRTC is missing.
+    /// Returns an error if NVRTC is missing.
     pub fn compiler(&self) -> Result<&Compiler> {
         let driver_cuda = (!self.is_emulated()).then_some(self.0.driver_cuda);
         self.0.compiler.get_or_init(|| Compiler::new(driver_cuda)).as_ref().map_err(Clone::clone)
     }
 
-    /// The architecture for which a kernel is compiled here: the device's own, such as "sm_90", or the exact one that the kernel needs.
+    /// Returns the architecture that a kernel is compiled for on this device: the device's own, such as "sm_90", or the exact one that the kernel needs.
     #[must_use]
     pub fn architecture_of(&self, spec: &KernelSpec) -> String {
         match &spec.requires {
-            // sm_90a and sm_90 compile to different code.
+            // Code for sm_90a differs from code for sm_90.
             Some(Requires::Exactly(name)) => name.to_string(),
             _ => self.0.info.architecture().unwrap_or_default(),
         }
     }
 
-    /// Free and total device memory in bytes.
+    /// Returns the free and the total device memory in bytes.
     ///
     /// # Errors
     /// The driver's errors.
@@ -333,10 +334,10 @@ impl CudaDevice {
         Ok((free as u64, total as u64))
     }
 
-    /// Returns an error unless this many bytes are free, with a reserve for the driver.
+    /// Returns an error unless this many bytes are free, in addition to a reserve for the driver.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], with the free bytes.
+    /// [`Error::OutOfMemory`], which states the free bytes.
     pub fn ensure_free(&self, what: impl Into<String>, needed: u64) -> Result<()> {
         const RESERVE: u64 = 64 << 20;
         let (free, total) = self.memory()?;
@@ -346,7 +347,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// Shape of a kernel's launch over this many items on this device.
+    /// Returns the shape of a kernel's launch over this many items on this device.
     #[must_use]
     pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
         over_items(spec, tile, items, self.0.info.multiprocessors)

@@ -1,4 +1,5 @@
-//! The driver's first calls, made without cudarc, which panics if a symbol is missing and assumes that it knows every status.
+//! The driver's first calls. They bypass cudarc, which panics if a symbol is missing and assumes that it knows every status
+//! code.
 
 use crate::libraries::loader::{Status, function, library};
 use crate::{Error, Result};
@@ -7,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same version (`cuda-12000`).
+/// The oldest CUDA version whose driver has every function that is used; cudarc is pinned to the same version (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
 
 /// All driver functions that are called through cudarc. Every driver since CUDA 12.0 has them.
@@ -29,7 +30,7 @@ pub const THROUGH_CUDARC: [&str; 64] = [
 type TextOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 
 library! {
-    /// The functions of cuda.h that are called before all others.
+    /// The functions of cuda.h that are called before any others.
     struct DriverCalls {
         fn init(c_uint) -> Status = "cuInit";
         fn count(*mut c_int) -> Status = "cuDeviceGetCount";
@@ -44,13 +45,13 @@ library! {
     }
 }
 
-/// A usable driver.
+/// A driver that can be used.
 struct Driver {
     cuda: (u32, u32),
     calls: DriverCalls,
 }
 
-/// Returns the newest CUDA version that the driver supports, if it can be used.
+/// Returns the newest CUDA version that the driver supports, or the reason why the driver cannot be used.
 ///
 /// Call this before any other function of the driver.
 pub(crate) fn driver() -> Result<(u32, u32)> {
@@ -125,7 +126,7 @@ pub(crate) fn describe(status: i32) -> String {
     found().map_or_else(|_| format!("the error {status}"), |driver| driver.calls.describe(status))
 }
 
-/// The number of CUDA devices.
+/// Returns the number of CUDA devices.
 pub(crate) fn count() -> Result<u32> {
     let calls = &found()?.calls;
     let mut count = 0;
@@ -134,7 +135,7 @@ pub(crate) fn count() -> Result<u32> {
     Ok(count.unsigned_abs())
 }
 
-/// The driver's handle of a device.
+/// Returns the driver's handle of a device.
 fn device(calls: &DriverCalls, index: u32) -> Result<c_int> {
     let mut device = 0;
     // SAFETY: the pointer points to a live integer.
@@ -151,7 +152,7 @@ pub(crate) fn ensure_it_opens(index: u32) -> Result<()> {
     calls.check(unsafe { (calls.retain)(&raw mut context, device) })
 }
 
-/// Releases the context that [`ensure_it_opens`] retained, once it is held elsewhere.
+/// Releases the reference that [`ensure_it_opens`] took on the context. Call this once another owner holds the context.
 pub(crate) fn let_go(index: u32) {
     let Ok(Driver { calls, .. }) = found() else { return };
     if let Ok(device) = device(calls, index) {
@@ -160,7 +161,7 @@ pub(crate) fn let_go(index: u32) {
     }
 }
 
-/// Name and limits of a device, without opening it.
+/// Returns the name and limits of a device without opening it.
 pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
     const NAME_BYTES: usize = 256;
     let calls = &found()?.calls;
@@ -206,7 +207,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// Collects the driver's functions that the sources call.
+    /// Collects the names of the driver functions that the sources call.
     fn called(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! Events: points in streams to wait for, whose distance in time can be read.
+//! Events: points in streams that can be waited for, and between which time can be measured.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::{CudaDevice, Result};
@@ -24,7 +24,7 @@ impl CudaDevice {
     }
 }
 
-/// A point in a stream, with a time.
+/// A point in a stream. Timed events also record when the device reached it.
 pub struct Event {
     pub(super) device: Arc<Inner>,
     pub(crate) raw: sys::CUevent,
@@ -49,12 +49,12 @@ impl Event {
         Ok(Self { device: device.0.clone(), raw })
     }
 
-    /// Creates an event with a time while another thread may be capturing.
+    /// Creates a timed event; this is allowed even while another thread is capturing.
     pub(crate) fn timed(device: &CudaDevice) -> Result<Self> {
         relaxed(|| Self::new(device))
     }
 
-    /// Creates an event without a time, which costs the device less.
+    /// Creates an event that records no time, which costs the device less.
     pub(crate) fn untimed(device: &Arc<Inner>) -> Result<Self> {
         device.bind_for("Events and times")?;
         let raw = relaxed(|| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
@@ -65,7 +65,7 @@ impl Event {
     /// Waits until all work queued before the event has ended; returns at once for an event that was never recorded.
     ///
     /// # Errors
-    /// The error of the work before it, if that failed.
+    /// The error of earlier work on the stream, if that failed.
     pub fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the handle is live.
@@ -73,7 +73,7 @@ impl Event {
             .map_err(|e| self.device.error("Waiting for an event", e))
     }
 
-    /// Returns true if all work queued before the event has ended, and for an event that was never recorded.
+    /// Returns true if all work queued before the event has ended, or if the event was never recorded.
     ///
     /// # Errors
     /// The errors of [`Event::synchronize`].
@@ -87,10 +87,10 @@ impl Event {
         }
     }
 
-    /// Microseconds from this event to a later one; both must have happened.
+    /// Returns the microseconds from this event to a later one; both must have happened.
     ///
     /// # Errors
-    /// If one of them was not recorded or has not happened yet.
+    /// Returns an error if one of the events was not recorded or has not happened yet.
     pub fn elapsed_us(&self, end: &Self) -> Result<f64> {
         self.device.bind()?;
         // SAFETY: both handles are live.

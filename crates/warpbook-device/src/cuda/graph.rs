@@ -1,4 +1,4 @@
-//! Graphs: captured launches that are replayed together.
+//! Graphs: captured work that is replayed as a unit.
 
 use crate::cuda::capture::{Capturing, PinnedUse};
 use crate::cuda::context::{Inner, describe};
@@ -8,13 +8,13 @@ use cudarc::driver::result;
 use cudarc::driver::sys;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Launches that were captured once, to be replayed together.
+/// Captured work that can be replayed as a unit.
 ///
-/// The graph owns what it replays as far as that is known: the kernels, the slices and buffers passed to them, the memory of fills and copies, and the
-/// resources given to [`Stream::capture_owning`].
+/// The graph owns everything it replays that is known to this crate: the kernels, the slices and buffers passed to them, the memory of fills and copies,
+/// and the resources given to [`Stream::capture_owning`].
 pub struct Graph {
     device: Arc<Inner>,
-    /// The driver requires that calls on one graph come one at a time.
+    /// The driver does not allow concurrent calls on one graph, hence the lock.
     executable: Mutex<sys::CUgraphExec>,
     nodes: usize,
     label: Arc<GraphLabel>,
@@ -40,8 +40,7 @@ struct Replayed {
 }
 
 impl Stream {
-    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph.
-    /// Nothing runs yet.
+    /// Captures the work that `work` queues on this stream, and on streams that it joins to this one by events, as a graph. Nothing runs yet.
     ///
     /// # Errors
     /// The errors of `work`, and the driver's errors if something cannot be captured.
@@ -52,11 +51,11 @@ impl Stream {
         self.capture_owning("unnamed", (), |()| work())
     }
 
-    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph with this name. The graph owns the resources:
-    /// arrays, kernels and workspaces that `work` uses. Nothing runs yet.
+    /// Captures the work that `work` queues on this stream, and on streams that it joins to this one by events, as a graph with this name. The graph owns
+    /// `resources`: the arrays, kernels and workspaces that `work` uses. Nothing runs yet.
     ///
-    /// This is safe: the graph owns the memory of fills and copies, and code that launches kernels promises in an unsafe block that everything their
-    /// arguments point to lives as long as the graph. The resources and clones of their slices do.
+    /// This function is safe. The graph owns the memory of fills and copies. Code that launches kernels promises in an unsafe block that everything their
+    /// arguments point to lives as long as the graph; the resources and clones of their slices do.
     ///
     /// # Errors
     /// The errors of `work`, and the driver's errors if something cannot be captured.
@@ -68,7 +67,7 @@ impl Stream {
     ) -> Result<Graph> {
         let device = &self.device;
         device.bind_for("Graphs")?;
-        // The `Arc` keeps their address fixed, since captured launches may hold addresses inside.
+        // The `Arc` gives the resources a fixed address, because captured launches may contain addresses inside them.
         let resources = Arc::new(resources);
         let capturing = Capturing::begin(self)?;
         let worked = work(&resources);
@@ -90,7 +89,7 @@ impl Stream {
         let mut nodes = 0usize;
         // SAFETY: the graph is live; with a null array the call only returns the number.
         let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
-        // Work of an urgent stream is also urgent in the graph.
+        // Makes work from an urgent stream urgent in the graph, too.
         let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         // SAFETY: the graph is live.
         let executable = unsafe { result::graph::instantiate(graph, flags) };
@@ -131,7 +130,7 @@ impl Graph {
         self.label.kernels.iter().map(|k| &**k)
     }
 
-    /// Number of nodes.
+    /// Number of nodes in the graph.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes
@@ -143,17 +142,16 @@ impl Graph {
         self.replayed.resources.downcast_ref()
     }
 
-    /// Queues a run of the graph. Launches of one graph run one after another, even on different streams.
+    /// Queues a run of the graph. Runs of one graph never overlap, even on different streams.
     ///
     /// # Errors
-    /// [`Error::Graph`] if the driver refuses it, and on a stream that is being captured; [`Error::PinnedInUse`] while the host accesses page-locked memory
-    /// that it
-    /// copies from or to.
+    /// [`Error::Graph`] if the driver refuses the launch or the stream is being captured; [`Error::PinnedInUse`] while the host accesses page-locked memory
+    /// that the graph copies from or to.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         let queueing = stream.queueing()?;
         if queueing.is_captured() {
-            // This is refused here, because the driver's refusal would also end the capture.
+            // The launch is refused here, because the driver's own refusal would also invalidate the capture.
             let why = "a graph cannot be launched during a capture; queue its original work instead";
             return Err(self.label.error(why.into(), false));
         }

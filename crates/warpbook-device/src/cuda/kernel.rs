@@ -15,20 +15,20 @@ use warpbook_emulator::Cause;
 use warpbook_kernels::{Launch, over_items, over_tiles};
 use warpbook_record::{KernelSpec, KernelStats, Tile};
 
-/// A kernel argument, passed by the address of its bytes.
+/// A kernel argument, passed to the driver as a pointer to its bytes.
 ///
 /// # Safety
-/// `as_arg` must point to a value of the type that the kernel declares, which lives as long as `self`. It has `arg_bytes` bytes, and no padding.
+/// `as_arg` must point to a value of the type that the kernel declares. The value must live as long as `self`, have `arg_bytes` bytes, and contain no padding.
 pub unsafe trait KernelArg {
-    /// The address of the value.
+    /// Returns a pointer to the argument's value.
     fn as_arg(&self) -> *mut c_void;
 
-    /// The size of the value in bytes, which the emulator needs.
+    /// Returns the size of the value in bytes, which the emulator needs.
     fn arg_bytes(&self) -> usize {
         size_of_val(self)
     }
 
-    /// An owner of the memory to which the argument points; a graph that captures the launch keeps it. `None` for a plain value, and for a pointer that owns
+    /// Returns an owner of the memory that the argument points to; a graph that captures the launch keeps it. `None` for plain values and for pointers that own
     /// nothing.
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
@@ -82,21 +82,21 @@ unsafe impl<T> KernelArg for Buffer<T> {
 /// Options of a launch in addition to its shape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaunchOptions {
-    /// True if the kernel may begin before its predecessor on the stream has ended; it must then wait for it by itself.
+    /// True if the kernel may begin before its predecessor on the stream has ended; the kernel itself must then wait for its predecessor.
     pub programmatic: bool,
-    /// True if all blocks must be resident at once.
+    /// True for a cooperative launch, in which all blocks must be resident at once.
     pub cooperative: bool,
-    /// Number of blocks in a cluster, along x.
+    /// Number of blocks per cluster, along x.
     pub cluster: Option<u32>,
 }
 
-/// An observer of kernel launches; a graph that captures a launch keeps it.
+/// An observer of kernel launches. A graph that captures a launch keeps the observer.
 pub(crate) trait LaunchWatch: Any + Send + Sync {
-    /// Called when a kernel of this row was launched, or captured into a graph.
+    /// Called when a kernel with this row is launched, or captured into a graph.
     fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool);
 }
 
-/// Code of a kernel on its device.
+/// A kernel's code on its device.
 #[derive(Clone)]
 enum Code {
     Driver { module: Arc<Module>, function: sys::CUfunction },
@@ -113,9 +113,9 @@ pub struct Kernel {
     spec: KernelSpec,
     tile: Tile,
     max_threads: u32,
-    /// Number of blocks in the tile's clusters, if it has any.
+    /// Number of blocks per cluster, if the tile uses clusters.
     cluster: Option<u32>,
-    /// Observer of the kernel's launches.
+    /// Observer that is told of each launch of the kernel.
     watch: Option<Arc<dyn LaunchWatch>>,
 }
 
@@ -144,7 +144,7 @@ impl Kernel {
             let value = unsafe { result::function::get_function_attribute(function, a) };
             value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
         };
-        // On recent chips the system uses a kilobyte of each block, which the driver does not count but the cubin does.
+        // Recent chips reserve a kilobyte of shared memory per block. The cubin includes it, but the driver's count does not.
         stats.static_shared_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
@@ -166,7 +166,7 @@ impl Kernel {
         Ok(Self { device, code, name, stats, spec, tile, max_threads, cluster, watch: None })
     }
 
-    /// Compiles a kernel for the emulator. Registers and shared memory are counted in machine code for the architecture of the emulated GPU.
+    /// Compiles a kernel for the emulator. Registers and shared memory are taken from machine code for the GPU architecture that it emulates.
     pub(crate) fn emulate(device: &CudaDevice, emulator: &Emulator, spec: &KernelSpec, tile: &Tile) -> Result<Self> {
         let compiler = device.compiler()?;
         let ptx = compiler.compile_to_ptx(spec, tile, emulator::VIRTUAL)?;
@@ -187,14 +187,14 @@ impl Kernel {
             stats,
             spec: spec.clone(),
             tile: tile.clone(),
-            // The emulator knows the kernel's own limit, and refuses a launch beyond it.
+            // The emulator checks the kernel's own limit, and refuses launches that exceed it.
             max_threads: u32::MAX,
             cluster: None,
             watch: None,
         })
     }
 
-    /// Returns the kernel with an observer of its launches.
+    /// Returns the kernel with an observer of its launches attached.
     pub(crate) fn watched(self, watch: Arc<dyn LaunchWatch>) -> Self {
         Self { watch: Some(watch), ..self }
     }
@@ -202,7 +202,7 @@ impl Kernel {
     /// Returns the kernel's module.
     ///
     /// # Errors
-    /// If the kernel is emulated.
+    /// Returns an error if the kernel is emulated.
     pub(crate) fn module(&self) -> Result<&Arc<Module>> {
         match &self.code {
             Code::Driver { module, .. } => Ok(module),
@@ -210,13 +210,13 @@ impl Kernel {
         }
     }
 
-    /// Numbers from the compiler and the device: registers, shared memory, occupancy.
+    /// Returns the kernel's registers, shared memory and occupancy, from the compiler and the device.
     #[must_use]
     pub fn stats(&self) -> &KernelStats {
         &self.stats
     }
 
-    /// The kernel's row.
+    /// The kernel's row in the catalogue of kernels.
     #[must_use]
     pub fn spec(&self) -> &KernelSpec {
         &self.spec
@@ -228,22 +228,22 @@ impl Kernel {
         &self.tile
     }
 
-    /// Shape of a launch over this many items.
+    /// Returns the shape of a launch over this many items.
     #[must_use]
     pub fn shape(&self, items: u64) -> Launch {
         over_items(&self.spec, &self.tile, items, self.device.info.multiprocessors)
     }
 
-    /// Shape of a launch over the tiles of an `m` x `n` matrix.
+    /// Returns the shape of a launch over the tiles of an `m` x `n` matrix.
     #[must_use]
     pub fn tiles_shape(&self, m: u64, n: u64) -> Launch {
         over_tiles(&self.spec, &self.tile, m, n, self.device.info.multiprocessors)
     }
 
-    /// Allows launches with this much dynamic shared memory per block, if that is more than the tile's, and counts again how many blocks fit.
+    /// Allows launches with this many bytes of dynamic shared memory per block, if that exceeds the tile's amount, and recomputes the occupancy.
     ///
     /// # Errors
-    /// If that is more than the device has for a block.
+    /// Returns an error if `bytes` exceeds the device's limit per block.
     pub fn reserve_shared(&mut self, bytes: u32) -> Result<()> {
         let device = &self.device;
         let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
@@ -262,8 +262,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Number of clusters of `blocks` blocks that can be resident at once in a launch of this shape; 0 if the device has no clusters of that size. Clusters of
-    /// more than eight blocks are allowed from then on; not every chip has them, so check the result first.
+    /// Returns the number of clusters of `blocks` blocks that can be resident at once in a launch of this shape; 0 if the device does not support clusters of
+    /// that size. This call permits launches with clusters of more than eight blocks, which not every chip supports, so check the result before launching.
     ///
     /// # Errors
     /// The driver's errors.
@@ -294,21 +294,21 @@ impl Kernel {
         let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, *function, &raw const config) };
         match status.result() {
             Ok(()) => Ok(clusters.unsigned_abs()),
-            // The chip does not have this size at all.
+            // The chip does not support this cluster size at all.
             Err(e) if e.0 == sys::CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE => Ok(0),
             Err(e) => Err(device.error(format!("Asking how many clusters of {blocks} blocks fit"), e)),
         }
     }
 
-    /// Queues a launch. On a stream of dependent launches ([`Stream::make_dependent`]) a kernel that waits for its predecessor may begin before the predecessor
-    /// has ended.
+    /// Queues a launch. On a stream of dependent launches (see [`Stream::make_dependent`]), a kernel that waits for its predecessor by itself may begin before
+    /// the predecessor has ended.
     ///
     /// # Errors
-    /// If the launch is refused. A failure of the kernel itself shows when the stream is waited for.
+    /// Returns an error if the launch is refused. If the kernel itself fails, the error appears when the stream is waited for.
     ///
     /// # Safety
-    /// The arguments must be those that the kernel declares, in order. Their arrays must live, and be as large as the kernel assumes, until the launch has
-    /// ended. A captured launch lasts as long as its graph, which keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
+    /// The arguments must match the kernel's parameters, in order. Their arrays must stay allocated, and be as large as the kernel assumes, until the launch
+    /// has ended. A captured launch lasts as long as its graph, which keeps the kernel and any arrays passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         let programmatic = self.spec.waits && stream.is_dependent() && self.device.has_programmatic_launch();
         let options = LaunchOptions { programmatic, cluster: self.cluster, ..LaunchOptions::default() };
@@ -383,11 +383,11 @@ impl Kernel {
     }
 }
 
-/// Usual maximum of a launch's arguments.
+/// Number of arguments that fit on the stack; few launches have more.
 const FEW: usize = 24;
 
-/// Calls `call` with the addresses of a launch's arguments. A few are kept on the stack: a launch takes the host a few microseconds, and an allocation would
-/// cost some per cent of that.
+/// Calls `call` with pointers to a launch's arguments. Short lists are kept on the stack: a launch costs the host only a few microseconds, and an allocation
+/// would add several per cent to that.
 fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void) -> R) -> R {
     if args.len() > FEW {
         let mut many: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
@@ -398,7 +398,7 @@ fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void)
     call(few.as_mut_ptr())
 }
 
-/// The driver's form of a launch, which points to the attributes.
+/// Converts a launch to the driver's form, which points to `attributes`.
 fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchAttribute]) -> sys::CUlaunchConfig {
     sys::CUlaunchConfig {
         gridDimX: shape.grid[0],
@@ -414,7 +414,7 @@ fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchA
     }
 }
 
-/// Returns the number of blocks with `threads` threads that fit onto a multiprocessor, and the share of its warps that they occupy.
+/// Returns the number of blocks with `threads` threads that fit on a multiprocessor, and the resulting occupancy from 0 to 1.
 fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
     // SAFETY: the caller's function belongs to a live module.
     let blocks = unsafe {

@@ -1,4 +1,4 @@
-//! The driver: a device's context, its streams, events, graphs and kernels.
+//! Wraps the driver: a device's context, streams, events, graphs and kernels.
 
 pub(crate) mod capture;
 pub(crate) mod context;

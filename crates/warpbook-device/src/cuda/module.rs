@@ -1,4 +1,4 @@
-//! Compiled code on a device, loaded only once for any number of kernels.
+//! Compiled code that is loaded on a device once, and shared by any number of kernels.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::{CudaDevice, Result};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A device's modules by the hash of their code. Each is unloaded with its last owner, until [`Modules::keep`] is called.
+/// A device's modules by the hash of their code. A module is unloaded with its last owner, unless [`Modules::keep`] was called.
 #[derive(Default)]
 pub(crate) struct Modules(Mutex<LoadedModules>);
 
@@ -28,7 +28,7 @@ impl Modules {
         self.lock().by_code.values().filter(|m| m.strong_count() > 0).count()
     }
 
-    /// Stops unloading modules from now on: CUPTI names kernels by their function's address, which another module could get.
+    /// Keeps all modules loaded from now on: CUPTI identifies kernels by address, and a new module could reuse an address.
     pub(crate) fn keep(&self) {
         self.lock().stay = true;
     }
@@ -36,19 +36,19 @@ impl Modules {
 
 impl CudaDevice {
     /// Number of modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one
-    /// module. It is unloaded with the last of them and of the graphs that launch them or, once a [`crate::Recorder`] was used,
-    /// with the context.
+    /// module. A module is unloaded when the last of these kernels, and of the graphs that launch them, is dropped. Once a
+    /// [`crate::Recorder`] has been used, modules stay loaded until the context ends.
     #[must_use]
     pub fn loaded_modules(&self) -> usize {
         self.0.extension::<Modules>().loaded()
     }
 }
 
-/// A module, unloaded with its last owner.
+/// A loaded module, unloaded with its last owner.
 pub(crate) struct Module {
     pub(crate) device: Arc<Inner>,
     raw: sys::CUmodule,
-    /// Largest dynamic shared memory of each function's launches in bytes, if it was raised.
+    /// Dynamic shared memory limit of each function in bytes, for functions whose limit was raised.
     shared_limits: Mutex<HashMap<usize, u32>>,
 }
 
@@ -58,10 +58,10 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Returns the module with this code, and loads it if necessary; errors name it by `path`.
+    /// Returns the module with this code, loading it if necessary. Errors refer to the module by `path`.
     pub(crate) fn load(device: &Arc<Inner>, cubin: &[u8], path: &str) -> Result<Arc<Self>> {
         let key: [u8; 32] = Sha256::digest(cubin).into();
-        // Locked during loading, so that two threads do not load the same code twice.
+        // The lock is held during loading, so that two threads do not load the same code twice.
         let modules = device.extension::<Modules>();
         let mut modules = modules.lock();
         if let Some(module) = modules.by_code.get(&key).and_then(Weak::upgrade) {
@@ -77,19 +77,19 @@ impl Module {
         Ok(module)
     }
 
-    /// The driver's handle, which lives as long as `self`.
+    /// Returns the driver's handle, which is valid as long as `self`.
     pub(crate) fn raw(&self) -> sys::CUmodule {
         self.raw
     }
 
-    /// Returns the function of an entry.
+    /// Returns the driver's function for an entry point.
     pub(crate) fn function(&self, entry: &str) -> Result<sys::CUfunction, DriverError> {
         // SAFETY: the module is live, and the context current, since every holder of a module has bound it.
         unsafe { result::module::get_function(self.raw, CString::new(entry).unwrap_or_default()) }
     }
 
-    /// Allows launches of one of the module's functions with this much dynamic shared memory. The limit is never lowered, since
-    /// another kernel of this module may need it.
+    /// Allows launches of one of the module's functions with this much dynamic shared memory. The limit is never lowered,
+    /// because another kernel of this module may need it.
     pub(crate) fn allow_shared(&self, function: sys::CUfunction, bytes: u32) -> Result<(), DriverError> {
         let mut limits = self.shared_limits.lock().unwrap_or_else(PoisonError::into_inner);
         if limits.get(&(function as usize)).is_some_and(|limit| *limit >= bytes) {

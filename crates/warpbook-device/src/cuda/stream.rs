@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
-/// An owner of memory or another object that must live as long as the work that uses it.
+/// An owner of memory, or of another object, that must live as long as the work that uses it.
 pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
 impl CudaDevice {
-    /// Creates a stream that is not ordered with any other. In the emulator work has ended when it is queued, on any stream.
+    /// Creates a stream that is not ordered with respect to any other stream. In the emulator, work has already ended when the call that
+    /// queues it returns.
     ///
     /// # Errors
     /// The driver's errors.
@@ -23,7 +24,7 @@ impl CudaDevice {
         Stream::new(self)
     }
 
-    /// Creates a stream whose work gets free SMs before all other streams; for short work for which others wait.
+    /// Creates a stream whose work gets free SMs before that of all other streams. It is meant for short work that other work waits for.
     ///
     /// # Errors
     /// The driver's errors.
@@ -31,7 +32,7 @@ impl CudaDevice {
         Stream::before_others(self, true)
     }
 
-    /// Creates a stream whose work gets free SMs before ordinary streams, and after urgent ones.
+    /// Creates a stream whose work gets free SMs before that of ordinary streams, but after that of urgent ones.
     ///
     /// # Errors
     /// The driver's errors.
@@ -44,17 +45,17 @@ impl CudaDevice {
 pub struct Stream {
     pub(crate) device: Arc<Inner>,
     pub(crate) raw: sys::CUstream,
-    /// A number that is never reused in a process, unlike the driver's handle.
+    /// The stream's id, which is never reused within a process, unlike the driver's handle.
     pub(crate) id: u64,
-    /// True if the handle is destroyed with this object.
+    /// True if dropping this value destroys the driver's stream.
     owned: bool,
-    /// The last launch, which later errors mention.
+    /// The last launch on the stream, which later error messages mention.
     last: Mutex<Option<Last>>,
-    /// True if kernels that wait for their predecessor are launched before it has ended.
+    /// True if kernels that wait for their predecessor by themselves are launched before it has ended.
     dependent: AtomicBool,
     /// Number of operations queued so far.
     queued: Arc<AtomicU64>,
-    /// Memory lent to copies to other devices.
+    /// Memory in use by queued work that involves another device.
     pub(crate) lent: Mutex<Vec<Lent>>,
 }
 
@@ -64,7 +65,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// A graph's name in errors.
+/// A graph's name, as used in error messages.
 pub(crate) struct GraphLabel {
     pub(crate) name: String,
     pub(crate) kernels: Vec<Arc<str>>,
@@ -87,15 +88,15 @@ impl std::fmt::Display for GraphLabel {
 }
 
 /// Memory that a copy between devices, or a kernel that accesses another device's memory, uses on a stream. Freeing memory waits only for
-/// work of its own device, so the other device's part of a copy has to be kept until the copy has ended.
+/// the work of its own device, so memory of the other device must be kept until this work has ended.
 pub(crate) struct Lent {
-    /// Event after the last use of both.
+    /// Event recorded after the last use of the memory.
     event: Event,
     memory: [Keep; 2],
 }
 
 impl Lent {
-    /// Returns true if the last use may not have ended; an error is left to code that waits for the stream.
+    /// Returns true if the last use may still be in progress. Errors are ignored here and reported to code that waits for the stream.
     fn is_under_way(&self) -> bool {
         !self.event.has_happened().unwrap_or(true)
     }
@@ -124,7 +125,7 @@ impl Stream {
         Ok(Self::of_handle(device, raw, true))
     }
 
-    /// Creates a stream whose work gets free SMs before others': with the highest priority, or with the lowest but one.
+    /// Creates a stream that is preferred to ordinary ones: with the highest priority, or with the second lowest.
     pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
         device.0.bind_for("Streams with a priority")?;
         let failed = |e| device.0.error("Creating a stream", e);
@@ -148,13 +149,13 @@ impl Stream {
         Self { device: device.0.clone(), raw, id, owned, last, dependent, queued, lent }
     }
 
-    /// Counts an operation that is queued.
+    /// Counts an operation that is being queued.
     pub(crate) fn count(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes the stream launch kernels before their predecessor has ended, if their row says that they wait for it and the device supports
-    /// that: this hides the cost of a launch. Other kernels, and copies, wait as before.
+    /// Lets kernels on this stream start before their predecessor has ended, if their row says that they wait for it by themselves and the
+    /// device supports that. This hides the cost of a launch. Other kernels, and copies, wait as usual.
     pub fn make_dependent(&self) {
         self.dependent.store(true, Ordering::Relaxed);
     }
@@ -166,7 +167,7 @@ impl Stream {
     /// Waits for all work queued on the stream.
     ///
     /// # Errors
-    /// The error of a kernel that failed, with the name of the last launched kernel, or of the last graph and its kernels.
+    /// The error of a kernel that failed. The message names the last launched kernel, or the last graph and its kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.wait_for_all()?;
         self.give_back();
@@ -196,11 +197,11 @@ impl Stream {
         })
     }
 
-    /// Waits for all queued work, but at most this many seconds.
+    /// Waits for all queued work, but for at most `limit_s` seconds.
     ///
     /// # Errors
-    /// The errors of [`Stream::synchronize`]; [`Error::StillRunning`] after that time. From then on this process cannot use the device:
-    /// nothing on it is freed any more, since that would also wait for the kernel.
+    /// The errors of [`Stream::synchronize`], or [`Error::StillRunning`] after `limit_s` seconds. After a timeout, this process can no
+    /// longer use the device: nothing on it is freed, because that would also wait for the kernel.
     pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
         if self.device.emulator().is_some() {
             return Ok(());
@@ -224,14 +225,14 @@ impl Stream {
                     self.device.abandon(&error.to_string());
                     return Err(error);
                 }
-                // The work has ended or failed, and this call tells which.
+                // The work has ended or failed, and synchronising reports which.
                 _ => return self.synchronize(),
             }
         }
     }
 
-    /// Waits for all queued work until `gives_up`, called every tenth of a second, returns true. Returns true if all work has ended;
-    /// otherwise the caller has to end the work that hangs.
+    /// Waits until all queued work has ended and returns true, or returns false once `gives_up`, which is called every tenth of a second,
+    /// returns true. In the second case, the caller has to end the hanging work.
     ///
     /// # Errors
     /// The errors of [`Stream::synchronize`].
@@ -256,26 +257,26 @@ impl Stream {
         }
     }
 
-    /// Records the kernel that was launched, by cloning a pointer.
+    /// Records which kernel was launched; its name is shared, not copied.
     pub(crate) fn launched(&self, kernel: &Arc<str>, shape: Launch) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Kernel(kernel.clone(), shape));
     }
 
-    /// Records that a graph was launched.
+    /// Records which graph was launched.
     pub(crate) fn replayed(&self, graph: &Arc<GraphLabel>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Graph(graph.clone()));
     }
 }
 
 impl Stream {
-    /// Keeps both sides of a queued copy until the copy has ended.
+    /// Keeps the memory on both sides of a queued copy allocated until the copy has ended.
     pub(crate) fn lend(&self, memory: [Keep; 2]) -> Result<()> {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let same =
             |l: &&Lent| l.memory.iter().zip(&memory).all(|(a, b)| std::ptr::addr_eq(&raw const **a, &raw const **b));
         if let Some(there) = lent.iter().find(same) {
             if let Err(error) = there.event.record(self) {
-                // Without an event, waits for the copy now.
+                // Without an event, the only safe option is to wait for the copy now.
                 self.wait_for_all()?;
                 return Err(error);
             }
@@ -295,10 +296,11 @@ impl Stream {
         }
     }
 
-    /// Releases memory used by copies between devices, once the stream was waited for.
+    /// Releases memory used by copies between devices. Called after the stream has been waited for.
     fn give_back(&self) {
         let all = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
-        // Dropped outside the lock, because the last owner frees the memory. Other threads may have queued more meanwhile.
+        // The values are dropped outside the lock, because the last owner frees the memory. Other threads may have queued more work in the
+        // meantime.
         let (still, _ended): (Vec<Lent>, Vec<Lent>) = all.into_iter().partition(Lent::is_under_way);
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).extend(still);
     }
@@ -308,7 +310,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.device.streams.remove(self.id);
         if !self.lent.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty() && self.device.may_free() {
-            // Lent memory is freed together with the stream.
+            // Lent memory is freed together with the stream, so its last use must have ended.
             let _ = self.wait_for_all();
         }
         if self.owned && self.device.may_free() {
@@ -319,7 +321,7 @@ impl Drop for Stream {
 }
 
 impl Event {
-    /// Records the event at the stream's current position.
+    /// Records the event at the end of the work queued on the stream so far.
     ///
     /// # Errors
     /// The driver's errors.

@@ -1,13 +1,13 @@
-//! The list of a device's streams, and the number of operations queued on each.
+//! Lists a device's streams, and counts the operations queued on each.
 
 use cudarc::driver::sys::CUstream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Id of the stream for copies for which the host waits.
+/// Id of the stream for synchronous copies, which the host waits for.
 pub(crate) const TRANSFERS: u64 = u64::MAX;
 
-/// A stream that exists, with a counter of its work.
+/// An existing stream, with a counter of the operations queued on it.
 pub(crate) struct KnownStream {
     pub id: u64,
     pub raw: CUstream,
@@ -34,14 +34,14 @@ impl Streams {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a stream, and returns the counter of its work.
+    /// Registers a stream, and returns its counter of queued operations.
     pub fn add(&self, id: u64, raw: CUstream) -> Arc<AtomicU64> {
         let queued = Arc::new(AtomicU64::new(0));
         self.known().push(KnownStream { id, raw, queued: queued.clone() });
         queued
     }
 
-    /// Removes a stream; called before it is destroyed.
+    /// Removes a stream from the list. Call this before the stream is destroyed.
     pub fn remove(&self, id: u64) {
         self.known().retain(|k| k.id != id);
     }

@@ -1,44 +1,44 @@
-//! NVIDIA's libraries: their purpose, locations and packages.
+//! Describes NVIDIA's libraries: their purpose, where to find them, and the pip packages that contain them.
 
 use crate::libraries::places::{newest_in, site_packages, toolkits};
 use std::path::{Path, PathBuf};
 
-/// A library of NVIDIA, which is loaded on first use.
+/// One of NVIDIA's libraries, which are loaded on first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// NVRTC, which compiles kernels.
     Nvrtc,
-    /// cuBLAS with its cuBLASLt.
+    /// cuBLAS, including cuBLASLt.
     Cublas,
     /// cuDNN 9.
     Cudnn,
     /// NCCL 2.
     Nccl,
-    /// CUPTI.
+    /// CUPTI, NVIDIA's interface for profilers.
     Cupti,
 }
 
-/// Description of a library that is known before it is loaded.
+/// Facts about a library that are known before it is loaded.
 pub(crate) struct About {
     pub name: &'static str,
-    /// Beginning of the error message if the library is missing.
+    /// First part of the error message if the library was not found.
     missing: &'static str,
-    /// pip's packages for a driver of CUDA 13 or later and for one of CUDA 12.
+    /// The pip packages: first for a driver of CUDA 13 or later, then for one of CUDA 12.
     pub packages: [&'static str; 2],
     is_in_toolkit: bool,
-    /// Description of the path in the environment variable.
+    /// Description of the path that the environment variable must contain.
     place: &'static str,
-    /// Environment variable with the library's location; if it is set, no other location is tried.
+    /// Environment variable that names the library's location. If it is set, no other location is tried.
     pub variable: &'static str,
-    /// Description of the library's file, as far as the name is the same for all versions.
+    /// Name of the library's file, or the part of it that is the same for all versions.
     pub file: &'static str,
-    /// Folders below pip's `nvidia`.
+    /// Folders to search below pip's folder `nvidia`.
     pip: &'static [&'static str],
     /// Names to request from the system's loader.
     names: &'static [&'static str],
-    /// Folders of a toolkit.
+    /// Folders to search within a CUDA toolkit.
     toolkit: &'static [&'static str],
-    /// Returns true if a file of this name is the library.
+    /// Returns true if a file with this name is the library.
     is_named: fn(&str) -> bool,
 }
 
@@ -63,7 +63,7 @@ const NVRTC: About = About {
     },
 };
 
-/// cuBLASLt lies in the same folder.
+/// cuBLASLt is expected in the same folder.
 const CUBLAS: About = About {
     name: "cuBLAS",
     missing: "cuBLAS, NVIDIA's library of matrix products, was not found",
@@ -138,8 +138,8 @@ impl Library {
         }
     }
 
-    /// Returns the reason why the library cannot be used, with the remedy. `fault` is the file or folder that was tried, and
-    /// the problem with it.
+    /// Returns the error message: why the library cannot be used, and the remedy. `fault` is the file or folder that was
+    /// tried, and the problem with it.
     pub(crate) fn sentence(self, driver_cuda: Option<(u32, u32)>, fault: Option<&(PathBuf, String)>) -> String {
         let About { name, missing, packages: [package, of_12], is_in_toolkit, place, variable, .. } = self.about();
         if let Some((path, why)) = fault {
@@ -156,12 +156,12 @@ impl Library {
 }
 
 impl About {
-    /// Returns the library's files in a folder, the newest first.
+    /// Returns the library's files in a folder, with the newest first.
     pub fn files_in(&self, folder: &Path) -> Vec<PathBuf> {
         newest_in(folder, self.is_named)
     }
 
-    /// Paths to try, in this order: pip's folders, the loader, the toolkits.
+    /// Returns the paths to try in this order: pip's folders, the loader's names, the toolkits' folders.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for site in site_packages() {

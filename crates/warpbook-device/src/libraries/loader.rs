@@ -1,7 +1,7 @@
 //! Finds and loads shared libraries, and declares their functions.
 //!
-//! cudarc's own loaders know the libraries' names only up to the CUDA version to which they are pinned, do not know pip's folders, and panic if a library
-//! or one of its functions is missing. Here both are errors with a remedy.
+//! cudarc's own loaders do not know library names of CUDA versions later than the one they are pinned to, do not search pip's folders, and panic if a
+//! library or one of its functions is missing. Here, both cases are errors with a remedy.
 
 use crate::libraries::library::Library;
 use crate::libraries::places::variable;
@@ -11,15 +11,15 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The result of a library's function; 0 is success.
+/// The status code that a library's function returns; 0 means success.
 pub(crate) type Status = c_int;
-/// An object that only the library reads.
+/// A pointer to an object that only the library may access.
 pub(crate) type Handle = *mut c_void;
-/// The type of `cublasGetProperty`, and of the same function in other libraries.
+/// The type of `cublasGetProperty`, and of the corresponding functions in other libraries.
 pub(crate) type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
 
-/// Declares a struct with the used functions of a library, each with its type in the library's header and its name there. `load` looks for
-/// all of them; functions that older versions lack are `optional`.
+/// Declares a struct with the functions of a library that are used, each with its type in the library's header and its exported name. `load` looks up all
+/// of them. Functions that older versions lack are marked `optional`.
 macro_rules! library {
     (
         $(#[$about:meta])*
@@ -34,7 +34,7 @@ macro_rules! library {
         }
 
         impl $calls {
-            /// Looks for all functions; the error names the first that the library lacks.
+            /// Looks up all functions. The error names the first one that the library lacks.
             $visibility fn load(library: &libloading::Library) -> Result<Self, String> {
                 Ok(Self { $($field: library!(@find ($($optional)?) library, $symbol)),* })
             }
@@ -62,7 +62,7 @@ pub(crate) unsafe fn function<F: Copy>(library: &libloading::Library, name: &str
     unsafe { library.get::<F>(name) }.map(|function| *function).map_err(|_| format!("lacks {name}"))
 }
 
-/// A library that stays loaded as long as this lives. Its functions may be called only as long.
+/// A shared library that stays loaded until this value is dropped. Its functions must not be called after that.
 #[derive(Debug)]
 pub(crate) struct SharedLibrary {
     pub library: libloading::Library,
@@ -74,32 +74,32 @@ impl SharedLibrary {
         let path = path.as_ref().to_owned();
         // SAFETY: loading NVIDIA's libraries, or one that the user names, runs its initialisers, which have no preconditions.
         let library = unsafe { libloading::Library::new(&path) };
-        // The error's own message only says that this failed.
+        // The error's own message says only that loading failed; its source gives the reason.
         let library = library.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))?;
         Ok(Self { library, path })
     }
 }
 
-/// A library of NVIDIA's that [`Loaded`] can look for.
+/// A library from NVIDIA that [`Loaded`] can search for.
 pub(crate) trait Loadable: Sized {
     const WHICH: Library;
 
-    /// Loads a file.
+    /// Loads the library from a file.
     fn open(path: &Path) -> Result<Self, String>;
 
-    /// Major version of the CUDA for which the library was built; the library is skipped if the driver's is older.
+    /// Returns the major version of the CUDA that the library was built for. The library is skipped if the driver's CUDA is older.
     fn cuda_major(&self) -> Option<u32> {
         None
     }
 
-    /// Returns the library's file in the location that its variable names.
+    /// Returns the library's file in the folder that its environment variable names.
     fn file_in(folder: &Path) -> Result<PathBuf, String> {
         let about = Self::WHICH.about();
         about.files_in(folder).into_iter().next().ok_or_else(|| format!("{} is not in this folder", about.file))
     }
 }
 
-/// A library that is searched for until it is found, and then kept for the process.
+/// A library that is searched for on each request until it is found, and then kept for the rest of the process.
 pub(crate) struct Loaded<T>(Mutex<Option<Arc<T>>>);
 
 impl<T: Loadable> Loaded<T> {
@@ -107,7 +107,8 @@ impl<T: Loadable> Loaded<T> {
         Self(Mutex::new(None))
     }
 
-    /// Returns the library: from the location that its variable names, else from pip's folders, the system's loader or a toolkit.
+    /// Returns the library. If its environment variable is set, only that location is tried; otherwise pip's folders, the system's loader and the
+    /// toolkits are searched.
     pub fn load(&self, driver_cuda: Option<(u32, u32)>) -> Result<Arc<T>> {
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(library) = &*loaded {
@@ -123,13 +124,13 @@ impl<T: Loadable> Loaded<T> {
     }
 }
 
-/// Loads the library from a named location, and tries no other.
+/// Loads the library from a location that the user named, and tries no other.
 fn named<T: Loadable>(place: &Path) -> Result<T> {
     T::file_in(place).and_then(|file| T::open(&file)).map_err(|why| failed::<T>(place, why))
 }
 
 /// Loads the first file that works and was not built for a later CUDA than the driver's. If there is none, the error describes the first file that exists
-/// and does not work.
+/// but does not work.
 fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<T> {
     let fits =
         |library: &T| driver_cuda.zip(library.cuda_major()).is_none_or(|((major, _), made_for)| made_for <= major);
@@ -137,7 +138,7 @@ fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) ->
     for path in candidates {
         match T::open(path) {
             Ok(library) if fits(&library) => return Ok(library),
-            // For a bare name the loader only reports that it cannot be opened, even if the file exists.
+            // For a bare name, the loader reports only that the library cannot be opened, even if the file exists.
             Err(why) if fault.is_none() && (path.exists() || SharedLibrary::open(path).is_ok()) => {
                 fault = Some((path.clone(), why));
             }
@@ -147,12 +148,12 @@ fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) ->
     Err(Error::Library { which: T::WHICH, driver_cuda, fault })
 }
 
-/// Returns the error of a library that exists but does not work.
+/// Returns the error for a library that exists but does not work.
 pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
     Error::Library { which: T::WHICH, driver_cuda: None, fault: Some((place.to_owned(), why)) }
 }
 
-/// Reads a string of one of NVIDIA's libraries, which return null for values they do not know.
+/// Copies a string that one of NVIDIA's libraries returned; `None` for null, which they return for unknown values.
 ///
 /// # Safety
 /// The pointer must be null or point to a zero-terminated string.
@@ -161,7 +162,7 @@ pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 
-/// Reads `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
+/// Reads the library's version from its properties `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
 pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
     let part = |which| {
         let mut value = 0;
@@ -175,7 +176,7 @@ pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the machine's library; `None` if there is none, which is reported.
+    /// Returns the library if it is installed; otherwise reports that the test is skipped and returns `None`.
     pub fn installed<T: Loadable>(loaded: &Loaded<T>, test: &str) -> Option<Arc<T>> {
         match loaded.load(None) {
             Ok(library) => Some(library),
@@ -189,7 +190,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Builds a library from C source, with the compiler that Rust uses for linking.
+    /// Builds a shared library from C source, with the compiler that Rust uses for linking.
     fn compile(folder: &Path, text: &str, file: &str) {
         std::fs::write(folder.join("library.c"), text).unwrap();
         let mut command = std::process::Command::new("cc");
@@ -197,8 +198,8 @@ pub(crate) mod tests {
         assert!(made.is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
     }
 
-    /// Checks the errors of a library that is missing, is not a library, or lacks its functions; `files` are the library's file and those that must lie
-    /// next to it.
+    /// Checks the errors for a library that is missing, is not a library, or lacks its functions. `files` are the library's file and those that must be
+    /// in the same folder.
     pub fn errors_say_what_to_do<T: Loadable>(files: &[&str]) {
         let about = T::WHICH.about();
         let folder = tempfile::tempdir().unwrap();
@@ -234,7 +235,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A library with one function, which returns its CUDA version.
+    /// A mock library with one function, which returns the CUDA version.
     struct Answer(u32);
 
     impl Loadable for Answer {
@@ -265,7 +266,7 @@ pub(crate) mod tests {
         std::fs::remove_file(&file).unwrap();
         compile(folder.path(), "int answer(void) { return 13; }", "libnccl.so.2");
         assert_eq!(sentence(named(folder.path())), Ok(13));
-        // A library that does not work is skipped if another one works, and reported otherwise.
+        // A broken library is skipped if another one works, and reported otherwise.
         let broken = folder.path().join("broken");
         std::fs::write(&broken, "no library").unwrap();
         let all = [PathBuf::from("/nowhere/libnccl.so.2"), broken, file];

@@ -1,8 +1,8 @@
-//! Ranges for NVIDIA's Nsight Systems, by the protocol of NVTX 3.
+//! Marks ranges of the program for NVIDIA's Nsight Systems, by the protocol of NVTX 3.
 //!
-//! NVTX consists of headers only: a tool names its library in `NVTX_INJECTION64_PATH`; the program loads it and calls its `InitializeInjectionNvtx2` with a
-//! function that returns tables, and the tool writes its functions into the slots of these tables. The layouts are from nvtx3/nvtxDetail/nvtxTypes.h. Without a
-//! tool nothing is loaded, and a range costs one comparison.
+//! NVTX consists of headers only. A tool names its library in `NVTX_INJECTION64_PATH`. The program loads that library and calls its `InitializeInjectionNvtx2`
+//! with a function that returns tables; the tool then writes pointers to its own functions into the slots of these tables. The layouts are from
+//! nvtx3/nvtxDetail/nvtxTypes.h. Without a tool nothing is loaded, and a range costs only a comparison.
 
 use crate::libraries::loader::{SharedLibrary, function};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Environment variable that a tool sets.
+/// Environment variable that a tool sets to the path of its library.
 const VARIABLE: &str = "NVTX_INJECTION64_PATH";
 /// The table ids `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
 const CALLBACKS: u32 = 1;
 const VERSION_INFO: u32 = 3;
-/// Numbers of functions in the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1. The first slot of each
-/// is unused. Only two functions of `CORE` are called, but a tool may expect the others to exist.
+/// Number of slots in the tables of the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1. The first
+/// slot of each table is unused. Only two functions of `CORE` are called, but a tool may expect the other slots to exist.
 const SIZES: [usize; 6] = [16, 9, 15, 7, 16, 7];
 const CORE: usize = 0;
 /// The slots `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
 const PUSH: usize = 9;
 const POP: usize = 11;
-/// Largest number of functions in a module.
+/// Largest number of slots in any module's table.
 const MOST: usize = 16;
-/// The version `NVTX_VERSION`.
+/// The protocol version, `NVTX_VERSION`.
 const VERSION: u32 = 3;
 
 type Slot = AtomicPtr<c_void>;
@@ -33,11 +33,11 @@ type Initialize = unsafe extern "C" fn(GetExportTable) -> c_int;
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
 
-/// Function slots that a tool fills, by module.
+/// Function slots, by module, that a tool fills with pointers to its functions.
 static SLOTS: [[Slot; MOST]; SIZES.len()] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; SIZES.len()];
 
-/// The `NvtxFunctionTable` of each module: pointers to its slots, and a null at the end.
+/// The `NvtxFunctionTable` of each module: pointers to its slots, terminated by a null pointer.
 #[repr(transparent)]
 struct Tables([[*const Slot; MOST + 1]; SIZES.len()]);
 // SAFETY: the tables point only to statics, which are atomic.
@@ -77,7 +77,7 @@ static OF_CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), table
 static OF_VERSION: VersionInfo =
     VersionInfo { size: size_of::<VersionInfo>(), version: VERSION, reserved: 0, set: heard_version };
 
-/// Returns a module's table of slots to the tool.
+/// Callback by which the tool requests the slot table of a module.
 unsafe extern "C" fn table(module: c_int, out: *mut *const *const Slot, size: *mut c_uint) -> c_int {
     let Some(module) = usize::try_from(module).ok().and_then(|m| m.checked_sub(1)).filter(|m| *m < SIZES.len()) else {
         return 0;
@@ -103,29 +103,29 @@ unsafe extern "C" fn export_table(id: u32) -> *const c_void {
     }
 }
 
-/// A tool that records ranges, such as `nsys`.
+/// A tool such as `nsys` that records the ranges.
 #[derive(Debug)]
 pub struct Nvtx {
     path: PathBuf,
-    /// The loaded file; `None` if a test provides the functions.
+    /// The loaded library of the tool; `None` if a test provides the functions.
     _file: Option<SharedLibrary>,
 }
 
 impl Nvtx {
-    /// Returns the tool under which this process runs, attached once; `None` if there is none.
+    /// Returns the tool that this process runs under; it is attached once. `None` if there is no tool.
     #[must_use]
     pub fn tool() -> Option<&'static Self> {
         static TOOL: OnceLock<Result<Nvtx, String>> = OnceLock::new();
         TOOL.get_or_init(|| Self::attach(std::env::var_os(VARIABLE).map(PathBuf::from).as_deref())).as_ref().ok()
     }
 
-    /// Path of the library that the tool named.
+    /// Path of the library that the tool provides.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a range on this thread until the result is dropped. A name that contains a zero is not passed to the tool.
+    /// Opens a range on this thread, which ends when the result is dropped. A name that contains a NUL character is not passed to the tool.
     pub fn range(&self, name: &str) -> NvtxRange {
         let push = SLOTS[CORE][PUSH].load(Ordering::Acquire);
         let Some(name) = CString::new(name).ok().filter(|_| !push.is_null()) else { return NvtxRange { open: false } };
@@ -146,17 +146,17 @@ impl Nvtx {
         Ok(Self { path: path.to_owned(), _file: Some(file) })
     }
 
-    /// Returns true if a tool takes part.
+    /// Calls a tool's initialisation function, and returns true if the tool wants to take part.
     ///
     /// # Safety
-    /// The function must follow the protocol.
+    /// `initialize` must follow the NVTX protocol.
     unsafe fn by(initialize: Initialize) -> bool {
         // SAFETY: the caller promises the function; the tables that it gets are static.
         unsafe { initialize(export_table) != 0 }
     }
 }
 
-/// An open range of a tool.
+/// An open range, which ends when this value is dropped.
 #[derive(Debug)]
 #[must_use = "the range ends when this is dropped"]
 pub struct NvtxRange {
@@ -192,7 +192,7 @@ mod tests {
         0
     }
 
-    /// Acts as a tool: requests the tables and fills in its functions.
+    /// Plays the part of a tool: requests the tables and fills in its functions.
     unsafe extern "C" fn initialize(tables: GetExportTable) -> c_int {
         // SAFETY: these are the protocol's own calls; the layouts are those above, which another test compares with the headers'.
         unsafe {
@@ -214,9 +214,9 @@ mod tests {
                 assert!(places[0].is_null() && places[functions].is_null(), "{module}");
                 assert!(places[1..functions].iter().all(|p| !p.is_null()), "{module}");
             }
-            // `CORE` is requested last.
+            // `CORE` was requested last, so `table` is its table.
             let places = std::slice::from_raw_parts(table, SIZES[CORE]);
-            // The tool sees pointers to function pointers.
+            // Each entry of the table is a pointer to a function pointer.
             (places[PUSH] as *mut *const c_void).write(push as *const c_void);
             (places[POP] as *mut *const c_void).write(pop as *const c_void);
         }
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(*HEARD.lock().unwrap(), ["step", "load", "end", "end"]);
     }
 
-    /// The numbers are from nvtxTypes.h.
+    /// The expected numbers are from nvtxTypes.h.
     #[test]
     fn layouts_are_those_of_the_headers() {
         use std::mem::offset_of;

@@ -1,8 +1,8 @@
-//! Folders of NVIDIA's libraries that no loader searches: pip's and the toolkit's.
+//! Folders with NVIDIA's libraries that the loader does not search: those of pip and of the CUDA toolkit.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the files of a folder with wanted names, the newest version first.
+/// Returns the files of a folder whose names are `wanted`, with the newest version first.
 pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<PathBuf> =
@@ -17,8 +17,8 @@ pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
-/// Returns the folders into which pip installs: of a `.venv` above the working directory, and of the active
-/// environments.
+/// Returns the folders where pip installs packages: those of any `.venv` in or above the working directory, and of the
+/// active environments.
 pub(crate) fn site_packages() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> = Vec::new();
     if let Ok(here) = std::env::current_dir() {
@@ -37,7 +37,7 @@ fn package_folders(environment: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Folders that may hold a CUDA toolkit.
+/// Returns the folders that may contain a CUDA toolkit.
 pub(crate) fn toolkits() -> Vec<PathBuf> {
     [variable("CUDA_HOME"), variable("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! Device memory that is freed with its last owner.
+//! Device memory that is freed when its last owner is dropped.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::{CudaDevice, MemoryWatch, Result};
@@ -6,36 +6,36 @@ use cudarc::driver::result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Alignment in bytes of every allocation, which CUDA guarantees, and of every slice of an arena.
+/// Alignment in bytes of every allocation, as guaranteed by CUDA, and of every slice of an arena.
 pub(crate) const ALIGNMENT: usize = 256;
 
 impl CudaDevice {
-    /// Bytes that buffers and arenas of this device (and its clones) hold now, as requested.
+    /// Number of bytes currently allocated for buffers and arenas of this device (and its clones), as requested.
     #[must_use]
     pub fn allocated(&self) -> u64 {
         self.0.memory.now.load(Ordering::Relaxed)
     }
 
-    /// The largest value of [`CudaDevice::allocated`] since the device was opened or [`CudaDevice::reset_peak`] was called.
+    /// Peak of [`CudaDevice::allocated`] since the device was opened or [`CudaDevice::reset_peak`] was last called.
     #[must_use]
     pub fn peak_allocated(&self) -> u64 {
         self.0.memory.peak.load(Ordering::Relaxed)
     }
 
-    /// Resets the peak to the bytes allocated now.
+    /// Resets the peak to the number of bytes allocated now.
     pub fn reset_peak(&self) {
         self.0.memory.reset_peak();
     }
 
-    /// Records every allocation and every release of this device's arrays, including those within pools, until the watch is dropped. Its first point
-    /// is the current state.
+    /// Records every allocation and release of this device's arrays, including those in pools, until the watch is dropped. The first point is the
+    /// current state.
     #[must_use]
     pub fn watch_memory(&self) -> MemoryWatch {
         self.0.memory.watch()
     }
 }
 
-/// One allocation, shared by its slices.
+/// One allocation, shared by all of its slices.
 pub(crate) struct Allocation {
     pub(crate) device: Arc<Inner>,
     pub(crate) address: u64,
@@ -43,23 +43,23 @@ pub(crate) struct Allocation {
     owner: Owner,
 }
 
-/// Owner of an allocation's memory.
+/// The owner of an allocation's memory, which decides how the memory is freed.
 enum Owner {
-    /// Another library, which also frees the memory. The memory is not counted.
+    /// Another library owns and frees the memory, which is not counted.
     Other,
-    /// The driver, or the emulator.
+    /// The driver, or the emulator, allocated the memory.
     Driver,
-    /// A library, whose memory this function frees by its address.
+    /// A library allocated the memory, and this function frees it, given its address.
     Library(Box<dyn Fn(u64) + Send + Sync>),
 }
 
 impl Allocation {
-    /// Wraps memory that another library has allocated and frees.
+    /// Wraps memory that another library has allocated and will free.
     pub(crate) fn borrowed(device: &CudaDevice, address: u64, bytes: usize) -> Arc<Self> {
         Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Other })
     }
 
-    /// Wraps zeroed memory that a library has allocated and that this function frees.
+    /// Wraps zeroed memory that a library has allocated and that the given function frees.
     pub(crate) fn zeros_of_library(
         device: &CudaDevice,
         address: u64,
@@ -72,7 +72,7 @@ impl Allocation {
         Ok(memory)
     }
 
-    /// Allocates zeroed memory; if it does not fit, the error names `what`.
+    /// Allocates zeroed memory. If there is not enough, the error names `what`.
     pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         let memory = Self::uninitialised(device, bytes, what)?;
         memory.fill(memory.address, bytes, 0)?;
@@ -99,7 +99,7 @@ impl Allocation {
         self.bytes
     }
 
-    /// Sets every byte of a range, and waits until that is done.
+    /// Sets every byte of a range to `byte`, and waits until that is done.
     pub(crate) fn fill(&self, address: u64, bytes: usize, byte: u8) -> Result<()> {
         assert!(address >= self.address && address + bytes as u64 <= self.address + self.bytes as u64);
         if let Some(emulator) = self.device.emulator() {

@@ -1,4 +1,4 @@
-//! Streams and arrays of another library in this process, such as PyTorch.
+//! Uses streams and arrays of another library in this process, such as PyTorch.
 
 use crate::cuda::capture::Busy;
 use crate::cuda::context::relaxed;
@@ -8,26 +8,26 @@ use cudarc::driver::sys;
 use std::ffi::c_void;
 
 impl CudaDevice {
-    /// Wraps a stream that another library has created, so that work can be queued on it: a `CUstream`, which is also the runtime's `cudaStream_t`;
-    /// null is the default stream. It is not destroyed with the returned value.
+    /// Wraps a stream that another library has created, so that work can be queued on it. `handle` is a `CUstream`, which is the same as the
+    /// runtime's `cudaStream_t`; null is the default stream. Dropping the returned value does not destroy the stream.
     ///
     /// # Safety
-    /// The handle must belong to the device's primary context, which CUDA's runtime uses, and live as long as the returned stream and its clones
-    /// in graphs that were captured on it.
+    /// The handle must belong to the device's primary context, which is the one that CUDA's runtime uses. It must stay valid as long as the returned
+    /// stream, and any graph that was captured on that stream.
     #[must_use]
     pub unsafe fn borrow_stream(&self, handle: *mut c_void) -> Stream {
         Stream::of_handle(self, handle as sys::CUstream, false)
     }
 
-    /// Wraps an array of `len` elements at an address in this device's memory that another library has allocated. It is neither freed nor
+    /// Wraps an array of `len` elements that another library has allocated at an address in this device's memory. The array is neither freed nor
     /// counted by [`CudaDevice::allocated`].
     ///
     /// # Errors
-    /// If the address is null although there are elements, or is not aligned for them.
+    /// Returns an error if the address is null although `len` is not 0, or if the address is not aligned for the elements.
     ///
     /// # Safety
-    /// The elements must stay allocated on this device as long as the array, its slices and the graphs that use it exist, and streams and events
-    /// must order all other accesses with this use.
+    /// The elements must stay allocated on this device as long as the array, its slices and any graphs that use them exist. Streams and events must
+    /// order all other accesses to the memory with respect to accesses through this array.
     pub unsafe fn borrow_array<T: Element>(&self, address: u64, len: usize) -> Result<Slice<T>> {
         let refused = |why: String| Err(Error::Unsupported { what: format!("An array at address {address:#x}"), why });
         if address == 0 && len > 0 {
@@ -44,8 +44,8 @@ impl CudaDevice {
     }
 }
 
-/// Makes calls that the driver refuses while another library captures a stream, such as allocating memory and loading kernels. Their effects are not
-/// part of the captured graph. Nothing is timed meanwhile.
+/// Makes calls that the driver would refuse while another library is capturing a stream, such as allocating memory or loading kernels. Their effects
+/// do not become part of the captured graph. Nothing can be timed during `call`.
 pub fn outside_of_a_capture<R>(call: impl FnOnce() -> R) -> R {
     let _busy = Busy::begin();
     relaxed(call)

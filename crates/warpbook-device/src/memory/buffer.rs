@@ -1,4 +1,4 @@
-//! Arrays in device memory that have their own allocation.
+//! Arrays in device memory, each with its own allocation.
 
 use crate::memory::allocation::Allocation;
 use crate::{CudaDevice, Element, Result, Slice};
@@ -9,15 +9,15 @@ impl CudaDevice {
     /// Returns an array of zeros.
     ///
     /// # Errors
-    /// If it does not fit, which is checked before anything is allocated.
+    /// Returns an error if the array does not fit into the free memory, which is checked before anything is allocated.
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::zeros(self, len)
     }
 
-    /// Returns an array with these values.
+    /// Returns an array on the device with these values.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// Returns an error if the array does not fit into the free memory.
     pub fn buffer_from<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
         let buffer = self.zeros(values.len())?;
         buffer.write(values)?;
@@ -25,8 +25,8 @@ impl CudaDevice {
     }
 }
 
-/// An array in device memory with its own allocation: a [`Slice`] of the whole allocation, which lives as long as the buffer and
-/// its slices.
+/// An array in device memory with its own allocation. It is a [`Slice`] that covers the whole allocation, which lives until the
+/// buffer and all of its slices have been dropped.
 pub struct Buffer<T> {
     whole: Slice<T>,
 }

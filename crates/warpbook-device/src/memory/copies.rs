@@ -1,7 +1,7 @@
-//! Fills and copies that are queued on a stream, as launches are, and are captured into graphs with them.
+//! Fills and copies that are queued on a stream, like launches, and that can be captured into graphs.
 //!
-//! All functions return as soon as the work is queued. Running work needs no owner of its memory, since freeing waits for it. Captured work is owned by
-//! the graph.
+//! All functions return as soon as the work is queued. Queued work need not own its memory, because freeing memory waits for the work. Captured work is
+//! owned by the graph, including its memory.
 
 use crate::memory::allocation::Allocation;
 use crate::memory::pinned::Access;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Stream {
-    /// Queues setting every byte of a slice.
+    /// Queues a fill that sets every byte of a slice to `byte`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a slice of another device; the driver's errors.
+    /// [`Error::Unsupported`] if the slice is on another device; the driver's errors.
     pub fn fill<T: Element>(&self, to: &Slice<T>, byte: u8) -> Result<()> {
         if self.device.emulator().is_some() {
             return to.fill_bytes(byte);
@@ -26,7 +26,7 @@ impl Stream {
         })
     }
 
-    /// Queues setting every element of a slice. Elements must have 1, 2 or 4 bytes; others do not compile.
+    /// Queues a fill that sets every element of a slice to `value`. Elements must have 1, 2 or 4 bytes; any other size is a compile-time error.
     ///
     /// # Errors
     /// The errors of [`Stream::fill`].
@@ -52,13 +52,13 @@ impl Stream {
         })
     }
 
-    /// Queues a copy within device memory.
+    /// Queues a copy from one slice to another on the same device.
     ///
     /// # Errors
     /// The errors of [`Stream::fill`].
     ///
     /// # Panics
-    /// If the slices have different lengths, or overlap.
+    /// Panics if the slices have different lengths, or overlap.
     pub fn copy<T: Element>(&self, from: &Slice<T>, to: &Slice<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         assert!(!from.overlaps(to), "the two sides of a copy do not overlap");
@@ -71,14 +71,13 @@ impl Stream {
         })
     }
 
-    /// Queues a copy from page-locked host memory. The copy reads the values when it runs, so
-    /// [`Pinned::write`] waits for the copy.
+    /// Queues a copy from page-locked host memory to the device. The values are read when the copy runs, so [`Pinned::write`] waits for the copy.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host writes the array, unless this is captured; the errors of [`Stream::fill`].
+    /// [`Error::PinnedInUse`] while the host writes to the array, unless the copy is being captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
-    /// If the two have different lengths.
+    /// Panics if the two arrays have different lengths.
     pub fn copy_to_device<T: Element>(&self, from: &Pinned<T>, to: &Slice<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         self.with_host("A copy to the device", Access::Read, from, to, || {
@@ -87,14 +86,15 @@ impl Stream {
         })
     }
 
-    /// Measures how long the host waits in the driver's call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all,
-    /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended afterwards.
+    /// Measures an asynchronous copy from ordinary, pageable memory: how long the driver's call blocks the host, and how long the whole copy takes. This
+    /// is for comparison with [`Stream::copy_to_device`], whose call only queues the copy. The function waits until the stream is idle before the copy,
+    /// and until the copy has ended.
     ///
     /// # Errors
-    /// If the stream is being captured; the errors of [`Stream::fill`].
+    /// Returns an error if the stream is being captured; also the errors of [`Stream::fill`].
     ///
     /// # Panics
-    /// If the two have different lengths.
+    /// Panics if the two arrays have different lengths.
     pub fn time_pageable_copy<T: Element>(&self, from: &[T], to: &Slice<T>) -> Result<[Duration; 2]> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         self.synchronize()?;
@@ -108,13 +108,13 @@ impl Stream {
         Ok([returned, begun.elapsed()])
     }
 
-    /// Queues a copy into page-locked host memory. [`Pinned::read`] waits for it.
+    /// Queues a copy from the device into page-locked host memory. [`Pinned::read`] waits for the copy.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host reads or writes the array, unless this is captured; the errors of [`Stream::fill`].
+    /// [`Error::PinnedInUse`] while the host reads or writes the array, unless the copy is being captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
-    /// If the two have different lengths.
+    /// Panics if the two arrays have different lengths.
     pub fn copy_to_host<T: Element>(&self, from: &Slice<T>, to: &Pinned<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         self.with_host("A copy to the host", Access::Write, to, from, || {
@@ -123,7 +123,7 @@ impl Stream {
         })
     }
 
-    /// Queues an operation on device memory only.
+    /// Queues an operation that accesses only device memory.
     fn on_device(
         &self,
         what: &'static str,
@@ -146,7 +146,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Queues a copy between host and device.
+    /// Queues a copy between page-locked host memory and the device.
     fn with_host<T: Element>(
         &self,
         what: &'static str,

@@ -1,4 +1,4 @@
-//! Counts the device memory in use.
+//! Counts the bytes of device memory in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,21 +7,21 @@ use std::time::Instant;
 /// Largest number of points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
 const MOST_POINTS: usize = 1 << 20;
 
-/// State of a device's memory right after a change.
+/// The state of a device's memory right after an allocation or release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPoint {
     /// Time of the change.
     pub at: Instant,
-    /// Bytes allocated, or freed if negative.
+    /// Number of bytes allocated, or freed if negative.
     pub change: i64,
-    /// True if the array belongs to a [`crate::Pool`], which does not ask the driver; otherwise it is an allocation by
-    /// the driver.
+    /// True if the array belongs to a [`crate::Pool`], so the change did not involve the driver; false if the driver
+    /// allocated or freed memory.
     pub of_pool: bool,
-    /// Value of [`crate::CudaDevice::allocated`] afterwards, which includes the segments of pools.
+    /// Value of [`crate::CudaDevice::allocated`] after the change, which includes the segments of pools.
     pub allocated: u64,
-    /// Bytes of all pools' arrays in use.
+    /// Number of bytes in use by the arrays of all pools.
     pub pool_allocated: u64,
-    /// Bytes of all pools' segments, used or not.
+    /// Number of bytes in the segments of all pools, whether in use or not.
     pub pool_reserved: u64,
 }
 
@@ -32,7 +32,7 @@ type Log = Mutex<Vec<MemoryPoint>>;
 pub struct MemoryWatch(Arc<Log>);
 
 impl MemoryWatch {
-    /// Returns the changes since the watch began or the last call; at most a million are kept.
+    /// Returns the changes since the watch began or since the last call. At most about a million changes are kept.
     #[must_use]
     pub fn take(&self) -> Vec<MemoryPoint> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -46,7 +46,7 @@ pub(crate) struct MemoryCounters {
     pub(crate) peak: AtomicU64,
     pool_allocated: AtomicU64,
     pool_reserved: AtomicU64,
-    /// True if there may be a watch; without one an allocation takes no lock.
+    /// True if there may be a watch. If there is none, an allocation need not take a lock.
     watched: AtomicBool,
     watches: Mutex<Vec<Weak<Log>>>,
 }
@@ -63,7 +63,7 @@ impl MemoryCounters {
         self.tell(-(bytes as i64), false);
     }
 
-    /// Adds a change of a pool's bytes in use and in segments.
+    /// Records a change in a pool's bytes in use and its reserved bytes.
     pub(crate) fn pool_changed(&self, (allocated, reserved): (u64, u64), (allocated_now, reserved_now): (u64, u64)) {
         let change = |counter: &AtomicU64, before: u64, now: u64| match now >= before {
             true => counter.fetch_add(now - before, Ordering::Relaxed),
@@ -76,7 +76,7 @@ impl MemoryCounters {
         }
     }
 
-    /// Returns the current state, after a change of `change` bytes.
+    /// Returns the current state as a point that records a change of `change` bytes.
     fn point(&self, change: i64, of_pool: bool) -> MemoryPoint {
         let [allocated, pool_allocated, pool_reserved] =
             [&self.now, &self.pool_allocated, &self.pool_reserved].map(|c| c.load(Ordering::Relaxed));
@@ -108,7 +108,7 @@ impl MemoryCounters {
 
     pub(crate) fn reset_peak(&self) {
         self.peak.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
-        // Without this, an allocation on another thread between the two lines above would be lost.
+        // Without this line, an allocation by another thread during the line above could be lost.
         self.peak.fetch_max(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }

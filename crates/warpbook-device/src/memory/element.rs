@@ -1,11 +1,11 @@
-//! Elements of arrays, their addresses on the device, and ranges of them.
+//! Array elements, device addresses, and ranges of elements.
 
 use std::ops::{Bound, RangeBounds};
 
-/// A type whose values have the same bytes on the host and on the device.
+/// A type whose values have the same byte representation on the host and on the device.
 ///
 /// # Safety
-/// Every bit pattern must be a value, and there must be no padding.
+/// Every bit pattern must be a valid value, and the type must have no padding.
 pub unsafe trait Element: Copy + Send + Sync + 'static {}
 
 macro_rules! elements {
@@ -18,19 +18,20 @@ macro_rules! elements {
 }
 elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16);
 
-/// Returns the bytes of values.
+/// Returns a view of the bytes of these values.
 pub(crate) fn bytes_of<T: Element>(values: &[T]) -> &[u8] {
     // SAFETY: an element has no padding, and the slice is as long as its values.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// Returns the bytes of values for writing.
+/// Returns a writable view of the bytes of these values.
 pub(crate) fn bytes_of_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
     // SAFETY: as for `bytes_of`; any bytes are values of an element.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
-/// An address on the device, in the form that kernels take; it keeps nothing alive. The default is [`DevicePtr::NULL`].
+/// A device address, in the form in which kernels receive it. It keeps nothing alive. The default is
+/// [`DevicePtr::NULL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct DevicePtr(pub(crate) u64);
@@ -39,13 +40,13 @@ impl DevicePtr {
     /// The null pointer.
     pub const NULL: Self = Self(0);
 
-    /// Returns the address this many bytes further on.
+    /// Returns the address that is `bytes` bytes further on.
     #[must_use]
     pub const fn offset(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
 
-    /// Returns the address as a number, for another library.
+    /// Returns the address as a number, to be passed to another library.
     #[must_use]
     pub const fn address(self) -> u64 {
         self.0
@@ -58,8 +59,8 @@ impl DevicePtr {
     }
 }
 
-/// Functions that are common to arrays on the device and page-locked ones; each type has a field `len` and a function
-/// `part`.
+/// Defines the functions that arrays on the device and page-locked arrays have in common. The type must have a field
+/// `len` and a function `part`.
 macro_rules! parts_of_arrays {
     ($array:ident) => {
         impl<T> $array<T> {
@@ -75,10 +76,11 @@ macro_rules! parts_of_arrays {
                 self.len == 0
             }
 
-            /// Returns a part, `range(a..b)`, or all of it, `range(..)`; the part shares the memory and keeps it alive.
+            /// Returns a part of the array, as in `range(a..b)`, or all of it, as in `range(..)`. The part shares the
+            /// memory and keeps it alive.
             ///
             /// # Panics
-            /// If the range ends before it begins, or past the end.
+            /// Panics if the range ends before it begins or extends past the end of the array.
             #[must_use]
             pub fn range(&self, range: impl std::ops::RangeBounds<usize>) -> Self {
                 let (start, end) = $crate::memory::element::bounds(range, self.len);
@@ -89,10 +91,10 @@ macro_rules! parts_of_arrays {
 }
 pub(crate) use parts_of_arrays;
 
-/// Returns the index of a range's first element, and the index behind its last.
+/// Returns the index of a range's first element, and the index one past its last element.
 ///
 /// # Panics
-/// If the range ends before it begins, or behind `len`.
+/// Panics if the range ends before it begins, or extends past `len`.
 pub(crate) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
     let after = |index: usize| index.checked_add(1).expect("an index below the largest number");
     let start = match range.start_bound() {

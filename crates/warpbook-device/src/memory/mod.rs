@@ -1,4 +1,4 @@
-//! Arrays on the device and page-locked arrays on the host: their allocation, and copies between them.
+//! Arrays on the device and page-locked arrays on the host: allocation, and copies between them.
 
 pub(crate) mod allocation;
 pub(crate) mod arena;

@@ -1,20 +1,20 @@
-//! Copies from one GPU's memory to another's.
+//! Copies from the memory of one GPU to that of another.
 //!
-//! If two devices can read and write each other's memory (over NVLink, or PCIe below one switch), peer access is enabled and a copy engine
-//! moves the bytes from one to the other. If they cannot, the same driver call moves them through host memory.
+//! If two devices can access each other's memory (over NVLink, or over PCIe below the same switch), peer access is enabled and a copy engine moves
+//! the bytes directly. Otherwise, the same driver call moves them through host memory.
 
 use crate::{CudaDevice, Element, Error, Result, Slice, Stream};
 use cudarc::driver::sys::{self, cudaError_enum as Code};
 use std::fmt;
 
-/// Route of a copy from one device's memory to another's.
+/// The route that a copy between the memories of two devices takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
-    /// Within the memory of one device.
+    /// Within the memory of a single device.
     Within,
-    /// Directly from device to device.
+    /// Directly from one device to the other.
     Peer,
-    /// Through host memory, since the devices cannot access each other's memory.
+    /// Through host memory, because the devices cannot access each other's memory.
     Host,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Route {
 }
 
 impl CudaDevice {
-    /// Returns true if the device can read and write the memory of another device.
+    /// Returns true if this device can read and write the memory of the other device.
     ///
     /// # Errors
     /// The driver's errors.
@@ -44,10 +44,11 @@ impl CudaDevice {
         Ok(can != 0)
     }
 
-    /// Lets two devices access each other's memory, if both can, for the rest of the process, and returns the route of copies between them.
+    /// Enables two devices to access each other's memory for the rest of the process, if both support it, and returns the route that copies
+    /// between them will take.
     ///
     /// # Errors
-    /// The driver's errors, for example if a device has its maximum number of peers.
+    /// The driver's errors, for example if a device already has its maximum number of peers.
     pub fn connect(&self, other: &Self) -> Result<Route> {
         if self.info().index == other.info().index {
             return Ok(Route::Within);
@@ -72,14 +73,14 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// Queues a copy from one device's memory to another's; the stream may be on either. It goes from device to device if
-    /// [`CudaDevice::connect`] returned [`Route::Peer`], else through host memory. Both sides live until it has ended.
+    /// Queues a copy from one device's memory to another's; the stream may belong to either device. The copy is direct if [`CudaDevice::connect`]
+    /// returned [`Route::Peer`], and otherwise goes through host memory. Both arrays stay allocated until the copy has ended.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on a stream of a third device, and on one that is being captured; the driver's errors.
+    /// [`Error::Unsupported`] if the stream belongs to a third device or is being captured; the driver's errors.
     ///
     /// # Panics
-    /// If the slices have different lengths, or overlap.
+    /// Panics if the slices have different lengths, or overlap.
     pub fn copy_across<T: Element>(&self, from: &Slice<T>, to: &Slice<T>) -> Result<()> {
         const WHAT: &str = "A copy between devices";
         let (source, target) = (&from.memory().device, &to.memory().device);
@@ -113,8 +114,8 @@ impl Stream {
         self.lend([from.memory().clone(), to.memory().clone()])
     }
 
-    /// Keeps memory of another device, which kernels queued on this stream read or write, until they have ended. Call it after queueing them:
-    /// freeing memory waits only for the work of its own device.
+    /// Keeps memory of another device allocated until the kernels queued on this stream, which read or write it, have ended. Call this after
+    /// queueing the kernels. It is needed because freeing memory waits only for work of the memory's own device.
     ///
     /// # Errors
     /// The driver's errors.
@@ -147,7 +148,7 @@ mod tests {
         assert!(stream.lent.lock().unwrap().is_empty());
     }
 
-    /// Copies go through host memory until code in this process has connected the devices, and then from device to device.
+    /// Copies go through host memory until code in this process has connected the devices; after that they are direct.
     #[test]
     fn copies_reach_the_other_gpu() {
         let name = "copies_reach_the_other_gpu";
@@ -166,20 +167,20 @@ mod tests {
             {
                 let from = second.buffer_from(&numbers(n)).unwrap();
                 stream.copy_across(&from.range(..), &to.range(..)).unwrap();
-                // A second copy between the same two arrays adds no entry; the source is dropped while the copy may still run.
+                // A second copy between the same two arrays adds no new entry. The source is dropped while the copy may still be running.
                 stream.copy_across(&from.range(1..), &to.range(1..)).unwrap();
                 assert_eq!(stream.lent.lock().unwrap().len(), 1);
             }
             stream.synchronize().unwrap();
             assert!(stream.lent.lock().unwrap().is_empty(), "what was lent is given back");
             assert!(to.to_vec().unwrap() == numbers(n));
-            // The copy is on a stream of the receiving side.
+            // This copy is queued on a stream of the receiving device.
             let (from, receiving) = (second.buffer_from(&numbers(n)).unwrap(), first.stream().unwrap());
             to.fill_bytes(0).unwrap();
             receiving.copy_across(&from.range(..), &to.range(..)).unwrap();
             receiving.synchronize().unwrap();
             assert!(to.to_vec().unwrap() == numbers(n));
-            // The array is dropped while its copy runs.
+            // The source is dropped while its copy is running.
             let from = second.buffer_from(&numbers(n)).unwrap();
             stream.copy_across(&from.range(..), &to.range(..)).unwrap();
             drop((from, stream));
@@ -205,7 +206,7 @@ mod tests {
             there.copy_across(&b.range(..), &a.range(..)).unwrap();
             copied.record(&there).unwrap();
             here.wait(&copied).unwrap();
-            // A copy within the first device's own memory reads the values there, in its order.
+            // The received values are read by another copy, on a stream of the first device that waits for the first copy.
             let seen = first.zeros::<u8>(n).unwrap();
             here.copy(&a.range(..), &seen.range(..)).unwrap();
             here.synchronize().unwrap();

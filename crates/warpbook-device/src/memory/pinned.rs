@@ -1,4 +1,4 @@
-//! Page-locked host memory, from and to which the device copies while the CPU continues.
+//! Page-locked host memory, which the device can copy from and to while the CPU continues.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::memory::element::parts_of_arrays;
@@ -10,13 +10,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An array in page-locked host memory, the only host memory that copies queued on a [`Stream`] access: see
-/// [`Stream::copy_to_device`] and [`Stream::copy_to_host`]. It is freed with its last clone, part and graph, once the queued copies
-/// have ended.
+/// An array in page-locked host memory, which is the only kind of host memory that copies queued on a [`Stream`] can access: see
+/// [`Stream::copy_to_device`] and [`Stream::copy_to_host`]. The memory is freed once all clones, parts and graphs that use it have
+/// been dropped and the queued copies have ended.
 ///
-/// The host accesses it through [`Pinned::read`] and [`Pinned::write`], which wait for conflicting copies. While their results are
-/// held, conflicting copies, and launches of graphs with such copies, are refused. This applies to the whole array: to use two
-/// halves on the host and the device at the same time, create two arrays.
+/// The host accesses the values through [`Pinned::read`] and [`Pinned::write`], which wait for conflicting copies. While the host
+/// holds the result of either, conflicting copies, and launches of graphs with such copies, are refused. This applies to the whole
+/// array: to use one half on the host and the other on the device at the same time, create two arrays.
 pub struct Pinned<T> {
     memory: Arc<PinnedMemory>,
     start: usize,
@@ -40,7 +40,7 @@ impl CudaDevice {
     /// Returns a page-locked host array of zeros.
     ///
     /// # Errors
-    /// The driver's errors, if this much memory cannot be locked.
+    /// The driver's errors, for example if this much memory cannot be locked.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>> {
         let memory = Arc::new(PinnedMemory::zeros(&self.0, len.saturating_mul(size_of::<T>()))?);
         Ok(Pinned { memory, start: 0, len, element: PhantomData })
@@ -58,7 +58,7 @@ impl CudaDevice {
 }
 
 impl<T> Pinned<T> {
-    /// Returns `len` elements from index `from` on.
+    /// Returns the part with `len` elements that begins at index `start`.
     fn part(&self, start: usize, len: usize) -> Self {
         Self { memory: self.memory.clone(), start: self.start + start, len, element: PhantomData }
     }
@@ -67,9 +67,9 @@ impl<T> Pinned<T> {
         &self.memory
     }
 
-    /// Address of the first element.
+    /// Pointer to the first element of this part.
     pub(crate) fn pointer(&self) -> *mut T {
-        // The part lies in the allocation, which begins at a page and is thus aligned for any element.
+        // The pointer is aligned for any element, because the allocation begins at the start of a page.
         self.memory.address.as_ptr().cast::<T>().wrapping_add(self.start)
     }
 }
@@ -77,10 +77,10 @@ impl<T> Pinned<T> {
 parts_of_arrays!(Pinned);
 
 impl<T: Element> Pinned<T> {
-    /// Waits for copies into the array, and lends its values to the host.
+    /// Waits for copies into the array, and lends its values to the host for reading.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host writes the array; the driver's errors, if a copy has failed.
+    /// [`Error::PinnedInUse`] while the host writes to the array elsewhere; the driver's errors, if a copy has failed.
     pub fn read(&self) -> Result<PinnedRead<'_, T>> {
         self.memory.lend(Access::Read)?;
         Ok(PinnedRead(self))
@@ -96,7 +96,7 @@ impl<T: Element> Pinned<T> {
     }
 }
 
-/// Values of a [`Pinned`] array, for the host to read.
+/// The values of a [`Pinned`] array, borrowed by the host for reading.
 #[derive(Debug)]
 pub struct PinnedRead<'a, T>(&'a Pinned<T>);
 
@@ -116,7 +116,7 @@ impl<T> Drop for PinnedRead<'_, T> {
     }
 }
 
-/// Values of a [`Pinned`] array, for the host to write.
+/// The values of a [`Pinned`] array, borrowed by the host for writing.
 #[derive(Debug)]
 pub struct PinnedWrite<'a, T>(&'a Pinned<T>);
 
@@ -142,14 +142,14 @@ impl<T> Drop for PinnedWrite<'_, T> {
     }
 }
 
-/// An access to an array, by the host or the device.
+/// The kind of access to an array, by the host or the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Loans of the array's parts to the host.
+/// The current loans of an array to the host.
 #[derive(Debug, Default)]
 struct Loans {
     readers: usize,
@@ -157,7 +157,7 @@ struct Loans {
 }
 
 impl Loans {
-    /// Returns an error if `what`, an access of this kind, conflicts with a loan.
+    /// Returns an error if the operation `what` needs an access that conflicts with a current loan.
     fn check(&self, access: Access, what: &'static str) -> Result<()> {
         if self.writer {
             return Err(Error::PinnedInUse { what, loan: "write" });
@@ -183,7 +183,7 @@ impl Loans {
     }
 }
 
-/// The last copy that a stream has queued.
+/// The last copy that a stream has queued for the array.
 struct Pending {
     stream: u64,
     event: Event,
@@ -197,7 +197,7 @@ pub(crate) struct PinnedState {
     pending: Vec<Pending>,
 }
 
-/// One page-locked allocation.
+/// One page-locked allocation, shared by all arrays that use it.
 pub(crate) struct PinnedMemory {
     device: Arc<Inner>,
     address: NonNull<c_void>,
@@ -230,7 +230,7 @@ impl PinnedMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device for which it was allocated.
+    /// The device that the memory was allocated for.
     pub(crate) fn device(&self) -> &Arc<Inner> {
         &self.device
     }
@@ -240,7 +240,7 @@ impl PinnedMemory {
         let mut state = self.state();
         let what = if access == Access::Read { "`Pinned::read`" } else { "`Pinned::write`" };
         state.loans.check(access, what)?;
-        // Keeps the lock meanwhile, so that no further copy is queued, for which it would also have to wait.
+        // The lock is held during the wait, so that no further copy can be queued in the meantime.
         let conflicts = |p: &Pending| p.writes || access == Access::Write;
         state.pending.iter().filter(|p| conflicts(p)).try_for_each(|p| p.event.synchronize())?;
         state.pending.retain(|p| !conflicts(p));
@@ -248,16 +248,17 @@ impl PinnedMemory {
         Ok(())
     }
 
-    /// Begins to queue a device copy, which reads from the memory or writes to it, on a stream.
+    /// Begins to queue a copy that reads or writes the memory on a stream.
     pub(crate) fn claim(&self, access: Access, stream: &Stream, what: &'static str) -> Result<Claim<'_>> {
         let mut state = self.state();
         state.loans.check(access, what)?;
         let writes = access == Access::Write;
-        // A later point of the same stream replaces the earlier one.
+        // Each stream has only one entry: its event will be recorded again, after the new copy.
         if let Some(pending) = state.pending.iter_mut().find(|p| p.stream == stream.id) {
             pending.writes |= writes;
         } else {
-            // Copies that have ended need no second wait. An error is left to code that waits.
+            // Entries of copies that have ended are removed. Errors are ignored here and reported to code that waits for the
+            // copies.
             state.pending.retain(|p| !p.event.has_happened().unwrap_or(false));
             let event = Event::untimed(&self.device)?;
             state.pending.push(Pending { stream: stream.id, event, writes });
@@ -270,7 +271,7 @@ impl Drop for PinnedMemory {
     fn drop(&mut self) {
         if self.device.may_free() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // A failed copy no longer accesses the memory.
+            // Errors are ignored, because a failed copy no longer accesses the memory.
             state.pending.iter().for_each(|p| drop(p.event.synchronize()));
             // SAFETY: the address came from `malloc_host`, and neither the host nor the device uses it any more.
             let _ = relaxed(|| unsafe { result::free_host(self.address.as_ptr()) });
@@ -285,14 +286,14 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Records the event to wait for, after the copy was queued. If the driver refused the copy, the event of an earlier copy is
-    /// still right.
+    /// Records the event to wait for, after the copy was queued. If the driver refused the copy, the event recorded after an
+    /// earlier copy remains valid.
     pub(crate) fn queued(self, stream: &Stream) -> Result<()> {
         let pending = self.state.pending.iter().find(|p| p.stream == self.stream);
         match pending.map_or(Ok(()), |p| p.event.record(stream)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Without an event, waits for the copy now.
+                // Without an event, the only safe option is to wait for the copy now.
                 stream.synchronize()?;
                 Err(error)
             }

@@ -1,4 +1,4 @@
-//! Ranges of device memory.
+//! Slices: typed ranges of device memory.
 
 use crate::memory::allocation::Allocation;
 use crate::memory::element::{bytes_of, bytes_of_mut, parts_of_arrays};
@@ -8,9 +8,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a part of
-/// either. It shares the allocation, which is freed with its last slice; a clone is the same range.
+/// either. Slices share the allocation, which is freed with the last of them. A clone refers to the same range.
 ///
-/// Kernels get it as a pointer to its first element. Slices may overlap: streams and events order accesses to them, not this type.
+/// Kernels receive a slice as a pointer to its first element. Slices may overlap: streams and events order accesses to them, not
+/// this type.
 pub struct Slice<T> {
     memory: Arc<Allocation>,
     pub(crate) address: u64,
@@ -31,10 +32,10 @@ impl<T> std::fmt::Debug for Slice<T> {
 }
 
 impl<T> Slice<T> {
-    /// Returns `len` elements, from a byte offset in an allocation on.
+    /// Returns a slice of `len` elements that begins at a byte offset in an allocation.
     ///
     /// # Panics
-    /// If they do not lie in the allocation, or not at a multiple of T's alignment.
+    /// Panics if the elements extend past the allocation, or the offset is not a multiple of T's alignment.
     pub(crate) fn new(memory: Arc<Allocation>, offset: usize, len: usize) -> Self {
         let end = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(end.is_some_and(|end| end <= memory.bytes()), "the slice lies in its allocation");
@@ -43,7 +44,7 @@ impl<T> Slice<T> {
         Self { memory, address, len, element: PhantomData }
     }
 
-    /// Returns `len` elements from index `from` on.
+    /// Returns the part with `len` elements that begins at index `start`.
     fn part(&self, start: usize, len: usize) -> Self {
         Self { memory: self.memory.clone(), address: self.at(start).0, len, element: PhantomData }
     }
@@ -52,29 +53,29 @@ impl<T> Slice<T> {
         &self.memory
     }
 
-    /// Index of the slice's device, such as 0 for cuda:0.
+    /// Index of the device whose memory this is, such as 0 for cuda:0.
     #[must_use]
     pub fn device_index(&self) -> u32 {
         self.memory.device.info.index
     }
 
-    /// Size in bytes.
+    /// Size of the slice in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 
-    /// Returns the address of element `index`, for a kernel.
+    /// Returns the address of element `index`, to be passed to a kernel.
     ///
     /// # Panics
-    /// If `index` is past the end.
+    /// Panics if `index` is past the end.
     #[must_use]
     pub fn at(&self, index: usize) -> DevicePtr {
         assert!(index <= self.len, "element {index} of {}", self.len);
         DevicePtr(self.address + (index * size_of::<T>()) as u64)
     }
 
-    /// Returns true if two slices have a byte in common.
+    /// Returns true if the two slices have at least one byte in common.
     #[must_use]
     pub fn overlaps<U>(&self, other: &Slice<U>) -> bool {
         let end = |address: u64, bytes: usize| address + bytes as u64;
@@ -88,10 +89,10 @@ impl<T> Slice<T> {
 parts_of_arrays!(Slice);
 
 impl<T: Element> Slice<T> {
-    /// Returns the slice's bytes as elements of another type.
+    /// Reinterprets the slice's bytes as elements of another type.
     ///
     /// # Panics
-    /// If the bytes are not a whole number of such elements, or not aligned for them.
+    /// Panics if the size in bytes is not a multiple of the new element's size, or the address is not aligned for it.
     #[must_use]
     pub fn cast<U: Element>(&self) -> Slice<U> {
         let (bytes, size) = (self.bytes(), size_of::<U>().max(1));
@@ -99,7 +100,7 @@ impl<T: Element> Slice<T> {
         Slice::new(self.memory.clone(), (self.address - self.memory.address) as usize, bytes / size)
     }
 
-    /// Sets every byte, and waits until that is done.
+    /// Sets every byte to `byte`, and waits until that is done.
     ///
     /// # Errors
     /// The driver's errors.
@@ -107,13 +108,13 @@ impl<T: Element> Slice<T> {
         self.memory.fill(self.address, self.bytes(), byte)
     }
 
-    /// Copies values to the slice, and waits for the copy.
+    /// Copies values from the host to the slice, and waits for the copy.
     ///
     /// # Errors
     /// The driver's errors.
     ///
     /// # Panics
-    /// If there are not as many values as elements.
+    /// Panics if `values` and the slice have different lengths.
     pub fn write(&self, values: &[T]) -> Result<()> {
         assert_eq!(values.len(), self.len, "as many values as elements");
         if self.len == 0 {
@@ -130,13 +131,13 @@ impl<T: Element> Slice<T> {
         device.wait_for_transfers("Copying to the device")
     }
 
-    /// Copies the values into existing memory; otherwise like [`Slice::to_vec`].
+    /// Copies the slice's values into `values`; otherwise like [`Slice::to_vec`].
     ///
     /// # Errors
     /// The driver's errors.
     ///
     /// # Panics
-    /// If `values` and the slice have different lengths.
+    /// Panics if `values` and the slice have different lengths.
     pub fn read(&self, values: &mut [T]) -> Result<()> {
         assert_eq!(values.len(), self.len, "as many values as elements");
         if self.len == 0 {
@@ -153,8 +154,8 @@ impl<T: Element> Slice<T> {
         device.wait_for_transfers("Copying from the device")
     }
 
-    /// Copies the values to the host. It waits for no stream: call [`Stream::synchronize`](crate::Stream::synchronize) first if a
-    /// kernel is still writing them.
+    /// Copies the slice's values to the host. This does not wait for any stream: if a kernel may still be writing the values, call
+    /// [`Stream::synchronize`](crate::Stream::synchronize) first.
     ///
     /// # Errors
     /// The driver's errors.

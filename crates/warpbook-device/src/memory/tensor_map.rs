@@ -7,10 +7,10 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use warpbook_record::Dtype;
 
-/// A matrix, or an array of more dimensions, in device memory, described for TMA: boxes of it are copied to shared memory, with swizzled
-/// rows, and back. Elements outside are read as zeros and not written.
+/// Describes a matrix or a higher-dimensional array in device memory for TMA, which copies boxes of it to shared memory, with swizzled
+/// rows, and back. Elements outside the array are read as zeros and never written.
 ///
-/// See the CUDA driver API, "Tensor Map Object Management". It is passed to a kernel by value, as `const __grid_constant__`.
+/// See the CUDA driver API, "Tensor Map Object Management". A map is passed to a kernel by value, as `const __grid_constant__`.
 #[derive(Clone, Copy)]
 pub struct TensorMap(sys::CUtensorMap);
 
@@ -27,52 +27,53 @@ unsafe impl KernelArg for TensorMap {
     }
 }
 
-/// Shape and tile of a matrix for [`TensorMap::new`].
+/// Shape and box size of a matrix for [`TensorMap::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixShape {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Rows of the matrix.
+    /// Number of rows of the matrix.
     pub rows: u64,
-    /// Columns of the matrix.
+    /// Number of columns of the matrix.
     pub columns: u64,
-    /// Elements from one row to the next.
+    /// Leading dimension: number of elements from one row to the next.
     pub ld: u64,
-    /// Rows of a box: at most 256.
+    /// Number of rows in a box, at most 256.
     pub box_rows: u32,
-    /// Columns of a box: at most 128 bytes.
+    /// Number of columns in a box, at most 128 bytes.
     pub box_columns: u32,
 }
 
-/// Shape and box of an array for [`TensorMap::of_boxes`]. The dimension with adjacent elements comes first.
+/// Shape and box size of an array for [`TensorMap::of_boxes`]. The first dimension is the one with adjacent elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoxShape<'a> {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Elements in each dimension.
+    /// Number of elements in each dimension.
     pub sizes: &'a [u64],
-    /// Bytes from one element to the next in each dimension except the first.
+    /// Stride in bytes of each dimension except the first.
     pub strides: &'a [u64],
-    /// Elements of a box in each dimension: at most 256; in the first dimension at most the swizzle.
+    /// Number of elements of a box in each dimension: at most 256, and in the first dimension at most `swizzle_bytes`.
     pub boxes: &'a [u32],
-    /// Bytes of a row that are swizzled: 64 or 128.
+    /// Number of bytes in each swizzled row: 64 or 128.
     pub swizzle_bytes: u32,
 }
 
-/// Shape of images `[n][h][w][c]` for [`TensorMap::of_windows`]. A load copies channels of the pixels at one tap of consecutive windows.
+/// Shape of images `[n][h][w][c]` for [`TensorMap::of_windows`]. Each load copies, for consecutive windows, some channels of the pixel at
+/// one filter tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowShape {
     /// Type of the elements: `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Channels, width, height and number of the images.
+    /// Sizes in the order channels, width, height, images.
     pub sizes: [u64; 4],
-    /// Column and row of the first window's first pixel, relative to the image; negative with padding: -128 to 127.
+    /// Column and row of the first pixel of the first window, relative to the image, from -128 to 127; negative with padding.
     pub first: [i32; 2],
-    /// Number of windows along the width and the height of an image; windows are a pixel apart.
+    /// Number of windows along the width and the height of an image. Adjacent windows are one pixel apart.
     pub windows: [u32; 2],
-    /// Channels of a load: at most 128 bytes.
+    /// Number of channels per load, at most 128 bytes.
     pub channels: u32,
-    /// Windows of a load: at most 256.
+    /// Number of windows per load, at most 256.
     pub count: u32,
 }
 
@@ -80,7 +81,7 @@ fn malformed(shape: BoxShape<'_>, needs: &str) -> Error {
     Error::Unsupported { what: format!("Describing an array for TMA ({shape:?})"), why: format!("needs {needs}") }
 }
 
-/// Strides in elements of all dimensions.
+/// Element strides within a box: 1 in every dimension.
 const STEPS: [u32; 5] = [1; 5];
 
 fn data_type(dtype: Dtype) -> sys::CUtensorMapDataType {
@@ -92,7 +93,7 @@ fn data_type(dtype: Dtype) -> sys::CUtensorMapDataType {
 }
 
 impl MatrixShape {
-    /// Returns true if TMA supports a matrix with such rows at this address: both must be multiples of 16 bytes.
+    /// Returns true if TMA supports a matrix with this leading dimension and address: both must be multiples of 16 bytes.
     #[must_use]
     pub fn suits(dtype: Dtype, ld: u64, address: DevicePtr) -> bool {
         address.0.is_multiple_of(16) && (ld * dtype.bytes()).is_multiple_of(16)
@@ -100,10 +101,10 @@ impl MatrixShape {
 }
 
 impl TensorMap {
-    /// Describes the matrix at an address.
+    /// Describes the matrix at this address.
     ///
     /// # Errors
-    /// The driver's errors: an address or rows that are not multiples of 16 bytes, or a box that is too large.
+    /// The driver's errors, for example if the address or the leading dimension is not a multiple of 16 bytes, or a box is too large.
     pub fn new(device: &CudaDevice, address: DevicePtr, shape: MatrixShape) -> Result<Self> {
         let sizes = [shape.columns, shape.rows];
         let strides = [shape.ld * shape.dtype.bytes()];
@@ -113,11 +114,11 @@ impl TensorMap {
         Self::of_boxes(device, address, shape)
     }
 
-    /// Describes an array of up to five dimensions at an address.
+    /// Describes an array of up to five dimensions at this address.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the lists do not match or the swizzle is neither 64 nor 128 bytes; the driver's errors: an address or
-    /// a stride that is not a multiple of 16 bytes, or a box that is too large.
+    /// [`Error::Unsupported`] if the lists have the wrong lengths or the swizzle is neither 64 nor 128 bytes; the driver's errors, for
+    /// example if the address or a stride is not a multiple of 16 bytes, or a box is too large.
     pub fn of_boxes(device: &CudaDevice, address: DevicePtr, shape: BoxShape<'_>) -> Result<Self> {
         let inner: &Inner = &device.0;
         inner.bind_for("Tensor maps")?;
@@ -144,7 +145,8 @@ impl TensorMap {
                 STEPS.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 swizzle,
-                // With the next size, rows that straddle lines would request half as much again, and no row gains by it.
+                // With the next larger size, rows that straddle cache lines would request 50% more bytes, and no access pattern would get
+                // faster.
                 sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                 sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )
@@ -154,18 +156,19 @@ impl TensorMap {
         Ok(Self(unsafe { map.assume_init() }))
     }
 
-    /// Describes images for loads in im2col mode: a load copies one tap of consecutive windows, along the width, then the height, then
-    /// the images. Pixels outside an image, and windows behind the last image, are read as zeros. Rows of 128 bytes are swizzled.
+    /// Describes images for loads in im2col mode. A load copies one filter tap of consecutive windows, first along the width, then along
+    /// the height, then over the images. Pixels outside an image, and windows past the last image, are read as zeros. Rows of 128 bytes are
+    /// swizzled.
     ///
     /// # Errors
-    /// The driver's errors: an address or a stride that is not a multiple of 16 bytes, or numbers that are out of range.
+    /// The driver's errors, for example if the address or a stride is not a multiple of 16 bytes, or a number is out of range.
     pub fn of_windows(device: &CudaDevice, address: DevicePtr, shape: WindowShape) -> Result<Self> {
         let inner: &Inner = &device.0;
         inner.bind_for("Tensor maps")?;
         let [channels, width, height, _] = shape.sizes;
         let pixel = channels * shape.dtype.bytes();
         let strides = [pixel, pixel * width, pixel * width * height];
-        // The corners bound the first pixels of all windows, relative to the image's corners.
+        // The corners bound the first pixels of all windows, and are relative to the corners of the image.
         let last = |side: u64, first: i32, windows: u32| {
             i32::try_from(i64::from(first) + i64::from(windows) - side.cast_signed()).unwrap_or(i32::MAX)
         };

@@ -1,20 +1,21 @@
-//! Memory for one run of a library's kernel in advance.
+//! Temporary memory for running a library's kernel once in advance.
 //!
-//! A library loads a kernel when it first launches it, and refuses some suggested kernels only then. So a plan is run once when it is created,
-//! on temporary arrays, and a graph may capture it afterwards.
+//! A library loads a kernel only when it is first launched, and rejects some suggested kernels only then. A plan is therefore run once on
+//! temporary arrays when it is created, so that a graph may capture it afterwards.
 
 use crate::cuda::context::{Inner, relaxed};
 use cudarc::driver::result;
 use std::sync::Arc;
 
-/// Arrays that are freed when this is dropped. They are gone before the plan is used, so no counter includes them.
+/// Temporary arrays that are freed when this value is dropped. They are gone before the plan is used, so they are not counted.
 pub(crate) struct Trial {
     device: Arc<Inner>,
     arrays: Vec<u64>,
 }
 
 impl Trial {
-    /// Allocates arrays of these sizes with undefined contents; `None` if they do not fit into the free memory. The context must be current.
+    /// Allocates arrays of these sizes with undefined contents; returns `None` if they do not fit into the free memory. The context must be
+    /// current.
     pub fn new<const N: usize>(device: &Arc<Inner>, bytes: [usize; N]) -> Option<(Self, [u64; N])> {
         let mut trial = Self { device: device.clone(), arrays: Vec::new() };
         for bytes in bytes {

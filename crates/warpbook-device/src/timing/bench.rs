@@ -1,45 +1,46 @@
-//! Measures how long a piece of work takes: samples on a device or on the CPU.
+//! Measures how long a piece of work takes, on a device or on the CPU.
 
 use crate::cuda::capture::Busy;
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{Inputs, L2State, Policy, TimedBy, stats};
 
-/// The only way to measure times: warm-up, then samples until there are enough or the budget is spent.
+/// The project's only way to measure times: it warms up, and then takes samples until there are enough or the time budget is spent.
 #[derive(Debug, Clone)]
 pub struct Bench {
-    /// Untimed repetitions before the first sample.
+    /// Number of untimed repetitions before the first sample.
     pub warmup: u32,
     /// Largest number of samples.
     pub samples: u32,
-    /// No further sample begins once the samples so far add up to this many seconds; one is always taken.
+    /// Time budget: no further sample begins once the samples have taken this many seconds in total. At least one sample is always taken.
     pub budget_s: f64,
-    /// Regions shorter than this many microseconds are repeated between two events until they are longer, and the time is divided.
+    /// A region that is shorter than this many microseconds is repeated several times between two events, and the time is divided by the number of
+    /// repetitions.
     pub batch_below_us: f64,
     /// Request to stop, which is checked between samples.
     pub cancel: Cancel,
 }
 
 impl Default for Bench {
-    /// Returns a bench with three warm-ups and 25 samples within two seconds.
+    /// Returns a bench with three warm-up runs and up to 25 samples within two seconds.
     fn default() -> Self {
         Self { warmup: 3, samples: 25, budget_s: 2.0, batch_below_us: 50.0, cancel: Cancel::default() }
     }
 }
 
-/// Times of a region.
+/// The measured times of a region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
-    /// Times in microseconds, by CUDA events, or by the CPU's clock for work on the CPU.
+    /// Times in microseconds, measured by CUDA events, or by the CPU's clock for work on the CPU.
     pub us: Vec<f64>,
-    /// Times in microseconds by the CPU's clock, including launch and final synchronisation.
+    /// Times in microseconds, measured by the CPU's clock, including the launch and the final synchronisation.
     pub wall_us: Vec<f64>,
-    /// Repetitions of the region within one sample.
+    /// Number of repetitions of the region within one sample.
     pub batch: u32,
 }
 
 impl Samples {
-    /// Median in microseconds; NaN without samples.
+    /// Median time in microseconds; NaN if there are no samples.
     #[must_use]
     pub fn median_us(&self) -> f64 {
         stats::median(&self.us).unwrap_or(f64::NAN)
@@ -47,13 +48,13 @@ impl Samples {
 }
 
 impl Bench {
-    /// Returns a bench that takes only a short time, for a first look.
+    /// Returns a bench that takes only a short time, for a first impression.
     #[must_use]
     pub fn quick() -> Self {
         Self { warmup: 1, samples: 7, budget_s: 0.5, ..Self::default() }
     }
 
-    /// Returns the policy that a record states.
+    /// Returns the measuring policy in the form that records use.
     #[must_use]
     pub fn policy(&self, on_gpu: bool, inputs: Inputs) -> Policy {
         Policy {
@@ -67,11 +68,11 @@ impl Bench {
         }
     }
 
-    /// Times the work that `region` queues on the stream. `setup` is queued before each repetition and is not timed,
-    /// so a region with a setup is never repeated within a sample.
+    /// Times the work that `region` queues on the stream. `setup` is queued before each repetition and is not timed, so a region with a `setup` is never
+    /// repeated within a sample.
     ///
     /// # Errors
-    /// The errors of the closures, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The errors of the closures, the driver's errors, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cuda(
         &self,
         device: &CudaDevice,
@@ -108,10 +109,10 @@ impl Bench {
         self.collect(batch, watch, once)
     }
 
-    /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than the batching threshold are
-    /// captured and replayed as a graph of several repetitions, so that launching is not timed.
+    /// Times several regions alternately: every round takes one sample of each, so that all regions run at the same clock frequencies. Regions shorter than
+    /// the batching threshold are captured and replayed as a graph of several repetitions, so that launching is not timed.
     ///
-    /// `budget_s` applies to each region.
+    /// `budget_s` is the budget per region.
     ///
     /// # Errors
     /// The first error of a region, the driver's errors, and [`Error::Cancelled`](crate::Error::Cancelled).
@@ -133,7 +134,7 @@ impl Bench {
             stream.synchronize()?;
             Ok((start.elapsed_us(&end)?, clock.elapsed().as_secs_f64() * 1e6))
         };
-        // The number of repetitions in a sample for each region, and a graph of them if there are several.
+        // For each region, the number of repetitions in a sample, and a graph of these repetitions if there are several.
         let mut prepared = Vec::new();
         for region in regions {
             let mut last_us = 0.0;
@@ -149,7 +150,7 @@ impl Bench {
         let mut all: Vec<Samples> =
             prepared.iter().map(|(batch, _)| Samples { batch: *batch, ..Samples::default() }).collect();
         let begun = Instant::now();
-        // A graph's first round is not counted, since it may still be on its way to the device.
+        // The first launch of a graph is not counted, because it may include uploading the graph to the device.
         for round in 0..=self.samples.max(1) {
             for ((region, (batch, graph)), samples) in regions.iter().zip(&prepared).zip(&mut all) {
                 self.cancel.check()?;
@@ -173,7 +174,7 @@ impl Bench {
         Ok(all)
     }
 
-    /// Times `region` by the host's clock.
+    /// Times `region` by the CPU's clock.
     ///
     /// # Errors
     /// The errors of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
@@ -181,8 +182,8 @@ impl Bench {
         self.cpu_checked(None, region, || true)
     }
 
-    /// Like [`Bench::cpu`], but runs `setup` untimed before each repetition, as in [`Bench::cuda`], and lets `go_on` judge the result of the first repetition,
-    /// untimed. If it returns false, that repetition is the only sample.
+    /// Like [`Bench::cpu`], but runs `setup` untimed before each repetition, as in [`Bench::cuda`]. After the first repetition, `go_on` checks the result,
+    /// also untimed; if it returns false, that repetition is the only sample.
     ///
     /// # Errors
     /// The errors of [`Bench::cpu`].
@@ -207,7 +208,7 @@ impl Bench {
         };
         self.cancel.check()?;
         let first = once(1)?;
-        // A region that takes the whole budget has warmed up by running once, and that run counts.
+        // If one run takes the whole budget, no warm-up is affordable, and that run is the only sample.
         if !go_on() || first.0 * 1e-6 >= self.budget_s {
             return Ok(Samples { us: vec![first.0], wall_us: vec![first.1], batch: 1 });
         }
@@ -239,7 +240,7 @@ impl Bench {
     }
 }
 
-/// Returns the number of repetitions that brings a region of `us` above the threshold, with a margin of two.
+/// Returns the number of repetitions that makes a region of `us` microseconds twice as long as the threshold.
 fn batch_for(us: f64, below_us: f64) -> u32 {
     if us >= below_us { 1 } else { (2.0 * below_us / us.max(0.1)).ceil().clamp(1.0, 1000.0) as u32 }
 }
@@ -284,7 +285,7 @@ mod tests {
             Ok(())
         };
         let samples = bench.cpu_checked(Some(&mut setup), region, || true).unwrap();
-        // One repetition is the warm-up. Without a setup, such a short region would be repeated within a sample.
+        // The first of the four runs is the warm-up. Without a setup, such a short region would be repeated within a sample.
         assert_eq!((setups, runs, samples.batch, samples.us.len()), (4, 4, 1, 3));
         assert!(samples.us.iter().all(|us| *us < 20e3), "{:?}", samples.us);
     }

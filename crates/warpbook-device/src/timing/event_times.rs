@@ -1,7 +1,7 @@
-//! Times parts of a program by CUDA events, for when nothing records the device's activity.
+//! Times parts of a program by CUDA events, in case no recorder of the device's activity is available.
 //!
-//! At both ends of a part an event is recorded on every stream of the device. On a stream with work of the part, the time between the two events is
-//! the part's: the first event happens when earlier work has ended, or at once on an idle stream.
+//! An event is recorded on every stream of the device at both ends of a part. On a stream with work of that part, the time between the two events is
+//! the time of the work: the first event happens when all earlier work has ended, or at once on an idle stream.
 
 use crate::cuda::capture::while_captures_rest;
 use crate::cuda::streams::TRANSFERS;
@@ -10,27 +10,27 @@ use cudarc::driver::result;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// A moment of a program, on every stream that exists and is not being captured.
+/// A moment in a program, with an event on every stream that exists and is not being captured.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// For each stream, the number of operations queued until then, and the event.
+    /// For each stream id, the number of operations queued before the mark, and the event.
     of_stream: BTreeMap<u64, (u64, Event)>,
 }
 
-/// Time that a part of a program took on a stream.
+/// The time that a part of a program took on one stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamTime {
-    /// Id of the stream, counted in this process from 0; `u64::MAX` for the stream of copies for which the host waits.
+    /// Id of the stream. Streams of a process are numbered from 0; `u64::MAX` is the stream for copies that the host waits for.
     pub stream: u64,
-    /// Start in microseconds from the clock's start.
+    /// Start in microseconds since [`EventTimes::start`].
     pub start_us: f64,
-    /// Duration in microseconds, until the end of the last queued work.
+    /// Duration in microseconds, until the last queued work has ended.
     pub duration_us: f64,
-    /// Number of kernels, copies, fills and graphs queued.
+    /// Number of operations (kernels, copies, fills and graphs) that were queued.
     pub queued: u64,
 }
 
-/// A clock of the device, read by events.
+/// A clock that reads the device's time by means of events.
 #[derive(Debug)]
 pub struct EventTimes {
     device: CudaDevice,
@@ -38,7 +38,7 @@ pub struct EventTimes {
 }
 
 impl EventTimes {
-    /// Waits for the device and sets the clock's zero to now.
+    /// Waits for the device, and starts the clock at zero.
     ///
     /// # Errors
     /// The driver's errors.
@@ -52,7 +52,7 @@ impl EventTimes {
         Ok(Self { device: device.clone(), zero })
     }
 
-    /// Marks this moment with an event on each stream. Streams that are being captured get none, since it would become a part of the graph.
+    /// Marks this moment with an event on each stream. Streams that are being captured get no event, because it would become part of the graph.
     ///
     /// # Errors
     /// The driver's errors.
@@ -61,7 +61,7 @@ impl EventTimes {
         inner.bind()?;
         while_captures_rest(|is_captured| {
             let mut mark = Mark::default();
-            // Locked while events are recorded, so that no stream in the list is destroyed.
+            // The list is locked while events are recorded, so that no stream in it is destroyed.
             for known in inner.streams.known().iter().filter(|k| !is_captured(k.raw)) {
                 let event = Event::timed(&self.device)?;
                 // SAFETY: both handles are live.
@@ -73,17 +73,17 @@ impl EventTimes {
         })
     }
 
-    /// Returns the work between two moments that the device has passed, for each stream on which work was queued. A stream created in between counts
-    /// from the first moment; one dropped in between is missing.
+    /// Returns the work between two marks that the device has already passed, for each stream on which work was queued. For a stream that was
+    /// created in between, the time counts from the first mark; a stream that was dropped in between is missing.
     ///
     /// # Errors
-    /// The driver's errors, for example if the device has not reached the moments.
+    /// The driver's errors, for example if the device has not passed both marks yet.
     pub fn between(&self, begin: &Mark, end: &Mark) -> Result<Vec<StreamTime>> {
         let mut times = Vec::new();
         for (stream, (after, last)) in &end.of_stream {
             let first = begin.of_stream.get(stream);
             let queued = after - first.map_or(0, |(before, _)| *before);
-            // An idle stream's event shows when the part began.
+            // A new stream has no event at `begin`, so the event of the stream for copies, which is usually idle, gives the start.
             let Some((_, first)) = first.or_else(|| begin.of_stream.get(&TRANSFERS)).filter(|_| queued > 0) else {
                 continue;
             };

@@ -1,22 +1,22 @@
-//! Measures the bandwidth of the link between GPUs for different sizes of a transfer.
+//! Measures the bandwidth of the links between GPUs for different transfer sizes.
 
 use crate::timing::peaks;
 use crate::{Bench, Buffer, Communicator, CudaDevice, Error, Event, NcclReduce, Result, Slice, Stream};
 use warpbook_record::{Access, BandwidthPeak, Dtype, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks};
 
-/// Smallest measured size; each further size is four times the one before.
+/// Smallest and largest transfer size in bytes; each size is four times the previous one.
 const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 256 << 20;
-/// Bytes of a GPU's memory that stay free.
+/// Number of bytes of each GPU's memory that are left free.
 const RESERVE: u64 = 1 << 30;
 
-/// Returns the sizes in bytes for which `arrays` arrays fit into the free memory at once.
+/// Returns the transfer sizes in bytes at which `arrays` arrays fit into the free memory at the same time.
 fn sizes(free: u64, arrays: u64) -> Vec<u64> {
     let most = free.saturating_sub(RESERVE) / arrays.max(1);
     std::iter::successors(Some(LEAST_BYTES), |b| Some(b * 4)).take_while(|b| *b <= MOST_BYTES.min(most)).collect()
 }
 
-/// One GPU's side of a transfer: a stream, and the event that marks its progress.
+/// One GPU's side of a transfer: a stream, and an event that marks the end of its work.
 struct Side {
     device: CudaDevice,
     stream: Stream,
@@ -28,7 +28,7 @@ impl Side {
         Ok(Self { device: device.clone(), stream: device.stream()?, done: device.untimed_event()? })
     }
 
-    /// Returns an array whose values differ.
+    /// Returns an array filled with random values.
     fn array(&self, bytes: u64) -> Result<Buffer<f32>> {
         let array = self.device.zeros((bytes / 4) as usize)?;
         peaks::fill(&self.device, &array)?;
@@ -36,7 +36,7 @@ impl Side {
     }
 }
 
-/// Queues work on all sides between two points of the first side's stream, so that events on it time the work.
+/// Queues work on all sides so that it runs between two points of the first side's stream, where events can time it.
 fn between(sides: &[Side], begin: &Event, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let Some((first, others)) = sides.split_first() else { return Ok(()) };
     begin.record(&first.stream)?;
@@ -53,11 +53,11 @@ fn free(devices: &[CudaDevice]) -> Result<u64> {
     devices.iter().try_fold(u64::MAX, |least, d| Ok(least.min(d.memory()?.0)))
 }
 
-/// Measures copies from the second GPU to the first, and such copies with others in the opposite direction at the same time. [`CudaDevice::connect`]
-/// connects the devices if it can.
+/// Measures copies from the second GPU to the first, alone and together with copies in the opposite direction. Uses [`CudaDevice::connect`] to
+/// enable direct copies if possible.
 ///
 /// # Errors
-/// [`Error::Argument`] if the two are the same; the devices' errors.
+/// [`Error::Argument`] if both are the same device; the devices' errors.
 pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<[LinkCurve; 2]> {
     let (a, b) = (to.info().index, from.info().index);
     if a == b {
@@ -75,7 +75,7 @@ pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<
         let part = |array: &Slice<f32>| array.range(..(bytes / 4) as usize);
         let samples = bench.cuda(to, &sides[0].stream, None, None, || {
             between(&sides, &begin, || {
-                // Each copy is queued by its source, whose copy engine writes into the other device's memory.
+                // The source device queues each copy, and its copy engine writes into the other device's memory.
                 sides[1].stream.copy_across(&part(&from_out), &part(&to_in))?;
                 if both { sides[0].stream.copy_across(&part(&to_out), &part(&from_in)) } else { Ok(()) }
             })
@@ -91,13 +91,13 @@ pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<
     Ok([one, both])
 }
 
-/// Measures all-reduces of fp32 over the GPUs of some communicators, which must belong to this process.
+/// Measures all-reduces of fp32 values over several GPUs, given their communicators, which must all belong to this process.
 ///
 /// # Errors
 /// NCCL's and the devices' errors.
 ///
 /// # Panics
-/// If there are not as many communicators as devices.
+/// Panics if the numbers of communicators and devices differ.
 pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], bench: &Bench) -> Result<LinkCurve> {
     assert_eq!(devices.len(), communicators.len(), "a communicator for each device");
     let (Some(first), Some(first_rank)) = (devices.first(), communicators.first()) else {
@@ -113,7 +113,7 @@ pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], 
         let samples = bench.cuda(first, &sides[0].stream, None, None, || {
             between(&sides, &begin, || {
                 first_rank.group(|| {
-                    // Uses the mean, so that values stay finite after any number of repetitions.
+                    // The reduction is a mean rather than a sum, so that the values stay finite after any number of repetitions.
                     let mut each = communicators.iter().zip(&sides).zip(&parts);
                     each.try_for_each(|((c, side), part)| {
                         c.all_reduce(&side.stream, part, Dtype::F32, NcclReduce::Mean)
@@ -129,7 +129,7 @@ pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], 
     Ok(LinkCurve { transfer: LinkTransfer::AllReduce, gpus, method, points })
 }
 
-/// Returns the ceiling of the level [`MemoryLevel::Link`]: the size at which copies in one direction were fastest. `None` if there are none.
+/// Returns the ceiling of the level [`MemoryLevel::Link`]: the size at which one-way copies were fastest. `None` if no such copies were measured.
 #[must_use]
 pub fn link_peak(peaks: &Peaks) -> Option<BandwidthPeak> {
     let curve = peaks.link(LinkTransfer::OneWay)?;

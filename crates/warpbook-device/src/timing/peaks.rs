@@ -6,13 +6,13 @@ use std::hint::black_box;
 use warpbook_kernels as kernels;
 use warpbook_record::{Access, BandwidthPeak, ComputePeak, Dim, Dtype, KernelSpec, MemoryLevel, Peaks};
 
-/// Number of rounds over an array that fits into L2: the first one fetches it, and the others read it from L2.
+/// Number of passes over an array that fits into L2: the first pass loads the array, and later passes read it from L2.
 const CACHE_ROUNDS: u32 = 64;
 
-/// Measures the read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
+/// Measures the read bandwidth of each memory level, and the rates of fp32 fused multiply-adds and of the tensor cores.
 ///
 /// # Errors
-/// The device's errors; nothing is allocated beyond a quarter of the free memory.
+/// The device's errors. At most a quarter of the free memory is allocated.
 pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     let stream = device.stream()?;
     let mut bandwidth = memory_peaks(device, bench, &stream)?;
@@ -39,7 +39,7 @@ fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<V
     let l2 = info.l2_bytes.unwrap_or(4 << 20);
     let (free, _) = device.memory()?;
     let large = (4u64 << 30).min(free / 4).max(1 << 20) / 64 * 64;
-    // The array takes half of L2; parts of a larger one would be evicted before they are read again.
+    // The array takes half of L2; parts of a larger one could be evicted before they are read again.
     let small = (l2 / 2).max(1 << 18).min(large) / 64 * 64;
     let data = device.zeros::<f32>((large / 4) as usize)?;
     fill(device, &data)?;
@@ -113,7 +113,7 @@ fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Re
     Ok((registers, compute))
 }
 
-/// Times the fastest of some kernels, found by a few samples of each.
+/// Times the fastest of several kernels, which is found by taking a few samples of each.
 fn fastest_samples(
     bench: &Bench,
     kernels: &[Kernel],
@@ -130,7 +130,8 @@ fn fastest_samples(
     best.map_or(Ok(Vec::new()), |(_, kernel)| time(kernel, bench).map(|samples| samples.us))
 }
 
-/// Copies the first half of an array into the second with the fastest of the kernel's tiles; returns the bytes read and written, and the times.
+/// Copies the first half of an array into the second with the fastest of the kernel's tiles. Returns the number of bytes read and written, and the
+/// times.
 fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buffer<f32>) -> Result<(u64, Vec<f64>)> {
     let spec = kernels::copy();
     let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
@@ -145,7 +146,7 @@ fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buff
     Ok((8 * n, samples))
 }
 
-/// Measures the rate of tensor-core multiplications of a type; `None` if the device has none.
+/// Measures the rate of tensor-core multiplications in a type; `None` if the device does not support them.
 fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let info = device.info();
     let (wgmma, mma) = (kernels::wgmma_rounds(dtype), kernels::mma_rounds(dtype));
@@ -157,8 +158,8 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
     }
 }
 
-/// Measures the rate of `mma.sync`, the tensor-core instruction of a warp, even if a device has the faster instruction of warpgroups, which then
-/// determines the ceiling. `None` for a type or on a device without it.
+/// Measures the rate of `mma.sync`, the tensor-core instruction of a single warp, even if the device has the faster warpgroup instruction that
+/// determines the ceiling. `None` if the type or the device does not support `mma.sync`.
 ///
 /// # Errors
 /// The device's errors.
@@ -191,7 +192,7 @@ impl Rounds {
         let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
         let (words, rounds, a_block) = if by_warpgroups {
             let (rows, columns, stages) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Stages));
-            // A stage has 128 bytes of k.
+            // Each stage covers 128 bytes along k.
             (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
         } else {
             let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
@@ -225,7 +226,7 @@ impl Rounds {
     }
 }
 
-/// Measures the rate of one of the kernels that only multiply.
+/// Measures the rate of a kernel that only multiplies on the tensor cores.
 fn tensor_core_rate(
     device: &CudaDevice,
     bench: &Bench,
@@ -248,12 +249,12 @@ fn tensor_core_rate(
     })
 }
 
-/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, for example for hardware counters. Tiles that are already in
-/// shared memory are multiplied over and over, and nothing is loaded meanwhile.
+/// The kernel that measures the ceiling of `wgmma` in a type. It can be launched on its own, for example while hardware counters are read. It
+/// repeatedly multiplies tiles that are already in shared memory, without loading anything.
 pub struct WgmmaRounds(Rounds);
 
 impl WgmmaRounds {
-    /// Loads the kernel; `None` for a type or on a device without `wgmma`.
+    /// Loads the kernel; `None` if the type or the device does not support `wgmma`.
     ///
     /// # Errors
     /// The compiler's and the device's errors.
@@ -277,7 +278,7 @@ impl WgmmaRounds {
     }
 }
 
-/// Fills an array with random numbers instead of zeros: equal values take less power, which raises the clocks.
+/// Fills an array with random numbers: equal values such as zeros take less power, which would allow higher clocks.
 pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
@@ -288,16 +289,16 @@ pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     stream.synchronize()
 }
 
-/// Figures from NVIDIA's datasheets, for GPUs whose name determines the figure.
+/// Figures from NVIDIA's datasheets, for GPUs that can be identified by name.
 struct Datasheet {
     bytes_per_s: f64,
     fp32_flops_per_s: f64,
-    /// Peak for f16 with f32 sums, without sparsity.
+    /// Peak FLOP/s of f16 with sums in f32, without sparsity.
     fp16_flops_per_s: f64,
 }
 
 impl Datasheet {
-    /// Returns the rate for a type: from Ampere on, bf16 is as fast as f16 and tf32 half as fast.
+    /// Returns the peak for a type: from Ampere on, bf16 is as fast as f16, and tf32 is half as fast.
     fn tensor_flops_per_s(&self, dtype: Dtype) -> Option<f64> {
         match dtype {
             Dtype::F16 | Dtype::Bf16 => Some(self.fp16_flops_per_s),
@@ -323,7 +324,7 @@ fn datasheet(name: &str) -> Option<Datasheet> {
 /// Measures the read bandwidth of main memory and of the last-level cache.
 ///
 /// # Errors
-/// Only [`Error::Cancelled`](crate::Error::Cancelled).
+/// The only possible error is [`Error::Cancelled`](crate::Error::Cancelled).
 pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> Result<Peaks> {
     let large = (256u64 << 20).min(memory_bytes / 8).max(16 << 20);
     let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 32 << 20);
@@ -344,7 +345,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
         ),
     ] {
         let data: Vec<f32> = (0..bytes / 4).into_par_iter().map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
-        // One thread can be faster than all threads, for example if they share a cache with other programs.
+        // A single thread can be faster than all threads, for example if the threads share a cache with other programs.
         let time = |sum: fn(&[f32]) -> f32| {
             bench.cpu(|| {
                 for _ in 0..rounds {
@@ -367,12 +368,12 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
     Ok(peaks)
 }
 
-/// Adds up values on all threads.
+/// Sums values with all threads.
 fn sum(data: &[f32]) -> f32 {
     data.par_chunks(1 << 16).map(sum_of_chunk).sum()
 }
 
-/// Adds up values in lanes that the compiler turns into vector registers.
+/// Sums values in independent lanes, which the compiler turns into vector registers.
 fn sum_of_chunk(data: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 32];
     for row in data.chunks_exact(32) {

@@ -1,26 +1,27 @@
-//! Small measurements for lessons, besides the ceilings: how shared memory serves a warp's addresses, how long an exchange between blocks takes, and the
-//! bandwidth of L2 for blocks that read the same lines.
+//! Small measurements for lessons, in addition to the ceilings: how shared memory serves a warp's addresses, how long an exchange between blocks takes,
+//! and the bandwidth of L2 when several blocks read the same lines.
 
 use crate::{Bench, CudaDevice, Error, LaunchOptions, Result, Samples};
 use warpbook_kernels as kernels;
 use warpbook_record::Dim;
 
-/// Number of rounds in a launch, of reads and of exchanges; enough to make the start and the end negligible.
+/// Number of rounds per launch of the reading kernel and of the exchanging kernel; enough to make start-up and tear-down negligible.
 const READ_ROUNDS: u32 = 2000;
 const EXCHANGE_ROUNDS: u32 = 1000;
-/// Time after which a block stops waiting for another.
+/// Time in nanoseconds after which a block stops waiting for another block.
 const LIMIT_NS: u64 = 2_000_000_000;
-/// Number of rounds over an array that fits into L2.
+/// Number of passes over an array that fits into L2.
 const CACHE_ROUNDS: u32 = 64;
-/// 64-bit words of a block's slot in `PairExchange`, where two rounds alternate.
+/// Number of 64-bit words in a block's slot of `PairExchange`, and number of slots that rounds use alternately.
 const SLOT_WORDS: usize = 8;
 const TURNS: usize = 2;
 
-/// Measures the cycles that an SM's shared memory takes for a read of a warp, if many are in flight: lane l reads `bytes` (4, 8 or 16) at `offsets[l]`.
-/// Returns the least of several launches.
+/// Measures the cycles that an SM's shared memory takes for one read by a warp when many reads are in flight. Lane l reads `bytes` bytes (4, 8 or 16) at
+/// `offsets[l]`. Returns the minimum of several launches.
 ///
 /// # Errors
-/// If the width is a different one, or an offset is not a multiple of it or beyond [`kernels::READ_SPAN`]; the device's errors.
+/// Returns an error if `bytes` is not 4, 8 or 16, or if an offset is not a multiple of `bytes` or exceeds [`kernels::READ_SPAN`]; also the device's
+/// errors.
 pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) -> Result<f64> {
     let last = kernels::READ_SPAN.saturating_sub(bytes);
     let fits = |o: &u32| o.is_multiple_of(bytes) && *o <= last;
@@ -47,13 +48,13 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     Ok(least as f64 / reads as f64)
 }
 
-/// Measures the latency of a multiply-add whose inputs are in registers, in cycles and in nanoseconds, with a chain in one warp. Returns the least of
-/// several launches.
+/// Measures the latency of a multiply-add with operands in registers, using a dependent chain in one warp. Returns the minimum of several launches, in
+/// cycles and in nanoseconds.
 ///
 /// # Errors
 /// The device's errors.
 pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
-    /// Number of rounds, which takes about ten milliseconds.
+    /// Number of rounds; this many take about ten milliseconds.
     const ROUNDS: u32 = 1 << 16;
     let spec = kernels::registers();
     let tile = &spec.tiles[0];
@@ -74,10 +75,11 @@ pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
     Ok((least[0] as f64 / made, least[1] as f64 / made))
 }
 
-/// Measures the time in microseconds of one exchange of sums among this many blocks, as in the persistent rungs of the regression, with no other work.
+/// Measures the time of one exchange of sums among `blocks` blocks, as in the persistent rungs of the regression, with no other work. Samples are in
+/// microseconds.
 ///
 /// # Errors
-/// If there are more blocks than can be resident at once; the device's errors.
+/// Returns an error if there are more blocks than can be resident at once; also the device's errors.
 pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Samples> {
     let spec = kernels::exchanges();
     let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0])?, device.stream()?);
@@ -101,7 +103,7 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
     if control.to_vec()?.get(1).is_some_and(|failed| *failed != 0) {
         return Err(Error::Argument(format!("{blocks} blocks waited for each other until the time limit.")));
     }
-    // The mean of ones is one, whatever the number of rounds.
+    // The mean of ones is one, regardless of the number of rounds.
     if out.to_vec()?.iter().any(|v| (v - 1.0).abs() > 1e-3) {
         return Err(Error::Argument(format!("{blocks} blocks exchanged wrong sums.")));
     }
@@ -111,11 +113,11 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
     Ok(samples)
 }
 
-/// Measures the bandwidth of L2 in bytes a second if `group` consecutive blocks request the same lines at nearly the same time; with a group of 1 all
-/// request different lines.
+/// Measures the bandwidth of L2 in bytes per second when `group` consecutive blocks request the same lines at nearly the same time. With a group of 1,
+/// all blocks request different lines.
 ///
 /// # Errors
-/// If a group is empty, or has more blocks than can be resident; the device's errors.
+/// Returns an error if `group` is 0 or exceeds the number of blocks that can be resident; also the device's errors.
 pub fn read_together(device: &CudaDevice, bench: &Bench, group: u32) -> Result<f64> {
     let spec = kernels::read_together();
     let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0])?, device.stream()?);
@@ -125,7 +127,7 @@ pub fn read_together(device: &CudaDevice, bench: &Bench, group: u32) -> Result<f
         return Err(Error::Argument(format!("A group of {group} blocks: choose from 1 to {}.", shape.grid[0])));
     }
     shape.grid = [readers * group, 1, 1];
-    // The array takes half of L2; parts of a larger one would be evicted before they are read again.
+    // The array takes half of L2; parts of a larger one could be evicted before they are read again.
     let bytes = (device.info().l2_bytes.unwrap_or(4 << 20) / 2).max(1 << 18) / 64 * 64;
     let data = device.zeros::<f32>((bytes / 4) as usize)?;
     crate::timing::peaks::fill(device, &data)?;
@@ -158,7 +160,7 @@ mod tests {
         check(4, spread(8), 2.0);
         check(4, spread(16), 4.0);
         check(4, spread(64), 16.0);
-        // These reads cover 512 bytes.
+        // The lanes' 16-byte reads cover 512 bytes.
         check(16, spread(16), 4.0);
     }
 
@@ -167,7 +169,7 @@ mod tests {
         let Some(device) = testing::gpu("an_instruction_s_latency_is_some_cycles") else { return };
         let (cycles, ns) = register_latency(&device).unwrap();
         println!("{cycles:.2} cycles, {ns:.2} ns");
-        // The latency is four cycles from Volta on, six before; clocks are between 0.5 and 3 GHz.
+        // The latency is four cycles from Volta on, and six before; clock frequencies are between 0.5 and 3 GHz.
         assert!((3.5..7.0).contains(&cycles) && (0.3..2.5).contains(&(cycles / ns)), "{cycles} cycles, {ns} ns");
     }
 

@@ -1,8 +1,9 @@
-//! The clocks of all SMs on one scale.
+//! Aligns the clocks of all SMs to a common time scale.
 
 use std::collections::BTreeMap;
 
-/// A probe of another SM: the reference SM's clock when it asked and when it received the answer, and the other SM's clock in between.
+/// A probe of another SM's clock: the reference SM's clock when it asked and when it received the answer, and the other SM's clock when it
+/// answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) asked: i64,
@@ -10,34 +11,35 @@ pub(super) struct Probe {
     pub(super) received: i64,
 }
 
-/// Answers of one launch of the kernel that compares clocks.
+/// The probes of one launch of the kernel that compares clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Probes {
-    /// The SM that asked.
+    /// Id of the reference SM, which asks the others.
     pub(super) reference: u32,
-    /// The probes of each other SM.
+    /// The probes of each other SM, by its id.
     pub(super) probes: BTreeMap<u32, Vec<Probe>>,
-    /// The reference's clock, and the time in nanoseconds, at the beginning and at the end.
+    /// The reference SM's clock, and the global time in nanoseconds, at the beginning and at the end.
     pub(super) stamps: [(i64, u64); 2],
 }
 
-/// The amount by which a clock is ahead of the reference SM's.
+/// How far an SM's clock is ahead of the reference SM's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
     clocks: f64,
-    /// Largest error of the offset, either way.
+    /// Largest possible error of the offset, in either direction.
     error: f64,
 }
 
 impl Offset {
-    /// Bounds the offset by the probes. Each answer came after the question and before it was received, so each probe bounds the offset on both
-    /// sides, and all bounds hold together as long as the clocks run at one rate. If they do not, the error covers every bound.
+    /// Computes the offset from the probes. Each answer was given after the question was asked and before the answer was received, so each
+    /// probe bounds the offset on both sides. All bounds are consistent as long as the clocks run at the same rate; if they are not, the error
+    /// is large enough to cover every bound.
     fn fit(probes: &[Probe]) -> Option<Self> {
         let bounds = probes.iter().map(|p| (p.answered - p.received, p.answered - p.asked));
         let least = bounds.clone().map(|(low, _)| low).max()?;
         let most = bounds.clone().map(|(_, high)| high).min()?;
         let clocks = (least + most) as f64 / 2.0;
-        // A clock is read in whole ticks.
+        // A clock is read in whole ticks, which adds an error of one tick.
         let error = if least <= most {
             (most - least) as f64 / 2.0 + 1.0
         } else {
@@ -56,12 +58,12 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Fits clocks to the answers before and after a run. `None` if no time has passed in between.
+    /// Fits the clocks to the probes before and after a run. `None` if no time has passed between the two.
     pub(super) fn fit(before: &Probes, after: &Probes) -> Option<Self> {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
         for (sm, probes) in &before.probes {
-            // Offsets to another reference SM cannot be used here.
+            // Offsets relative to a different reference SM cannot be combined with the others.
             let same = before.reference == after.reference;
             let later = after.probes.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
             if let Some(offset) = Offset::fit(&[probes, later].concat()) {
@@ -74,36 +76,36 @@ impl Clocks {
         (clocks_per_ns.is_finite() && clocks_per_ns > 0.0).then_some(Self { offsets, clocks_per_ns })
     }
 
-    /// Returns the clocks of SMs with known offsets and errors, in clocks.
+    /// Returns clocks with known offsets. Each SM is given as (id, offset, error), in ticks.
     pub(crate) fn known(sms: &[(u32, f64, f64)], clocks_per_ns: f64) -> Self {
         let offsets = sms.iter().map(|(sm, clocks, error)| (*sm, Offset { clocks: *clocks, error: *error })).collect();
         Self { offsets, clocks_per_ns }
     }
 
-    /// Returns the time in nanoseconds at which an SM's clock had this value, on a scale for all SMs; `None` for an SM that was not probed.
+    /// Converts a value of an SM's clock to nanoseconds on a scale shared by all SMs; `None` if the SM was not probed.
     #[must_use]
     pub fn ns(&self, sm: u32, clock: u64) -> Option<f64> {
         Some((clock as f64 - self.offsets.get(&sm)?.clocks) / self.clocks_per_ns)
     }
 
-    /// Error of such a time relative to the reference SM, in nanoseconds in either direction.
+    /// Returns the error of an SM's times relative to the reference SM, in nanoseconds in either direction.
     #[must_use]
     pub fn error_ns(&self, sm: u32) -> Option<f64> {
         Some(self.offsets.get(&sm)?.error / self.clocks_per_ns)
     }
 
-    /// Largest error of any SM in nanoseconds.
+    /// Returns the largest error of any SM in nanoseconds.
     #[must_use]
     pub fn largest_error_ns(&self) -> f64 {
         self.offsets.values().map(|o| o.error / self.clocks_per_ns).fold(0.0, f64::max)
     }
 
-    /// Ids of the SMs that were probed, and of the reference SM, in order.
+    /// Returns the ids of the reference SM and of all SMs that were probed, in ascending order.
     pub fn sms(&self) -> impl Iterator<Item = u32> {
         self.offsets.keys().copied()
     }
 
-    /// Rate of the clocks in MHz.
+    /// Returns the rate of the clocks in MHz.
     #[must_use]
     pub fn mhz(&self) -> f64 {
         self.clocks_per_ns * 1e3
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Simulates clocks that run at one rate, each with its own zero, and messages that take from 200 to 2000 clocks.
+    /// Simulates clocks that run at the same rate but start at different values, and messages that take from 200 to 2000 ticks.
     fn asked(offsets: &[i64], delays: &[(i64, i64)], begin: i64, rate: f64) -> Probes {
         let mut now = begin;
         let start = (begin, (begin as f64 / rate) as u64);
@@ -148,9 +150,9 @@ mod tests {
             for (sm, offset) in (1u32..).zip(&offsets) {
                 let found = clocks.offsets[&sm];
                 prop_assert!((found.clocks - *offset as f64).abs() <= found.error, "{found:?} of {offset}");
-                // The error is as small as the fastest probe allows.
+                // The error is at most half of the fastest probe's round trip.
                 prop_assert!(found.error <= fastest as f64 / 2.0 + 1.0, "{found:?}, {fastest}");
-                // The two values are the same moment on two SMs.
+                // The two clock values denote the same moment on two SMs.
                 let at = begin + 12_345;
                 let (here, there) = (clocks.ns(0, at as u64).unwrap(), clocks.ns(sm, (at + offset) as u64).unwrap());
                 prop_assert!((here - there).abs() <= clocks.error_ns(sm).unwrap() + 1.0, "{here} {there}");
@@ -177,7 +179,7 @@ mod tests {
     fn another_reference_is_set_against_the_first() {
         let before = asked(&[40_000, -70_000], &[(500, 500); 4], 1_000_000, 2.0);
         let mut after = asked(&[40_000, -70_000], &[(500, 500); 4], 9_000_000, 2.0);
-        // SM 1 is the reference here; its clock is 40 000 ahead.
+        // SM 1 is the reference in these probes; its clock is 40 000 ticks ahead.
         after.reference = 1;
         after.probes = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
         after.stamps.iter_mut().for_each(|s| s.0 += 40_000);

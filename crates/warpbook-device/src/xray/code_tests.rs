@@ -1,4 +1,4 @@
-//! Compares the machine code of kernels with their marks and without.
+//! Compares the machine code of kernels with and without their marks.
 
 use crate::{Compiled, Compiler};
 use rayon::prelude::*;
@@ -7,7 +7,7 @@ use warpbook_kernels::HEADERS;
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{KernelSpec, Source, Tile};
 
-/// Returns a source without its marks; every line keeps its number.
+/// Removes the marks from a source; the remaining lines keep their numbers.
 fn without_marks(text: &str) -> String {
     let is_mark = |l: &str| (l.starts_with("MARK(") || l.starts_with("MARK_BEGIN(")) && l.ends_with(");");
     let kept = text.lines().map(|l| if is_mark(l.trim()) || l.trim() == "#include \"xray.cuh\"" { "" } else { l });
@@ -16,14 +16,14 @@ fn without_marks(text: &str) -> String {
     stripped
 }
 
-/// Returns a row of each kernel with marks, compiled for the architecture that has all of its instructions.
+/// Returns up to two rows for each kernel with marks, with the architecture that has all of its instructions.
 fn marked() -> Vec<(KernelSpec, Marks, String)> {
     let mut rows: Vec<(KernelSpec, Marks, String)> = Vec::new();
     for (spec, requires) in warpbook_kernels::all() {
         let Some(marks) = Marks::for_kernel(&spec) else { continue };
         let seen = rows.iter().filter(|(s, ..)| (&s.file, &s.entry) == (&spec.file, &spec.entry)).count();
         let newest = requires.architectures().into_iter().find(|a| a.starts_with("sm_90"));
-        // Two forms of a kernel, such as f32 and 16-bit elements.
+        // Two rows may be different forms of a kernel, such as f32 and 16-bit elements.
         if let Some(architecture) = newest.filter(|_| seen < 2) {
             rows.push((spec, marks, architecture.into_owned()));
         }
@@ -59,7 +59,7 @@ fn marks_that_are_on_fit_into_registers_and_shared_memory() {
     let compare = |(spec, marks, architecture): &(KernelSpec, Marks, String)| {
         let (mut report, mut wrong) = (String::new(), Vec::new());
         let on = marks.on(spec);
-        // Only the first tiles and the last, since all of them take minutes.
+        // Only the first tiles and the last are compiled, because all of them would take minutes.
         let few = spec.tiles.len().min(3);
         for tile in spec.tiles.iter().take(few).chain(spec.tiles.last()) {
             let both = [spec, &on].map(|s| compile(&compiler, s, tile, architecture));
@@ -70,7 +70,7 @@ fn marks_that_are_on_fit_into_registers_and_shared_memory() {
             report +=
                 &format!("{name}: {} registers, {} with marks, {more} bytes spilled\n", off.registers, on.registers);
             assert!(both[0].cubin != both[1].cubin, "{name}: marks were not compiled");
-            // A block of Hopper has 227 KiB.
+            // A block on Hopper can have at most 227 KiB of shared memory.
             if (spill == 0 && more > 0) || shared > 232_448 {
                 wrong.push(format!("{name}: {more} bytes spilled, {shared} bytes of shared memory"));
             }

@@ -1,25 +1,25 @@
-//! Decodes records of marks as the device wrote them.
+//! Decodes the records of marks that kernels wrote on the device.
 
 use warpbook_kernels::xray::Marks;
 
-/// Marks of a warp: phases by their indices, each with the SM's clock.
+/// The marks of one warp, each with its phase and the SM's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpMarks {
     /// Id of the SM on which the warp ran.
     pub sm: u32,
-    /// Phase of each mark, and the clock of that SM.
+    /// The phase and the SM's clock of each mark.
     pub marks: Vec<(u8, u64)>,
-    /// Indices in `marks` before which marks are missing, for which the ring had no room.
+    /// Indices in `marks` in front of which marks are missing, because the ring had no room for them.
     pub gaps: Vec<usize>,
 }
 
-/// Half the range of a clock's lower half: a mark that seems to be farther ahead is assumed to lie behind.
+/// Half the range of the clock's lower 32 bits: a record that seems to be at least this far ahead is assumed to be older.
 const BEHIND: u32 = 1 << 31;
 
-/// Decodes the marks of one warp's last launch. `ring` has the layout of `kernels/xray.cuh`, with zeros where nothing was written. `None`
-/// if there are no marks.
+/// Decodes the marks of one warp's last launch. `ring` has the layout of `kernels/xray.cuh`, with zeros in slots that were never written.
+/// `None` if there are no marks.
 ///
-/// Successive marks are at most 2^31 clocks apart, which is a second.
+/// Successive marks must be less than 2^31 ticks apart, which is about a second.
 pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     let half = ring.len() / 2;
     let (header, first) = (*ring.first()?, *ring.get(1)?);
@@ -27,7 +27,7 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     if first[1] >> 8 != 1 {
         return None;
     }
-    // The header is written before the first mark, and the lower half may have wrapped around in between.
+    // The header is written before the first mark; in between, the lower 32 bits of the clock may have wrapped around.
     let carried = header[1] & BEHIND != 0 && first[0] & BEHIND == 0;
     let high = u64::from(header[0]) + u64::from(carried);
     let number = |r: &[u32; 2]| r[1] >> 8;
@@ -40,11 +40,11 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     }
     let mut marks = WarpMarks { sm, marks: Vec::new(), gaps: Vec::new() };
     let (mut clock, mut last) = (high << 32 | u64::from(first[0]), first);
-    // Records after the last mark come from an earlier launch, which made more marks, perhaps on another SM with another clock.
+    // Records after the last mark come from an earlier launch that made more marks, perhaps on another SM whose clock differs.
     for record in records {
         let ahead = record[0].wrapping_sub(last[0]);
         if ahead >= BEHIND {
-            // This also happens for a warp that returned early and has no last mark.
+            // This also ends the loop for a warp that returned early and therefore has no end mark.
             break;
         }
         clock += u64::from(ahead);
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Writes marks as the device does.
+    /// Writes marks into a ring in the same way as the device.
     fn write(ring: &mut [[u32; 2]], sm: u32, marks: &[(u8, u64)]) {
         let half = ring.len() / 2;
         let before = marks[0].1.saturating_sub(7);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     fn marks() -> impl Strategy<Value = Vec<(u8, u64)>> {
-        // Starts close to a wrap-around of the lower half are as likely as others.
+        // Clock values just below a wrap-around of the lower 32 bits are as likely as other starting values.
         let begin = prop_oneof![0..1u64 << 50, (1..1u64 << 18).prop_map(|n| (n << 32) - 5), Just(10)];
         (begin, proptest::collection::vec((2..=u8::MAX, 0..1u64 << 30), 0..80)).prop_map(|(begin, steps)| {
             let mut at = begin.max(7);
@@ -103,11 +103,11 @@ mod tests {
                 prop_assert_eq!(got.marks, marks);
                 prop_assert!(got.gaps.is_empty());
             } else {
-                // The first half is kept, and as many of the last marks as the second half holds.
+                // The ring keeps the marks in its first half, and as many of the last marks as fit into its second half.
                 let kept = half - 1 + half;
                 let gap = marks.len() - kept;
                 let want: Vec<_> = marks[..half - 1].iter().chain(&marks[half - 1 + gap..]).copied().collect();
-                // Over a gap the upper half of the clock may have advanced unseen.
+                // The upper half of the clock may have advanced during a gap, which cannot be detected.
                 let lower = |all: &[(u8, u64)]| all.iter().map(|(p, c)| (*p, *c as u32)).collect::<Vec<_>>();
                 let hidden = want[half - 1].1 - want[half - 2].1 >= u64::from(BEHIND);
                 if hidden {
@@ -121,7 +121,7 @@ mod tests {
 
         #[test]
         fn what_an_earlier_launch_left_is_not_read(earlier in marks(), later in marks()) {
-            // The later launch begins after the earlier one has ended.
+            // The later launch must begin after the earlier one has ended.
             let shift = earlier.last().unwrap().1 - later[0].1.min(earlier.last().unwrap().1) + 1000;
             let later: Vec<(u8, u64)> = later.iter().map(|(p, c)| (*p, c + shift)).collect();
             let far = later.last().unwrap().1 - earlier[0].1 >= u64::from(BEHIND);
@@ -135,7 +135,7 @@ mod tests {
 
         #[test]
         fn nothing_is_read_beyond_the_end(earlier in marks(), mut later in marks()) {
-            // In the earlier launch the block ran on an SM with an arbitrary clock.
+            // The earlier launch ran on another SM, whose clock can have any value.
             later.push((Marks::END as u8, later.last().unwrap().1 + 5));
             let mut ring = vec![[0; 2]; 256];
             write(&mut ring, 7, &earlier);

@@ -1,8 +1,8 @@
-//! Records the marks of kernels, which show in which phase each warp was, when, and on which SM.
+//! Records the marks of kernels, which show when each warp was in which phase, and on which SM.
 //!
-//! A kernel with marks (`kernels/xray.cuh`) is compiled with them while an [`Xray`] lives. Each of its warps then writes to its own ring. The host puts the
-//! ring's address into a variable of the kernel's module, so that code that launches the kernel need not know about it. The clocks of the SMs are compared
-//! before a run and after it.
+//! While there is an [`Xray`], kernels with marks (`kernels/xray.cuh`) are compiled with these marks. Each warp then writes its marks to its own ring
+//! buffer. The host stores the address of the rings in a variable of the kernel's module, so that code that launches the kernel does not have to pass it.
+//! The clocks of the SMs are compared before and after a run.
 
 mod align;
 #[cfg(test)]
@@ -23,21 +23,21 @@ use std::sync::Arc;
 use warpbook_kernels::Launch;
 use warpbook_kernels::xray::{CLOCK_ROUNDS, sm_clocks};
 
-/// Compiles newly loaded kernels with their marks as long as it lives. There can be one at a time.
+/// Makes newly loaded kernels include their marks until this value is dropped. There can be only one `Xray` at a time.
 pub struct Xray {
     device: CudaDevice,
     marking: Arc<Marking>,
     clocks: Kernel,
 }
 
-/// Marks of one run of marked kernels.
+/// The marks of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marks {
-    /// Launched kernels with marks.
+    /// The launched kernels that have marks.
     pub kernels: Vec<KernelMarks>,
-    /// Launched kernels without marks.
+    /// The launched kernels that have no marks.
     pub unmarked: Vec<UnmarkedKernel>,
-    /// The clocks of the SMs.
+    /// The clocks of the SMs, aligned with each other.
     pub clocks: Clocks,
 }
 
@@ -46,35 +46,35 @@ pub struct Marks {
 pub struct KernelMarks {
     /// Entry point of the kernel.
     pub entry: String,
-    /// Path of its source below `kernels/`.
+    /// Path of the kernel's source below `kernels/`.
     pub file: String,
     /// Id of the kernel's tile.
     pub tile: String,
-    /// Names of the kernel's phases; see [`warpbook_kernels::xray::Marks`].
+    /// Names of the kernel's phases, by phase number; see [`warpbook_kernels::xray::Marks`].
     pub phases: Vec<String>,
-    /// Number of blocks of the launch.
+    /// Number of blocks in the launch.
     pub blocks: u64,
-    /// Number of warps of a block.
+    /// Number of warps per block.
     pub warps: u64,
-    /// Block, warp within the block, and marks of each warp that has recorded something.
+    /// For each warp that recorded something: the block, the warp within the block, and the marks.
     pub marks: Vec<(u64, u64, WarpMarks)>,
 }
 
-/// Words that the kernel for the clocks writes for each block: two lines.
+/// Number of 64-bit words that the clock-comparing kernel uses for each block: two cache lines.
 const CLOCK_WORDS: usize = 32;
-/// Time after which that kernel stops waiting for an answer.
+/// Time in nanoseconds after which the clock-comparing kernel stops waiting for an answer.
 const CLOCK_LIMIT_NS: u64 = 2_000_000_000;
 
 impl Xray {
-    /// Makes kernels of this device (and its clones) that are loaded from now on include their marks.
+    /// Makes kernels of this device (and its clones) include their marks if they are loaded from now on.
     ///
     /// # Errors
-    /// If another one exists; the compiler's errors.
+    /// Returns an error if another `Xray` exists; also the compiler's errors.
     pub fn begin(device: &CudaDevice) -> Result<Self> {
         device.0.bind_for("X-rays")?;
         let spec = sm_clocks();
         let mut clocks = device.kernel(&spec, &spec.tiles[0])?;
-        // This is more than half of an SM's shared memory, so no SM takes two blocks.
+        // Each block reserves more than half of an SM's shared memory, so that no SM runs two blocks.
         let info = device.info();
         let half = info.shared_bytes_per_multiprocessor.unwrap_or(0) / 2 + 1024;
         let most = info.shared_bytes_per_block.unwrap_or(48 << 10);
@@ -87,7 +87,7 @@ impl Xray {
         Ok(Self { device: device.clone(), marking, clocks })
     }
 
-    /// Stops adding marks to kernels that are loaded from now on; kernels that have them continue to record.
+    /// Stops adding marks to kernels loaded from now on. Kernels that already have marks continue to record.
     pub fn pause(&self) {
         self.marking.pause();
     }
@@ -98,11 +98,11 @@ impl Xray {
         self.marking.marked().len()
     }
 
-    /// Gives a ring to every warp of the launches so far, with at most this many bytes in all, and returns the number of rings. Launches before this record
-    /// nothing.
+    /// Allocates a ring for every warp of the launches so far, using at most `most_bytes` in total, and returns the number of rings. Launches before this
+    /// call record nothing.
     ///
     /// # Errors
-    /// If the rings do not fit.
+    /// Returns an error if the rings do not fit into memory.
     pub fn allocate(&self, most_bytes: u64) -> Result<u64> {
         self.device.synchronize()?;
         let all = self.marking.marked();
@@ -116,15 +116,16 @@ impl Xray {
         Ok(bytes)
     }
 
-    /// Records one run; `run` queues it on the stream.
+    /// Records one run, which `run` queues on the stream.
     ///
     /// # Errors
-    /// The errors of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; an error if the clocks could not be compared.
+    /// The errors of the run and the device, and [`Error::StillRunning`] after `limit_s` seconds. Also returns an error if the clocks could not be
+    /// compared.
     pub fn record(&self, stream: &Stream, limit_s: f64, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
         let all = self.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;
         let (before, after) = (self.ask(stream)?, self.ask(stream)?);
-        // Both are queued one right after the other, so that clocks do not change in between.
+        // The clock comparison and the run are queued directly after each other, so that the clocks do not drift in between.
         before.launch(self, stream)?;
         self.marking.set_recording(true);
         let ran = run();
@@ -161,7 +162,7 @@ impl Xray {
         Ok(Marks { kernels, unmarked: self.marking.unmarked(), clocks })
     }
 
-    /// Prepares a launch of the kernel that asks every SM for its clock.
+    /// Prepares a launch of the kernel that asks every SM for the value of its clock.
     fn ask(&self, stream: &Stream) -> Result<Question> {
         let blocks = self.device.info().multiprocessors as usize;
         let rounds = CLOCK_ROUNDS as usize;
@@ -183,7 +184,7 @@ impl Drop for Xray {
     }
 }
 
-/// The arrays of a launch of `sm_clocks`.
+/// The arrays for a launch of `sm_clocks`, the kernel that compares clocks.
 struct Question {
     words: crate::Buffer<u64>,
     samples: crate::Buffer<i64>,

@@ -1,4 +1,4 @@
-//! Kernels compiled with marks, and the memory of their records.
+//! Manages kernels compiled with marks, and the memory that they write their marks to.
 
 use crate::cuda::context::Inner;
 use crate::cuda::kernel::LaunchWatch;
@@ -10,14 +10,14 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{KernelSpec, Tile};
 
-/// The symbol for the rings in `kernels/xray.cuh`.
+/// Name of the variable in `kernels/xray.cuh` that describes the rings.
 const SYMBOL: &str = "xray_rings";
-/// Smallest and largest number of records of a ring.
+/// Smallest and largest number of records per ring.
 const CAPACITY: std::ops::RangeInclusive<u64> = 8..=8192;
-/// Bytes of a record.
+/// Size of a record in bytes.
 const RECORD: u64 = 8;
 
-/// State of marking: whether kernels are compiled with their marks, and the modules that were.
+/// Whether kernels are compiled with their marks, and the modules that already were.
 #[derive(Default)]
 pub(crate) struct Marking(Mutex<MarkingState>);
 
@@ -25,18 +25,18 @@ pub(crate) struct Marking(Mutex<MarkingState>);
 struct MarkingState {
     begun: bool,
     on: bool,
-    /// True if a run is being recorded.
+    /// True while a run is being recorded.
     recording: bool,
     marked: Vec<Arc<Marked>>,
     unmarked: Vec<UnmarkedKernel>,
 }
 
-/// A kernel without marks that was launched next to marked ones.
+/// A kernel without marks that was launched during a recorded run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmarkedKernel {
     /// Entry point of the kernel.
     pub entry: String,
-    /// Path of its source below `kernels/`.
+    /// Path of the kernel's source below `kernels/`.
     pub file: String,
 }
 
@@ -45,7 +45,7 @@ impl Marking {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Turns marks on; returns false if they are already in use.
+    /// Turns marks on; returns false if another `Xray` already uses them.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.lock();
         let begun = state.begun;
@@ -58,10 +58,10 @@ impl Marking {
         self.lock().on = false;
     }
 
-    /// Turns marks off and removes the kernels, which keep their rings.
+    /// Turns marks off and forgets the marked modules. Kernels that are still alive keep their modules and rings.
     pub(super) fn end(&self) {
         let state = std::mem::take(&mut *self.lock());
-        // Modules are unloaded outside the lock.
+        // The modules may be unloaded here, after the lock has been released.
         drop(state);
     }
 
@@ -69,7 +69,7 @@ impl Marking {
         self.lock().marked.clone()
     }
 
-    /// Returns the kernels without marks that were launched so far, each once.
+    /// Returns the kernels without marks that have been launched so far, each once.
     pub(super) fn unmarked(&self) -> Vec<UnmarkedKernel> {
         self.lock().unmarked.clone()
     }
@@ -79,7 +79,7 @@ impl Marking {
         self.lock().recording = recording;
     }
 
-    /// Records a launch of a kernel without marks, if it belongs to the recorded run, or is captured into a graph for it.
+    /// Records a launch of a kernel without marks, if it belongs to a recorded run or is captured into a graph.
     fn launched_without(&self, spec: &KernelSpec, captured: bool) {
         let mut state = self.lock();
         let is_new = !state.unmarked.iter().any(|k| k.entry == spec.entry && k.file == spec.file);
@@ -88,12 +88,12 @@ impl Marking {
         }
     }
 
-    /// Returns true if kernels that are loaded now get their marks.
+    /// Returns true if kernels that are loaded now are compiled with their marks.
     pub(crate) fn is_on(&self) -> bool {
         self.lock().on
     }
 
-    /// Returns the kernel with its marks, if marks are on and it has any.
+    /// Loads the kernel with its marks; `None` if marks are off or the kernel has none.
     pub(crate) fn load(
         self: &Arc<Self>,
         device: &CudaDevice,
@@ -144,21 +144,21 @@ impl LaunchWatch for Marking {
     }
 }
 
-/// A module compiled with marks.
+/// A module that was compiled with marks.
 pub(crate) struct Marked {
     module: Arc<Module>,
     pub(super) file: String,
     pub(super) tile: String,
     pub(super) marks: Marks,
-    /// Number of warps of a block.
+    /// Number of warps per block.
     pub(super) warps: u64,
-    /// Number of blocks in each entry's last launch, and in its largest.
+    /// For each entry point, the number of blocks in its last launch and in its largest launch.
     launched: Mutex<Vec<[u64; 2]>>,
     rings: Mutex<Option<Rings>>,
     marking: Arc<Marking>,
 }
 
-/// The struct `XrayRings` of `kernels/xray.cuh`, and its memory.
+/// The fields of the struct `XrayRings` in `kernels/xray.cuh`, and the memory of the rings.
 struct Rings {
     records: Buffer<u32>,
     warps: u64,
@@ -167,7 +167,7 @@ struct Rings {
 
 impl LaunchWatch for Marked {
     fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool) {
-        // Another kernel of the same file may have no marks.
+        // The module may contain other kernels, without marks.
         let Some(place) = self.marks.entries.iter().position(|e| *e == spec.entry) else {
             return self.marking.launched_without(spec, captured);
         };
@@ -178,18 +178,19 @@ impl LaunchWatch for Marked {
 }
 
 impl Marked {
-    /// Number of blocks of each entry's last launch.
+    /// Returns the number of blocks in each entry's last launch.
     pub(super) fn blocks(&self) -> Vec<u64> {
         self.launched.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|[last, _]| *last).collect()
     }
 
-    /// Number of rings for the largest launch of each entry.
+    /// Returns the number of rings needed: for every entry point, as many as the largest launch has warps.
     pub(super) fn rings_needed(&self) -> u64 {
         let launched = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
         launched.iter().map(|[_, most]| most * self.warps).max().unwrap_or(0) * self.marks.entries.len() as u64
     }
 
-    /// Allocates rings of at most this many bytes in all, writes their addresses to the module, and returns the number of rings.
+    /// Allocates rings with at most `most_bytes` bytes in total, stores their address in the module's variable, and returns the
+    /// number of rings.
     pub(super) fn allocate(&self, device: &CudaDevice, most_bytes: u64) -> Result<u64> {
         let entries = self.marks.entries.len() as u64;
         let Some((warps, capacity)) = size(self.rings_needed() / entries, entries, most_bytes) else { return Ok(0) };
@@ -201,13 +202,13 @@ impl Marked {
         Ok(bytes)
     }
 
-    /// Empties the rings.
+    /// Clears the records of all rings.
     pub(super) fn clear(&self) -> Result<()> {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         rings.as_ref().map_or(Ok(()), |r| r.records.fill_bytes(0))
     }
 
-    /// Calls `each` with the rings of an entry, one slice per warp, and the warp's number in the grid.
+    /// Calls `each` for every warp with the index of its entry point, its number in the grid, and its ring.
     pub(super) fn read(&self, mut each: impl FnMut(usize, u64, &[[u32; 2]])) -> Result<()> {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(rings) = &*rings else { return Ok(()) };
@@ -225,7 +226,7 @@ impl Marked {
         Ok(())
     }
 
-    /// Writes the symbol.
+    /// Writes the variable that describes the rings to the device.
     fn write(&self, device: &Inner, symbol: Symbol) -> Result<()> {
         device.bind()?;
         let address = self.module.global(SYMBOL, size_of::<Symbol>())?;
@@ -237,7 +238,7 @@ impl Marked {
     }
 }
 
-/// The symbol of the rings, with the device's layout.
+/// The variable that describes the rings, with the same layout as on the device.
 #[repr(C)]
 struct Symbol {
     records: u64,
@@ -246,7 +247,7 @@ struct Symbol {
 }
 
 impl Module {
-    /// Returns the address of a variable in the device's memory, which must have this many bytes.
+    /// Returns the device address of a variable, which must have a size of `bytes` bytes.
     pub(crate) fn global(&self, name: &str, bytes: usize) -> Result<sys::CUdeviceptr> {
         let c_name = std::ffi::CString::new(name).unwrap_or_default();
         let (mut address, mut found) = (0, 0);
@@ -262,15 +263,15 @@ impl Module {
     }
 }
 
-/// Returns the number of rings of an entry and the number of records in each, within this many bytes for all entries; `None` if there
-/// is nothing to record.
+/// Returns the number of rings per entry point and the number of records per ring, using at most `most_bytes` bytes for all entry
+/// points. `None` if there is nothing to record.
 fn size(warps: u64, entries: u64, most_bytes: u64) -> Option<(u64, u64)> {
     if warps == 0 || entries == 0 {
         return None;
     }
     let warps = warps.min(most_bytes / (entries * CAPACITY.start() * RECORD)).clamp(1, u64::from(u32::MAX));
     let room = (most_bytes / (entries * warps * RECORD)).clamp(*CAPACITY.start(), *CAPACITY.end());
-    // Rounded down to a power of two.
+    // The capacity of a ring is rounded down to a power of two.
     Some((warps, 1 << room.ilog2()))
 }
 
@@ -286,7 +287,7 @@ mod tests {
         check(100, 1, 1 << 20, Some((100, 1024)));
         check(100, 2, 1 << 20, Some((100, 512)));
         check(1, 1, 1 << 40, Some((1, 8192)));
-        // There are too many warps, so only the first of them are recorded.
+        // There are too many warps for the memory, so only the first ones are recorded.
         check(1 << 30, 1, 1 << 20, Some((1 << 14, 8)));
     }
 }

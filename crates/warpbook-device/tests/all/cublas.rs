@@ -1,4 +1,4 @@
-//! Products by cuBLAS and cuBLASLt on a real GPU are compared with a loop in f64.
+//! Compares products by cuBLAS and cuBLASLt on a real GPU with loops in f64.
 
 use half::{bf16, f16};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 const WORKSPACE: usize = 32 << 20;
 
-/// Returns a GPU and the library that `open` opens on it; `None` if either is missing, which is reported.
+/// Returns a GPU and the library that `open` opens on it. If either is missing, reports the test as skipped and returns `None`.
 fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> Option<(CudaDevice, T)> {
     let device = testing::gpu(test)?;
     match open(&device) {
@@ -22,13 +22,13 @@ fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> 
     }
 }
 
-/// Returns multiples of 1/8 up to 2: exact in every type, and so are their products and sums in f32.
+/// Returns a multiple of 1/8 from -2 to 2. These values are exact in every type, and their products and sums are exact in f32.
 fn coarse(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (seed << 17));
     ((word ^ (word >> 29)) % 33) as f32 / 8.0 - 2.0
 }
 
-/// Returns a float between 1 and 2 that uses all 24 bits.
+/// Returns a float between 1 and 2 that uses all 24 bits of precision.
 fn fine(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ (seed << 13));
     f32::from_bits(0x3f80_0000 | ((word ^ (word >> 31)) as u32 & 0x007f_ffff))
@@ -52,13 +52,13 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(dtype.bytes() as usize).map(wide).collect()
 }
 
-/// A product with its arrays on the device, which begin `skip` elements behind the start of their buffers.
+/// A product with its arrays on the device. The arrays begin `skip` elements after the start of their buffers.
 struct Case {
     call: LibraryGemm,
     host: [Vec<f32>; 3],
     device: [Buffer<u8>; 3],
     skip: usize,
-    /// For each element of C the expected value in f64, and the sum of the magnitudes of its terms.
+    /// For each element of C, the expected value in f64 and the sum of the magnitudes of its terms.
     want: Vec<(f64, f64)>,
 }
 
@@ -71,7 +71,7 @@ impl Case {
             (0..skip + (rows * ld) as usize).map(|i| draw(which as u64, i)).collect::<Vec<f32>>()
         });
         if call.beta == 0.0 {
-            // If beta is 0, C is not read.
+            // If beta is 0, C must not be read, so it is filled with NaN.
             host[2].fill(f32::NAN);
         }
         let device = [0, 1, 2].map(|i| device.buffer_from(&encode(call.dtype, &host[i])).unwrap());
@@ -83,13 +83,13 @@ impl Case {
         self.device.each_ref().map(|b| b.at(self.skip * self.call.dtype.bytes() as usize))
     }
 
-    /// Writes the original values to C.
+    /// Writes the original values of C back to the device.
     fn reset(&self) {
         self.device[2].write(&encode(self.call.dtype, &self.host[2])).unwrap();
     }
 
-    /// Compares C on the device with f64. `bound` is the permitted error relative to the sum of the magnitudes, in addition to one rounding
-    /// to C's type. Memory around C must be unchanged.
+    /// Compares C on the device with the expected values. `bound` is the permitted error relative to the sum of the magnitudes, in addition
+    /// to one rounding to C's type. Memory around C must be unchanged.
     fn check(&self, bound: f64, what: &str) {
         let (call, dtype) = (&self.call, self.call.dtype);
         let (n, ldc) = (call.n as usize, call.ldc as usize);
@@ -125,7 +125,7 @@ fn reference(call: &LibraryGemm, [a, b, c]: [&[f32]; 3]) -> Vec<(f64, f64)> {
     (0..m * n).map(|at| element(at / n, at % n)).collect()
 }
 
-/// Tests every type and transposition of small products: square, odd, single elements, and odd leading dimensions.
+/// Returns small products of every type and transposition: square and odd sizes, single elements, and odd leading dimensions.
 fn calls() -> impl Iterator<Item = LibraryGemm> {
     let shapes = [
         ((1, 1, 1), [0, 0, 0]),
@@ -164,14 +164,14 @@ fn cublas_multiplies_every_type_and_transposition() {
     assert!(cublas.version().0 >= 12);
     let stream = device.stream().unwrap();
     for call in calls() {
-        // The arrays begin at the start of their buffers, and one element further on.
+        // The arrays begin either at the start of their buffers or one element later.
         for skip in [0, 1] {
             let case = Case::new(&device, call, skip, coarse);
             let [a, b, c] = case.at();
             // SAFETY: the arrays are as large as the call says and live past the wait.
             unsafe { cublas.gemm(&stream, &call, a, b, c) }.unwrap();
             stream.synchronize().unwrap();
-            // The sums are exact in f32 in any order.
+            // The sums are exact in f32, in whatever order the terms are added.
             case.check(0.0, "cuBLAS");
         }
     }
@@ -200,7 +200,7 @@ fn all_algorithms_of_cublaslt_agree() {
                         case.check(0.0, &format!("{plan:?}"));
                         ran += 1;
                     }
-                    // The device refuses some of the suggested algorithms.
+                    // The device may refuse some of the suggested algorithms.
                     Err(why) => assert!(matches!(why, Error::Unsupported { .. }), "{why}"),
                 }
             }
@@ -214,10 +214,10 @@ fn fp32_is_not_tf32() {
     let Some((device, cublas)) = on_gpu("fp32_is_not_tf32", Cublas::open) else { return };
     let Some((_, lt)) = on_gpu("fp32_is_not_tf32", CublasLt::open) else { return };
     let (stream, workspace) = (device.stream().unwrap(), device.zeros::<u8>(WORKSPACE).unwrap());
-    // With so few terms the errors of TF32 do not cancel.
+    // With so few terms, the rounding errors of TF32 do not cancel out.
     let (m, n, k) = (256, 192, 32);
     for (dtype, bound) in
-        // Bounds for a sum of k terms in f32, and for operands cut to 11 bits, with a factor of two.
+        // The bounds are for a sum of k terms in f32, and for operands truncated to 11 bits, both with a safety factor of two.
         [(Dtype::F32, f64::from(k + 4) * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let call = LibraryGemm {
@@ -278,8 +278,9 @@ fn products_are_captured() {
     }
 }
 
-/// Creating and destroying a handle waits for the whole device, which CUDA does not allow while one of its streams is captured: without care
-/// the capture on the other thread would become invalid. Tests run on threads of one process, so their handles come and go at any time.
+/// Creating or destroying a handle waits for the whole device, which CUDA forbids while one of its streams is being captured. Without
+/// precautions, the capture on the other thread would become invalid. Tests run on threads of the same process, so handles are created and
+/// destroyed at any time.
 #[test]
 fn handles_are_made_and_ended_while_another_thread_captures() {
     let name = "handles_are_made_and_ended_while_another_thread_captures";
@@ -309,7 +310,7 @@ fn handles_are_made_and_ended_while_another_thread_captures() {
             let graph = unsafe {
                 stream.capture(|| {
                     product()?;
-                    // Gives the other thread time to disturb the capture.
+                    // The pause gives the other thread time to disturb the capture.
                     pause();
                     product()
                 })

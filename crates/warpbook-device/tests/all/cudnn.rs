@@ -1,4 +1,4 @@
-//! Convolutions by cuDNN on a real GPU are compared with a loop in f64.
+//! Compares convolutions by cuDNN on a real GPU with loops in f64.
 
 use warpbook_device::{
     Buffer, ConvolutionPass, CudaDevice, Cudnn, CudnnPlan, Error, Library, LibraryConvolution, Slice, testing,
@@ -34,14 +34,15 @@ fn shape(dtype: Dtype, channels_last: bool) -> LibraryConvolution {
     }
 }
 
-/// Returns a float between 1 and 2 that uses all 24 bits, or its negative.
+/// Returns a float between 1 and 2 that uses all 24 bits of precision, or its negative.
 fn fine(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ (seed << 13));
     let size = f32::from_bits(0x3f80_0000 | ((word ^ (word >> 31)) as u32 & 0x007f_ffff));
     if word >> 63 == 0 { size } else { -size }
 }
 
-/// Returns y of an NCHW convolution in f64, with the sums of magnitudes.
+/// Returns the output y of an NCHW convolution in f64, with the sums of the magnitudes of its
+/// terms.
 fn reference(s: &LibraryConvolution, x: &[f32], w: &[f32]) -> Vec<(f64, f64)> {
     let [ih, iw] = s.x.map(|v| v as usize);
     let [oh, ow] = s.y.map(|v| v as usize);
@@ -95,8 +96,8 @@ fn fp32_is_not_tf32_and_a_graph_replays_it() {
     println!("{cudnn:?}");
     let stream = device.stream().unwrap();
     for (dtype, bound) in
-        // Bounds for a sum of 72 terms in f32, and for operands cut to 11 bits, with a factor of
-        // two.
+        // The bounds are for a sum of 72 terms in f32, and for operands truncated to 11 bits, both
+        // with a safety factor of two.
         [(Dtype::F32, 80.0 * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let s = shape(dtype, false);
@@ -128,7 +129,7 @@ fn what_cannot_run_is_refused_in_words() {
     let plan = |s| cudnn.plan(&s, ConvolutionPass::Forward, WORKSPACE);
     refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not F64");
     refused(plan(LibraryConvolution { channels: 0, ..s }).unwrap_err(), "sides from 1");
-    // The output's size does not match the window.
+    // This output size does not match the windows.
     refused(plan(LibraryConvolution { y: [9, 9], ..s }).unwrap_err(), "a convolution of 2 images of 8 x [9, 7]");
     let plan = plan(s).unwrap();
     let arrays = Arrays::new(&device, &s, &plan);
@@ -142,7 +143,7 @@ fn what_cannot_run_is_refused_in_words() {
     stream.synchronize().unwrap();
 }
 
-/// Engines of about the same speed take turns in being fastest.
+/// If several engines are about equally fast, repeated timings would choose different ones.
 #[test]
 fn a_convolution_that_is_prepared_again_has_the_same_engine() {
     let Some((device, cudnn)) = on_gpu("a_convolution_that_is_prepared_again_has_the_same_engine") else { return };

@@ -1,4 +1,5 @@
-//! The emulated GPU runs a learner's host lines like a GPU, and refuses unsupported features by name.
+//! Tests that the emulated GPU runs a learner's host code like a real one, and that errors about unsupported features
+//! name them.
 
 use warpbook_device::{
     Bench, Choice, Counters, Cublas, CublasLt, CudaDevice, Cudnn, Device, Error, Pool, Recorder, Result, Xray,
@@ -10,7 +11,7 @@ fn emulator() -> CudaDevice {
     device
 }
 
-/// Returns a learner's kernel with 64 threads per block.
+/// Returns the row and the tile of a learner's kernel with 64 threads per block.
 fn spec(text: &'static str) -> (KernelSpec, Tile) {
     let tile = Tile::new("t64", &[("THREADS", 64)]);
     (KernelSpec::new(Source { path: "live/mine.cu", text }, "mine", std::slice::from_ref(&tile), Grid::Cover), tile)
@@ -23,7 +24,7 @@ extern \"C\" __global__ void mine(const float* x, float* y, unsigned n, float fa
 }
 ";
 
-/// Multiplies 1000 numbers by 3 on any device, with the lines of a notebook.
+/// Multiplies 1000 numbers by 3 on any device, with the same calls as a notebook.
 fn scaled(device: &CudaDevice, text: &'static str) -> Result<Vec<f32>> {
     let x: Vec<f32> = (0..1000u16).map(f32::from).collect();
     let stream = device.stream()?;

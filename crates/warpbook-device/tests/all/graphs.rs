@@ -1,4 +1,4 @@
-//! Tests which work and memory graphs capture and own, and their descriptions, on a real GPU.
+//! Tests on a real GPU what graphs capture, what they own, and how they are described.
 
 use crate::common::{axpy, kernel};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,12 +7,12 @@ use warpbook_device::{Arena, Buffer, CudaDevice, Error, Event, Graph, Kernel, Pi
 
 const N: usize = 1000;
 
-/// Arrays and kernels of one step.
+/// The arrays and kernels of one step.
 struct Step {
     axpy: Kernel,
     input: Pinned<f32>,
     output: Pinned<f32>,
-    /// Slices of an arena.
+    /// The device arrays, which are slices of an arena.
     x: Slice<f32>,
     y: Slice<f32>,
     z: Buffer<f32>,
@@ -39,7 +39,7 @@ impl Step {
         }
     }
 
-    /// Queues output = 4 input + 2: y = input, and at the same time z = 2 + 3 input; then y += z.
+    /// Queues output = 4 input + 2. First y = input and z = 2 + 3 input are computed in parallel, then z is added to y.
     fn queue(&self, main: &Stream) -> Result<(), Error> {
         main.copy_to_device(&self.input, &self.x)?;
         self.fork.record(main)?;
@@ -72,7 +72,7 @@ fn fills_copies_and_kernels_on_two_streams_are_replayed() {
         let read = output.read().unwrap();
         assert!((0..N).all(|i| read[i] == 4.0 * value(i) + 2.0), "round {round}: {:?}", &read[..4]);
     }
-    // Computes the same result without a graph.
+    // The same work is then queued without a graph.
     let step = graph.resources::<Step>().unwrap();
     input.write().unwrap().fill(1.0);
     step.queue(&stream).unwrap();
@@ -83,7 +83,7 @@ fn fills_copies_and_kernels_on_two_streams_are_replayed() {
 fn a_graph_owns_what_it_replays() {
     let Some(device) = testing::gpu("a_graph_owns_what_it_replays") else { return };
     let stream = device.stream().unwrap();
-    // The graph is given no resources, but keeps the arrays of the queued work.
+    // The graph is given no resources, but it must keep the arrays of the queued work.
     let result = device.pinned::<f32>(N).unwrap();
     let graph = {
         let (axpy_kernel, arena) = (kernel(&device, "axpy", 128), Arena::new(&device, 1 << 20).unwrap());
@@ -97,7 +97,7 @@ fn a_graph_owns_what_it_replays() {
         stream.capture_owning("accumulate", (), queue).unwrap()
     };
     assert_eq!((device.allocated(), device.loaded_modules()), ((1 << 20) + 4 * N as u64, 1));
-    // Work with addresses of freed memory would be overwritten by these arrays.
+    // If the graph used freed memory, these new arrays would be overwritten.
     let others: Vec<_> = (0..8).map(|_| device.zeros::<f32>(N).unwrap()).collect();
     for round in 1..=3 {
         graph.launch(&stream).unwrap();
@@ -106,7 +106,7 @@ fn a_graph_owns_what_it_replays() {
     assert!(others.iter().all(|o| o.to_vec().unwrap().iter().all(|v| *v == 0.0)));
     drop(others);
     graph.launch(&stream).unwrap();
-    // The graph is dropped while it runs.
+    // The graph is dropped while it is running.
     drop(graph);
     assert_eq!((device.allocated(), device.loaded_modules()), (0, 0));
     assert!(result.read().unwrap().iter().all(|v| *v == 4.0));
@@ -119,7 +119,7 @@ fn a_graph_is_not_launched_into_memory_that_the_host_has_borrowed() {
     let stream = device.stream().unwrap();
     let (step, other) = (Step::new(&device), device.stream().unwrap());
     let (input, output) = (step.input.clone(), step.output.clone());
-    // The launch may be captured, since nothing is copied then.
+    // Capturing the graph is allowed while the output is borrowed, because nothing is copied at that time.
     let reading = output.read().unwrap();
     let graph = stream.capture_owning("step", step, |step| step.queue(&stream)).unwrap();
     let refused = graph.launch(&stream).unwrap_err();
@@ -145,7 +145,7 @@ fn a_graph_is_not_launched_into_a_capture() {
     let inner = stream.capture_owning("step", step, |step| step.queue(&stream)).unwrap();
     let refused = stream.capture_owning("outer", (), |()| inner.launch(&stream)).unwrap_err().to_string();
     assert!(refused.contains("step") && refused.contains("during a capture"), "{refused}");
-    // The refusal does not invalidate the capture.
+    // The refused launch does not invalidate the capture.
     input.write().unwrap().fill(3.0);
     inner.launch(&stream).unwrap();
     assert!(output.read().unwrap().iter().all(|v| *v == 14.0));
@@ -159,7 +159,7 @@ fn a_graph_has_a_name_and_a_launch_that_is_refused_tells_it() {
     let graph = stream.capture_owning("step", step, |step| step.queue(&stream)).unwrap();
     assert_eq!((graph.name(), graph.kernels().collect::<Vec<_>>()), ("step", vec!["axpy in live/memory.cu"]));
     assert!(graph.resources::<Step>().is_some() && graph.resources::<u32>().is_none());
-    // Waiting for a stream that is being captured invalidates the capture, which accepts nothing more.
+    // Waiting for a stream that is being captured invalidates the capture, so every later operation is refused.
     let mut refused = None;
     let failed = stream.capture_owning("outer", (), |()| {
         assert!(stream.synchronize().is_err());
@@ -183,7 +183,7 @@ fn a_graph_has_a_name_and_a_launch_that_is_refused_tells_it() {
 fn a_graph_that_does_not_end_in_time_is_named_before_it_ends() {
     let Some(device) = testing::gpu("a_graph_that_does_not_end_in_time_is_named_before_it_ends") else { return };
     let (stream, late, y) = (device.stream().unwrap(), kernel(&device, "late", 32), device.zeros::<f32>(1).unwrap());
-    // The kernel takes some seconds, and the device of this test is given up long before.
+    // The kernel takes several seconds; the test stops waiting and gives up the device long before that.
     let cycles = 4_000_000_000i64;
     let queue = |y: &Buffer<f32>| {
         // SAFETY: late(y, value, cycles); y has one element, and the graph owns it.
@@ -218,7 +218,7 @@ fn a_capture_ends_where_its_work_panics_or_is_not_joined() {
         step.side.fill(&step.y, 1)
     });
     assert!(unjoined.is_err());
-    // Both streams run newly queued work again.
+    // After the failed captures, both streams run newly queued work as before.
     step.input.write().unwrap().fill(1.0);
     step.queue(&stream).unwrap();
     assert!(step.output.read().unwrap().iter().all(|v| *v == 6.0));

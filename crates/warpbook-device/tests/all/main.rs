@@ -1,4 +1,4 @@
-//! Tests that can share a process. Those that cannot have their own executables next to this folder.
+//! Tests that can share a process. Tests that cannot have their own executables in the folder above.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,14 +1,14 @@
-//! Arenas, slices, page-locked arrays, queued fills and copies, and modules on a real GPU.
+//! Tests arenas, slices, page-locked arrays, queued fills and copies, and modules on a real GPU.
 
 use crate::common::{axpy, kernel, spec};
 use half::{bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use warpbook_device::{Arena, ArenaPlan, Compiler, CudaDevice, Error, Slice, Stream, testing};
 
-/// Cycles of a kernel that delays the copy queued behind it by some ten milliseconds.
+/// Number of cycles of a kernel that delays the copy behind it by some ten milliseconds.
 const LATE: i64 = 20_000_000;
 
-/// Queues a kernel that sets the first element after [`LATE`] cycles.
+/// Queues a kernel that sets the first element of `y` after [`LATE`] cycles.
 fn late(device: &CudaDevice, stream: &Stream, y: &Slice<f32>, value: f32) {
     let kernel = kernel(device, "late", 32);
     // SAFETY: late(y, value, cycles); y has one element and lives past the launch, since freeing
@@ -18,7 +18,7 @@ fn late(device: &CudaDevice, stream: &Stream, y: &Slice<f32>, value: f32) {
 
 #[test]
 fn the_kernels_of_these_tests_compile() {
-    // This part needs NVRTC and no GPU.
+    // This part needs NVRTC but no GPU.
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let spec = spec("axpy", 128);
     let compiled = compiler.compile(&spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{e}"));
@@ -185,7 +185,7 @@ fn values_go_through_page_locked_memory_and_come_back() {
             axpy(&kernel, &stream, &y, &x, 2.0).unwrap();
         }
         stream.copy_to_host(&y, &to).unwrap();
-        // Only `read` synchronises.
+        // Nothing but `read` waits for the stream.
         assert_eq!(*to.read().unwrap(), values.iter().map(|v| 2.0 * v).collect::<Vec<_>>()[..]);
         assert_eq!(*from.read().unwrap(), values[..]);
     }
@@ -198,13 +198,13 @@ fn the_host_waits_for_the_copies_that_it_conflicts_with() {
     let (y, host) = (device.zeros::<f32>(4).unwrap(), device.pinned::<f32>(4).unwrap());
     late(&device, &stream, &y, 5.0);
     stream.copy_to_host(&y, &host).unwrap();
-    // A copy on another stream that ends sooner must not end the wait for the first.
+    // A copy on another stream that ends sooner must not end the wait for the slow copy.
     let early = device.zeros::<f32>(2).unwrap();
     other.copy_to_device(&host.range(2..), &early).unwrap();
     other.synchronize().unwrap();
     assert_eq!(*host.read().unwrap(), [5.0, 0.0, 0.0, 0.0]);
 
-    // An array is not overwritten before the device has read it.
+    // The host must not overwrite an array before the device has read it.
     late(&device, &stream, &y, 6.0);
     stream.copy_to_device(&host.range(..2), &y.range(2..)).unwrap();
     host.write().unwrap().fill(9.0);
@@ -258,11 +258,11 @@ fn memory_may_be_dropped_while_copies_are_queued() {
         stream.copy_to_host(&slice, &back).unwrap();
         drop(host);
         drop(back);
-        // The next page-locked array may get the memory of the dropped one.
+        // A new page-locked array may reuse the memory of the dropped one.
         let next = device.pinned_from(&vec![2.0f32; 1 << 20]).unwrap();
         assert!(next.read().unwrap().iter().all(|v| *v == 2.0), "a copy wrote to memory that was freed");
     }
-    // A stream may be dropped before its copies end.
+    // A stream may be dropped before its copies have ended.
     let (slice, host) = (device.zeros::<f32>(1).unwrap(), device.pinned(1).unwrap());
     late(&device, &stream, &slice, 3.0);
     stream.copy_to_host(&slice, &host).unwrap();
@@ -317,7 +317,7 @@ fn kernels_of_the_same_code_share_a_module() {
     assert_eq!(y.to_vec().unwrap(), [6.0]);
     drop(second);
     assert_eq!(device.loaded_modules(), 0);
-    // Loaded again, the kernel works as before.
+    // After it has been loaded again, the kernel works as before.
     axpy(&kernel(&device, "axpy", 128), &stream, &y, &x, 1.0).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(y.to_vec().unwrap(), [8.0]);

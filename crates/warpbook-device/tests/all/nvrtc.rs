@@ -1,4 +1,4 @@
-//! Tests the compiler's messages for wrong kernels. Needs NVRTC and no GPU.
+//! Tests the compiler's messages for incorrect kernels. This needs NVRTC but no GPU.
 
 use warpbook_device::{Compiler, Error};
 use warpbook_record::{Grid, KernelSpec, KernelStats, Source, Tile};
@@ -27,7 +27,7 @@ fn a_kernel_compiles_with_its_tile() {
 
 #[test]
 fn registers_shared_memory_and_spills_are_seen() {
-    // A block of 1024 threads leaves 64 registers per thread, so a hundred values that are live at once do not
+    // A block of 1024 threads leaves 64 registers per thread, so a hundred values that are live at the same time do not
     // fit.
     let text = "extern \"C\" __global__ void __launch_bounds__(1024) mine(float* out) {\n\
         __shared__ float tile[1000];\n\
@@ -46,7 +46,7 @@ fn registers_shared_memory_and_spills_are_seen() {
     }\n";
     let stats = stats_of(text).unwrap();
     assert!((1..=64).contains(&stats.registers), "{stats:?}");
-    // 5024 includes the kilobyte that the system uses, if only the code states the size.
+    // The size is 5024 if it is read from the machine code, because that includes the kilobyte reserved by the system.
     assert!([4000, 5024].contains(&stats.static_shared_bytes), "{stats:?}");
     assert!(stats.spill_store_bytes > 0 && stats.spill_load_bytes > 0, "{stats:?}");
 }
@@ -57,7 +57,7 @@ fn an_error_shows_path_line_text_and_log() {
     let error = compile(text).unwrap_err();
     let Error::Compile(details) = &error else { panic!("{error}") };
     let first = details.first().unwrap();
-    // A source in a notebook's cell is not one of the project's files.
+    // The source of a notebook cell is not one of the project's files, so it gets a name of its own.
     assert_eq!((first.file.as_str(), first.line, first.column), ("live/mine.cu", 3, Some(14)));
     assert!(first.message.contains("undefined_name"), "{first:?}");
     assert_eq!(first.excerpt(), "    3 |     out[0] = undefined_name;\n      |              ^");

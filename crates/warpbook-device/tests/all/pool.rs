@@ -29,7 +29,7 @@ fn what_is_given_back_is_used_again() {
     assert_eq!((pool.used().reserved, device.allocated()), (0, before));
 }
 
-/// Allocates three quarters of the memory twice; the second time the pool has to release the first
+/// Allocates three quarters of the memory twice; the second time, the pool has to release its first
 /// segment.
 #[test]
 fn unused_segments_make_room() {

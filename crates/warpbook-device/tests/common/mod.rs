@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) stray(unsigned long long a
 }
 "#;
 
-/// Returns the row of one of the kernels above, with blocks of `threads` threads.
+/// Returns the row of one of the kernels above, with a tile of `threads` threads per block.
 pub fn spec(entry: &'static str, threads: i64) -> KernelSpec {
     let source = Source { path: "live/memory.cu", text: TEXT };
     KernelSpec::new(source, entry, &[Tile::new("t", &[("THREADS", threads)])], Grid::Cover)
@@ -51,7 +51,7 @@ pub fn kernel(device: &CudaDevice, entry: &'static str, threads: i64) -> Kernel 
     device.kernel(&spec, &spec.tiles[0]).unwrap()
 }
 
-/// Queues y += a x.
+/// Queues a kernel that computes y += a x.
 pub fn axpy(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, x: &Slice<f32>, a: f32) -> warpbook_device::Result<()> {
     assert_eq!(x.len(), y.len());
     let n = x.len() as u32;

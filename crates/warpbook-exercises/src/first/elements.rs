@@ -1,11 +1,11 @@
-//! E05 and E06: bytes and sectors of kernels that do one thing to every element.
+//! E05 and E06: bytes and sectors of kernels that apply an operation to every element.
 
 use super::LESSON;
 use warpbook_lab::exercise::{
     Case, Ceiling, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget, Tolerance,
 };
 
-/// Elements of the case that is timed on a GPU: the arrays of the two inputs that alternate are larger than any L2 cache together.
+/// Number of elements of the case that is timed on a GPU. Launches alternate between two inputs, whose arrays together are larger than any L2 cache.
 const TIMED: u32 = 1 << 24;
 
 pub(crate) const SAXPY: Definition = Definition {
@@ -76,7 +76,7 @@ pub(crate) const SAXPY: Definition = Definition {
     }),
 };
 
-/// Draws `n` numbers in (-1, 1). Beyond 65,536 they are products of two drawn numbers each, as drawing 16 million takes seconds.
+/// Draws `n` numbers in (-1, 1). If `n` is above 65,536, each number is a product of two drawn numbers, since drawing 16 million takes seconds.
 fn many_floats(draw: &mut Draw, n: usize) -> Vec<f32> {
     let drawn = draw.floats(n.min(1 << 16));
     if drawn.len() == n {
@@ -87,14 +87,14 @@ fn many_floats(draw: &mut Draw, n: usize) -> Vec<f32> {
     rows.take(n).collect()
 }
 
-/// Launches blocks of 256 threads for `n` elements; the factor is not near 1, and its products have whole parts.
+/// Creates a launch with blocks of 256 threads for `n` elements. The factor is not near 1, and its products have integer parts.
 fn saxpy([n, ..]: Size, draw: &mut Draw) -> Case {
     let (x, y, a) = (many_floats(draw, n as usize), many_floats(draw, n as usize), 4.0 + draw.float());
     let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| a.mul_add(*x, *y)).collect();
     Case::new(format!("n = {n}"))
         .over(n, 256)
         .input("x", x)
-        // The compiler may round once or twice: |a x| is below 5.
+        // The compiler may round once or twice; |a x| is below 5.
         .update("y", y, expected, Tolerance::Within { relative: 1e-6, scale: 5.0 })
         .float("a", a)
         .int("n", n)
@@ -108,7 +108,7 @@ pub(crate) const GRID_STRIDE: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "scale",
         signature: "extern \"C\" __global__ void scale(float* x, float a, int n)",
-        // Whole warps at the last one: at the end of an unrolled loop, lanes of one warp may be in different turns.
+        // At the last size, all lanes of a warp have equally many elements: otherwise, at the end of an unrolled loop, they may be in different iterations.
         sizes: &[[700, 1, 1], [1, 1, 1], [5003, 1, 1], [20_000, 1, 1]],
         case: scale,
         targets: &[Target::at_most("sectors a request", 4.0, Costs::sectors_per_request).because(
@@ -138,10 +138,10 @@ pub(crate) const GRID_STRIDE: Definition = Definition {
     }),
 };
 
-/// Threads of the grid.
+/// Number of threads in the grid.
 const GRID_THREADS: usize = 1024;
 
-/// Launches 4 blocks of 256 threads for any number of elements.
+/// Creates a launch with 4 blocks of 256 threads for any number of elements.
 fn scale([n, ..]: Size, draw: &mut Draw) -> Case {
     let (x, a) = (draw.floats(n as usize), 4.0 + draw.float());
     let expected: Vec<f32> = x.iter().map(|x| a * x).collect();

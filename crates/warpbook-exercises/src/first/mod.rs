@@ -10,5 +10,5 @@ pub(crate) use quiz::QUIZ;
 pub(crate) use races::{BARRIER, HISTOGRAM};
 pub(crate) use threads::{FIRST_KERNEL, GUARD, MANY_BLOCKS, TWO_DIMENSIONS};
 
-/// The lesson.
+/// Id of the lesson that these exercises belong to.
 const LESSON: &str = "00_hello_gpu";

@@ -1,4 +1,4 @@
-//! E07 and E08: threads that share memory.
+//! E07 and E08: threads that access the same memory.
 
 use super::LESSON;
 use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Task, Tolerance};
@@ -51,7 +51,7 @@ pub(crate) const HISTOGRAM: Definition = Definition {
                 "Elements were lost between a read and a write: each is atomic, but other threads come in between. One function has to do both.",
                 |wrong| {
                     let (got, kind) = (wrong.got(), wrong.input("kind"));
-                    // Counts of a part of the elements are another mistake.
+                    // If the result counts only the first elements, this is another mistake.
                     let part = counts(kind.iter().take(got.iter().sum::<f64>() as usize).map(|kind| *kind as usize));
                     let is_less = got.iter().zip(wrong.expected()).all(|(got, count)| got <= count);
                     is_less && !wrong.looks_like(|k| f64::from(part[k]))
@@ -72,7 +72,7 @@ pub(crate) const HISTOGRAM: Definition = Definition {
     }),
 };
 
-/// Number of kinds.
+/// Number of kinds of elements, each with a count.
 const KINDS: usize = 16;
 
 fn counts(kinds: impl Iterator<Item = usize>) -> [i32; KINDS] {
@@ -82,7 +82,7 @@ fn counts(kinds: impl Iterator<Item = usize>) -> [i32; KINDS] {
     })
 }
 
-/// Launches blocks of 256 threads for `n` elements of 16 kinds.
+/// Creates a launch with blocks of 256 threads for `n` elements of 16 kinds.
 fn histogram([n, ..]: Size, draw: &mut Draw) -> Case {
     let kinds = draw.integers(n as usize, KINDS as u32);
     let expected = counts(kinds.iter().map(|kind| *kind as usize));
@@ -155,10 +155,10 @@ pub(crate) const BARRIER: Definition = Definition {
     }),
 };
 
-/// Elements of a block.
+/// Number of elements of a block.
 const PART: usize = 128;
 
-/// Launches blocks of 128 threads for `n` elements.
+/// Creates a launch with blocks of 128 threads for `n` elements.
 fn differences([n, ..]: Size, draw: &mut Draw) -> Case {
     let x = draw.floats(n as usize);
     let difference = |i: usize| if i.is_multiple_of(PART) { 0.0 } else { x[i] - x[i - 1] };

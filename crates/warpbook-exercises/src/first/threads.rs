@@ -38,7 +38,7 @@ pub(crate) const FIRST_KERNEL: Definition = Definition {
     }),
 };
 
-/// Launches one block of 32 threads.
+/// Creates a launch with one block of 32 threads.
 fn tens([n, ..]: Size, _: &mut Draw) -> Case {
     let expected: Vec<i32> = (0..n.cast_signed()).map(|i| 10 * i).collect();
     Case::new(format!("{n} elements")).launch([1; 3], [n, 1, 1]).output("y", expected, Tolerance::Exact)
@@ -80,7 +80,7 @@ pub(crate) const GUARD: Definition = Definition {
     }),
 };
 
-/// Launches one block of 32 threads for up to as many elements.
+/// Creates a launch with one block of 32 threads for at most 32 elements.
 fn squares([n, ..]: Size, draw: &mut Draw) -> Case {
     let x = draw.floats(n as usize);
     let expected: Vec<f32> = x.iter().map(|x| x * x).collect();
@@ -99,7 +99,7 @@ pub(crate) const MANY_BLOCKS: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "invert",
         signature: "extern \"C\" __global__ void invert(const float* x, float* y, int n)",
-        // Elements, and threads of a block.
+        // Each size is a number of elements, and a number of threads per block.
         sizes: &[[1000, 256, 1], [1, 256, 1], [31, 256, 1], [1000, 128, 1]],
         case: invert,
         targets: &[],
@@ -156,7 +156,7 @@ fn grid(wrong: &Wrong) -> usize {
     wrong.case().grid()[0] as usize
 }
 
-/// Launches blocks of so many threads for `n` elements.
+/// Creates a launch with blocks of `threads` threads for `n` elements.
 fn invert([n, threads, _]: Size, draw: &mut Draw) -> Case {
     let x = draw.floats(n as usize);
     let expected: Vec<f32> = x.iter().map(|x| 1.0 - x).collect();
@@ -224,15 +224,15 @@ pub(crate) const TWO_DIMENSIONS: Definition = Definition {
     }),
 };
 
-/// Edge of a block.
+/// Edge length of a block in threads.
 const EDGE: usize = 16;
 
-/// Returns the pixels before the launch, and width and height.
+/// Returns the pixels before the launch, and the width and height of the picture.
 fn picture(wrong: &Wrong) -> (Vec<f64>, [usize; 2]) {
     (wrong.input("in"), ["width", "height"].map(|name| wrong.number(name) as usize))
 }
 
-/// Launches blocks of 16 x 16 threads for a picture of `width` x `height` pixels.
+/// Creates a launch with blocks of 16 x 16 threads for a picture of `width` x `height` pixels.
 fn mirror([width, height, _]: Size, draw: &mut Draw) -> Case {
     let picture = draw.floats((width * height) as usize);
     let mut expected = picture.clone();

@@ -1,4 +1,4 @@
-//! E09: a strided read becomes a coalesced one.
+//! E09: turns a strided read into a coalesced one.
 
 use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
@@ -62,12 +62,12 @@ pub(crate) const COALESCED: Definition = Definition {
     }),
 };
 
-/// Returns the numbers of rows and columns.
+/// Returns the number of rows and the number of columns of the matrix.
 fn sides(wrong: &Wrong) -> (usize, usize) {
     (wrong.number("rows") as usize, wrong.number("cols") as usize)
 }
 
-/// Launches blocks of 256 threads for a matrix of `rows` x `cols`.
+/// Creates a launch with blocks of 256 threads for a matrix of `rows` x `cols`.
 fn scale_rows([rows, cols, _]: Size, draw: &mut Draw) -> Case {
     let (matrix, factor) = (draw.floats((rows * cols) as usize), draw.floats(rows as usize));
     let expected: Vec<f32> = matrix.iter().enumerate().map(|(i, x)| factor[i / cols as usize] * x).collect();

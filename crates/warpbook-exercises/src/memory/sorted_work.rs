@@ -1,4 +1,4 @@
-//! E11: work is arranged so that the threads of a warp agree.
+//! E11: arranges the work so that the threads of a warp take the same branch.
 
 use super::LESSON;
 use crate::causes::only_written;
@@ -6,7 +6,7 @@ use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
 };
 
-/// Threads of a block.
+/// Number of threads per block.
 const THREADS: usize = 256;
 
 pub(crate) const SORTED_WORK: Definition = Definition {
@@ -108,7 +108,7 @@ pub(crate) const SORTED_WORK: Definition = Definition {
     }),
 };
 
-/// The inputs of a wrong result.
+/// The inputs of a launch that gave a wrong result.
 struct Plans {
     deposit: Vec<f64>,
     rate: Vec<f64>,
@@ -121,13 +121,13 @@ impl Plans {
         Self { deposit, rate, years }
     }
 
-    /// The money of a customer after some years.
+    /// Returns the money that a customer has after a number of years.
     fn after(&self, customer: usize, years: f64) -> f64 {
         self.deposit[customer] * (1.0 + self.rate[customer]).powf(years)
     }
 }
 
-/// Launches blocks of 256 threads for four plans of `n` customers.
+/// Creates a launch with blocks of 256 threads for four savings plans of `n` customers.
 fn savings([n, ..]: Size, draw: &mut Draw) -> Case {
     let deposit: Vec<f32> = draw.floats(n as usize).iter().map(|v| 2.0 + v).collect();
     let rate: Vec<f32> = draw.floats(n as usize).iter().map(|v| 0.05 + 0.03 * v).collect();
@@ -143,7 +143,7 @@ fn savings([n, ..]: Size, draw: &mut Draw) -> Case {
         .input("deposit", deposit)
         .input("rate", rate)
         .input("years", years)
-        // 64 rounds with two roundings each.
+        // The tolerance allows for 64 iterations with two roundings each.
         .output("out", expected, Tolerance::Within { relative: 2e-5, scale: 1.0 })
         .int("n", n)
 }

@@ -1,4 +1,4 @@
-//! E10: an array of structs becomes a struct of arrays.
+//! E10: turns an array of structs into a struct of arrays.
 
 use super::LESSON;
 use crate::causes::only_written;
@@ -59,12 +59,12 @@ pub(crate) const STRUCT_OF_ARRAYS: Definition = Definition {
     }),
 };
 
-/// Bytes of the sectors that loads ask for, an element.
+/// Returns the bytes of the sectors that loads request, per element.
 fn bytes_read(costs: &Costs) -> f64 {
     32.0 * costs.total.global_loads.sectors as f64 / costs.elements as f64
 }
 
-/// Launches blocks of 256 threads for the three coordinates of `n` points.
+/// Creates a launch with blocks of 256 threads for the three coordinates of `n` points.
 fn split([n, ..]: Size, draw: &mut Draw) -> Case {
     let points = draw.floats(3 * n as usize);
     let coordinate = |c: usize| points.iter().skip(c).step_by(3).copied();

@@ -1,4 +1,4 @@
-//! Causes of wrong products, most of them by the same rules that judge a learner's kernel in the ladder.
+//! Causes of wrong products, most of them found by the same rules that judge a learner's kernel in the ladder.
 
 use warpbook_gemm::{Evidence, FlawKind};
 use warpbook_lab::exercise::{Mistake, Wrong};
@@ -59,7 +59,7 @@ pub(super) const B_ROW_LENGTH: Mistake = Mistake::new(
     |wrong| is_with_rows(wrong, ["k", "k"]),
 );
 
-/// Returns true if this is the product for rows of A and of B with these numbers of elements. With equal sizes it says nothing.
+/// Returns true if the result is the product that these row lengths of A and of B give. Returns false if n equals k, since the mistake then has no effect.
 fn is_with_rows(wrong: &Wrong, lengths: [&str; 2]) -> bool {
     let [n, k] = ["n", "k"].map(|name| wrong.number(name) as usize);
     let [of_a, of_b] = lengths.map(|name| wrong.number(name) as usize);
@@ -69,7 +69,7 @@ fn is_with_rows(wrong: &Wrong, lengths: [&str; 2]) -> bool {
     n != k && wrong.looks_like(|c| (0..k).map(|i| term(c / n, c % n, i)).sum())
 }
 
-/// Returns the kind of flaw that a product of fp32 has.
+/// Returns true if the fp32 product has this kind of flaw.
 fn is(wrong: &Wrong, kind: FlawKind) -> bool {
     let sizes = ["m", "n", "k"].map(|name| wrong.number(name) as usize);
     let single = |all: &[f64]| -> Vec<f32> { all.iter().map(|v| *v as f32).collect() };
@@ -84,7 +84,7 @@ fn is(wrong: &Wrong, kind: FlawKind) -> bool {
         b: &b,
         got: &got,
         unwritten: &unwritten,
-        // The emulator finds races by itself.
+        // The emulator detects races itself, so no second result is needed.
         again: &got,
     };
     evidence.examine().is_some_and(|flaw| flaw.kind == Some(kind))

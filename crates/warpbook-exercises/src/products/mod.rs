@@ -9,13 +9,14 @@ pub(crate) use tiles::TILES;
 
 use warpbook_lab::exercise::{Case, Draw, Tolerance};
 
-/// The lesson.
+/// Id of the lesson that these exercises belong to.
 const LESSON: &str = "20_matmul_ladder";
-/// The signature of both exercises.
+/// The signature of the kernel in both exercises.
 const SIGNATURE: &str =
     "extern \"C\" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k)";
 
-/// Draws two matrices, whose products have whole parts, and computes their product; the launch is up to the exercise.
+/// Draws two matrices and computes their product. A is scaled by 4, so that products are not all below 1. The exercise
+/// sets the launch.
 fn case([m, n, k]: [u32; 3], draw: &mut Draw) -> Case {
     let a: Vec<f32> = draw.floats((m * k) as usize).iter().map(|v| 4.0 * v).collect();
     let b = draw.floats((k * n) as usize);
@@ -24,7 +25,7 @@ fn case([m, n, k]: [u32; 3], draw: &mut Draw) -> Case {
         (0..k as usize).map(term).sum::<f64>() as f32
     };
     let expected: Vec<f32> = (0..(m * n) as usize).map(|i| element(i / n as usize, i % n as usize)).collect();
-    // Terms are below 4, so that their magnitudes add up to 4 k at most.
+    // Each term is below 4, so the sum of the magnitudes is at most 4 k.
     let tolerance = Tolerance::Within { relative: 2e-6, scale: 4.0 * f64::from(k) };
     Case::new(format!("{m} x {n} x {k}"))
         .input("a", a)

@@ -1,4 +1,4 @@
-//! E17: a matrix product from an empty body.
+//! E17: write a matrix product, starting from an empty body.
 
 use super::causes::{
     A_TRANSPOSED, B_ROW_LENGTH, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING,
@@ -16,7 +16,7 @@ pub(crate) const PRODUCT: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "matmul",
         signature: SIGNATURE,
-        // m, n and k. In a square product, a transposed matrix is told from other mistakes.
+        // Sizes are m, n and k. With a square product, a transposed matrix can be told from other mistakes.
         sizes: &[[32, 32, 32], [1, 1, 1], [33, 17, 9], [20, 37, 45]],
         case: product,
         targets: &[],
@@ -82,14 +82,15 @@ pub(crate) const PRODUCT: Definition = Definition {
     }),
 };
 
-/// Returns true if each element of C is what `step` makes of the sum so far and of two numbers, in the order of k.
+/// Returns true if each element of C is the result of applying `step` to the sum so far and the next two factors, in
+/// the order of k.
 fn folded(wrong: &Wrong, step: fn(f64, f64, f64) -> f64) -> bool {
     let [n, k] = ["n", "k"].map(|name| wrong.number(name) as usize);
     let (a, b) = (wrong.input("a"), wrong.input("b"));
     wrong.looks_like(|i| (0..k).fold(0.0, |sum, kk| step(sum, a[i / n * k + kk], b[kk * n + i % n])))
 }
 
-/// Launches blocks of 16 x 16 threads.
+/// Creates a launch with blocks of 16 x 16 threads.
 fn product(size: Size, draw: &mut Draw) -> Case {
     let [m, n, _] = size;
     super::case(size, draw).launch([n.div_ceil(16), m.div_ceil(16), 1], [16, 16, 1])

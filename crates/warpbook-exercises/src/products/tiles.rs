@@ -1,4 +1,4 @@
-//! E18: a matrix product through tiles, with four sums a thread.
+//! E18: a matrix product that uses tiles, with four sums per thread.
 
 use super::causes::{
     A_ROW_LENGTH, A_TRANSPOSED, B_TRANSPOSED, BOTH_TRANSPOSED, C_TRANSPOSED, EXCHANGED, FIRST_TERMS_MISSING,
@@ -16,7 +16,7 @@ pub(crate) const TILES: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "matmul",
         signature: SIGNATURE,
-        // m, n and k. In a square product, a transposed matrix is told from other mistakes.
+        // Sizes are m, n and k. With a square product, a transposed matrix can be told from other mistakes.
         sizes: &[[32, 32, 32], [7, 12, 37], [7, 33, 9], [40, 32, 32]],
         case: product,
         targets: &[
@@ -94,7 +94,7 @@ fn per_multiply_add(costs: &Costs, words: u64) -> f64 {
     words as f64 / costs.total.multiply_adds as f64
 }
 
-/// Launches blocks of 32 x 8 threads for 32 x 32 elements of C.
+/// Creates a launch in which each block of 32 x 8 threads computes 32 x 32 elements of C.
 fn product(size: Size, draw: &mut Draw) -> Case {
     let [m, n, _] = size;
     super::case(size, draw).launch([n.div_ceil(32), m.div_ceil(32), 1], [32, 8, 1])

@@ -1,4 +1,4 @@
-//! Exercises of lesson 02, threads that work together, and row softmax.
+//! Exercises of lesson 02 about threads that cooperate, and about row softmax.
 
 mod scan;
 mod softmax;
@@ -16,15 +16,16 @@ pub(crate) use warp_sum::WARP_SUM;
 
 use warpbook_lab::exercise::{Costs, Draw};
 
-/// The lesson.
+/// Id of the lesson that these exercises belong to.
 const LESSON: &str = "02_shared_memory";
 
-/// Draws numbers with magnitudes from 0.5 to 1: one that is missing in a sum is beyond its rounding errors.
+/// Draws numbers with magnitudes from 0.5 to 1, so that a number missing from a sum is not mistaken for a rounding
+/// error.
 fn large_floats(draw: &mut Draw, n: usize) -> Vec<f32> {
     draw.floats(n).into_iter().map(|v| 0.5 * v + 0.5f32.copysign(v)).collect()
 }
 
-/// Numbers of 4 bytes that threads load from global memory, an element.
+/// Returns the number of 4-byte words that threads load from global memory per element.
 fn reads_per_element(costs: &Costs) -> f64 {
     costs.total.global_loads.bytes as f64 / 4.0 / costs.elements as f64
 }

@@ -1,4 +1,4 @@
-//! E16: running sums of a block.
+//! E16: running sums within a block.
 
 use super::{LESSON, reads_per_element};
 use crate::causes::only_written;
@@ -6,7 +6,7 @@ use warpbook_lab::exercise::{
     Case, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong,
 };
 
-/// Elements of a block.
+/// Number of elements of a block.
 const PART: usize = 256;
 
 pub(crate) const SCAN: Definition = Definition {
@@ -105,14 +105,16 @@ pub(crate) const SCAN: Definition = Definition {
     }),
 };
 
-/// Returns true if each result is the sum of the elements from a first one to before a last one.
+/// Returns true if each result is the sum of the elements in a range (the end is exclusive), which depends on its
+/// index.
 fn window(wrong: &Wrong, range: fn(usize) -> (usize, usize)) -> bool {
     let x = wrong.input("x");
     let sum = |(begin, end): (usize, usize)| x[begin..end.min(x.len())].iter().sum();
     wrong.looks_like(|i| sum(range(i)))
 }
 
-/// Returns what eight steps give if thread `t` adds its neighbour in a step only where `adds` holds.
+/// Returns the result of eight steps in which thread `t` adds its neighbour only if `adds` returns true for the thread
+/// and the step.
 fn stepped(wrong: &Wrong, adds: fn(usize, usize) -> bool) -> Vec<f64> {
     let mut sums = wrong.input("x");
     for step in (0..8).map(|power| 1 << power) {
@@ -122,7 +124,7 @@ fn stepped(wrong: &Wrong, adds: fn(usize, usize) -> bool) -> Vec<f64> {
     sums
 }
 
-/// Launches blocks of 256 threads for `n` elements.
+/// Creates a launch with blocks of 256 threads for `n` elements.
 fn scan([n, ..]: Size, draw: &mut Draw) -> Case {
     let x: Vec<i32> = draw.integers(n as usize, 100).iter().map(|v| v + 1).collect();
     let running = |part: &[i32]| -> Vec<i32> {

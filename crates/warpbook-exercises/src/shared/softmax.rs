@@ -1,4 +1,4 @@
-//! E21: row softmax that reads each element twice.
+//! E21: a row softmax that reads each element twice.
 
 use super::reads_per_element;
 use crate::causes::only_written;
@@ -6,9 +6,9 @@ use warpbook_lab::exercise::{
     Case, Ceiling, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget, Tolerance, Wrong,
 };
 
-/// Threads of a block.
+/// Number of threads per block.
 const THREADS: usize = 256;
-/// Rows and columns of the case that is timed on a GPU: each array is larger than the L2 cache.
+/// Number of rows and columns of the case that is timed on a GPU. Each array is larger than the L2 cache.
 const TIMED: [u32; 2] = [16_384, 4096];
 
 pub(crate) const SOFTMAX: Definition = Definition {
@@ -19,7 +19,7 @@ pub(crate) const SOFTMAX: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "softmax",
         signature: "extern \"C\" __global__ void softmax(const float* x, float* y, int cols)",
-        // Rows and columns.
+        // Each size is a number of rows, and a number of columns.
         sizes: &[[3, 100, 1], [2, 1, 1], [4, 1000, 1], [1, 32_768, 1]],
         case: softmax,
         targets: &[Target::at_most("reads of global memory for each element", 2.0, reads_per_element).because(
@@ -153,7 +153,7 @@ pub(crate) const SOFTMAX: Definition = Definition {
     }),
 };
 
-/// The group of threads that works on a column.
+/// Returns the index of the group of threads that works on a column.
 type Group = fn(usize) -> usize;
 
 fn thread(column: usize) -> usize {
@@ -164,7 +164,7 @@ fn warp(column: usize) -> usize {
     column % THREADS / 32
 }
 
-/// The input of a wrong result.
+/// The input of a launch that gave a wrong result.
 struct Rows {
     x: Vec<f64>,
     cols: usize,
@@ -175,7 +175,7 @@ impl Rows {
         Self { x: wrong.input("x"), cols: wrong.number("cols") as usize }
     }
 
-    /// By element: what its row has over all columns of its group.
+    /// Returns for each element the fold of the values in its row over all columns of its group.
     fn folded(&self, values: &[f64], group: Group, start: f64, fold: fn(f64, f64) -> f64) -> Vec<f64> {
         let row = |row: &[f64]| -> Vec<f64> {
             let mut all = [start; THREADS];
@@ -185,24 +185,25 @@ impl Rows {
         values.chunks(self.cols).flat_map(row).collect()
     }
 
-    /// By element: `e` to its power, relative to the largest number of its group.
+    /// Returns for each element e^(x - largest), where `largest` is the largest number in the row that belongs to its group.
     fn powers(&self, group: Group) -> Vec<f64> {
         let largest = self.folded(&self.x, group, f64::NEG_INFINITY, f64::max);
         self.x.iter().zip(largest).map(|(v, largest)| (v - largest).exp()).collect()
     }
 
-    /// By element: the sum of values over its group.
+    /// Returns for each element the sum of the values in its row over all columns of its group.
     fn sums(&self, values: &[f64], group: Group) -> Vec<f64> {
         self.folded(values, group, 0.0, |a, b| a + b)
     }
 
-    /// The matrix as it is if it is read column by column.
+    /// Returns the matrix that results from reading the input column by column.
     fn turned(&self) -> Self {
         let (rows, cols) = (self.x.len() / self.cols, self.cols);
         Self { x: (0..self.x.len()).map(|i| self.x[i % cols * rows + i / cols]).collect(), cols }
     }
 
-    /// Returns true if results differ from the reference by a factor of the row's largest number, in rows that have no infinite powers.
+    /// Returns true if the results differ from the reference by a factor that depends on the row's largest number, in all rows in which no power of e
+    /// overflows.
     fn are_scaled(&self, wrong: &Wrong, factor: fn(f64) -> f64) -> bool {
         let largest = self.folded(&self.x, |_| 0, f64::NEG_INFINITY, f64::max);
         let is_scaled = |i: usize| {
@@ -213,7 +214,7 @@ impl Rows {
         finite.peek().is_some_and(|i| largest[*i].abs() > 0.01) && finite.all(is_scaled)
     }
 
-    /// Returns true if some results are NaN, and only in rows whose largest number fulfils a condition.
+    /// Returns true if some results are NaN, and only in rows whose largest number satisfies a condition.
     fn are_nan(&self, wrong: &Wrong, holds: fn(f64) -> bool) -> bool {
         let largest = self.folded(&self.x, |_| 0, f64::NEG_INFINITY, f64::max);
         let mut nan = (0..self.x.len()).filter(|i| wrong.got()[*i].is_nan() && wrong.is_written(*i)).peekable();
@@ -221,7 +222,7 @@ impl Rows {
     }
 }
 
-/// Launches a block of 256 threads for each row. Some rows are far above 0, and others far below.
+/// Creates a launch with a block of 256 threads for each row. The numbers of some rows are far above 0, and of others far below.
 fn softmax([rows, cols, _]: Size, draw: &mut Draw) -> Case {
     let mut x: Vec<f32> = draw.floats((rows * cols) as usize).iter().map(|v| 8.0 * v).collect();
     let mut expected = Vec::with_capacity(x.len());

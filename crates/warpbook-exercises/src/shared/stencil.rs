@@ -1,10 +1,10 @@
-//! E14: a mean of seven neighbours that reads each element once.
+//! E14: a mean over seven neighbours that reads each element once.
 
 use super::{LESSON, large_floats, reads_per_element};
 use crate::causes::only_written;
 use warpbook_lab::exercise::{Case, Definition, Draw, KernelTask, Mistake, Size, Target, Task, Tolerance, Wrong};
 
-/// Elements of a block, and neighbours on each side.
+/// Number of elements of a block, and number of neighbours on each side.
 const PART: usize = 256;
 const HALO: usize = 3;
 
@@ -126,14 +126,14 @@ pub(crate) const STENCIL: Definition = Definition {
     }),
 };
 
-/// Returns true if the results are means in which only those neighbours `at` of a point `i` count for which `counts` holds.
+/// Returns true if each result `i` is a mean that includes a neighbour `at` only if `counts(i, at)` returns true.
 fn smoothed(wrong: &Wrong, counts: fn(usize, usize) -> bool) -> bool {
     let x = wrong.input("x");
     let neighbours = |i: usize| i.saturating_sub(HALO)..(i + HALO + 1).min(x.len());
     wrong.looks_like(|i| neighbours(i).filter(|at| counts(i, *at)).map(|at| x[at]).sum::<f64>() / 7.0)
 }
 
-/// Launches blocks of 256 threads for `n` elements.
+/// Creates a launch with blocks of 256 threads for `n` elements.
 fn smooth([n, ..]: Size, draw: &mut Draw) -> Case {
     let x = large_floats(draw, n as usize);
     let neighbours = |i: usize| &x[i.saturating_sub(HALO)..(i + HALO + 1).min(x.len())];

@@ -1,11 +1,11 @@
-//! E13: the sum of an array, from threads to warps to blocks.
+//! E13: the sum of an array, added up by threads, then by warps, then by blocks.
 
 use super::{LESSON, large_floats, reads_per_element};
 use warpbook_lab::exercise::{
     Case, Ceiling, Costs, Definition, Draw, KernelTask, Mistake, Size, Target, Task, TimeTarget, Tolerance, Wrong,
 };
 
-/// Elements of the case that is timed on a GPU: more than its L2 cache holds.
+/// Number of elements of the case that is timed on a GPU, which are more than the L2 cache can store.
 const TIMED: u32 = 1 << 26;
 
 pub(crate) const SUM: Definition = Definition {
@@ -16,7 +16,7 @@ pub(crate) const SUM: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "partial_sums",
         signature: "extern \"C\" __global__ void partial_sums(const float* x, float* partial, int n)",
-        // Elements, blocks, threads of a block.
+        // Each size is a number of elements, of blocks, and of threads per block.
         sizes: &[[1000, 2, 256], [1, 1, 32], [31, 2, 64], [3001, 1, 1024], [20_011, 4, 256]],
         case: partial_sums,
         targets: &[
@@ -86,7 +86,7 @@ pub(crate) const SUM: Definition = Definition {
     }),
 };
 
-/// The elements of a wrong result, and who adds them.
+/// The elements of a launch that gave a wrong result, and the threads that should add them.
 struct Shares {
     x: Vec<f64>,
     blocks: usize,
@@ -99,7 +99,7 @@ impl Shares {
         Self { x: wrong.input("x"), blocks: blocks as usize, threads: threads as usize }
     }
 
-    /// The block whose threads meet an element.
+    /// Returns the block whose threads should add an element.
     fn block(&self, i: usize) -> usize {
         i / self.threads % self.blocks
     }
@@ -109,7 +109,7 @@ impl Shares {
     }
 }
 
-/// Launches `blocks` blocks of `threads` threads for `n` elements.
+/// Creates a launch with `blocks` blocks of `threads` threads for `n` elements.
 fn partial_sums([n, blocks, threads]: Size, draw: &mut Draw) -> Case {
     let x = large_floats(draw, n as usize);
     let mut sums = vec![0.0; blocks as usize];
@@ -122,7 +122,7 @@ fn partial_sums([n, blocks, threads]: Size, draw: &mut Draw) -> Case {
         .elements(n.into())
         .same_bits()
         .input("x", x)
-        // Each thread adds its elements one after another, then come ten levels; a block's magnitudes add up to n / blocks at most.
+        // Each thread adds its elements one by one, and ten levels of additions follow. The magnitudes of a block add up to at most n / blocks.
         .output(
             "partial",
             expected,

@@ -1,4 +1,4 @@
-//! E15: a transpose through a tile without bank conflicts.
+//! E15: a transpose that uses a tile without bank conflicts.
 
 use super::LESSON;
 use crate::causes::only_written;
@@ -14,7 +14,8 @@ pub(crate) const TRANSPOSE: Definition = Definition {
     task: Task::Kernel(KernelTask {
         entry: "transpose",
         signature: "extern \"C\" __global__ void transpose(const float* in, float* out, int rows, int cols)",
-        // The last one has rows of whole sectors on both sides, so that 4 sectors are enough for a request.
+        // At the last size, the rows of both matrices consist of whole sectors, so that 4 sectors are enough for a
+        // request.
         sizes: &[[64, 64, 1], [33, 17, 1], [1, 40, 1], [96, 72, 1]],
         case: transpose,
         targets: &[
@@ -70,14 +71,15 @@ pub(crate) const TRANSPOSE: Definition = Definition {
     }),
 };
 
-/// Returns true if each element of `out`, by row and column, is the element of `in` at the place that `place` says.
+/// Returns true if each element of `out` is the element of `in` at the position that `place` returns for its row and
+/// column.
 fn from_place(wrong: &Wrong, place: fn(usize, usize) -> (usize, usize)) -> bool {
     let (input, rows, cols) = (wrong.input("in"), wrong.number("rows") as usize, wrong.number("cols") as usize);
     let value = |(row, col): (usize, usize)| if row < rows && col < cols { input[row * cols + col] } else { f64::NAN };
     wrong.looks_like(|i| value(place(i / rows, i % rows)))
 }
 
-/// Launches blocks of 32 x 32 threads for a matrix.
+/// Creates a launch with blocks of 32 x 32 threads for a matrix.
 fn transpose([rows, cols, _]: Size, draw: &mut Draw) -> Case {
     let input = draw.floats((rows * cols) as usize);
     let (rows_of_out, row_of_out) = (cols as usize, rows as usize);

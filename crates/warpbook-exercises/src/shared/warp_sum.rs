@@ -1,4 +1,4 @@
-//! E12: the sum of a warp in five exchanges.
+//! E12: the sum over a warp in five exchanges.
 
 use super::{LESSON, large_floats, reads_per_element};
 use crate::causes::only_written;
@@ -83,7 +83,7 @@ pub(crate) const WARP_SUM: Definition = Definition {
                 "Each result is the element of another lane. Add what a shuffle returns: `v += ...` instead of `v = ...`.",
                 |wrong| {
                     let x = wrong.input("x");
-                    // The lane after exchanges over 16, 8, 4, 2 and 1.
+                    // After exchanges over 16, 8, 4, 2 and 1, a lane has the value of lane `i ^ 31`.
                     wrong.looks_like(|i| x.get(i ^ 31).copied().unwrap_or(0.0))
                 },
             ),
@@ -110,19 +110,19 @@ pub(crate) const WARP_SUM: Definition = Definition {
     }),
 };
 
-/// Returns true if each result is what adding exchanged sums over these offsets gives; their order does not matter.
+/// Returns true if each result is the sum after exchanges over these offsets, whose order does not matter.
 fn is_sum_of_rounds(wrong: &Wrong, offsets: impl Iterator<Item = usize>) -> bool {
     let mut sums = wrong.input("x");
     sums.resize(sums.len().next_multiple_of(32), 0.0);
     for offset in offsets {
         sums = (0..sums.len()).map(|i| sums[i] + sums[i ^ offset]).collect();
     }
-    // Sums grow in each round, and rounding errors with them.
+    // The sums grow in each round, and so do their rounding errors.
     let largest = sums.iter().fold(0.0, |largest: f64, sum| largest.max(sum.abs()));
     wrong.got().iter().zip(&sums).all(|(got, sum)| (got - sum).abs() <= 1e-5 * largest)
 }
 
-/// Launches blocks of 128 threads for `n` elements.
+/// Creates a launch with blocks of 128 threads for `n` elements.
 fn warp_sums([n, ..]: Size, draw: &mut Draw) -> Case {
     let x = large_floats(draw, n as usize);
     let sum = |part: &[f32]| part.iter().map(|v| f64::from(*v)).sum::<f64>() as f32;
@@ -130,7 +130,7 @@ fn warp_sums([n, ..]: Size, draw: &mut Draw) -> Case {
     Case::new(format!("n = {n}"))
         .over(n, 128)
         .input("x", x)
-        // Sums of up to 32 numbers below 1.
+        // Each result is a sum of up to 32 numbers below 1.
         .output("y", expected, Tolerance::Within { relative: 2e-6, scale: 32.0 })
         .int("n", n)
 }

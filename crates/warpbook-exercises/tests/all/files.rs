@@ -1,11 +1,11 @@
-//! The files of the exercises.
+//! Access to the files of the exercises.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use warpbook_exercises::all;
 use warpbook_lab::exercise::{Definition, KernelTask, Task};
 
-/// Returns the folder of notebooks of this checkout.
+/// Returns the folder `notebooks` of this checkout.
 pub fn notebooks() -> PathBuf {
     PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../notebooks")
 }
@@ -15,7 +15,7 @@ pub fn folder(definition: &Definition) -> PathBuf {
     notebooks().join("exercises").join(definition.folder)
 }
 
-/// Reads one of an exercise's files.
+/// Reads a file of an exercise.
 pub fn text(definition: &Definition, file: &str) -> String {
     let path = folder(definition).join(file);
     fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
@@ -30,7 +30,7 @@ pub fn kernels() -> Vec<(Definition, KernelTask)> {
     all().into_iter().filter_map(kernel).collect()
 }
 
-/// Returns true in a hand-out, which has no solution of any exercise; the test that is skipped is named.
+/// Returns true in a copy for learners, which contains no solutions. Then prints that the test is skipped.
 pub fn is_handout(test: &str) -> bool {
     let has_answers = |definition: &Definition| {
         let folder = folder(definition);
@@ -50,13 +50,13 @@ pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Returns the good answers of an exercise that are written in other ways than its solution: file and source.
+/// Returns the correct answers of an exercise that differ from its solution, as pairs of file and source.
 pub fn other_answers(definition: &Definition) -> Vec<(String, String)> {
     let read = |path: PathBuf| (path.display().to_string(), fs::read_to_string(&path).unwrap());
     files_in(&folder(definition).join("right")).into_iter().map(read).collect()
 }
 
-/// Returns the wrong answers of an exercise: file, cause that its first line gives, and source.
+/// Returns the wrong answers of an exercise: the file, the cause named in its first line, and the source.
 pub fn wrong_answers(definition: &Definition) -> Vec<(String, String, String)> {
     let read = |path: PathBuf| {
         let file = path.strip_prefix(notebooks()).unwrap().display().to_string();

@@ -1,4 +1,4 @@
-//! Solutions on a GPU: right there too, and on target in time.
+//! Tests that solutions are also right on a GPU, and meet their time targets.
 
 use crate::files::{is_handout, kernels, notebooks, text};
 use warpbook_device::{Choice, testing};

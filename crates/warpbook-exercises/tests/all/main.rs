@@ -1,4 +1,4 @@
-//! The exercises: their texts, their verdicts in the emulator, and on a GPU where there is one.
+//! Tests of the exercises: their texts, and their verdicts in the emulator and on a GPU, if there is one.
 
 mod files;
 mod gpu;

@@ -1,46 +1,46 @@
-//! Solutions use only names of CUDA that a lesson has explained before the exercise.
+//! Tests that solutions use only CUDA names that a lesson has explained before the exercise.
 
 use crate::files::{is_handout, kernels, notebooks, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Words of C++ that lesson 00 explains in its ten lines for readers of Rust, or that Rust has too.
+/// C++ words that lesson 00 explains in its ten lines for Rust programmers, or that also exist in Rust.
 const WORDS: [&str; 13] =
     ["bool", "char", "const", "else", "extern", "float", "for", "if", "int", "return", "unsigned", "void", "while"];
 
-/// Returns a source without its comments and texts in quotation marks.
+/// Returns a source without comments and string literals.
 fn code(source: &str) -> String {
     let mut code = String::new();
     for line in source.lines() {
         let line = line.split("//").next().unwrap_or_default();
-        // Every second part is between quotation marks.
+        // Every second part is outside of quotation marks.
         line.split('"').step_by(2).for_each(|part| code.push_str(part));
         code.push('\n');
     }
     code
 }
 
-/// Returns the words of a text, in which a digit is no beginning.
+/// Returns the words of a text; a word does not start with a digit.
 fn words(text: &str) -> Vec<&str> {
     let all = text.split(|c: char| !c.is_alphanumeric() && c != '_');
     all.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_')).collect()
 }
 
-/// Returns the names of CUDA that a kernel uses: its words that are neither C++ nor declared in it.
+/// Returns the CUDA names that a kernel uses: all words that are neither C++ nor declared in the kernel.
 fn names(source: &str) -> BTreeSet<String> {
     let code = code(source);
     let words = words(&code);
     let is_type =
         |word: &str| WORDS.contains(&word) && !["else", "extern", "for", "if", "return", "while"].contains(&word);
-    // A type before a word declares it; a pointer's star is no word.
+    // A word that follows a type is declared there; the star of a pointer is not a word.
     let declared: BTreeSet<&str> = words.windows(2).filter(|pair| is_type(pair[0])).map(|pair| pair[1]).collect();
     let is_name = |word: &&&str| !WORDS.contains(*word) && !declared.contains(*word) && word.len() > 1;
     words.iter().filter(is_name).map(|word| (*word).to_owned()).collect()
 }
 
-/// Returns the words of text cells of the lessons before the cell with an exercise: of the lesson `until` up to that cell, and of all before it. `None`
-/// if the lesson has no such cell.
+/// Returns the words that are explained before an exercise: the words of all text cells up to the exercise's cell in the lesson `until`. `None` if the lesson
+/// has no such cell.
 fn explained(lessons: &[(String, Value)], until: &str, id: &str) -> Option<BTreeSet<String>> {
     let mut known = BTreeSet::new();
     for (name, lesson) in lessons {
@@ -59,7 +59,7 @@ fn explained(lessons: &[(String, Value)], until: &str, id: &str) -> Option<BTree
     None
 }
 
-/// The exercises of the first evening, whose readers know no CUDA.
+/// The exercises of the first evening, when learners do not know CUDA yet.
 const FIRST: std::ops::RangeInclusive<&str> = "E01"..="E09";
 
 #[test]

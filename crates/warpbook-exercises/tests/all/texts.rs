@@ -1,11 +1,11 @@
-//! Every exercise has its texts, and they say the same as its definition.
+//! Tests that every exercise has its texts, and that they agree with its definition.
 
 use crate::files::{files_in, folder, is_handout, kernels, notebooks, text, wrong_answers};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 use warpbook_exercises::all;
 
-/// Returns a text with single spaces.
+/// Returns a text in which all white space is replaced by single spaces.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -93,10 +93,10 @@ fn solutions_are_explained_and_wrong_answers_have_four_causes() {
     }
 }
 
-/// Causes of answers that only look right, which every exercise has to find.
+/// Causes of answers that only seem right. The wrong answers of every exercise must include each of them.
 const CHEATS: [&str; 8] =
     ["nothing_written", "zeros", "copy", "nan", "fixed_size", "race", "out_of_bounds", "later_launch"];
-/// Those that an exercise cannot have: E01 has no input and one size, and integers are never NaN. E07 has its own name for a copy.
+/// Exceptions, which an exercise cannot have: E01 has no input and only one size, integers are never NaN, and E07 has its own name for a copy.
 const NOT_THERE: [(&str, &[&str]); 3] =
     [("E01", &["copy", "nan", "fixed_size"]), ("E07", &["copy", "nan"]), ("E16", &["nan"])];
 

@@ -1,4 +1,4 @@
-//! Verdicts on stubs, solutions and wrong answers in the emulator.
+//! Tests the verdicts on stubs, solutions and wrong answers in the emulator.
 
 use crate::files::{is_handout, kernels, notebooks, other_answers, text, wrong_answers};
 use std::time::Instant;
@@ -7,14 +7,14 @@ use warpbook_exercises::all;
 use warpbook_lab::Lab;
 use warpbook_lab::exercise::{Answer, Definition, Exercise, KernelTask, Task, Tried, Verdict};
 
-/// A kernel that is added to a source, so that its code is not the stub's, which is not judged.
+/// A kernel that is appended to a stub, since an unchanged stub is not judged.
 const ANOTHER: &str = "\nextern \"C\" __global__ void another_one() {}\n";
-/// Seed of the inputs, so that a failure repeats.
+/// Seed of the inputs, which is fixed so that a failure can be repeated.
 const SEED: u64 = 17;
-/// Most instructions of threads in a verdict.
+/// Maximum number of thread instructions for a verdict.
 const MOST_STEPS: u64 = 10_000_000;
 
-/// Opens an exercise of this checkout without a file for progress.
+/// Opens an exercise of this checkout, without a progress file.
 fn exercise(definition: &Definition) -> Exercise {
     let lab = Lab::on(Choice::Cpu).unwrap();
     Exercise::in_folders(&lab, definition.clone(), &notebooks().join("exercises"), None).unwrap()
@@ -28,12 +28,12 @@ fn judged(exercise: &Exercise, source: &str, seed: u64) -> Tried {
     tried
 }
 
-/// Returns the verdict of a good answer: exercises without a target end at RIGHT.
+/// Returns the best verdict: exercises without targets end at RIGHT.
 fn best(task: &KernelTask) -> Verdict {
     if task.targets.is_empty() { Verdict::Right } else { Verdict::RightAndOnTarget }
 }
 
-/// Returns the ids of causes of right answers that miss a target.
+/// Returns the ids of the causes that a right answer gets if it misses a target.
 fn missed(task: &KernelTask) -> Vec<&'static str> {
     task.targets.iter().filter_map(|target| target.missed).map(|(id, _)| id).collect()
 }
@@ -45,7 +45,7 @@ fn a_stub_is_unchanged_and_with_another_line_it_is_not_yet_right_or_on_target() 
         let stub = text(&definition, "stub.cu");
         assert_eq!(judged(&exercise, &stub, SEED).verdict, Verdict::Unchanged, "{}", definition.folder);
         let tried = judged(&exercise, &(stub + ANOTHER), SEED);
-        // Where a slow kernel is to be made fast, the stub is right, and misses a target.
+        // If the exercise is to make a slow kernel fast, its stub is right but misses a target.
         let is_slow = tried.verdict == Verdict::Right && tried.cause_id().is_some_and(|id| missed(&task).contains(&id));
         assert!(tried.verdict == Verdict::NotYet || is_slow, "{}", tried.line());
         assert!(!tried.sentence.is_empty(), "{}", tried.line());
@@ -120,7 +120,7 @@ fn the_second_try_is_fast() {
         let exercise = exercise(&definition);
         let solution = text(&definition, "solution.cu");
         judged(&exercise, &solution, SEED);
-        // Another source, so that no cache has its code.
+        // Change the source, so that its code is not in any cache.
         let started = Instant::now();
         let tried = judged(&exercise, &format!("// {}\n{solution}{ANOTHER}", std::process::id()), SEED);
         let seconds = started.elapsed().as_secs_f64();
@@ -130,7 +130,7 @@ fn the_second_try_is_fast() {
     times.sort_by(f64::total_cmp);
     let slowest = times.last().copied().unwrap_or_default();
     println!("the slowest second try took {:.0} ms; the aim is 400 ms", 1e3 * slowest);
-    // Other tests run at the same time, on machines of two cores.
+    // Other tests run at the same time, possibly on a machine with only two cores.
     assert!(slowest < 6.0, "{slowest} s");
 }
 
@@ -157,7 +157,7 @@ fn a_quiz_knows_right_answers_from_those_that_people_give() {
     }
 }
 
-/// Returns a right answer as people write it.
+/// Returns a right answer in the form in which a learner types it.
 fn answer(right: Answer) -> String {
     match right {
         Answer::Choice(letter) => letter.to_string(),

@@ -1,4 +1,4 @@
-//! The convolutions of the trained networks as problems.
+//! The convolution layers of the trained networks, as problems of the experiment.
 
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::Pass;
@@ -9,14 +9,14 @@ use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 pub struct ConvolutionLayer {
     /// Name on the command line.
     pub name: &'static str,
-    /// Title of a few words.
+    /// Title in a few words.
     pub title: &'static str,
-    /// Height and width of the images.
+    /// Height and width of the images in pixels.
     side: usize,
     channels: usize,
     filters: usize,
     padding: usize,
-    /// True for the first layer of a network, which needs no input gradient.
+    /// True for the first layer of a network, which does not need an input gradient.
     is_first: bool,
     /// Batch sizes of the published figures.
     pub(super) batches: [u64; 2],
@@ -27,7 +27,7 @@ const MNIST: [u64; 2] = [512, 1024];
 const CIFAR: [u64; 2] = [128, 512];
 const SPEEDRUN: [u64; 2] = [1000, 2000];
 
-/// All layers.
+/// All convolution layers of the trained networks.
 pub const LAYERS: [ConvolutionLayer; 7] = [
     ConvolutionLayer {
         name: "mnist-1",
@@ -101,7 +101,7 @@ pub const LAYERS: [ConvolutionLayer; 7] = [
     },
 ];
 
-/// Returns a pass's name in settings and problems.
+/// Returns the name of a pass in settings and problems.
 pub(super) const fn name_of(pass: Pass) -> &'static str {
     match pass {
         Pass::Forward => "forward",
@@ -121,7 +121,7 @@ impl ConvolutionLayer {
         found.ok_or_else(|| format!("`{name}` is not a layer: choose {}", known()))
     }
 
-    /// Returns true for a layer of the speedrun, whose recipe is a file of the command line; the others are those of the built-in networks.
+    /// Returns true for a layer of the speedrun, whose recipe is a file of the command line; the other layers belong to built-in networks.
     pub(super) fn is_of_speedrun(&self) -> bool {
         self.name.starts_with("speedrun")
     }
@@ -141,14 +141,14 @@ impl ConvolutionLayer {
         }
     }
 
-    /// Returns the passes of the layer that a training needs.
+    /// Returns the passes of the layer that training needs.
     pub fn passes(&self) -> impl Iterator<Item = Pass> + use<> {
         let is_first = self.is_first;
         Pass::ALL.into_iter().filter(move |pass| !(is_first && *pass == Pass::InputGradient))
     }
 }
 
-/// A task: one pass of one layer, with a batch size and a type.
+/// A task: one pass of one layer, with a batch size and a data type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub layer: &'static ConvolutionLayer,
@@ -162,7 +162,7 @@ impl Task {
         self.layer.geometry(usize::try_from(self.batch).unwrap_or(usize::MAX))
     }
 
-    /// Returns the numbers of elements of both inputs and of the output.
+    /// Returns the number of elements of each of the two inputs and of the output.
     pub fn lengths(&self) -> [usize; 3] {
         let g = self.geometry();
         let [x, weight, y] = [g.input_len(), g.weight_len(), g.output_len().unwrap_or(usize::MAX)];
@@ -173,13 +173,13 @@ impl Task {
         }
     }
 
-    /// Returns the type that the output is stored in.
+    /// Returns the data type in which the output is stored.
     pub fn out(&self) -> Dtype {
         if self.pass == Pass::WeightGradient || self.dtype == Dtype::Tf32 { Dtype::F32 } else { self.dtype }
     }
 
-    /// Returns the task as a problem. FLOPs: two for each product of the definition, including those with padding.
-    /// Bytes: both inputs are read once and the output is written once, in fp32 for a weight gradient.
+    /// Returns the task as a problem. FLOPs: two for each multiply-add of the definition, including those in the padding. Bytes: both inputs are read once and
+    /// the output is written once; a weight gradient is in fp32.
     pub fn problem(&self) -> Problem {
         let Self { layer, batch, pass, dtype } = *self;
         let sizes = vec![
@@ -205,7 +205,7 @@ impl Task {
         })
     }
 
-    /// Returns the task of a problem.
+    /// Returns the task that a problem describes; `None` if the problem has no such task.
     pub fn from_problem(problem: &Problem) -> Option<Self> {
         let layer = ConvolutionLayer::named(problem.text("layer")?).ok()?;
         let name = problem.text("pass")?;

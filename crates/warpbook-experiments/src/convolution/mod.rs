@@ -17,21 +17,21 @@ use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
 };
 
-/// Least FLOP/s of one CPU thread, and the most seconds that a pass on the CPU may be expected to take.
+/// Minimum FLOP/s of one CPU thread, and the maximum expected time in seconds of a pass on the CPU.
 const CPU_FLOPS_PER_S: f64 = 2e9;
 const CPU_LIMIT_S: f64 = 4.0;
-/// The most FLOPs for which the f64 definition is computed on the CPU.
+/// Maximum number of FLOPs for which the f64 definition is computed on the CPU.
 const CPU_REFERENCE_FLOPS: u64 = 2_000_000_000;
-/// Largest batch.
+/// Largest batch size.
 const MAX_BATCH: u64 = 1 << 14;
-/// GPU of the published figures, whose kernels are listed if there is no GPU.
+/// Compute capability of the GPU of the published figures, whose kernels are listed if there is no GPU.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
-/// The experiment, with its settings.
+/// The convolution experiment with its settings.
 #[derive(Debug, Clone)]
 pub struct Convolutions {
     layers: Vec<&'static ConvolutionLayer>,
-    /// Batch sizes; `None` stands for those of the published figures.
+    /// Batch sizes; `None` for the batch sizes of the published figures.
     batches: Option<Vec<u64>>,
     passes: Vec<Pass>,
     dtypes: Vec<Dtype>,
@@ -56,14 +56,14 @@ selects!(Convolutions);
 seeded!(Convolutions, "Key of the random numbers.");
 
 impl Convolutions {
-    /// Creates the default experiment: every layer and pass with the published batch sizes in fp16, every rung.
+    /// Creates the default experiment: every layer and pass with the published batch sizes in fp16, and every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates the experiment with the sizes of the quick suite: batches of 8, without the layers of the speedrun, which take a CPU twice as long
-    /// as all others.
+    /// Creates the experiment with the sizes of the quick suite: batches of 8, without the layers of the speedrun, which take twice as long on a CPU as all
+    /// others together.
     #[must_use]
     pub fn quick() -> Self {
         let of_networks = LAYERS.iter().filter(|layer| !layer.is_of_speedrun());
@@ -83,7 +83,7 @@ impl Convolutions {
         self
     }
 
-    /// Sets the batch sizes, from 1 up; each layer is run with each.
+    /// Sets the batch sizes, which must be at least 1; each layer is run with each of them.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Some(batches.into_iter().collect());
@@ -97,7 +97,7 @@ impl Convolutions {
         self
     }
 
-    /// Sets the types of images and weights: `F32`, `Tf32`, `F16`, `Bf16`.
+    /// Sets the data types of images and weights: `F32`, `Tf32`, `F16`, `Bf16`.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
@@ -121,7 +121,7 @@ impl Convolutions {
         rows::rungs(&self.tasks(), compute_capability)
     }
 
-    /// Returns the experiment's passes as problems.
+    /// Returns one problem for each layer, pass, batch size and data type.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.tasks().iter().map(Task::problem).collect()
@@ -208,7 +208,7 @@ impl Experiment for Convolutions {
     }
 }
 
-/// Returns the reason why the CPU's rung does not run a problem.
+/// Returns the reason why the CPU rung skips a problem; `None` if it runs.
 fn cpu_obstacle(lab: &Lab, problem: &Problem) -> Option<String> {
     if problem.dtype != Dtype::F32 {
         return Some(format!("the CPU's rung is in fp32, not {}", problem.dtype.label()));

@@ -1,4 +1,4 @@
-//! A problem's arrays and rungs, ready to run.
+//! The arrays of a problem, and its rungs, ready to run.
 
 use super::layers::Task;
 use super::reference;
@@ -20,7 +20,7 @@ use warpbook_record::{Check, Dtype, Rung};
 /// The inputs of a problem, and the reference for results.
 pub(super) struct Work<'a> {
     task: Task,
-    /// Both inputs of the pass, rounded to the task's type.
+    /// Both inputs of the pass, rounded to the data type of the task.
     inputs: [Vec<f32>; 2],
     gpu: Option<OnGpu<'a>>,
 }
@@ -32,13 +32,14 @@ struct OnGpu<'a> {
     gemm: Gemm,
     reference: Reference,
     inputs: [DeviceArray; 2],
-    /// Output in the task's output type.
+    /// Output in the output type of the task.
     out: Output,
-    /// Output in the inputs' type, if that differs; libraries return weight gradients in it.
+    /// Output in the data type of the inputs, if it differs from the output type; libraries return weight gradients in
+    /// this type.
     narrow: Option<Output>,
 }
 
-/// An array for a result.
+/// An array that receives a result.
 struct Output {
     storage: Storage,
     array: DeviceArray,
@@ -154,7 +155,7 @@ impl Work<'_> {
     }
 }
 
-/// Compares every element with the definition in f64.
+/// Compares every element of a result with the definition in f64.
 fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> Check {
     let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
     let [a, b] = inputs.map(wide);
@@ -171,7 +172,7 @@ fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> 
     for ((got, want), size) in got.iter().zip(&want).zip(&sizes) {
         let error = (f64::from(*got) - want).abs();
         let relative = error / size.max(f64::MIN_POSITIVE);
-        // A NaN must not disappear in `max`.
+        // `max` would discard a NaN, which has to be kept.
         worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
         worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
     }
@@ -190,7 +191,7 @@ enum Way {
     Library(Box<CudnnPlan>),
 }
 
-/// A rung on the GPU at one problem.
+/// A GPU rung that is ready to run on one problem.
 struct Ready<'p> {
     on: &'p OnGpu<'p>,
     pass: Pass,
@@ -237,7 +238,7 @@ impl Candidate for Ready<'_> {
                 };
                 c.weight_gradient(stream, a, b, dweight, None, workspace)
             }
-            // For an input gradient, the library takes the weights first, then dy.
+            // For an input gradient, the arguments of the library are the weights and then dy.
             (Way::Library(plan), Pass::InputGradient) => {
                 plan.launch(stream, [b.bytes(), a.bytes()], out.bytes(), workspace.slice())
             }
@@ -280,7 +281,7 @@ fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     }
 }
 
-/// Returns the type that elements are stored in.
+/// Returns the data type in which elements are stored.
 fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

@@ -1,22 +1,22 @@
-//! The convolution in f64, straight from its definition: loops over every index, in one thread, without blocks, and without code
-//! of the implementations. It panics if slices do not have the lengths of the shapes.
+//! The convolution in f64, straight from its definition: loops over every index, in one thread, without blocking, and without code of the implementations. The
+//! functions panic if slices do not have the lengths given by the shapes.
 
 use warpbook_nn::ops::conv2d;
 
-/// One product of a convolution: indices of its factors and its sum in x, weight and y.
+/// One product of a convolution: the indices of its two factors in x and weight, and of the sum in y.
 struct Term {
     x: usize,
     weight: usize,
     y: usize,
 }
 
-/// Returns the position `output * stride + tap - padding` in a side of `size`, or `None` in the padding.
+/// Returns the position `output * stride + tap - padding` along an axis of length `size`; `None` if it is in the padding.
 #[must_use]
 pub fn position(output: usize, stride: usize, tap: usize, padding: usize, size: usize) -> Option<usize> {
     (output * stride + tap).checked_sub(padding).filter(|at| *at < size)
 }
 
-/// Returns height and width of the output, found by counting the windows that fit.
+/// Returns the height and width of the output, found by counting the windows that fit.
 #[must_use]
 pub fn output(sides: [usize; 2], window: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> [usize; 2] {
     let fit = |side: usize| {
@@ -57,7 +57,7 @@ fn conv2d_len(g: &conv2d::Geometry) -> usize {
     g.batch * oh * ow * g.filters
 }
 
-/// Computes y of [`conv2d`](mod@warpbook_nn::ops::conv2d).
+/// Computes the output y of [`conv2d`](mod@warpbook_nn::ops::conv2d).
 #[must_use]
 pub fn conv2d(g: &conv2d::Geometry, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
     let mut y: Vec<f64> = (0..conv2d_len(g)).map(|i| bias.map_or(0.0, |b| b[i % g.filters])).collect();
@@ -65,7 +65,7 @@ pub fn conv2d(g: &conv2d::Geometry, x: &[f64], weight: &[f64], bias: Option<&[f6
     y
 }
 
-/// Computes dx of a convolution from dy.
+/// Computes the input gradient dx of a convolution from dy.
 #[must_use]
 pub fn conv2d_input_gradient(g: &conv2d::Geometry, dy: &[f64], weight: &[f64]) -> Vec<f64> {
     let mut dx = vec![0.0; g.batch * g.height * g.width * g.channels];
@@ -73,7 +73,7 @@ pub fn conv2d_input_gradient(g: &conv2d::Geometry, dy: &[f64], weight: &[f64]) -
     dx
 }
 
-/// Computes dweight of a convolution from dy.
+/// Computes the weight gradient of a convolution from x and dy.
 #[must_use]
 pub fn conv2d_weight_gradient(g: &conv2d::Geometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let mut dweight = vec![0.0; g.filters * g.kernel[0] * g.kernel[1] * g.channels];

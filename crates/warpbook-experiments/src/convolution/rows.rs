@@ -5,7 +5,7 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::{Form, Method, Pass};
 use warpbook_record::{Dtype, KernelSpec, Requires, Rung, Runner, Schedule};
 
-/// A rung on a GPU.
+/// A GPU rung of the convolution ladder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     id: &'static str,
@@ -14,7 +14,8 @@ pub(super) struct Row {
     pub method: Method,
     /// Passes that this rung computes. With shifted windows, the weight gradient needs a different kernel.
     passes: &'static [Pass],
-    /// True if the rung is only for fp32, false if it is only for the tensor cores' types; `None` if it takes both.
+    /// True if the rung is only for fp32, false if it is only for the data types of tensor cores; `None` if it supports
+    /// both.
     fp32: Option<bool>,
 }
 
@@ -100,12 +101,12 @@ const ROWS: [Row; 9] = {
     ]
 };
 
-/// Returns the row of a rung; `None` for the CPU's rung.
+/// Returns the row of a rung; `None` for the CPU rung.
 pub(super) fn row_of(rung: &Rung) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.id == rung.id)
 }
 
-/// Returns all rungs, with the kernels that these tasks use on a GPU of a compute capability.
+/// Returns all rungs, with the kernels that these tasks use on a GPU of this compute capability.
 pub(super) fn rungs(tasks: &[Task], compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
     let cpu = Rung::cpu(CPU, "CPU", "The same by all threads of the CPU, in fp32.", "all threads");
     std::iter::once(cpu).chain(ROWS.iter().map(|row| row.rung(tasks, compute_capability))).collect()
@@ -116,7 +117,7 @@ impl Row {
         Form { method: self.method, dtype, layout: Layout::Nhwc }
     }
 
-    /// Returns the kernels for a task; for im2col, without the product.
+    /// Returns the kernels for a task. For im2col, the kernel of the matrix product is not included.
     pub fn kernels(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Vec<KernelSpec> {
         let is_fp32 = task.dtype == Dtype::F32;
         if !self.passes.contains(&task.pass) || self.fp32.is_some_and(|fp32| fp32 != is_fp32) {
@@ -153,7 +154,7 @@ impl Row {
         }
     }
 
-    /// Returns the reason why the row skips a task; `None` if it runs.
+    /// Returns the reason why the row skips a task; `None` if it runs the task.
     pub fn obstacle(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Option<String> {
         if self.method == Method::Stock || !self.kernels(task, compute_capability).is_empty() {
             return None;

@@ -1,12 +1,12 @@
-//! Arithmetic expressions of one number, given as text: evaluated here, or translated to CUDA C++.
+//! Arithmetic expressions in one variable, given as text: evaluated on the CPU, or translated to CUDA C++.
 
 use std::fmt::Write;
 use warpbook_record::KernelSpec;
 
-/// Deepest nesting that the parser accepts.
+/// Maximum nesting depth that the parser accepts.
 const DEEPEST: usize = 64;
 
-/// Functions by name, with the number of arguments and the name in CUDA C++.
+/// Functions: the name, the number of arguments, and the name in CUDA C++.
 const FUNCTIONS: [(&str, usize, &str); 6] = [
     ("abs", 1, "fabsf"),
     ("exp", 1, "expf"),
@@ -16,8 +16,8 @@ const FUNCTIONS: [(&str, usize, &str); 6] = [
     ("min", 2, "fminf"),
 ];
 
-/// An expression of `x`, such as `max(x * 0.9 + 0.1, 0)`: numbers, `+ - * /`, parentheses, `abs exp sqrt tanh max min`.
-/// On a GPU, all arithmetic is in f32.
+/// An expression in `x`, such as `max(x * 0.9 + 0.1, 0)`, made of numbers, `+ - * /`, parentheses, and `abs exp sqrt
+/// tanh max min`. On a GPU, all arithmetic is in f32.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     node: Node,
@@ -30,7 +30,7 @@ enum Node {
     Number(f32),
     Negated(Box<Node>),
     Binary(char, Box<[Node; 2]>),
-    /// Index of a function, and its arguments.
+    /// Index of a function in `FUNCTIONS`, and its arguments.
     Call(usize, Vec<Node>),
 }
 
@@ -38,7 +38,7 @@ impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// If the text is not an expression; the message gives the place of the mistake.
+    /// If the text is not an expression; the message says where the mistake is.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         let node = reader.sum()?;
@@ -48,19 +48,20 @@ impl Expression {
         }
     }
 
-    /// Returns the original text.
+    /// Returns the text from which the expression was parsed.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Evaluates the expression in f64.
+    /// Evaluates the expression at `x` in f64.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.node.at(x)
     }
 
-    /// Runs each operation on the whole array before the next one, in f32, as a framework does without compiling.
+    /// Evaluates the expression for each element in f32. Each operation runs on the whole array before the next one, as
+    /// in a framework that does not compile.
     #[must_use]
     pub fn array_by_array(&self, x: &[f32]) -> Vec<f32> {
         self.node.array(x)
@@ -72,7 +73,7 @@ impl Expression {
         self.node.operations()
     }
 
-    /// Returns the kernel `guide/expression.cu` for this expression.
+    /// Returns the kernel in `guide/expression.cu`, specialised for this expression.
     #[must_use]
     pub fn kernel(&self) -> KernelSpec {
         let spec = warpbook_kernels::guide::expression();
@@ -80,7 +81,7 @@ impl Expression {
         KernelSpec { source: source.into(), ..spec }
     }
 
-    /// Returns the expression in CUDA C++, for a float `v`.
+    /// Returns the expression in CUDA C++, where `v` is a float.
     #[must_use]
     pub fn cuda(&self) -> String {
         let mut text = String::new();
@@ -161,7 +162,7 @@ impl Node {
         match self {
             Self::X => text.push('v'),
             Self::Number(v) => {
-                // `{:?}` always writes a point or an exponent; without one the suffix would be invalid.
+                // `{:?}` always writes a decimal point or an exponent; without these, the suffix `f` would be invalid.
                 let _ = write!(text, "{v:?}f");
             }
             Self::Negated(a) => {
@@ -236,7 +237,7 @@ impl Reader<'_> {
             return Err(self.wrong("parentheses are nested too deeply"));
         }
         let mut node = of(self)?;
-        // A long chain makes a deep tree, too.
+        // A long chain also makes a deep tree.
         let mut length = 0;
         while let Some(sign) = signs.into_iter().find(|sign| self.takes(*sign)) {
             length += 1;

@@ -1,30 +1,32 @@
-//! The halves of a pair, and the work that they do.
+//! The two halves of a pair (a slow and a fast way to do the same work), and their work.
 
 use super::prepared::Arrays;
 use warpbook_lab::Result;
 use warpbook_lab::experiment::Candidate;
 use warpbook_record::{CUDA_DRIVER, KernelSpec, Requires, Rung, Runner, Schedule, Tile};
 
-/// The work at one size.
+/// The work of a pair at one size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
-    /// The n that kernels receive: elements or samples.
+    /// The argument `n` of the kernels: the number of elements or of samples.
     pub n: u64,
     /// Number of floats in the input and in the output.
     pub inputs: u64,
     pub outputs: u64,
-    /// Operations; bytes to read and write at least; and the written part of these bytes.
+    /// Number of floating-point operations, minimum number of bytes to read and write, and the part of these bytes that
+    /// is written.
     pub flops: u64,
     pub bytes: u64,
     pub written_bytes: u64,
-    /// Last argument of the kernels.
+    /// Last argument of the kernels, which depends on the pair.
     pub argument: u64,
-    /// Bytes of the arrays, each counted once, however often it is used. They decide whether the arrays stay in L2.
+    /// Total bytes of the arrays, each counted once, no matter how often it is used. They determine whether the arrays
+    /// stay in L2.
     pub array_bytes: u64,
 }
 
 impl Work {
-    /// Returns the work of n floats in and n floats out, with `flops` operations for each.
+    /// Returns the work of reading n floats and writing n floats, with `flops` operations per element.
     pub const fn each(n: u64, flops: u64) -> Self {
         Self {
             n,
@@ -50,51 +52,52 @@ pub(super) struct Half {
     pub title: &'static str,
     pub idea: &'static str,
     pub how: How,
-    /// Largest size that the half can run.
+    /// Largest size that this half can run.
     pub most: u64,
 }
 
-/// A function on the CPU with input, output, n and the size.
+/// A function on the CPU. The arguments are the input, the output, n and the size.
 pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
 
-/// A function that makes a candidate on the arrays of a size.
+/// A function that makes a candidate which works on the arrays of a size.
 pub(super) type Make = for<'p> fn(&'p Arrays) -> Result<Box<dyn Candidate + 'p>>;
 
 /// The device of a candidate made by the pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// All threads of the CPU.
+    /// The CPU, with all threads.
     Cpu,
-    /// A GPU of this compute capability or a later one.
+    /// A GPU with at least this compute capability.
     Gpu(u32, u32),
 }
 
-/// The implementation of a half.
+/// How a half does its work.
 pub(super) enum How {
-    /// A product, convolution, network or training of the engine, made by the pair.
+    /// A product, convolution, network or training that uses the engine; the pair makes the candidate.
     Made { place: Place, make: Make },
-    /// A function on the CPU, run by one thread or by all.
+    /// A function on the CPU, which runs on one thread or on all.
     Cpu { run: OnCpu, all_threads: bool },
-    /// A kernel with `threads` threads for n and the size. If it adds to y, y starts as zeros.
+    /// A kernel; `threads` returns the number of threads for n and the size. If the kernel adds to y, y starts with
+    /// zeros.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
-    /// Kernels and copies that the host queues and waits for.
+    /// Kernels and copies that the host queues and then waits for.
     Host { spec: Option<fn() -> KernelSpec>, program: Program },
 }
 
 /// A program that the host runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// As many operations as the argument says, each a launch, or all replayed as a graph.
+    /// As many operations as the argument says: each is a launch, or all are replayed as one graph.
     Operations { in_a_graph: bool },
-    /// One launch.
+    /// A single launch for all operations.
     Whole,
-    /// Sums of products, `outputs` of them, copied back one by one or all at the end.
+    /// `outputs` sums of products, which are copied back one by one or all at the end.
     Sums { copied_each: bool },
     /// Samples that are copied to the device, computed and copied back, one by one or `size` at a time.
     Batches { one_by_one: bool },
     /// Ten allocations of an intermediate array, from the driver or from a pool.
     Allocations { pooled: bool },
-    /// An input that all host threads generate and that is copied to the device.
+    /// An input that all host threads generate, and that is copied to the device.
     Made,
     /// Copies between host and device, with page-locked or pageable memory.
     Copy { pinned: bool, to_device: bool },
@@ -122,7 +125,7 @@ impl Half {
         }
     }
 
-    /// Returns true if the half's device memory can be counted.
+    /// Returns true if the peak device memory of this half can be measured.
     pub fn counts_memory(&self) -> bool {
         matches!(self.how, How::Made { place: Place::Gpu(..), .. })
     }

@@ -4,7 +4,8 @@
 use warpbook_device::{Buffer, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
-/// Queues `kernel(x, y, n, size)`. The arrays are the pair's, and as long as its kernels need for this n and size.
+/// Queues `kernel(x, y, n, size)`. The arrays belong to the pair, and are as long as its kernels require for this n and
+/// size.
 pub(super) fn queue(
     stream: &Stream,
     (kernel, shape): (&Kernel, Launch),

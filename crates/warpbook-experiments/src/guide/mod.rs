@@ -28,18 +28,18 @@ use warpbook_record::{
 pub struct Pair {
     /// Name on the command line.
     pub name: &'static str,
-    /// Name of the pair's records.
+    /// Name of the pair in records.
     pub record: &'static str,
-    /// Title of a few words, for headings.
+    /// Title in a few words, for headings.
     pub title: &'static str,
     /// Summary of the comparison in one sentence.
     pub about: &'static str,
-    /// Reason why one way is faster, in a sentence or two.
+    /// Reason why one of the ways is faster, in a sentence or two.
     pub reason: &'static str,
     /// Expected change of the ratio on a GPU with fewer SMs and less bandwidth, with the reason; this is reasoning, not
     /// a measurement.
     pub on_a_smaller_gpu: &'static str,
-    /// Unit of the sweep, such as "kinds" in "32 kinds of elements".
+    /// Unit of the sizes, such as "kinds" in "32 kinds of elements".
     axis: &'static str,
     headline: Quantity,
     /// Sizes of the full sweep, sizes of the quick suite, and the size that charts show first.
@@ -48,18 +48,18 @@ pub struct Pair {
     shown: u64,
     /// Returns the work at a size; it is smaller without a GPU.
     work: fn(size: u64, quick: bool) -> Work,
-    /// Generates the input.
+    /// Generates the input of a size.
     input: fn(work: &Work) -> Vec<f32>,
     /// Computes the expected output in f64.
     want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
     /// Tolerance of results, relative to an element or to 1; 0 if both halves are exact.
     tolerance: f64,
-    /// Ids of the slow and the fast way whose ratio is shown.
+    /// Ids of the slow and the fast way; the page shows the ratio of their times.
     pub compared: [&'static str; 2],
-    /// Hardware counters that show the reason, by their column in [`counters_of`](warpbook_charts::counters_of); empty
-    /// if the reason is outside the kernels.
+    /// Hardware counters that show the reason, named by their column in [`counters_of`](warpbook_charts::counters_of);
+    /// empty if the reason lies outside the kernels.
     pub counters: &'static [&'static str],
-    /// Recording of the pair's ways over time, if that shows the reason.
+    /// Function that records both ways over time, if a recording shows the reason.
     over_time: Option<OverTime>,
     halves: &'static [Half],
 }
@@ -74,7 +74,7 @@ impl Pair {
     /// Returns the pair with this name.
     ///
     /// # Errors
-    /// If there is no such pair; the error lists the nearest names.
+    /// If there is no such pair; the error lists the most similar names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         PAIRS.iter().copied().find(|pair| pair.name == name.trim()).ok_or_else(|| {
             let near = nearest(name, PAIRS.iter().map(|p| p.name)).join(", ");
@@ -82,13 +82,13 @@ impl Pair {
         })
     }
 
-    /// Returns the pair with this name of records.
+    /// Returns the pair whose records have this name.
     pub fn of_record(experiment: &str) -> Option<&'static Self> {
         PAIRS.iter().copied().find(|pair| pair.record == experiment)
     }
 }
 
-/// The experiment with its settings: one pair, or all pairs one after another.
+/// The guide experiment with its settings: one pair, or all pairs in sequence.
 #[derive(Debug, Clone)]
 pub struct Guide {
     pair: Option<&'static Pair>,
@@ -115,14 +115,14 @@ impl Guide {
         Self { pair: None, sizes: None, quick: false, selection: Selection::default() }
     }
 
-    /// Reduces work and sizes, for a machine without a GPU.
+    /// Reduces the work and the sizes, for a machine without a GPU.
     #[must_use]
     pub fn quick(mut self) -> Self {
         self.quick = true;
         self
     }
 
-    /// Sets the sizes of the sweep, chosen from the pair's own sizes.
+    /// Sets the sizes of the sweep, which must be sizes of the pair.
     #[must_use]
     pub fn sizes(mut self, sizes: impl IntoIterator<Item = u64>) -> Self {
         self.sizes = Some(sizes.into_iter().collect());
@@ -150,7 +150,7 @@ impl Guide {
         })
     }
 
-    /// Returns the pair's sizes as problems.
+    /// Returns one problem for each size of the pair.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let problems_of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
@@ -168,7 +168,7 @@ impl Guide {
         let headline = pair.headline;
         let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
         quantities.dedup();
-        // Only halves that allocate memory themselves are counted; the others use just the pair's arrays.
+        // Memory is counted only for halves that allocate memory themselves; the others use just the pair's arrays.
         let counts_memory = pair.halves.iter().any(Half::counts_memory);
         let columns = if counts_memory {
             vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
@@ -182,7 +182,7 @@ impl Guide {
             headline,
             levels,
             quantities,
-            // The baseline is named, since after a merge another framework's rung may be the first.
+            // The baseline is named explicitly, since after a merge the first rung may belong to another framework.
             baseline: pair.halves.first().map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
             axis: SweepAxis { caption: pair.axis.into(), unit: String::new(), doubling: true },
             columns,
@@ -192,7 +192,7 @@ impl Guide {
         }
     }
 
-    /// Returns the pair; an error if there is none or the settings are invalid.
+    /// Returns the pair, or an error if there is none or a setting is invalid.
     fn validated(&self) -> Result<&'static Pair> {
         let Some(pair) = self.pair else {
             let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
@@ -213,7 +213,7 @@ impl Guide {
     }
 }
 
-/// Describes a size, given the axis's name in the plural: "4 warps per SM" and "1 warp per SM".
+/// Describes a size, given the name of the axis in the plural, such as "4 warps per SM" and "1 warp per SM".
 fn sized(size: u64, axis: &str) -> String {
     let one = |noun: &str| {
         let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
@@ -225,7 +225,7 @@ fn sized(size: u64, axis: &str) -> String {
     }
 }
 
-/// Returns the half of a rung.
+/// Returns the half of the pair that a rung runs.
 fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
     // A learner's kernel is launched like the rung that it replaces.
     let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
@@ -235,7 +235,8 @@ fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
 impl Experiment for Guide {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let pair = self.validated()?;
-        // A pair without counters may also make thousands of launches, too many for CUPTI's profiler.
+        // Another reason not to count: a pair without counters may make thousands of launches, too many for CUPTI's
+        // profiler.
         let uncounted = "The reason of this pair is not inside a kernel: no hardware counters were read.";
         Ok(Plan {
             name: pair.record.into(),
@@ -258,7 +259,8 @@ impl Experiment for Guide {
     }
 
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
-        // If the size is a stride or similar, the smallest shows nothing and the largest takes long.
+        // Of the sizes with the least work, use the middle one: if the size is a stride or similar, the smallest shows
+        // nothing and the largest takes long.
         let pair = self.pair?;
         let bytes = |size: &u64| (pair.work)(*size, true).bytes;
         let least = pair.quick.iter().map(bytes).min()?;
@@ -290,7 +292,7 @@ impl Experiment for Guide {
         Ok(Box::new(prepared::Arrays::new(lab, pair, (pair.work)(problem.size(), self.quick), problem.size())?))
     }
 
-    /// Returns sentences on the ratio and the reason, at the size that charts show.
+    /// Returns sentences about the ratio and the reason, at the size that charts show.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let Some(problem) = self.main_problem() else { return Vec::new() };
         let rungs = measured.slow_and_fast(&problem).map(|(slow, fast)| (&*slow.rung, &*fast.rung));
@@ -298,7 +300,7 @@ impl Experiment for Guide {
     }
 }
 
-/// Compares two rungs of a pair at a size in a sentence, with the pair's reason.
+/// Returns a sentence that compares two rungs of a pair at a size, and the pair's reason.
 pub fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
     let valid = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
     let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();

@@ -1,4 +1,4 @@
-//! The arrays of one size and the halves, ready to run.
+//! The arrays of one size, and the halves of a pair, ready to run.
 
 use super::halves::{Half, How, Program, Work};
 use super::launch::{queue, whole};
@@ -16,7 +16,7 @@ pub(super) struct Arrays {
     pub size: u64,
     pub x: Vec<f32>,
     pub want: Vec<f64>,
-    /// Output of a half on the CPU, or of the host's part of a half on the GPU.
+    /// Output of a half that runs on the CPU, or of the host's part of a half on the GPU.
     pub out: RefCell<Vec<f32>>,
     gpu: Option<OnGpu>,
 }
@@ -44,7 +44,7 @@ impl Arrays {
         Ok(Self { pair, work, size, x, want, out, gpu })
     }
 
-    /// Returns the GPU with its copies of the arrays.
+    /// Returns the GPU with copies of the arrays; an error if there is none.
     pub fn on_gpu(&self) -> Result<&OnGpu> {
         Ok(self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?)
     }
@@ -63,7 +63,7 @@ impl Arrays {
         [self.work.n, self.work.argument].map(|v| u32::try_from(v).unwrap_or(u32::MAX))
     }
 
-    /// Loads a kernel with the tile for the size.
+    /// Loads a kernel with the tile that belongs to the size.
     fn kernel(&self, on: &OnGpu, half: &Half, spec: &KernelSpec) -> Result<Kernel> {
         let tile = half.tile(spec, self.size).ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
         Ok(on.device.kernel(spec, tile)?)
@@ -77,7 +77,7 @@ impl Arrays {
         on_cpu(launch, move || Ok(self.check(&self.out.borrow())))
     }
 
-    /// Creates a candidate for one kernel, whose result stays on the device.
+    /// Creates a candidate that launches one kernel, whose result stays on the device.
     fn by_kernel<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
         let details = Details::of_kernel(&kernel, shape);
         let launch = move || {
@@ -165,7 +165,7 @@ impl Arrays {
         Ok(on_gpu(&on.stream, launch, check).details(details).as_launched())
     }
 
-    /// Creates a candidate that computes y through an intermediate array, allocated anew each of ten times.
+    /// Creates a candidate that computes y ten times through an intermediate array, which is newly allocated each time.
     fn allocations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, pooled: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n);
         let details = Details::of_kernel(&kernel, shape);
@@ -186,14 +186,14 @@ impl Arrays {
         on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()
     }
 
-    /// Creates a candidate that generates x anew on all host threads and copies it to the device.
+    /// Creates a candidate that generates a new x on all host threads and copies it to the device.
     fn made<'p>(&'p self, on: &'p OnGpu) -> Closures<'p> {
         let launch = move || on.y.write(&(self.pair.input)(&self.work));
         let check = move || on.y.to_vec().map(|y| self.check(&y)).map_err(Error::from);
         on_gpu(&on.stream, launch, check).poisoning(&on.y).as_launched()
     }
 
-    /// Creates a candidate that copies x to the device, or y from it.
+    /// Creates a candidate that copies x to the device, or copies y to the host.
     fn copy<'p>(&'p self, on: &'p OnGpu, pinned: bool, to_device: bool) -> Result<Closures<'p>> {
         if !to_device {
             on.y.write(&self.x)?;

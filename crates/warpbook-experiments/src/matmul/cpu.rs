@@ -12,12 +12,13 @@ use warpbook_lab::experiment::{Candidate, Checked, Prepared, Trials};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Check, Dtype, Problem, Rung};
 
-/// The most seconds that a CPU rung may be expected to take for one product.
+/// Maximum expected time in seconds of a CPU rung for one product.
 const LIMIT_S: f64 = 4.0;
-/// The most multiplications for which the f64 reference covers all rows; beyond it, only some rows are compared.
+/// Maximum number of multiplications for which the f64 reference covers all rows; for larger products, only some rows
+/// are compared.
 const REFERENCE_TERMS: u64 = 1 << 31;
 
-/// Returns the reason why a CPU rung does not run a problem.
+/// Returns the reason why a CPU rung skips a problem; `None` if it runs.
 pub(super) fn obstacle(lab: &Lab, body: CpuBody, problem: &Problem) -> Option<String> {
     if problem.dtype != Dtype::F32 {
         return Some(format!("the CPU's rungs are in fp32, not {}", problem.dtype.label()));
@@ -85,7 +86,7 @@ impl<'a> Matrices<'a> {
         for (i, (want, magnitude)) in want.iter().zip(&magnitudes).enumerate() {
             let error = (f64::from(c[rows[i / n] * n + i % n]) - want).abs();
             let relative = error / magnitude.max(f64::MIN_POSITIVE);
-            // A NaN must not disappear in `max`.
+            // `max` would discard a NaN, which has to be kept.
             worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
             worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
         }
@@ -109,11 +110,11 @@ impl Prepared for Matrices<'_> {
     }
 }
 
-/// A CPU rung at one problem.
+/// A CPU rung that is ready to run on one problem.
 pub(super) struct OnCpu<'p> {
     matrices: &'p Matrices<'p>,
     body: CpuBody,
-    /// C, f32 `[m][n]`.
+    /// The result C, in f32 `[m][n]`.
     c: RefCell<Vec<f32>>,
 }
 

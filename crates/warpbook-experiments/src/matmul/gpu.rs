@@ -12,7 +12,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
-/// A product's arrays, and the reference for results.
+/// The arrays of a product on the device, and the reference for results.
 pub(super) struct Inputs {
     pub(super) product: Product,
     pub(super) a: Storage,
@@ -30,7 +30,7 @@ pub(super) enum Way {
     CublasLt(LtPlan),
 }
 
-/// The matrices of one problem.
+/// The matrices of one problem, which all rungs share.
 pub(super) struct Matrices<'a> {
     experiment: &'a Matmul,
     device: &'a CudaDevice,
@@ -39,8 +39,8 @@ pub(super) struct Matrices<'a> {
     on_cpu: cpu::Matrices<'a>,
 }
 
-/// Compiles kernels with their tiles into the compiler's cache, on all threads. A failure is reported only when the
-/// kernel is used.
+/// Compiles kernels with their tiles on all threads, so that they are in the compiler's cache. A failure is reported
+/// only when the kernel is used.
 pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
     let Ok(compiler) = device.compiler() else { return };
     collect(jobs.len(), &|i| {
@@ -87,7 +87,7 @@ impl<'a> Matrices<'a> {
         OnGpu { matrices: self, row: row.clone(), way, choice: None }
     }
 
-    /// Returns the fastest of cuBLASLt's algorithms with a right result.
+    /// Returns the fastest algorithm of cuBLASLt that gives the right result.
     fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<OnGpu<'_>> {
         let call = self.on_gpu.product.library_call();
         let plans = CublasLt::open(self.device)?.plans(&call, LT_ALGORITHMS, WORKSPACE_BYTES)?;
@@ -110,13 +110,14 @@ impl<'a> Matrices<'a> {
         Ok(best)
     }
 
-    /// Returns the choice of `gemm()` and the row of its kernel.
+    /// Returns a candidate with the kernel that `gemm()` chooses, and the row of this kernel.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
         let Chosen { row, plan, why } = Chosen::new(&Gemm::untuned(self.device), &self.on_gpu.product)?;
         Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
     }
 
-    /// Returns the fastest tile of a row, or the requested one; the times of all tiles become parts.
+    /// Returns a candidate with the fastest tile of a row, or with the requested tile; the times of all tiles become
+    /// parts.
     fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
@@ -133,7 +134,7 @@ impl<'a> Matrices<'a> {
             }
         }
         let (best, times) = trials.fastest(&plans.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
-        // In a sweep, the tiles' times are kept only at the standard size.
+        // In a sweep, the times of the tiles are kept only at the standard size.
         let kept = self.experiment.shapes.len() == 1 || is_standard(&self.problem);
         for (candidate, samples) in plans.iter().zip(times).filter(|_| kept) {
             trials.keep(PartGroup::Tile, candidate.details().tile.unwrap_or_default(), samples.us);
@@ -180,7 +181,7 @@ impl Prepared for Matrices<'_> {
         }
     }
 
-    /// Times the copies for a result on the host: pageable copies to the device and back.
+    /// Times pageable copies of the matrices to the device and of the result back to the host.
     fn extras(&self, lab: &Lab, _: &Run) -> Result<Vec<Part>> {
         fn copies<T: warpbook_device::Element>(
             bench: &Bench,
@@ -189,7 +190,7 @@ impl Prepared for Matrices<'_> {
         ) -> Result<[Vec<f64>; 2]> {
             let host: Vec<Vec<T>> = to.iter().map(|b| b.to_vec()).collect::<warpbook_device::Result<_>>()?;
             let there = bench.cpu(|| to.iter().zip(&host).try_for_each(|(b, h)| b.write(h)))?;
-            // The copy goes to memory that was used before, since fresh pages would take longer than the copy.
+            // Copy to memory that was used before, since touching fresh pages would take longer than the copy.
             let mut result = from.to_vec()?;
             let back = bench.cpu(|| from.read(&mut result))?;
             Ok([there.us, back.us])
@@ -206,7 +207,7 @@ impl Prepared for Matrices<'_> {
             (Storage::Bf16(a), Storage::Bf16(b), Storage::Bf16(c)) => copies(&bench, &[a, b], c)?,
             _ => return Ok(Vec::new()),
         };
-        // The copies cost the same for every rung.
+        // The copies take the same time for every rung.
         let part = |(name, samples_us): (&str, Vec<f64>)| Part {
             rung: String::new(),
             problem: self.problem.clone(),
@@ -220,7 +221,7 @@ impl Prepared for Matrices<'_> {
 
 /// A plan that the cost model chose for a product.
 pub(super) struct Chosen {
-    /// Row of the chosen kernel.
+    /// Row of the kernel that was chosen.
     pub(super) row: Row,
     pub(super) plan: Arc<Plan>,
     /// Rung, tile and reason, in a sentence.
@@ -228,7 +229,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Prepares a handle's choice for arrays aligned to 16 bytes.
+    /// Prepares the plan that a `gemm` handle chooses for arrays aligned to 16 bytes.
     pub(super) fn new(gemm: &Gemm, product: &Product) -> Result<Self> {
         let choice = gemm.choice(product)?;
         let plan = gemm.plan(product, [true; 2])?;
@@ -244,13 +245,13 @@ impl Chosen {
     }
 }
 
-/// Joins two sentences, or returns the existing one.
+/// Joins two sentences, or returns the one that exists.
 fn joined(first: &Option<String>, second: Option<String>) -> Option<String> {
     let both: Vec<&str> = [first.as_deref(), second.as_deref()].into_iter().flatten().collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-/// A rung on the GPU at one problem.
+/// A GPU rung that is ready to run on one problem.
 struct OnGpu<'p> {
     matrices: &'p Matrices<'p>,
     row: Row,
@@ -263,7 +264,7 @@ impl Candidate for OnGpu<'_> {
         Some(&self.matrices.on_gpu.stream)
     }
 
-    /// Fills C with NaNs.
+    /// Fills C with NaNs, so that an old result cannot pass for a new one.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.matrices.on_gpu.stream.synchronize()?;
         self.matrices.on_gpu.c.fill_bytes(0xff)

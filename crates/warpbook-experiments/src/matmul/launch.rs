@@ -5,7 +5,7 @@ use super::gpu::{Inputs, Way};
 use warpbook_device::Result;
 use warpbook_gemm::Arrays;
 
-/// Queues the product into C, computed in one of the ways.
+/// Queues the product into C, computed by the chosen implementation.
 pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
     let (a, b, c) = (on.a.at(0), on.b.at(0), on.c.at(0));
     let arrays = Arrays { workspace: on.workspace.at(0), ..Arrays::new(a, b, c) };

@@ -22,30 +22,31 @@ use warpbook_record::{
     Quantity, Run, Rung, SweepAxis,
 };
 
-/// Largest edge; the kernels and references count sides in 32 bits.
+/// Largest edge; the kernels and references use 32-bit sizes.
 const MAX_EDGE: u64 = 1 << 20;
-/// The most multiplications of a product in the emulator, and the product to use if no setting is that small.
+/// Maximum number of multiplications of a product in the emulator, and the product to use if every configured one is
+/// larger.
 const MOST_EMULATED: u64 = 1 << 19;
 const EMULATED_SHAPE: (u64, u64, u64) = (64, 48, 32);
-/// Bytes of workspace in the emulator, whose checks look at all memory.
+/// Bytes of workspace in the emulator, which is small because the emulator's checks scan all memory.
 const EMULATED_WORKSPACE: u64 = 1 << 20;
-/// The most seconds that a rung on a GPU may be expected to take for one product. A naive kernel at the largest sizes
-/// would take minutes with its warm-up, checks and samples.
+/// Maximum expected time in seconds of a GPU rung for one product. With warm-up, checks and samples, a naive kernel at
+/// the largest sizes would take minutes.
 const LIMIT_S: f64 = 1.0;
 
-/// Returns the kernel that computed a measured product; copies may come before it, and the kernel that adds up a split
-/// k may come after it.
+/// Returns the statistics of the kernel that computed a measured product. Copies may run before this kernel, and a
+/// kernel that adds up split-k results may run after it.
 pub fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
     m.kernels.iter().rfind(|k| k.entry != SUM_PARTS_ENTRY)
 }
 
-/// Shape, type, and whether A and B are stored transposed.
+/// Shape and data type of a product, and whether A and B are stored transposed.
 type Also = ((u64, u64, u64), Dtype, (bool, bool));
 
-/// Rungs that the published record has for the networks' layers.
+/// Rungs that the published record contains for the networks' layers.
 const OF_LAYERS: [&str; 3] = ["as_chosen", "cublas", "cublaslt"];
 
-/// The experiment, with its settings.
+/// The matrix product experiment with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matmul {
     shapes: Vec<(u64, u64, u64)>,
@@ -79,7 +80,7 @@ selects!(Matmul);
 seeded!(Matmul, "Key of the random numbers.");
 
 impl Matmul {
-    /// Creates the default experiment: 4096 x 4096 x 4096 in fp32 and bf16, every rung with its fastest tile.
+    /// Creates the default experiment: 4096 x 4096 x 4096 in fp32 and bf16, with the fastest tile of every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -91,8 +92,9 @@ impl Matmul {
         Self::default().shapes([(256, 256, 256), (512, 512, 512), (1000, 1000, 1000)])
     }
 
-    /// Creates the experiment with the published record's shapes and types: all shapes in fp32 and bf16, the cubes in
-    /// tf32 and fp16; in bf16 also the shapes for which no tile was chosen, with and without B transposed.
+    /// Creates the experiment with the shapes and data types of the published record: all shapes in fp32 and bf16, and
+    /// the cubes in tf32 and fp16. In bf16, it also has the shapes for which no tile was tuned, with and without B
+    /// transposed.
     #[must_use]
     pub fn sweep() -> Self {
         let cubes = SHAPES.into_iter().filter(|(m, n, k)| m == n && n == k);
@@ -102,8 +104,9 @@ impl Matmul {
         Self { also, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
     }
 
-    /// Creates the experiment with the products of the networks' linear layers, forward and both gradients, in fp16 and
-    /// bf16: with the choice of `gemm` and with the libraries. The published record has them too.
+    /// Creates the experiment with the products of the networks' linear layers, for the forward pass and both
+    /// gradients, in fp16 and bf16. It compares the choice of `gemm` with the libraries. The published record also
+    /// contains these products.
     #[must_use]
     pub fn layers() -> Self {
         let also = LAYERS.into_iter().flat_map(|(images, inputs, outputs)| {
@@ -116,7 +119,7 @@ impl Matmul {
         Self { also: also.collect(), ..Self::default().shapes([]).transfers(false).rungs(OF_LAYERS) }
     }
 
-    /// Creates the experiment with the rows that the tuner tries, and the libraries.
+    /// Creates the experiment with the rows that the tuner tries, and with the libraries.
     #[must_use]
     pub fn tuning() -> Self {
         let mut this = Self::default().transfers(false);
@@ -124,28 +127,29 @@ impl Matmul {
         this
     }
 
-    /// Sets the sizes (m, n, k) of each product, from 1 up. C is m x n, and each element is a sum of k terms.
+    /// Sets the sizes (m, n, k) of each product, which must be at least 1. C is m x n, and each element is a sum of k
+    /// terms.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = (u64, u64, u64)>) -> Self {
         self.shapes = shapes.into_iter().collect();
         self
     }
 
-    /// Sets the types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
+    /// Sets the data types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
         self
     }
 
-    /// Adds a product, with A and B stored transposed or not.
+    /// Adds a product. `transposed` says whether A and B are stored transposed.
     #[must_use]
     pub fn also(mut self, shape: (u64, u64, u64), dtype: Dtype, transposed: (bool, bool)) -> Self {
         self.also.push((shape, dtype, transposed));
         self
     }
 
-    /// Returns the shape, type and storage of each product.
+    /// Returns the shape, data type and storage of each product.
     fn products(&self) -> Vec<Also> {
         let crossed = self.dtypes.iter().flat_map(|d| self.shapes.iter().map(move |s| (*s, *d, self.transposed)));
         crossed.chain(self.also.iter().copied()).collect()
@@ -158,21 +162,21 @@ impl Matmul {
         self
     }
 
-    /// Sets a tile by id for the rungs that have it, instead of the fastest.
+    /// Sets a tile by id for the rungs that have this tile; by default, the fastest tile is used.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Sets whether every tile of a rung is tried and the fastest kept; otherwise the first tile is used.
+    /// Sets whether all tiles of a rung are tried and the fastest is used; otherwise the first tile is used.
     #[must_use]
     pub fn tiles(mut self, tiles: bool) -> Self {
         self.tiles = tiles;
         self
     }
 
-    /// Sets whether copies to the device and back are also timed.
+    /// Sets whether copies of the matrices to the device and back are also timed.
     #[must_use]
     pub fn transfers(mut self, transfers: bool) -> Self {
         self.transfers = transfers;
@@ -194,15 +198,15 @@ impl Matmul {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// Returns the row of a rung; for a variant, the base's row with the variant in its place.
+    /// Returns the row of a rung. For a variant, returns the row of its base with the rung replaced by the variant.
     pub(crate) fn row_of(&self, rung: &Rung) -> Option<Row> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         let base = self.rows.iter().find(|r| r.rung.id == *id)?;
         Some(Row { rung: rung.clone(), ..base.clone() })
     }
 
-    /// Returns the tile of a rung: the requested one, else the one that `gemm` would choose if it had only this rung,
-    /// else the row's first.
+    /// Returns the tile of a rung: the requested tile, else the tile that `gemm` would choose if it had only this rung,
+    /// else the first tile of the row.
     #[must_use]
     pub fn tile_by_costs(&self, rung: &Rung, problem: &Problem, info: &DeviceInfo, tuned: &Findings) -> Option<String> {
         let row = self.row_of(rung)?;
@@ -215,7 +219,7 @@ impl Matmul {
         chosen.or_else(|| kernel.tiles.first().map(|t| t.id.to_string()))
     }
 
-    /// Returns an error unless the matrices, the reference and the workspaces fit into the memory of the device, or of
+    /// Returns an error unless the matrices, the reference and the workspaces fit into the memory of the device or of
     /// the host.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let Some((m, n, _)) = shape_of(problem) else { return Ok(()) };
@@ -238,7 +242,7 @@ impl Matmul {
         Ok(())
     }
 
-    /// Returns the experiment's products as problems.
+    /// Returns one problem for each product of the experiment.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.products().into_iter().map(|product| self.problem(product)).collect()
@@ -297,7 +301,7 @@ impl Experiment for Matmul {
             title: "Matrix product".into(),
             descriptor: Self::descriptor(),
             inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type"),
-            // The main problem has the ladder's final type, if that is measured.
+            // The main problem has the data type of the last rungs of the ladder, if this type is measured.
             main_problem: problems.iter().filter(|p| is_standard(p)).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
             ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
@@ -448,7 +452,7 @@ fn shape_text((m, n, k): &(u64, u64, u64)) -> String {
     format!("{m}x{n}x{k}")
 }
 
-/// Parses a shape and a type, with the storage if an operand is transposed: 4096:tf32, 4096:bf16:nt.
+/// Parses a shape and a data type, with the storage if an operand is transposed, such as 4096:tf32 or 4096:bf16:nt.
 fn parse_product(text: &str) -> Result<Also, String> {
     let why = || {
         format!(
@@ -475,7 +479,7 @@ fn product_text((shape, dtype, (a, b)): &Also) -> String {
     format!("{}:{}{stored}", shape_text(shape), dtype.label())
 }
 
-/// Returns the reason for skipping a rung at a size, based on its best rate in this type at earlier sizes.
+/// Returns the reason for skipping a rung at a size, based on its best rate in this data type at earlier sizes.
 fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     let same = |m: &&Measurement| m.rung == rung.id && m.problem.dtype == problem.dtype && m.is_valid();
     let rate = so_far.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
@@ -483,12 +487,12 @@ fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
 }
 
-/// Returns true if a product is the cube that is measured by default.
+/// Returns true if the product is the cube that is measured by default.
 fn is_standard(problem: &Problem) -> bool {
     shape_of(problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE))
 }
 
-/// Returns the product described by a problem of this experiment.
+/// Returns the product that a problem of this experiment describes.
 fn product_of(problem: &Problem) -> Result<Product> {
     Product::try_from(problem).map_err(|malformed| Error::Setting(malformed.to_string()))
 }
@@ -530,9 +534,9 @@ mod tests {
         // `gemm` uses these tiles if it chooses the same rung (see the tests of `choose`).
         assert_eq!(tile(&product(4096), "14_overlapped_store").as_deref(), Some("128x256s4c2g8"));
         assert_eq!(tile(&product(1024), "15b_small_tiles").as_deref(), Some("128x64s8k1"));
-        // The tile depends on the size, even for a rung that is not chosen there.
+        // The tile depends on the size, even for a rung that `gemm` does not choose there.
         assert_ne!(tile(&product(512), "14_overlapped_store"), tile(&product(8192), "14_overlapped_store"));
-        // Without costs, it is the first tile; a rung without tiles has none.
+        // Without a cost model, the first tile is used; a rung without tiles has none.
         assert_eq!(tile(&product(2048), "11_wgmma_tma").as_deref(), Some("128x128s4"));
         assert_eq!(tile(&product(2048), "cublas"), None);
         // A requested tile is used by the rungs that have it.
@@ -548,7 +552,7 @@ mod tests {
             assert!(tried.iter().any(|r| r.id == row.rung.id), "{}", row.rung.id);
         }
         assert!(tried.iter().any(|r| r.id == "16_tf32_registers") && tried.iter().any(Rung::is_library));
-        // The rung for `gemm`'s choice is not one of the candidates.
+        // The rung that runs `gemm`'s choice is not one of the candidates itself.
         let is_choice = |r: &Rung| matches!(r.runner, Runner::Chosen(_));
         assert!(!tried.iter().any(is_choice) && Experiment::rungs(&Matmul::new()).iter().any(is_choice));
     }

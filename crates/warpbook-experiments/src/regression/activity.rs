@@ -9,11 +9,11 @@ use warpbook_lab::activity::{Recording, Timelines};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Problem, Run, Rung, Runner};
 
-/// Number of epochs in a recorded descent; none of them logs its loss, so that all do the same work.
+/// Number of epochs in a recorded descent. No epoch logs its loss, so that all do the same work.
 const EPOCHS: u64 = 9;
 const _: () = assert!(EPOCHS < LOG_EVERY);
 
-/// Returns Warpbook's rungs that were measured at a problem and launch kernels for every epoch.
+/// Returns the rungs that were measured for a problem and launch Warpbook's kernels for every epoch.
 fn wanted<'r>(experiment: &Regression, run: &'r Run, problem: &Problem) -> Vec<&'r Rung> {
     let is_ours = |r: &&Rung| matches!(r.runner, Runner::Kernels { .. }) && r.variant_of.is_none();
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
@@ -21,7 +21,7 @@ fn wanted<'r>(experiment: &Regression, run: &'r Run, problem: &Problem) -> Vec<&
     run.rungs.iter().filter(is_ours).filter(by_epoch).filter(is_sound).collect()
 }
 
-/// Records the spans of an epoch of each rung.
+/// Records the spans of one epoch of each rung.
 pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, run: &Run) -> Result<Timelines> {
     let mut found = Timelines::default();
     let Some(problem) = run.main_problem().filter(|p| experiment.wants_parts(p)) else { return Ok(found) };
@@ -29,7 +29,7 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     if rungs.is_empty() {
         return Ok(found);
     }
-    // The points are the same, but there are fewer epochs.
+    // Use the same points, but fewer epochs.
     let short = Regression { epochs: EPOCHS, ..experiment.clone() };
     let points = Points::draw(&short, lab, problem)?;
     let recorder = Recorder::start(device)?;
@@ -45,7 +45,8 @@ pub(super) fn record(experiment: &Regression, lab: &Lab, device: &CudaDevice, ru
     Ok(found)
 }
 
-/// Records a descent after an unrecorded one, which does all lazy loading; the recorder sees the graph's capture.
+/// Records a descent after an unrecorded one that does all lazy loading. The recorder is active while the graph is
+/// captured.
 fn recorded(recorder: &Recorder, points: &Points<'_>, rung: &Rung) -> Result<Recording> {
     let descender = points.descender(rung)?;
     for _ in 0..2 {

@@ -1,18 +1,18 @@
-//! The descent on the CPU: one loop over the points, on one thread or on all.
+//! Gradient descent on the CPU: one loop over the points, on one thread or on all.
 
 use super::data::Columns;
 
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Number of lanes in a loop, which the compiler turns into vector registers.
+/// Number of lanes in a loop; the compiler turns the lanes into vector registers.
 const LANES: usize = 32;
-/// Number of points summed in f32 before the sums are added in f64.
+/// Number of points summed in f32 before their sum is added in f64.
 const BLOCK: usize = 4096;
 /// Number of points that a thread takes at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Sums of err^2 and err over points, then of err x for each feature.
+/// Sums over points: of err^2, of err, and of err * x for each feature.
 type Sums = Vec<f64>;
 
 fn add(mut a: Sums, b: &Sums) -> Sums {
@@ -88,7 +88,7 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     sum(&lanes)
 }
 
-/// The threads that take part.
+/// The threads that compute a descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     One,
@@ -98,12 +98,12 @@ pub(crate) enum Threads {
 /// The result of a descent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Descent {
-    /// Weights: one for each feature, then b.
+    /// Weights: one weight for each feature, then b.
     pub(crate) weights: Vec<f32>,
     pub(crate) losses: Vec<f32>,
 }
 
-/// Makes `epochs` steps over the training points, starting from these weights (b last).
+/// Runs `epochs` steps over the training points, starting from these weights (b last).
 pub(crate) fn descend(
     points: Columns<'_>,
     start: &[f32],
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn both_loops_descend_as_the_reference_does() {
-        // Odd sizes cover a remainder after lanes, blocks and chunks.
+        // Odd sizes leave a remainder after lanes, blocks and chunks.
         for (points, features) in
             [(2u64, 1u64), (37, 1), (5119, 1), (81_921, 1), (200_003, 1), (3, 2), (5119, 5), (100_003, 17)]
         {

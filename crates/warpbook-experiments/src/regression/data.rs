@@ -1,4 +1,4 @@
-//! The regression's points, drawn with Philox in shuffled order, with the same bits on every device.
+//! The points of the regression, drawn with Philox in shuffled order, with the same bits on every device.
 
 use rayon::prelude::*;
 use warpbook_data::parallel::collect;
@@ -17,15 +17,15 @@ pub struct DataSet {
     pub train: usize,
 }
 
-/// The features f32 `[features][points]`, and y f32 `[points]`.
+/// Columns of points: the features, f32 `[features][points]`, and y, f32 `[points]`.
 pub(crate) type Columns<'a> = (&'a [&'a [f32]], &'a [f32]);
 
-/// An evenly spaced feature before shuffling: values start at `low`, are `step` apart, and are at most `below_high`.
+/// An evenly spaced feature before shuffling: values start at `low`, are `step` apart, and never exceed `below_high`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spaced {
     pub low: f64,
     pub step: f64,
-    /// Largest float below the end of the range, which keeps the interval half open after rounding.
+    /// Largest float below the end of the range, so that rounding cannot reach the end of the half-open range.
     pub below_high: f32,
 }
 
@@ -36,9 +36,9 @@ impl Spaced {
     }
 }
 
-/// Returns the number of training points: 80 % of `points`, rounded down.
+/// Returns the number of training points, which is 80 % of `points`, rounded down.
 pub(crate) fn train_points(points: u64) -> u64 {
-    // This is four fifths, without the overflow of 4 n.
+    // This equals 4 n / 5, but 4 n could overflow.
     points / 5 * 4 + points % 5 * 4 / 5
 }
 
@@ -67,7 +67,8 @@ impl DataSet {
         }
         let streams = 1..=u32::try_from(features).unwrap_or(u32::MAX);
         let x: Vec<Vec<f32>> = streams.map(|j| collect(points as usize, &|i| gaussian(seed, i as u64, j))).collect();
-        // The order of draws is the kernel's: b first, then one feature after the other, then the noise.
+        // Numbers are drawn in the same order as in the kernel: b first, then one feature after another, then the
+        // noise.
         let seen = |i: usize| {
             let line = x.iter().enumerate().fold(b, |line, (j, xj)| line + true_weight(w, j) * xj[i]);
             line + noise * gaussian(seed, i as u64, 0)
@@ -76,20 +77,20 @@ impl DataSet {
         Self { x, y, train }
     }
 
-    /// Returns the training points (x, y).
+    /// Returns the x and y columns of the training points.
     #[must_use]
     pub fn training(&self) -> (Vec<&[f32]>, &[f32]) {
         (self.x.iter().map(|x| &x[..self.train]).collect(), &self.y[..self.train])
     }
 
-    /// Returns the test points (x, y).
+    /// Returns the x and y columns of the test points.
     #[must_use]
     pub fn test(&self) -> (Vec<&[f32]>, &[f32]) {
         (self.x.iter().map(|x| &x[self.train..]).collect(), &self.y[self.train..])
     }
 }
 
-/// Returns a feature's true weight in data with several features: w, -w/2, w/3, -w/4 ...
+/// Returns the true weight of a feature in data with several features; the weights are w, -w/2, w/3, -w/4 ...
 fn true_weight(w: f32, feature: usize) -> f32 {
     let sign = if feature.is_multiple_of(2) { 1.0 } else { -1.0 };
     sign * w / (feature + 1) as f32
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!((x[0], x[500]), (-5.0, 0.0));
         assert!(x[999] < 5.0 && x.windows(2).all(|p| (p[1] - p[0] - 0.01).abs() < 1e-5));
         assert!(set.x[0].iter().zip(&set.y).all(|(x, y)| *y == -2.0 * x + 0.5));
-        // The default line draws the same bits as before lines could be chosen.
+        // The default line must give the same bits as before the line became a setting.
         let (usual, bits) =
             (DataSet::draw(7, 1, 0.1, 1), |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
         let spaced = (0..7).map(|i| ((i as f64 * (10.0 / 7.0)) as f32).min(9.999_999)).collect::<Vec<_>>();
@@ -151,7 +152,7 @@ mod tests {
         for (j, x) in set.x.iter().enumerate() {
             assert!(mean(&mut x.iter().map(|v| f64::from(*v))).abs() < 0.03);
             assert!((mean(&mut x.iter().map(|v| f64::from(v * v))) - 1.0).abs() < 0.03);
-            // With independent features, the covariance of a feature with y is its weight.
+            // With independent features, the covariance of a feature with y equals the weight of the feature.
             let with_y = mean(&mut x.iter().zip(&set.y).map(|(x, y)| f64::from(x * y)));
             assert!((with_y - [3.0, -1.5, 1.0][j]).abs() < 0.1, "{j}: {with_y}");
         }

@@ -19,17 +19,17 @@ use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joi
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_record::{ChartKind, Column, Descriptor, Inputs, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
-/// The most epochs, each of which is two nodes of a graph.
+/// Maximum number of epochs; each epoch takes two nodes of a graph.
 const MAX_EPOCHS: u64 = 10_000;
-/// The most points, however large the memory.
+/// Maximum number of points, however large the memory is.
 const MAX_POINTS: u64 = 1 << 40;
 /// Number of points and epochs in the emulator.
 const EMULATED_POINTS: u64 = 3000;
 const EMULATED_EPOCHS: u64 = 20;
-/// Name for work with several features in a record's inputs.
+/// Name of data with several features in a record's inputs.
 const SEVERAL: &str = "several features";
 
-/// The experiment with its settings; the defaults are the published record's.
+/// The regression experiment with its settings. The defaults are the settings of the published record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
     points: Vec<u64>,
@@ -69,13 +69,13 @@ selects!(Regression);
 seeded!(Regression, "Key of the random numbers.");
 
 impl Regression {
-    /// Creates the default experiment: 5 M points, 200 epochs, learning rate 0.01, noise 0.1, every rung.
+    /// Creates the default experiment: 5 M points, 200 epochs, learning rate 0.01, noise 0.1, and every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates the experiment with the sizes of the quick suite: seconds on a GPU, well under a minute on two cores.
+    /// Creates the experiment with the sizes of the quick suite, which takes seconds on a GPU and well under a minute on two CPU cores.
     #[must_use]
     pub fn quick() -> Self {
         Self::default().points([100_000, 500_000, 1_000_000, 5_000_000])
@@ -87,54 +87,54 @@ impl Regression {
         Self::default().points(SWEEP_POINTS).also(STANDARD_POINTS, STANDARD_FEATURES)
     }
 
-    /// Sets the numbers of points, each for one data set and with its test points: at least 2.
+    /// Sets the numbers of points, including test points. Each number gives one data set, and must be at least 2.
     #[must_use]
     pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
         self.points = points.into_iter().collect();
         self
     }
 
-    /// Sets the number of features, and thereby of weights apart from b: 1 to 256.
+    /// Sets the number of features, from 1 to 256. Each feature has a weight.
     #[must_use]
     pub fn features(mut self, features: u64) -> Self {
         self.features = features;
         self
     }
 
-    /// Adds a data set, with its own number of features.
+    /// Adds a data set with its own number of points and of features.
     #[must_use]
     pub fn also(mut self, points: u64, features: u64) -> Self {
         self.also.push((points, features));
         self
     }
 
-    /// Returns points and features of each data set.
+    /// Returns the number of points and of features of each data set.
     fn sizes(&self) -> Vec<(u64, u64)> {
         self.points.iter().map(|p| (*p, self.features)).chain(self.also.iter().copied()).collect()
     }
 
-    /// Sets the number of passes over the training points: 1 to 10,000.
+    /// Sets the number of passes over the training points, from 1 to 10,000.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.epochs = epochs;
         self
     }
 
-    /// Sets the learning rate of the descent, above 0.
+    /// Sets the learning rate of the descent, which must be above 0.
     #[must_use]
     pub fn learning_rate(mut self, learning_rate: f32) -> Self {
         self.learning_rate = learning_rate;
         self
     }
 
-    /// Sets the standard deviation of the noise on y, at least 0.
+    /// Sets the standard deviation of the noise on y, which must not be negative.
     #[must_use]
     pub fn noise(mut self, noise: f32) -> Self {
         self.noise = noise;
         self
     }
 
-    /// Sets the initial weights w and b. With several features, all of their weights start at w.
+    /// Sets the initial weights w and b. With several features, every weight starts at w.
     #[must_use]
     pub fn start(mut self, w: f32, b: f32) -> Self {
         self.line.start = (w, b);
@@ -149,14 +149,14 @@ impl Regression {
         self
     }
 
-    /// Sets the range of x for a single, evenly spaced feature: from `min` to below `max`.
+    /// Sets the range of x for a single, evenly spaced feature, from `min` (inclusive) to `max` (exclusive).
     #[must_use]
     pub fn range(mut self, min: f32, max: f32) -> Self {
         self.line.range = (min, max);
         self
     }
 
-    /// Selects a tile by id, for the rungs that have it.
+    /// Selects a tile by id, for the rungs that have such a tile.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
@@ -170,8 +170,8 @@ impl Regression {
         self
     }
 
-    /// Sets whether the GPU's activity in an epoch is recorded after all timing. From then on, CUPTI slows down every
-    /// launch of the process, so a process that times more work should not record.
+    /// Sets whether the GPU's activity in an epoch is recorded after all timing. Once CUPTI has recorded, it slows down every later launch of the process, so a
+    /// process that times more work should not record.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
@@ -203,19 +203,19 @@ impl Regression {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// Returns the row of a rung, or of its base rung if it is a variant.
+    /// Returns the row of a rung; for a variant, returns the row of its base rung.
     fn row_of(&self, rung: &Rung) -> Option<&RegressionRow> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         self.rows.iter().find(|r| r.rung.id == *id)
     }
 
-    /// Returns true if parts are timed at a problem: at the standard size, or at the only size.
+    /// Returns true if the parts of an epoch are timed for a problem: for the standard size, or for the only size.
     fn wants_parts(&self, problem: &Problem) -> bool {
         let one_feature = problem.count("features").is_none();
         self.parts && one_feature && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
     }
 
-    /// Returns an error unless initial weights, true line and range are valid numbers.
+    /// Returns an error unless the initial weights, the true line and the range are valid numbers.
     fn validate_line(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let Line { start, truth, range } = self.line;
@@ -238,11 +238,11 @@ impl Regression {
         Ok(())
     }
 
-    /// Returns an error unless the points fit into the memory of the device, and of the host for the reference.
+    /// Returns an error unless the points fit into the memory of the device, and into the memory of the host for the reference.
     fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
         let bytes = points.saturating_mul(4 * (features + 1));
         if let Some(device) = lab.device().cuda() {
-            // Memory is needed for all points; the unfused rung also has pred and err of the training points.
+            // All points need memory; the unfused rung also needs memory for pred and err of the training points.
             let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
             device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
         }
@@ -258,7 +258,7 @@ impl Regression {
         Ok(())
     }
 
-    /// Returns the experiment's data sets as problems.
+    /// Returns one problem for each data set of the experiment.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.sizes().into_iter().map(|s| self.problem(s)).collect()
@@ -487,7 +487,7 @@ checked against the same descent in f64.";
     }
 }
 
-/// Parses points and features, such as 5Mx16.
+/// Parses the number of points and of features, such as 5Mx16.
 fn parse_size(text: &str) -> Result<(u64, u64), String> {
     let (points, features) = text
         .split_once(['x', 'X', '×'])
@@ -495,7 +495,7 @@ fn parse_size(text: &str) -> Result<(u64, u64), String> {
     Ok((parse_count(points)?, parse_count(features)?))
 }
 
-/// Parses two numbers, such as 0.83,0.7645.
+/// Parses two numbers separated by a comma, such as 0.83,0.7645.
 fn parse_pair(text: &str) -> Result<(f32, f32), String> {
     match list(text, parse_real)?[..] {
         [first, second] => Ok((first, second)),
@@ -503,7 +503,7 @@ fn parse_pair(text: &str) -> Result<(f32, f32), String> {
     }
 }
 
-/// Formats two numbers for [`parse_pair`]; `None` for the defaults.
+/// Formats two numbers for [`parse_pair`]; `None` if they have their default values.
 fn pair(own: (f32, f32), usual: (f32, f32)) -> Option<String> {
     (own != usual).then(|| format!("{},{}", own.0, own.1))
 }

@@ -1,4 +1,4 @@
-//! The points of one problem, and its rungs, ready to run.
+//! The points of one problem, and the rungs, ready to run.
 
 use super::Regression;
 use super::cpu::{self, Descent, Threads};
@@ -36,7 +36,8 @@ impl<'a> Points<'a> {
             }
             Device::Cpu(_) => None,
         };
-        // The reference uses the points that the kernels will read, not those that should have been drawn.
+        // The reference uses the points that the kernels read, even if they differ from the points that should have
+        // been drawn.
         let host = match &device {
             Some(points) => points.download()?,
             None => DataSet::around(line, (points, features), noise, seed),
@@ -116,7 +117,7 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Returns the initial weights: one for each feature, then b.
+/// Returns the initial weights: one weight for each feature, then b.
 fn initial(experiment: &Regression, features: u64) -> Vec<f32> {
     let (w, b) = experiment.line.start;
     let mut weights = vec![w; features as usize];
@@ -136,8 +137,9 @@ impl Prepared for Points<'_> {
         })
     }
 
-    /// Returns two epochs of a rung that launches kernels for each. In the second, the points are in L2, as in all but
-    /// the first epoch of a descent. Other rungs are counted as a whole, since their epochs cannot be separated.
+    /// Returns a candidate with two epochs of a rung that launches kernels for each epoch. In the second epoch, the
+    /// points are in L2, as in all but the first epoch of a descent. Other rungs are counted as a whole, since their
+    /// epochs cannot be separated.
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
@@ -152,7 +154,7 @@ impl Prepared for Points<'_> {
         Ok((Box::new(OnGpu { points: self, rung: rung.clone(), row, descender }), Some(second)))
     }
 
-    /// Times the parts of an epoch, for rows whose parts are of interest.
+    /// Times the parts of an epoch, for the rungs whose parts are of interest.
     fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
         let (Some(device), true) = (lab.device().cuda(), self.experiment.wants_parts(&self.problem)) else {
             return Ok(Vec::new());
@@ -216,7 +218,7 @@ impl Candidate for OnGpu<'_> {
         self.descender.reset()
     }
 
-    /// Every descent starts from the initial weights.
+    /// Returns true, since every descent starts from the initial weights.
     fn resets_each_run(&self) -> bool {
         true
     }

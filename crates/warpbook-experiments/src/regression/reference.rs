@@ -1,12 +1,13 @@
-//! The reference descent in double precision.
+//! The reference: a gradient descent in double precision.
 
 use super::data::Columns;
 use warpbook_data::parallel::collect;
 
 /// Means and centred second moments of a set of points, in double precision.
 ///
-/// A descent on the mean squared error of a line needs nothing else of the points, so the reference costs one pass over
-/// them. Chunks are merged with the updating formulas of Chan, Golub and LeVeque (1983), which avoid cancellation.
+/// A descent on the mean squared error of a line depends only on these moments, so the reference needs a single pass
+/// over the points. Chunks are merged with the updating formulas of Chan, Golub and LeVeque (1983), which avoid
+/// cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     /// Number of points.
@@ -89,7 +90,7 @@ impl Moments {
         w * self.mean_x + b - self.mean_y
     }
 
-    /// Returns the derivatives of the loss with respect to w and b.
+    /// Returns the partial derivatives of the loss with respect to w and b.
     #[must_use]
     pub fn gradient(&self, w: f64, b: f64) -> (f64, f64) {
         let mean_error = self.mean_error(w, b);
@@ -98,19 +99,19 @@ impl Moments {
     }
 }
 
-/// Means of the products of features, 1 and y with each other, in double precision: the counterpart of [`Moments`] for
-/// several features. They are not centred, which is unnecessary for standardised features.
+/// Means of the products of features, 1 and y with each other, in double precision. This is the counterpart of
+/// [`Moments`] for several features. The products are not centred, which is unnecessary for standardised features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gram {
     /// Number of points.
     pub n: u64,
-    /// Products, row by row, of (features, 1, y): `[features + 2][features + 2]`.
+    /// Products of (features, 1, y) with each other, row by row: `[features + 2][features + 2]`.
     pub products: Vec<f64>,
     size: usize,
 }
 
 impl Gram {
-    /// Computes the products of points (x, y).
+    /// Computes the products from points (x, y).
     #[must_use]
     pub fn from_points((x, y): Columns<'_>) -> Self {
         const CHUNK: usize = 512;
@@ -151,20 +152,21 @@ impl Gram {
         Self { n: n as u64, products, size }
     }
 
-    /// Returns the products of each feature, of 1 and of y with the error, by multiplying with (weights, b, -1).
+    /// Returns the products of each feature, of 1 and of y with the error, by multiplying the matrix by (weights, b,
+    /// -1).
     fn with_error(&self, weights: &[f64]) -> Vec<f64> {
         let factors: Vec<f64> = weights.iter().copied().chain([-1.0]).collect();
         self.products.chunks(self.size).map(|row| row.iter().zip(&factors).map(|(p, f)| p * f).sum()).collect()
     }
 
-    /// Returns the mean squared error of the weights (b last); NaN without points.
+    /// Returns the mean squared error for these weights (b last); NaN without points.
     #[must_use]
     pub fn loss(&self, weights: &[f64]) -> f64 {
         let with_error = self.with_error(weights);
         with_error.iter().zip(weights.iter().chain([&-1.0])).map(|(p, f)| p * f).sum()
     }
 
-    /// Returns the derivatives of the loss.
+    /// Returns the partial derivatives of the loss with respect to the weights (b last).
     #[must_use]
     pub fn gradient(&self, weights: &[f64]) -> Vec<f64> {
         self.with_error(weights).iter().take(self.size - 1).map(|p| 2.0 * p).collect()
@@ -188,7 +190,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 pub enum Statistics {
     /// The moments of a single feature.
     One(Moments),
-    /// The products of several features.
+    /// The mean products of several features.
     Many(Gram),
 }
 
@@ -211,7 +213,7 @@ impl Statistics {
         }
     }
 
-    /// Returns the mean squared error of the weights (b last).
+    /// Returns the mean squared error for these weights (b last).
     #[must_use]
     pub fn loss(&self, weights: &[f64]) -> f64 {
         match self {
@@ -230,7 +232,7 @@ impl Statistics {
         }
     }
 
-    /// Makes `epochs` steps from these weights (b last), and logs the loss in every `log_every`th.
+    /// Runs `epochs` steps from these weights (b last), and logs the loss every `log_every` steps.
     #[must_use]
     pub fn descend(&self, start: &[f64], learning_rate: f64, epochs: u64, log_every: u64) -> Reference {
         let (mut weights, mut losses) = (start.to_vec(), Vec::new());
@@ -245,12 +247,12 @@ impl Statistics {
     }
 }
 
-/// The result of the descent in double precision.
+/// The result of the reference descent in double precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
-    /// Final weights: one for each feature, then b.
+    /// Final weights: one weight for each feature, then b.
     pub weights: Vec<f64>,
-    /// Logged losses, each of the weights at the start of its epoch.
+    /// Logged losses; each is the loss for the weights at the start of its epoch.
     pub losses: Vec<f64>,
 }
 
@@ -259,7 +261,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Computes the descent literally, over every point in every epoch.
+    /// Runs the descent directly, over every point in every epoch.
     fn literal(x: &[&[f32]], y: &[f32], start: &[f64], rate: f64, epochs: u64, log_every: u64) -> Reference {
         let n = y.len() as f64;
         let (mut weights, mut losses) = (start.to_vec(), Vec::new());

@@ -1,4 +1,4 @@
-//! The cost of an all-reduce between CPU ranks by length, with the collective that training uses.
+//! The time of an all-reduce between CPU ranks as a function of its length, with the collective that training uses.
 
 use super::threads::together;
 use std::time::Instant;
@@ -9,15 +9,15 @@ use warpbook_record::stats;
 
 /// Number of untimed and of timed all-reduces for each length.
 const REPEATS: [usize; 2] = [2, 9];
-/// Largest array in bytes.
+/// Maximum size of an array in bytes.
 const MOST: usize = 1 << 30;
 
-/// The timing of an all-reduce of one length.
+/// The timing of an all-reduce with a given length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
     /// Number of ranks.
     pub ranks: usize,
-    /// Bytes of the array on each rank, as f32.
+    /// Size in bytes of the f32 array on each rank.
     pub bytes: usize,
     /// Times of the slowest rank in microseconds.
     pub samples_us: Vec<f64>,
@@ -37,17 +37,17 @@ impl AllReduce {
     }
 }
 
-/// Returns the bus bandwidth of an all-reduce: the bytes that the busiest link must carry with any algorithm, 2 (N - 1)
-/// / N times the array's, divided by the time. It is comparable with the link's own bandwidth for any number of ranks.
-/// Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
+/// Returns the bus bandwidth of an all-reduce in bytes per second: the bytes that the busiest link must carry with any
+/// algorithm, 2 (N - 1) / N times the size of the array, divided by the time. This can be compared with the bandwidth
+/// of the link for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
 #[must_use]
 pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
     let n = ranks as f64;
     2.0 * (n - 1.0) / n * bytes / (us * 1e-6)
 }
 
-/// Times all-reduces of these lengths in bytes, between ranks that are threads of this process. Every result is
-/// checked.
+/// Times all-reduces of arrays with these lengths in bytes, between ranks that are threads of this process. Every
+/// result is checked.
 ///
 /// # Errors
 /// If there are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.

@@ -1,4 +1,4 @@
-//! The measurements that a rank takes part in.
+//! The measurements in which a rank takes part.
 
 use super::timeline::{self, Moment};
 use super::{Cell, Scaling, Way};
@@ -12,28 +12,28 @@ use warpbook_nn::train::{
 };
 use warpbook_record::Check;
 
-/// Smallest loss for relative differences; smaller ones are compared with this value.
+/// Differences are relative to the loss or to this value, whichever is larger.
 const LEAST_LOSS: f64 = 0.01;
-/// Largest difference between the losses of the first steps. On the CPU, sums have another order; on GPUs, smaller
-/// batches also use other kernels, and 16-bit types round.
+/// Largest permitted relative difference between the losses of the first steps. On the CPU, the order of the sums
+/// differs. On GPUs, smaller batches also use other kernels, and 16-bit types round.
 const ALLOWED_ON_CPU: f64 = 2e-4;
 const ALLOWED_ON_GPU: f64 = 2e-3;
 const ALLOWED_IN_HALF: f64 = 3e-2;
-/// Loss scale at which no gradient of the checked steps overflows.
+/// Loss scale that is small enough for the gradients of the checked steps not to overflow.
 const CHECKED_SCALE: f32 = 1024.0;
-/// Number of steps before the timed ones.
+/// Number of untimed steps before the timed ones, on the CPU and on GPUs.
 const WARM_UP: [usize; 2] = [2, 20];
-/// Number of losses checked at the end.
+/// Number of final losses that are checked.
 const LAST: usize = 8;
 
-/// The measurement of one cell.
+/// The result of measuring one cell of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub(crate) network: String,
     pub(crate) way: String,
     pub(crate) ranks: usize,
     pub(crate) batch: u64,
-    /// Step times in microseconds, one per sample, each of the slowest rank.
+    /// Times of a step in microseconds, one for each sample, each measured on the slowest rank.
     pub(crate) samples_us: Vec<f64>,
     pub(crate) check: Option<Check>,
     pub(crate) error: Option<String>,
@@ -74,7 +74,7 @@ impl Measured {
     }
 }
 
-/// A source of steps: a trainer, alone or among several ranks, or replicas in one process.
+/// A source of steps: a trainer, which may be one of several ranks, or replicas in one process.
 enum Steps {
     Trainer(Box<Trainer>, Option<Ranks>),
     Replicas(Box<DataParallel>),
@@ -104,8 +104,8 @@ impl Steps {
 }
 
 impl Scaling {
-    /// Measures as one of several ranks, or as the only one. Every rank must call it. Rank 0 gets the results and
-    /// passes each to `tell`.
+    /// Runs all measurements as one of several ranks, or as the only rank. Every rank must call this method. Rank 0
+    /// gets the results and passes each to `tell`.
     ///
     /// # Errors
     /// If a rank is lost or a setting is out of range. A failure that all ranks share becomes a row.
@@ -124,7 +124,7 @@ impl Scaling {
         Ok(all)
     }
 
-    /// Measures in one process that drives all devices, on every number of devices.
+    /// Runs all measurements in one process that drives all devices, for every number of devices.
     ///
     /// # Errors
     /// If a device cannot be opened, or a setting is out of range.
@@ -142,13 +142,13 @@ impl Scaling {
         Ok(all)
     }
 
-    /// Measures a cell; an error in the work itself becomes the cell's row.
+    /// Measures a cell; an error in the training itself becomes the row of the cell.
     fn measured(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Measured> {
         lab.bench().cancel.check()?;
         let mut measured = Measured::new(cell);
         match self.attempt(lab, cell, ranks, &mut measured) {
             Ok(()) => {}
-            // The other ranks have stopped working, too.
+            // The other ranks have also stopped working.
             Err(error) if ranks.is_some() => return Err(error),
             Err(Error::Device(error)) if error.is_sticky() => return Err(error.into()),
             Err(error) => measured.error = Some(error.to_string()),
@@ -159,7 +159,7 @@ impl Scaling {
     fn attempt(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>, measured: &mut Measured) -> Result<()> {
         let samples = self.set(cell.network, cell.batch)?.samples().len();
         if (samples as u64) < cell.batch {
-            // Every rank finds the same error, so none waits for another.
+            // All ranks find the same error, so no rank waits for another.
             let samples = warpbook_charts::words::counted(samples, "sample");
             measured.error = Some(format!("The data set has {samples}, fewer than a batch of {}.", cell.batch));
             return Ok(());
@@ -202,10 +202,10 @@ impl Scaling {
         Ok(())
     }
 
-    /// Compares the losses of the first steps with those of a single rank with the same global batch.
+    /// Compares the losses of the first steps with the losses of a single rank with the same global batch.
     fn check(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Check> {
         let set = if cell.network.is_rows() {
-            // All steps use the same batch; with Gaussian batches the loss would not fall otherwise.
+            // All steps use the same batch; if each step had new Gaussian numbers, the loss would not fall.
             Set::gaussian(cell.batch as usize, self.features, self.seed)
         } else {
             self.set(cell.network, cell.batch)?
@@ -216,8 +216,8 @@ impl Scaling {
             recipe.epochs = self.checked_steps as u32;
             self.checked_steps
         } else {
-            // Only losses of one epoch are compared: the second has another order, which replicas with prepared steps
-            // do not follow.
+            // Compare only losses of one epoch: the second epoch has another order of samples, which replicas with
+            // prepared steps do not follow.
             self.checked_steps.min(batches)
         };
         let place = place(lab, cell.way.precision, Some(CHECKED_SCALE))?;
@@ -257,7 +257,7 @@ impl Scaling {
             let all = got.len() == steps && want.len() == steps;
             Check::compare(reference, if all { &pairs } else { &[] }, LEAST_LOSS, allowed)
         };
-        // All ranks continue with the verdict of rank 0.
+        // All ranks continue with the reference losses of rank 0.
         let of_first = all_numbers(ranks, &want)?;
         Ok(compared(&of_first[0]))
     }
@@ -266,7 +266,7 @@ impl Scaling {
         warpbook_nn::train::RanksOptions { wire: way.wire, ..self.options }
     }
 
-    /// Prepares the source of the timed steps.
+    /// Prepares the trainer or the replicas that run the timed steps.
     fn steps(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Steps> {
         let (set, recipe) = (self.set(cell.network, cell.batch)?, self.recipe(cell.network, cell.batch)?);
         if !cell.way.ranks {
@@ -286,19 +286,19 @@ impl Scaling {
         Ok(Steps::Trainer(Box::new(trainer), ranks))
     }
 
-    /// Records the activity of every rank in one step of each way, at the first size of each network.
+    /// Records the activity of every rank in one step of each way to train, at the first size of each network.
     fn record_timelines(&self, lab: &Lab, ranks: Option<&Ranks>, all: &mut [Measured]) -> Result<()> {
         let Some(ranks) = ranks else { return Ok(()) };
         let on_gpu = lab.device().cuda().is_some();
-        // One recorder serves all ways. CUPTI identifies kernels by their functions' addresses, and after a recorder
-        // ends, later kernels could get the same ones.
+        // Use one recorder for all ways. CUPTI identifies kernels by the addresses of their functions, and after a
+        // recorder ends, later kernels could get the same addresses.
         let recorder = lab.device().cuda().map(Recorder::start);
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
             let is_of_cell =
                 |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
-            // A failed measurement has failed on all ranks.
+            // A measurement that failed has failed on all ranks.
             if seen.contains(&key) || all.iter().any(|m| is_of_cell(m) && m.error.is_some()) {
                 continue;
             }
@@ -351,7 +351,7 @@ impl Scaling {
     }
 }
 
-/// Describes the data exchanged in a step, in a sentence.
+/// Returns a sentence that describes the data exchanged in a step.
 fn travels(buckets: &[u64]) -> String {
     let total = warpbook_charts::words::bytes(buckets.iter().sum());
     match buckets.len() {
@@ -360,7 +360,7 @@ fn travels(buckets: &[u64]) -> String {
     }
 }
 
-/// Returns the fastest place for a rank to train.
+/// Returns the fastest place where a rank can train.
 fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => {
@@ -372,7 +372,7 @@ fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     })
 }
 
-/// Returns the places for the replicas of one process: the first GPUs, or the CPU for all of them in turn.
+/// Returns the places for the replicas of one process: one GPU each, or the CPU, which the replicas share.
 fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     let first = place(lab, cell.way.precision, scale)?;
     let Place::Cuda(device, options) = &first else { return Ok(vec![Place::Cpu; cell.world]) };
@@ -381,7 +381,7 @@ fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     std::iter::once(Ok(first.clone())).chain(others).collect()
 }
 
-/// Returns the losses of a training run's first steps on global batches.
+/// Returns the losses of the first steps of a training run with global batches.
 fn losses(mut trainer: Trainer, set: &Set, steps: usize) -> Result<Vec<f64>> {
     let mut losses = Vec::new();
     let mut hear = |event: Event| {
@@ -399,7 +399,7 @@ fn meet(ranks: Option<&Ranks>) -> Result<()> {
     ranks.map_or(Ok(()), |ranks| ranks.all_gather(&[]).map(drop).map_err(failure))
 }
 
-/// Gathers the numbers of every rank.
+/// Gathers the numbers from all ranks.
 fn all_numbers(ranks: Option<&Ranks>, own: &[f64]) -> Result<Vec<Vec<f64>>> {
     let Some(ranks) = ranks else { return Ok(vec![own.to_vec()]) };
     let bytes: Vec<u8> = own.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -414,7 +414,7 @@ fn slowest(ranks: Option<&Ranks>, own: Vec<f64>) -> Result<Vec<f64>> {
     Ok((0..own.len()).map(|i| all.iter().filter_map(|of| of.get(i)).fold(0.0, |most: f64, us| most.max(*us))).collect())
 }
 
-/// Returns an error unless all ranks have bit-identical weights; the message says which differ.
+/// Returns an error unless all ranks have bit-identical weights; the message says which ranks differ.
 fn ensure_the_same_weights(trainer: &Trainer, ranks: &Ranks) -> Result<()> {
     let weights = trainer.weights().map_err(failure)?;
     let word = |hash: u64, v: &f32| (hash ^ u64::from(v.to_bits())).wrapping_mul(0x0000_0100_0000_01b3);

@@ -1,5 +1,5 @@
-//! Scaling of training steps: the time of a step on 1 to N ranks, each with its own process and GPU, and on equally
-//! many GPUs of one process.
+//! Scaling of training steps: the time of a step on 1 to N ranks, each with its own process and GPU, and on the same
+//! number of GPUs of one process.
 
 mod collective;
 mod measure;
@@ -22,24 +22,24 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Precision, RanksOptions, Recipe};
 use warpbook_ranks::Wire;
 
-/// Allowed sizes of a global batch.
+/// Allowed sizes of a global batch, in samples.
 const BATCHES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
 /// Allowed widths of the AMP recipe's layers.
 const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
-/// The most ranks on one machine.
+/// Maximum number of ranks on one machine.
 const MOST_RANKS: usize = 64;
 
 /// How the global batch grows with the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Growth {
-    /// Every rank's batch stays constant, so the global batch grows with the ranks.
+    /// The batch of each rank stays constant, so the global batch grows with the number of ranks.
     Weak,
-    /// The global batch stays constant, so each rank's part shrinks.
+    /// The global batch stays constant, so the share of each rank shrinks.
     Strong,
 }
 
 impl Growth {
-    /// Returns the name: "weak" or "strong".
+    /// Returns the name of this kind of scaling, "weak" or "strong".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,15 +64,15 @@ impl std::str::FromStr for Growth {
 /// One way to train on several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// True if each device has a rank; otherwise one thread of one process drives all devices.
+    /// True if each device has its own rank; otherwise one thread of one process drives all devices.
     pub ranks: bool,
     pub precision: Precision,
-    /// Type in which CPU ranks send gradients.
+    /// Data type in which CPU ranks send gradients.
     pub wire: Wire,
 }
 
 impl Way {
-    /// Returns an id such as "ranks_amp_bf16" or "one_process_fp32".
+    /// Returns the id of the way, such as "ranks_amp_bf16" or "one_process_fp32".
     pub fn id(&self) -> String {
         let wire = match self.wire {
             Wire::F32 => "",
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// A measurement to make: a number of ranks, and the size of the global batch.
+/// A planned measurement: a number of ranks, and the size of the global batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub network: Net,
@@ -95,9 +95,9 @@ pub(crate) struct Cell {
 
 /// Measures how training steps scale with the number of ranks.
 ///
-/// Before the timing, the losses of some steps on all ranks are compared with those of a single rank with the same
-/// global batch. The timed steps use the full recipe with dropout and augmentation, and the host's clock: some steps
-/// are queued and waited for, and the slowest rank counts.
+/// Before the timing, the losses of some steps on all ranks are compared with the losses of a single rank with the same
+/// global batch. The timed steps use the full recipe with dropout and augmentation. They are timed with the host's
+/// clock: some steps are queued and waited for, and the time of the slowest rank counts.
 #[derive(Debug, Clone)]
 pub struct Scaling {
     networks: Vec<Net>,
@@ -155,8 +155,8 @@ impl Scaling {
     }
 
     /// Trains a custom network instead: a recipe and its images. The recipe is timed; the check omits dropout and
-    /// augmentation. If losses jump because the learning rate is too high, the check fails, since rounding differences
-    /// grow with them.
+    /// augmentation. If losses jump because the learning rate is too high, the check fails, since this also magnifies
+    /// rounding differences.
     #[must_use]
     pub fn own(mut self, recipe: Recipe, images: &Dataset) -> Self {
         self.networks = vec![Net::Own];
@@ -164,7 +164,7 @@ impl Scaling {
         self
     }
 
-    /// Sets the batch sizes: of each rank for weak scaling, of all ranks together for strong scaling.
+    /// Sets the batch sizes: the batch of each rank for weak scaling, and the global batch for strong scaling.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Some(batches.into_iter().collect());
@@ -178,22 +178,22 @@ impl Scaling {
         self
     }
 
-    /// Sets the types in which GPUs compute and gradients travel: in mixed precision, weight gradients of linear layers
-    /// have 16 bits. The CPU computes in fp32.
+    /// Sets the precisions in which GPUs compute and send gradients. In mixed precision, weight gradients of linear
+    /// layers have 16 bits. The CPU computes in fp32.
     #[must_use]
     pub fn precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
         self.precisions = precisions.into_iter().collect();
         self
     }
 
-    /// Sets the types in which CPU ranks send gradients.
+    /// Sets the data types in which CPU ranks send gradients.
     #[must_use]
     pub fn gradients(mut self, wires: impl IntoIterator<Item = Wire>) -> Self {
         self.wires = wires.into_iter().collect();
         self
     }
 
-    /// Sets whether one process also drives every number of devices.
+    /// Sets whether one process that drives all devices is also measured.
     #[must_use]
     pub fn one_process(mut self, one_process: bool) -> Self {
         self.one_process = one_process;
@@ -214,42 +214,43 @@ impl Scaling {
         self
     }
 
-    /// Sets the steps of a sample, and the number of samples; by default 100 and 15 on GPUs, 4 and 5 on the CPU.
+    /// Sets the number of steps per sample, and the number of samples; by default 100 and 15 on GPUs, 4 and 5 on the
+    /// CPU.
     #[must_use]
     pub fn timed(mut self, steps: usize, samples: usize) -> Self {
         (self.steps, self.samples) = (Some(steps.max(1)), Some(samples.max(1)));
         self
     }
 
-    /// Sets the number of steps whose losses are compared with a single rank's.
+    /// Sets the number of steps whose losses are compared with the losses of a single rank.
     #[must_use]
     pub fn checked_steps(mut self, steps: usize) -> Self {
         self.checked_steps = steps;
         self
     }
 
-    /// Sets whether every rank's activity in one step is recorded after all timing.
+    /// Sets whether the activity of every rank in one step is recorded after all timing.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
         self
     }
 
-    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of these names.
+    /// Sets the folder that contains the files of MNIST and CIFAR-10, or subfolders with these names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), Drawn::default());
         self
     }
 
-    /// Uses synthetic images, even if there are files.
+    /// Uses synthetic images, even if there are image files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), Drawn::default());
         self
     }
 
-    /// Returns the numbers of ranks.
+    /// Returns the numbers of ranks that are measured.
     #[must_use]
     pub fn worlds(&self) -> &[usize] {
         &self.worlds
@@ -259,13 +260,13 @@ impl Scaling {
         self.batches.clone().unwrap_or_else(|| self.own_batches(network))
     }
 
-    /// Returns the ways to train on the lab's kind of device.
+    /// Returns the ways to train on the lab's kind of device (GPUs or CPU).
     fn ways(&self, on_gpu: bool) -> Vec<Way> {
         let mut all = Vec::new();
         match on_gpu {
             true => {
                 all.extend(self.precisions.iter().map(|p| Way { ranks: true, precision: *p, wire: Wire::F32 }));
-                // In fp16, only one of the devices would know the loss scale.
+                // Leave out fp16 in one process, because only one of the devices would know the loss scale.
                 let alone = self.precisions.iter().filter(|p| self.one_process && !p.scales_the_loss());
                 all.extend(alone.map(|p| Way { ranks: false, precision: *p, wire: Wire::F32 }));
             }
@@ -286,7 +287,7 @@ impl Scaling {
         }
     }
 
-    /// Returns the measurements on this many ranks, each once.
+    /// Returns the measurements on this many ranks, without duplicates.
     fn cells(&self, world: usize, on_gpu: bool) -> Vec<Cell> {
         let mut all = Vec::new();
         for network in &self.networks {

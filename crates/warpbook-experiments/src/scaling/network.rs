@@ -1,4 +1,4 @@
-//! The networks to train: those of the published results, or a learner's own.
+//! The networks to train: the networks of the published results, or a learner's own.
 
 use super::Scaling;
 use crate::training::{Set, Workload};
@@ -26,7 +26,8 @@ pub(crate) struct Own {
     pub images: Dataset,
 }
 
-/// Last samples drawn, keyed by workload, batch and features: every `Way` needs them, and drawing 1 GB takes seconds.
+/// The last samples that were drawn, with their workload, batch and features as the key: every `Way` needs them, and
+/// drawing 1 GB takes seconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn(Arc<Mutex<Option<(DrawnKey, Set)>>>);
 
@@ -84,7 +85,7 @@ impl Scaling {
         })
     }
 
-    /// Returns the recipe for comparing several ranks with one.
+    /// Returns the recipe for comparing several ranks with a single rank.
     pub(super) fn checked_recipe(&self, network: Net, batch: u64) -> Result<Recipe> {
         Ok(match network {
             Net::Known(workload) => workload.checked_recipe(batch, self.features, self.seed),
@@ -100,7 +101,7 @@ impl Scaling {
         if let Some((_, set)) = drawn.as_ref().filter(|(of, _)| *of == key) {
             return Ok(set.clone());
         }
-        // Earlier samples are dropped first, to save memory.
+        // Drop the earlier samples first, to save memory.
         *drawn = None;
         let set = match workload {
             Workload::AmpRecipe => Set::gaussian(ROW_BATCHES * batch as usize, self.features, self.seed),
@@ -109,7 +110,7 @@ impl Scaling {
         Ok(drawn.insert((key, set)).1.clone())
     }
 
-    /// Returns one step of all ranks as a problem with its work; the number of ranks does not matter.
+    /// Returns one step of all ranks as a problem with its work, which does not depend on the number of ranks.
     pub(super) fn step_problem(&self, network: Net, batch: u64) -> Problem {
         match (network, &self.own) {
             (Net::Known(workload), _) => workload.problem(batch, self.features, &self.files.label(workload)),
@@ -120,7 +121,7 @@ impl Scaling {
         }
     }
 
-    /// Describes the samples, in a few words and in a sentence without its full stop.
+    /// Describes the samples in two forms: in a few words, and in a sentence without its full stop.
     pub(super) fn samples_of(&self, network: Net) -> [String; 2] {
         match (network, &self.own) {
             (Net::Known(Workload::AmpRecipe), _) => {

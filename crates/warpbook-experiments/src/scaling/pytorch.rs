@@ -7,7 +7,7 @@ use std::path::Path;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Check, DeviceKind, Requires, Run, Rung, Runner};
 
-/// A file written by `ddp.py`.
+/// PyTorch's timings, as `ddp.py` writes them to a file.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PyTorch {
     script: String,
@@ -28,7 +28,7 @@ struct Timed {
 }
 
 impl PyTorch {
-    /// Reads a file.
+    /// Reads a file of timings.
     ///
     /// # Errors
     /// If the file cannot be read, or was not written by `ddp.py`.
@@ -49,8 +49,8 @@ impl PyTorch {
 
 impl Scaling {
     /// Adds PyTorch's timings to a record of [`Scaling::run`] or `warpbook scaling`, if they were measured on the same
-    /// device, network and batches. Timings for batches that the record lacks are left out, and a note says so.
-    ///
+    /// device, with the same network and batches. Timings for batches that are not in the record are skipped, and a
+    /// note says so.
     /// # Errors
     /// If the timings were measured on another device.
     pub fn absorb(&self, run: &mut Run, other: &PyTorch) -> Result<()> {
@@ -146,7 +146,7 @@ fn as_measured(timed: &Timed, of: &PyTorch) -> Measured {
         ranks: timed.ranks,
         batch: timed.batch_per_rank * timed.ranks as u64,
         samples_us: timed.samples_us.clone(),
-        // The script writes no file if the results differ.
+        // The script writes no file if its results are wrong.
         check: Some(Check {
             reference: "the weights of rank 0, whose bits all ranks have before and after the timed steps".into(),
             max_abs_error: 0.0,

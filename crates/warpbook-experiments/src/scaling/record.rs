@@ -1,4 +1,5 @@
-//! The record of the measurements: one problem for each number of ranks and batch, one rung for each way.
+//! The record of the measurements: one problem for each number of ranks and batch size, and one rung for each way to
+//! train.
 
 use super::network::Net;
 use super::{Growth, Measured, Scaling, Way, timeline};
@@ -50,7 +51,7 @@ impl Scaling {
         m
     }
 
-    /// Creates the record of the ranks' measurements; `a_rank` says what a rank was, such as "a process".
+    /// Creates the record of the ranks' measurements; `a_rank` describes what a rank was, such as "a process".
     #[must_use]
     pub fn record(&self, lab: &Lab, measured: &[Measured], command: String, a_rank: &str) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -163,7 +164,7 @@ fn rung(way: &Way, on_gpu: bool) -> Rung {
     }
 }
 
-/// Returns the lines of a scaling record, such as "CIFAR-10 CNN, 512 a rank".
+/// Returns the names of the lines in a scaling chart, such as "CIFAR-10 CNN, 512 a rank".
 #[must_use]
 pub fn scaling_lines(run: &Run) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -175,7 +176,7 @@ pub fn scaling_lines(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Returns a table with one row per measurement: ranks, samples per rank, time per step, samples per second,
+/// Returns a table with one row for each measurement: ranks, samples per rank, time per step, samples per second, and
 /// efficiency.
 #[must_use]
 pub fn scaling_table(run: &Run) -> Table {

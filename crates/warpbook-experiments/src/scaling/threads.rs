@@ -12,8 +12,8 @@ use warpbook_record::Run;
 /// Time after which a missing rank counts as lost.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `work` on `count` ranks, each a thread with the given number of threads for the CPU's loops, and returns the
-/// results in order. An error ends all ranks; the first one, by rank, is returned.
+/// Runs `work` on `count` ranks, each of them a thread that uses the given number of threads for CPU loops, and returns
+/// the results in order. An error ends all ranks; the error of the rank with the lowest number is returned.
 pub(super) fn together<R: Send>(
     world: usize,
     threads: usize,
@@ -49,12 +49,12 @@ pub(super) fn together<R: Send>(
     })
 }
 
-/// Runs `work` on this many CPU ranks, each a thread of this process with an equal number of its threads, and returns
-/// the results in order. Ranks meet, communicate and end like processes. An error of one rank ends all, and is
+/// Runs `work` on this many CPU ranks, each a thread of this process with an equal share of its threads, and returns
+/// the results in order. Ranks meet, communicate and end like processes. An error of one rank ends all ranks, and is
 /// returned.
 ///
 /// # Errors
-/// If a rank fails (the error of the first one), or if there are no ranks or more than 64.
+/// If a rank fails (returns the first error), or if there are no ranks or more than 64.
 pub fn on_threads<R: Send>(
     world: usize,
     options: RanksOptions,
@@ -77,9 +77,9 @@ pub fn on_threads<R: Send>(
 }
 
 impl Scaling {
-    /// Runs all measurements in this process. Ranks are threads: on the CPU each has the same fraction of the machine's
-    /// threads, however many ranks there are; on GPUs each has a GPU. `warpbook scaling` starts a process for each rank
-    /// instead.
+    /// Runs all measurements in this process. Ranks are threads: on the CPU each rank has the same fraction of the
+    /// machine's threads, however many ranks there are; on GPUs each rank has its own GPU. `warpbook scaling` starts a
+    /// process for each rank instead.
     ///
     /// # Errors
     /// If a setting is out of range, there are too few GPUs, or a rank fails.
@@ -98,10 +98,11 @@ impl Scaling {
         }
         for world in self.worlds() {
             let of_rank = |rank: usize, group: Box<dyn Collective>| {
-                // Each of several ranks has its own device.
+                // If there are several ranks, each has its own device.
                 let choice = lab.device().cuda().map_or(Choice::Cpu, |_| Choice::Cuda(rank as u32));
                 let own = Lab::on(choice)?.with_bench(Bench { cancel: lab.cancel(), ..lab.bench().clone() });
-                // A recorder records all GPUs of the process and cannot tell them apart.
+                // A recorder records all GPUs of the process and cannot tell them apart, so timelines are recorded only
+                // on the CPU.
                 let this = Self { timelines: self.timelines && own.device().cuda().is_none(), ..self.clone() };
                 let ranks = Ranks::new(group, this.options);
                 let measured = if *world == 1 {
@@ -127,8 +128,8 @@ impl Scaling {
         Ok(self.record(lab, &all, command, "a thread"))
     }
 
-    /// Returns the number of threads for a rank's CPU loops. It does not depend on the number of ranks, so that more
-    /// ranks use more threads.
+    /// Returns the number of threads for the CPU loops of a rank. It does not depend on the number of ranks, so that
+    /// more ranks use more threads.
     #[must_use]
     pub fn threads_a_rank(&self, lab: &Lab) -> usize {
         let most = self.worlds().iter().copied().max().unwrap_or(1);

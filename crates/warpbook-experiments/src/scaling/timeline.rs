@@ -1,4 +1,4 @@
-//! The timeline of every rank in one step, on one clock.
+//! The timeline of all ranks in one step, on a common clock.
 
 use crate::training::failure;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use warpbook_record::{Problem, Span};
 
 /// Number of recorded steps; the middle one is shown.
 pub(super) const RECORDED: usize = 3;
-/// Kind of a GPU's activities other than communication.
+/// Name for all GPU activities other than communication.
 const KERNEL: &str = "kernel";
 /// Nanoseconds by which successive activities may overlap.
 const CLOCK_NS: u64 = 200;
@@ -19,17 +19,17 @@ const CLOCK_NS: u64 = 200;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     pub rank: usize,
-    /// Lane, such as "compute", "compute 2" or "communication".
+    /// Name of the lane, such as "compute", "compute 2" or "communication".
     pub lane: String,
-    /// Kind, such as "backward" or "all-reduce".
+    /// Kind of the activity, such as "backward" or "all-reduce".
     pub kind: String,
     pub name: String,
-    /// Start in nanoseconds since 1970, by the machine's clock.
+    /// Start in nanoseconds since 1970, according to the machine's clock.
     pub start_ns: u64,
     pub duration_ns: u64,
 }
 
-/// Returns the activities of a rank on the CPU.
+/// Returns the activities of a rank on the CPU in one step.
 pub(super) fn of_work(rank: usize, work: &[RankWork]) -> Vec<Moment> {
     let moment = |w: &RankWork| {
         let is_reduction = w.name.ends_with("all-reduce");
@@ -48,10 +48,10 @@ pub(super) fn of_work(rank: usize, work: &[RankWork]) -> Vec<Moment> {
     work.iter().map(moment).collect()
 }
 
-/// Returns the activities of a rank's GPU in the middle one of the steps just recorded.
+/// Returns the activities of a rank's GPU in the middle one of the recorded steps.
 pub(super) fn of_activities(rank: usize, recorder: &Recorder) -> Result<Vec<Moment>> {
     let recorded = recorder.take()?;
-    // The same moment on CUPTI's clock and on the machine's.
+    // Read the time on CUPTI's clock and on the machine's clock at the same moment.
     let (now, here) = (recorder.now_ns()?, SystemTime::now());
     let here = here.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let zero = u64::try_from(here).unwrap_or(u64::MAX).saturating_sub(now);
@@ -67,7 +67,7 @@ fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
             None => launches.push((activity.correlation, 1)),
         }
     }
-    // Copies between steps also have numbers, but fewer activities.
+    // Copies between steps also have correlation numbers, but fewer activities.
     let most = launches.iter().map(|(_, count)| *count).max().unwrap_or(0);
     launches.retain(|(_, count)| *count == most);
     let Some((step, _)) = launches.get(launches.len() / 2) else { return Vec::new() };
@@ -106,19 +106,19 @@ pub(super) fn of_all(ranks: &Ranks, own: &[Moment]) -> Result<Vec<Moment>> {
     Ok(all)
 }
 
-/// Returns the activities as the spans of a record, starting at the first one, with one lane for each rank's
+/// Returns the activities as spans of a record, starting at the first activity. Each rank has one lane for its
 /// computation and one for its communication.
 pub(super) fn spans(moments: &[Moment], rung: &str, problem: &Problem) -> Vec<Span> {
     let zero = moments.iter().map(|m| m.start_ns).min().unwrap_or(0);
     let mut ordered: Vec<&Moment> = moments.iter().collect();
     ordered.sort_by(|a, b| (a.rank, &a.lane, a.start_ns).cmp(&(b.rank, &b.lane, b.start_ns)));
-    // Communication goes below the rank's compute lane; sorted by name, it would come first.
+    // The communication lane goes below the rank's compute lane; sorted by name, it would come first.
     ordered.sort_by_key(|m| (m.rank, m.lane == "communication"));
     let span = |m: &&Moment| Span {
         rung: rung.to_owned(),
         problem: problem.clone(),
         name: m.name.clone(),
-        // A kernel is identified by its name.
+        // For a kernel, the name already identifies the span.
         operation: if m.kind == KERNEL { String::new() } else { format!("rank-{} {}", m.rank, m.kind) },
         stream: format!("rank {} {}", m.rank, m.lane),
         start_us: (m.start_ns - zero) as f64 / 1e3,

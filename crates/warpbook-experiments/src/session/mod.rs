@@ -1,4 +1,4 @@
-//! A training in a lab: set up, watched, and stored as a record.
+//! Training in a lab: set up, monitored, and stored as a record.
 
 mod points;
 mod profiled;
@@ -55,7 +55,7 @@ impl<'a> From<(&'a Rows, &'a Rows)> for Sets<'a> {
     }
 }
 
-/// A training that is being set up; see [`Lab::train`].
+/// A training run that is being set up; see [`Lab::train`].
 #[derive(Debug)]
 #[must_use = "nothing is trained until `run` is called"]
 pub struct Session<'a> {
@@ -77,13 +77,13 @@ pub struct Session<'a> {
     command: String,
 }
 
-/// Trainings on a lab's device.
+/// Extends the lab with training.
 pub trait Trains {
-    /// Creates a training on the lab's device. The session's methods set it up, and [`Session::run`] starts it.
+    /// Creates a training run on the lab's device. The session's methods set it up, and [`Session::run`] starts it.
     ///
-    /// Interrupting a notebook ends evcxr's process at once, and all variables with it. The files of
+    /// Interrupting a notebook ends evcxr's process at once, and all variables are lost. The files of
     /// [`Session::checkpoint`] and [`Session::out`] survive. At most the current epoch or a minute of it is lost, and
-    /// [`Session::resume`] continues from there. To end a training and keep the variables, use
+    /// [`Session::resume`] continues from there. To end a training run and keep the variables, use
     /// [`Session::time_budget`].
     ///
     /// ```
@@ -125,7 +125,7 @@ impl Trains for Lab {
 }
 
 impl<'a> Session<'a> {
-    /// Sets the types; fp32 by default. The CPU supports only fp32.
+    /// Sets the precision; the default is fp32. The CPU supports only fp32.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
         self
@@ -144,44 +144,44 @@ impl<'a> Session<'a> {
         Ok(self.options(way.options))
     }
 
-    /// Sets how a GPU trains, instead of the precision's fastest way.
+    /// Sets the options for training on a GPU. By default, the fastest options for the precision are used.
     pub fn options(mut self, options: CudaOptions) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// Changes the options of a GPU: those of [`Session::rung`] or [`Session::options`], or else those of the
-    /// precision's fastest way. Set the precision first.
+    /// Changes the options for training on a GPU: the options of [`Session::rung`] or [`Session::options`], or else the
+    /// fastest ones for the precision. Set the precision first.
     pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
         let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
         self.options(change(options))
     }
 
-    /// Sets how batches of images get to a GPU.
+    /// Sets how batches of images are loaded to a GPU.
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = loader;
         self
     }
 
-    /// Starts from these weights.
+    /// Starts the training from these weights.
     pub fn weights(mut self, weights: Weights) -> Self {
         self.weights = Some(weights);
         self
     }
 
-    /// Resumes from this checkpoint.
+    /// Resumes the training from this checkpoint.
     pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
         self.resume = Some(path.into());
         self
     }
 
-    /// Stores a note in the checkpoints that says how to open the data set again; see [`Trainer::trained_on`].
+    /// Stores a note in the checkpoints that says how to reopen the data set; see [`Trainer::trained_on`].
     pub fn trained_on(mut self, data: impl Into<Source>) -> Self {
         self.data = Some(data.into());
         self
     }
 
-    /// Saves a checkpoint to this file after every epoch, every minute within one, and at the end.
+    /// Saves a checkpoint to this file after every epoch, every minute within an epoch, and at the end.
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint = Some(path.into());
         self
@@ -193,33 +193,33 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Sets the number of batches between two logged losses, each a mean since the last; 100 by default. With 1, every
-    /// step is logged.
+    /// Sets the number of batches between two logged losses, each of which is a mean since the previous one; 100 by
+    /// default. With 1, every step is logged.
     pub fn log_every(mut self, batches: u64) -> Self {
         self.log_every = batches.max(1);
         self
     }
 
-    /// Ends the training after the step in which it exceeds this time.
+    /// Ends the training after the step in which this time is exceeded.
     pub fn time_budget(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// Limits the number of steps queued before their losses are read; see [`Trainer::read_losses_every`].
+    /// Limits the number of steps that are queued before their losses are read; see [`Trainer::read_losses_every`].
     pub fn read_losses_every(mut self, steps: u64) -> Self {
         self.read_every = Some(steps);
         self
     }
 
     /// Trains as one of several ranks, which must all set up the same session; see [`Trainer::on_ranks`]. Rank 0 saves
-    /// the checkpoint; each rank has its own record.
+    /// the checkpoint; each rank writes its own record.
     pub fn ranks(mut self, ranks: &Ranks) -> Self {
         self.ranks = Some(ranks.clone());
         self
     }
 
-    /// Sets the command that repeats the training, for the record.
+    /// Sets the command that repeats the training, which is stored in the record.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
         self
@@ -241,12 +241,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Prepares everything: allocates memory on a GPU and compiles kernels. Learners' kernels for layers are tried
-    /// first.
+    /// Prepares the training: allocates memory on a GPU and compiles kernels. If layers use learners' kernels, these
+    /// are tried first.
     ///
     /// # Errors
-    /// If such a kernel gives a wrong result ([`Error::WrongProduct`]), a setting does not suit these samples, a file
-    /// cannot be read or written, or the training does not fit into the device's memory.
+    /// If a learner's kernel gives a wrong result ([`Error::WrongProduct`]), a setting does not suit these samples, a
+    /// file cannot be read or written, or the training does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
         if let Place::Cuda(device, options) = &place {
@@ -283,7 +283,7 @@ impl<'a> Session<'a> {
     /// Runs the training. The lab's listener receives lines and epochs, and [`cancel`](Lab::cancel) ends the training
     /// after the current step.
     ///
-    /// A loss that is not finite also ends it, and is part of the result; see [`TrainingRun::error`].
+    /// A loss that is not finite also ends the training, and is reported in the result; see [`TrainingRun::error`].
     ///
     /// # Errors
     /// See [`Session::start`].
@@ -301,7 +301,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A training that is ready to run.
+/// A training run that is ready to start.
 #[derive(Debug)]
 pub struct Underway<'a> {
     lab: &'a Lab,
@@ -313,7 +313,7 @@ pub struct Underway<'a> {
 }
 
 impl Underway<'_> {
-    /// Returns the training's trainer.
+    /// Returns the trainer of this training run.
     #[must_use]
     pub fn trainer(&self) -> &Trainer {
         &self.trainer
@@ -331,13 +331,13 @@ impl Underway<'_> {
         matches!(self.sets.train, Samples::Images(_))
     }
 
-    /// Trains to the end; the listener receives every event and may stop the training.
+    /// Trains to the end. The listener receives every event and may stop the training.
     pub fn finish(self, listener: &mut dyn FnMut(&Event) -> Flow) -> TrainingRun {
         let Self { lab, mut trainer, mut recorder, sets, log_every, out } = self;
         let ended = trainer.train(sets.train, sets.test, log_every, &mut |event| {
             recorder.hear(&event);
             if let Some(path) = out.as_ref().filter(|_| !matches!(event, Event::Step { .. })) {
-                // A disk that is full now may have room at the end; the error is reported then.
+                // If the disk is full now, it may have room at the end; an error is reported then.
                 let _ = recorder.keep(path);
             }
             listener(&event)

@@ -1,8 +1,8 @@
-//! Lists of logged values that stay within a record's limit.
+//! Lists of logged values that stay within the size limit of a record.
 
 use warpbook_record::StepValue;
 
-/// A logged loss, as sums over its steps.
+/// A logged loss, stored as sums over its steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Point {
     pub epoch: u64,
@@ -14,7 +14,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// Merges two points, at the position of the later one.
+    /// Merges two points; the result has the position of the later one.
     fn and(self, later: Self) -> Self {
         Self {
             epoch: later.epoch,
@@ -27,12 +27,12 @@ impl Point {
     }
 }
 
-/// A list of points within a record's limit. When it is full, every two neighbours are merged.
+/// A list of points within the size limit of a record. When the list is full, neighbouring points are merged in pairs.
 #[derive(Debug)]
 pub(super) struct Points {
     most: usize,
     pub all: Vec<Point>,
-    /// The number of lines merged into each point, and into the last one.
+    /// The number of log entries merged into each point, and into the last point so far.
     pub lines: [u64; 2],
 }
 
@@ -60,14 +60,14 @@ impl Points {
     }
 }
 
-/// A list of changes within a record's limit. When it is full, it keeps only every second change, then every fourth and
-/// so on.
+/// A list of changes within the size limit of a record. When the list is full, it keeps only every second change, then
+/// every fourth, and so on.
 #[derive(Debug)]
 pub(super) struct Changes {
     most: usize,
     pub all: Vec<StepValue>,
     last: Option<f64>,
-    /// One of `every[0]` changes is kept; `every[1]` counts the changes since the last kept one.
+    /// One of every `every[0]` changes is kept; `every[1]` counts the changes since the last kept one.
     pub every: [u64; 2],
 }
 

@@ -1,4 +1,4 @@
-//! Trainings with profiled steps.
+//! Runs training with profiled steps.
 
 use super::{TrainingRun, Underway};
 use warpbook_lab::Result;
@@ -11,13 +11,14 @@ impl Underway<'_> {
     /// is known.
     ///
     /// On a GPU with CUPTI, the recorded steps are broken down by operation
-    /// ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)). For that, one more step is made at the end,
-    /// one operation at a time, and then undone.
+    /// ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)). For this, one more step runs at the end, one
+    /// operation at a time, and is then undone.
     ///
     /// On the CPU, each recorded step has a range for each pass and for each operation in it.
     ///
     /// # Errors
-    /// If the device reports an error while recording. An error that ended the training is in the [`TrainingRun`].
+    /// If the device reports an error while recording. An error that ended the training is stored in the
+    /// [`TrainingRun`].
     pub fn finish_with_profile(
         self,
         steps: (u64, u64, u64),
@@ -27,8 +28,8 @@ impl Underway<'_> {
     }
 
     /// Ends the training like [`Underway::finish_with_profile`], and reads the hardware counters of each kernel of a
-    /// step ([`Lab::counters`](warpbook_lab::Lab::counters)). For that, the step is repeated at the end and then
-    /// undone. If the counters cannot be read, the cycle says why
+    /// step ([`Lab::counters`](warpbook_lab::Lab::counters)). For this, the step is repeated at the end and then
+    /// undone. If the counters cannot be read, the cycle gives the reason
     /// ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
     ///
     /// # Errors

@@ -1,13 +1,13 @@
-//! A training's progress as lines of text.
+//! The progress of a training run as lines of text.
 
 use super::words::training_line;
 use std::time::{Duration, Instant};
 use warpbook_nn::train::{Event, Flow};
 
-/// Shortest time between two lines of progress.
+/// Shortest time between two printed lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// A filter that limits the lines in a cell: every evaluation, and at most one other line a second.
+/// A filter for progress lines in a notebook cell: it passes every evaluation, and at most one other line per second.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     last: Option<Instant>,
@@ -25,8 +25,8 @@ impl Throttle {
     }
 }
 
-/// Returns a listener for [`Trainer::train`](warpbook_nn::train::Trainer::train) that prints progress, one line a
-/// second and one for each evaluation, since a cell cannot overwrite lines.
+/// Returns a listener for [`Trainer::train`](warpbook_nn::train::Trainer::train) that prints progress: at most one line
+/// per second and one for each evaluation, since a notebook cell cannot overwrite lines.
 ///
 /// ```
 /// use warpbook_data::synthetic_digits;
@@ -41,7 +41,7 @@ impl Throttle {
 pub fn training_progress() -> impl FnMut(Event) -> Flow {
     let mut throttle = Throttle::default();
     move |event| {
-        // Without labels, no sample counts as right.
+        // Without labels, no sample counts as correctly classified.
         let labels = |test: &warpbook_nn::train::Score| test.correct > 0;
         let classified = match &event {
             Event::Epoch { test, .. } | Event::OutOfTime { test, .. } => labels(test),

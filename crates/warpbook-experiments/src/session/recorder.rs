@@ -1,4 +1,4 @@
-//! A training's record, as it grows.
+//! The record of a training run, which grows during the run.
 
 use super::points::{Changes, Point, Points};
 use super::words;
@@ -12,10 +12,10 @@ use warpbook_record::{
     ChartKind, Course, Descriptor, DeviceKind, EpochPoint, LossPoint, MAX_POINTS, Right, Run, Rung, StepValue, TrainLog,
 };
 
-/// Shortest time between two writes of a running training's record.
+/// Shortest time between two writes of the record while the training runs.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// Sums over an epoch.
+/// Sums over the steps of an epoch.
 #[derive(Debug, Default)]
 struct OfEpoch {
     loss: f64,
@@ -24,14 +24,14 @@ struct OfEpoch {
     samples: u64,
 }
 
-/// Builds the record of a training from the trainer's events.
+/// Builds the record of a training run from events of the trainer.
 #[derive(Debug)]
 pub(super) struct Recorder {
     run: Run,
     started: Instant,
     written: Instant,
     log_every: u64,
-    /// The number of samples, the batch size, and whether there are labels.
+    /// The number of samples, the batch size, and whether the samples have labels.
     samples: u64,
     batch: u64,
     classified: bool,
@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     of_epoch: OfEpoch,
 }
 
-/// The facts known at the start of a record.
+/// The facts that are known when a record is created.
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
     pub train: Samples<'a>,
@@ -113,7 +113,7 @@ impl Recorder {
         self.run.train_logs.first_mut()?.course.as_deref_mut()
     }
 
-    /// Adds an event of the trainer.
+    /// Adds an event from the trainer to the record.
     pub fn hear(&mut self, event: &Event) {
         match *event {
             Event::Step { step, learning_rate, outcome, .. } => self.step(step, learning_rate, &outcome),
@@ -176,7 +176,7 @@ impl Recorder {
         }
     }
 
-    /// Updates the record.
+    /// Updates the record with the values logged so far.
     fn update(&mut self) {
         let log_every = self.log_every * self.points.lines[0];
         let total_s = self.started.elapsed().as_secs_f64();
@@ -251,7 +251,7 @@ impl Recorder {
     }
 }
 
-/// Returns the descriptor of a training's record.
+/// Returns the descriptor of the record of a training run.
 fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     use ChartKind::{Accuracy, GradientNorm, LearningRate, Loss, LossScale};
     let mut charts = vec![Loss, Accuracy, LearningRate, LossScale, GradientNorm];
@@ -267,8 +267,8 @@ fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     }
 }
 
-/// Returns the rung of the training with the kernels that the GPU runs: the ladder's rung with these options, if there
-/// is one.
+/// Returns the rung of the training with the kernels that the GPU runs. This is the ladder's rung with the same
+/// options, if there is one.
 pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     match place {
         Place::Cuda(device, options) => rung_on(device.info().compute_capability, options, recipe),
@@ -278,10 +278,10 @@ pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     }
 }
 
-/// Returns the rung of a training on a GPU with a compute capability.
+/// Returns the rung of a training run on a GPU with this compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
-    // Some options do not change which kernels run: loader, scaler, methods that this GPU replaces, and early launches
-    // that it does not support.
+    // Ignore options that do not change which kernels run: the loader, the scaler, methods that this GPU replaces, and
+    // early launches that the GPU does not support.
     let options = &CudaOptions { last_block: options.has_last_blocks(recipe), ..*options };
     let plain = |o: &CudaOptions| CudaOptions {
         loader: Default::default(),
@@ -317,8 +317,8 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
     if recipe.groups.is_empty() { Rung { title, ..rung } } else { rung }
 }
 
-/// Describes a step whose parameters are updated in groups, for which the ladder has no rung: the way of launching,
-/// with separate update kernels. `None` for a recipe without groups.
+/// Describes a step that updates its parameters in groups, for which the ladder has no rung. The text says how the
+/// kernels are launched, and that updates are separate kernels. `None` for a recipe without groups.
 fn in_groups(options: &CudaOptions, recipe: &Recipe) -> Option<String> {
     let grouped = recipe.grouped().ok().flatten().filter(|_| !recipe.groups.is_empty())?;
     let launched = match (options.graph, options.dependent) {
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(rung_for((9, 0), &best), is("13_last_block_fp16", true, false));
         assert_eq!(rung_for((8, 0), &best), is("13_last_block_fp16", false, false));
         assert_eq!(rung_for((7, 5), &best), is("13_last_block_fp16", false, true));
-        // With separate kernels for the work of last blocks, a GPU without early launches runs an earlier rung.
+        // If separate kernels do the work of last blocks, a GPU without early launches runs an earlier rung.
         let apart = CudaOptions { last_block: false, ..best };
         assert_eq!(rung_for((9, 0), &apart), is("12_dependent_launch_fp16", true, false));
         assert_eq!(rung_for((8, 0), &apart), is("11_few_channels_fp16", false, false));

@@ -1,4 +1,4 @@
-//! The result of a training.
+//! The result of a training run.
 
 use std::path::{Path, PathBuf};
 use warpbook_lab::write_and_link;
@@ -7,7 +7,7 @@ use warpbook_nn::train::{Ended, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
 use warpbook_record::{EpochPoint, Run, TrainLog};
 
-/// A finished training: its record, and the trainer with the weights. Notebooks can display it.
+/// A finished training run: its record, and the trainer with the weights. Notebooks can display the result.
 #[derive(Debug)]
 pub struct TrainingRun {
     pub(super) record: Run,
@@ -17,44 +17,44 @@ pub struct TrainingRun {
 }
 
 impl TrainingRun {
-    /// Returns the record.
+    /// Returns the record of the training run.
     #[must_use]
     pub fn record(&self) -> &Run {
         &self.record
     }
 
-    /// Returns the training's log: losses and all other logged values.
+    /// Returns the log of the training: losses and all other logged values.
     #[must_use]
     pub fn log(&self) -> &TrainLog {
         &self.record.train_logs[0]
     }
 
-    /// Returns the last evaluation.
+    /// Returns the last evaluation; `None` if there was none.
     #[must_use]
     pub fn last_epoch(&self) -> Option<&EpochPoint> {
         self.log().course.as_ref()?.epochs.last()
     }
 
-    /// Returns the reason why the training ended; `None` if it was an error.
+    /// Returns the reason why the training ended; `None` if it ended with an error.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.ended.as_ref().ok().copied()
     }
 
-    /// Returns the error that ended the training.
+    /// Returns the error that ended the training; `None` if it ended without an error.
     #[must_use]
     pub fn error(&self) -> Option<&TrainError> {
         self.ended.as_ref().err()
     }
 
-    /// Returns the path of the file set with [`Session::out`](crate::Session::out), or the error of writing it;
-    /// [`TrainingRun::save`] then writes it elsewhere. `None` without such a file.
+    /// Returns the path of the file set with [`Session::out`](crate::Session::out), or the error that occurred when the
+    /// file was written; [`TrainingRun::save`] can then write it elsewhere. `None` if no file was set.
     #[must_use]
     pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
         self.written.as_ref().map(|w| w.as_deref())
     }
 
-    /// Returns the trainer, for more training, an evaluation, or a checkpoint.
+    /// Returns the trainer, for further training, an evaluation, or a checkpoint.
     pub fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
     }

@@ -1,4 +1,4 @@
-//! Whole trainings with time and accuracy, one seed after the other, as a record in which each training is a sample.
+//! Repeats complete training runs with different seeds. Each run is a sample of the record, with its time and accuracy.
 
 use super::{recorder, words};
 use warpbook_data::Origin;
@@ -9,10 +9,10 @@ use warpbook_record::{
     Size, TimedBy, count, setting,
 };
 
-/// Percent by which rounding may lower a mean that equals the target.
+/// Percentage by which rounding may lower a mean that equals the target.
 const ROUNDING: f64 = 1e-10;
 
-/// The span covered by a training's time.
+/// The time span that is measured for a training run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
     /// From images on the device to the accuracy on the host.
@@ -22,7 +22,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// Returns a phrase for the start of the timed span.
+    /// Returns a phrase that names the start of the timed span.
     fn begins(self) -> &'static str {
         match self {
             Self::AtOnce => "images on the device",
@@ -44,28 +44,28 @@ impl Timed {
     }
 }
 
-/// A training that is repeated with several seeds, with facts for its record.
+/// A training run that is repeated with several seeds, with facts for its record.
 #[derive(Debug, Clone)]
 pub struct WholeTraining<'a> {
     /// The recipe, with the first seed.
     pub recipe: &'a Recipe,
-    /// The place of the training.
+    /// The device that trains, with its options.
     pub place: &'a Place,
     /// Samples for training.
     pub train: Samples<'a>,
     /// Samples for testing.
     pub test: Samples<'a>,
-    /// True if the test samples are held out of the training samples.
+    /// True if the test samples are a part of the original training set that is not used for training.
     pub held_out: bool,
-    /// A description of the images if their files have none, such as "recompressed as JPEG q75".
+    /// A description of the images for files that have none, such as "recompressed as JPEG q75".
     pub data_note: Option<&'a str>,
-    /// The span covered by the time.
+    /// The time span that is measured.
     pub timed: Timed,
-    /// Mean accuracy to reach in percent; without it, nothing is checked.
+    /// Mean accuracy to reach, in percent; `None` if the accuracy is not checked.
     pub target: Option<f64>,
-    /// Number of trainings.
+    /// Number of training runs.
     pub trainings: u64,
-    /// The command that repeats the trainings.
+    /// The command that repeats the training runs.
     pub command: String,
 }
 
@@ -77,7 +77,7 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// Returns a name for the images that claims only what is known.
+    /// Returns a name for the images that does not claim more than is known.
     fn data(&self) -> String {
         match (self.data_note, self.train) {
             (Some(note), Samples::Images(set)) => format!("{}, {note}", set.name()),
@@ -88,7 +88,7 @@ impl WholeTraining<'_> {
     /// Returns a warning about results with these images, if one is needed.
     fn data_warning(&self) -> Option<String> {
         match self.train {
-            // The user's description replaces the remark that the files are unknown.
+            // The user's description replaces the remark that the files are not known.
             Samples::Images(set) if self.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
                 Some(format!("Accuracies are of these images: {}.", self.data()))
             }
@@ -96,8 +96,8 @@ impl WholeTraining<'_> {
         }
     }
 
-    /// Returns the problem. Ways with different numbers of steps do the same work if they reach the same accuracy;
-    /// without an accuracy, the steps are the work.
+    /// Returns the problem. Trainings with different numbers of steps do the same work if they reach the same accuracy.
+    /// Without a target accuracy, the number of steps is the work.
     fn problem(&self) -> Problem {
         let Self { recipe, train, test, .. } = *self;
         let (dtype, from, data) = (self.dtype(), self.timed.begins(), self.data());
@@ -139,10 +139,10 @@ impl WholeTraining<'_> {
     }
 }
 
-/// Name of a problem's count that holds the accuracy to reach.
+/// Name of the count of a problem that stores the accuracy to reach.
 const TARGET: &str = "accuracy";
 
-/// A record of trainings, to which each training adds a sample.
+/// A record of complete training runs, each of which adds a sample.
 #[derive(Debug, Clone)]
 pub struct WholeTrainings {
     run: Run,
@@ -210,7 +210,8 @@ impl WholeTrainings {
         Self { notes: run.notes.len(), run, seed: first_seed }
     }
 
-    /// Adds the training with the next seed: its seconds, and its correctly classified test samples.
+    /// Adds the training run with the next seed: its time in seconds, and its number of correctly classified test
+    /// samples.
     pub fn push(&mut self, seconds: f64, right: Right) {
         let Some(m) = self.run.measurements.first_mut() else { return };
         m.test.push(right);
@@ -241,20 +242,21 @@ impl WholeTrainings {
         &self.run
     }
 
-    /// Returns the only measurement: a time in microseconds and an accuracy for each training.
+    /// Returns the only measurement, which has a time in microseconds and an accuracy for each training run.
     ///
     /// # Panics
-    /// Never, for a record made by [`WholeTrainings::new`].
+    /// Panics only if the record was not made by [`WholeTrainings::new`].
     #[must_use]
     pub fn measurement(&self) -> &Measurement {
         &self.run.measurements[0]
     }
 }
 
-/// Checks that a mean accuracy from 0 to 1 is at least the target in percent. The error is the shortfall.
+/// Checks that a mean accuracy (from 0 to 1) is at least the target (in percent). The error is the difference to the
+/// target.
 pub(crate) fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
     let mean = accuracy.map_or(f64::NAN, |(mean, _)| 100.0 * mean);
-    // `min` would turn a NaN into the target.
+    // `min` would replace a NaN by the target.
     let got = if mean >= target - ROUNDING { target } else { mean };
     Check::compare(format!("a mean accuracy of {target} % or more"), &[(got, target)], 0.0, 0.0)
 }
@@ -272,7 +274,7 @@ mod tests {
             let p = Problem::new("", "", Vec::new(), Dtype::F32);
             check(target, Measurement { test, ..Measurement::without_samples("", p, Outcome::Measured) }.accuracy())
         };
-        // The mean equals the target, apart from rounding in its sum.
+        // The mean equals the target, apart from rounding errors in the sum.
         for target in [99.0, 99.1, 90.42, 70.7] {
             let right = (target * 100.0f64).round() as u64;
             assert!(check_of(target, &[right; 3]).passed, "{target}");
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!((m.problem.count("steps"), m.problem.items), (Some(12), Some(192)));
         assert_eq!(m.problem.short, "mnist 12 steps");
 
-        // Other views of the test images make another problem.
+        // Other views of the test images make a different problem.
         let views = Recipe { views: Views::Flips, ..recipe.clone() };
         let mirrored = WholeTrainings::new(&lab, &WholeTraining { recipe: &views, ..whole(Some(75.0), None) });
         let problem = &mirrored.measurement().problem;

@@ -1,4 +1,4 @@
-//! A training in words: its recipe, its samples, and its progress.
+//! Describes a training run in words: its recipe, its samples, and its progress.
 
 use warpbook_charts::words as figures;
 use warpbook_data::{Dataset, Origin};
@@ -10,7 +10,7 @@ use warpbook_nn::train::{Augmentation, Event, Loss, Place, Recipe, Samples, Scor
 use warpbook_ranks::Wire;
 use warpbook_record::{Dtype, Inputs, Problem, count, setting};
 
-/// Describes the recipe completely, except for the data, as names with texts.
+/// Describes the recipe completely, except for the data, as pairs of a name and a text.
 pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     let plain = figures::plain;
     let mut words = vec![
@@ -41,7 +41,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     let grouped = recipe.grouped().ok().flatten();
     let all_are_grouped = grouped.as_ref().is_some_and(|g| g.of.iter().all(|of| *of != Some(0)));
     if all_are_grouped {
-        // Settings that apply to no parameter would be misleading.
+        // Leave out settings that apply to no parameter, which would be misleading.
         words.retain(|(name, _)| *name != "optimiser" && *name != "learning rate");
     }
     words.extend(recipe.steps.map(|steps| ("steps", format!("at most {steps}"))));
@@ -66,7 +66,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     words
 }
 
-/// Describes the normalisation of pixels in [0, 1]: "normalised with mean 0.131 and standard deviation 0.308".
+/// Describes how pixels in [0, 1] are normalised, such as "normalised with mean 0.131 and standard deviation 0.308".
 fn pixels(mean: &[f32], deviation: &[f32]) -> String {
     let list = |values: &[f32]| {
         let words: Vec<String> = values.iter().map(|v| figures::number(f64::from(*v))).collect();
@@ -93,7 +93,7 @@ fn augmentation(of: Option<Augmentation>) -> String {
     if all.is_empty() { "none".into() } else { all.join("; ") }
 }
 
-/// Describes the views of a test image.
+/// Describes the views of a test image whose predictions are combined.
 fn views(views: Views) -> &'static str {
     match views {
         Views::One => "seen once, as they are",
@@ -105,7 +105,7 @@ fn views(views: Views) -> &'static str {
     }
 }
 
-/// Returns the views for a problem's label; `None` for the default ones.
+/// Returns the views for the label of a problem; `None` for the default views.
 pub(super) fn more_views(views: Views) -> Option<&'static str> {
     match views {
         Views::One => None,
@@ -114,7 +114,7 @@ pub(super) fn more_views(views: Views) -> Option<&'static str> {
     }
 }
 
-/// Describes the initial weights, if some are not drawn as in PyTorch.
+/// Describes the initial weights, if some of them are not drawn as in PyTorch.
 fn initial(recipe: &Recipe) -> Option<String> {
     let initial = &recipe.initial;
     let whitens = |name: &String| {
@@ -130,7 +130,7 @@ fn initial(recipe: &Recipe) -> Option<String> {
     (!words.is_empty()).then(|| format!("as PyTorch's, but {}", words.join("; ")))
 }
 
-/// Describes the update of a group's parameters.
+/// Describes how the parameters of a group are updated.
 fn group(rule: &Rule, recipe: &Recipe) -> String {
     let by = match (rule.muon, rule.optimizer) {
         (Some(muon), Optimizer::Sgd { momentum, nesterov, .. }) => {
@@ -142,14 +142,14 @@ fn group(rule: &Rule, recipe: &Recipe) -> String {
         }
         (_, sgd) => optimizer(&sgd),
     };
-    // A group's own schedule also starts at the recipe's rate.
+    // The schedule of a group also starts at the recipe's learning rate.
     let schedule = rule.schedule.unwrap_or(recipe.schedule);
     let rate = learning_rate(rule.rate * recipe.learning_rate, schedule, recipe.schedule_by_step);
     format!("{by}, learning rate {rate}")
 }
 
-/// Describes training on several ranks: "4 ranks with 32 samples of a batch each; gradients in fp32, in 2 buckets: 1.0
-/// MiB, 12 KiB". Empty for a single rank.
+/// Describes training on several ranks, such as "4 ranks with 32 samples of a batch each; gradients in fp32, in 2
+/// buckets: 1.0 MiB, 12 KiB". Empty for a single rank.
 pub fn ranks(trainer: &Trainer) -> String {
     let Some(ranks) = trainer.ranks() else { return String::new() };
     let options = ranks.options();
@@ -233,7 +233,7 @@ fn learning_rate(first: f64, schedule: Schedule, by_step: bool) -> String {
 /// Names the source of the samples in a few words, such as "MNIST" or "synthetic digits".
 pub(super) fn data_label(samples: Samples<'_>) -> String {
     let label = |set: &Dataset| match set.origin() {
-        // The label takes the text before the colon: "not the original files", or "not verified as the original files".
+        // The label uses the text before the colon: "not the original files", or "not verified as the original files".
         Origin::Modified { why } => format!("{}, {}", set.name(), why.split(':').next().unwrap_or(why)),
         Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
@@ -245,7 +245,7 @@ pub(super) fn data_label(samples: Samples<'_>) -> String {
     }
 }
 
-/// Returns the samples as the inputs of a record.
+/// Returns the description of the samples that a record stores as its inputs.
 pub(super) fn inputs(samples: Samples<'_>) -> Inputs {
     let (work, data) = match samples {
         Samples::Images(set) => (set.name().to_owned(), set.origin().to_string()),
@@ -262,19 +262,19 @@ pub(super) fn data_note(samples: Samples<'_>) -> String {
     inputs(samples).to_string()
 }
 
-/// Returns a warning about results with other samples than the published ones.
+/// Returns a warning if the samples are not the published ones; `None` if no warning is needed.
 pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
     let Samples::Images(set) = samples else { return None };
     match set.origin() {
         Origin::Synthetic { .. } => Some(format!("Trained and tested on synthetic images: {}.", set.note())),
-        // These files may be the originals.
+        // These files may still be the originals.
         Origin::Modified { .. } => Some(format!("Accuracies are of these files: {}.", set.note())),
         Origin::Noted { .. } => Some(format!("Trained on files that are not the originals: {}.", set.note())),
         Origin::Original | Origin::Folder { .. } | Origin::Own => None,
     }
 }
 
-/// Returns the whole training as a problem.
+/// Returns the complete training run as a problem.
 pub(super) fn problem(recipe: &Recipe, train: Samples<'_>) -> Problem {
     let label = format!("{}, batch {}, {}", recipe.name, recipe.batch, data_label(train));
     let steps = recipe.total_steps(train.len());
@@ -283,7 +283,7 @@ pub(super) fn problem(recipe: &Recipe, train: Samples<'_>) -> Problem {
         count("samples", train.len() as u64, "samples"),
         count("batch", recipe.batch as u64, "samples"),
         count("steps", steps, ""),
-        // Charts treat "learning_rate" as the constant rate of the whole training.
+        // Charts treat "learning_rate" as a rate that is constant for the whole training run.
         setting(if recipe.schedule == Schedule::Constant { "learning_rate" } else { "rate" }, recipe.learning_rate),
         setting("seed", recipe.seed),
     ];
@@ -304,7 +304,8 @@ pub(crate) fn score(score: &Score, classified: bool) -> String {
     format!("{loss}, accuracy {percent:.2} % ({} of {})", score.correct, score.of)
 }
 
-/// Returns the line for a training's event; `None` for single steps. `classified` says whether the samples have labels.
+/// Returns the progress line for an event of a training run; `None` for single steps. `classified` says whether the
+/// samples have labels.
 ///
 /// ```
 /// use warpbook_nn::train::Event;
@@ -437,7 +438,7 @@ mod tests {
         ] {
             assert!(some.contains(part), "{part} in {some}");
         }
-        // If groups contain all parameters, the optimiser's own settings apply to none.
+        // If groups contain all parameters, the optimiser's own settings apply to no parameter.
         let all = told(&recipe_of(vec![muon, shift, group("*")]));
         assert!(!all.contains("optimiser: ") && !all.contains("\nlearning rate: "), "{all}");
         assert!(all.contains("parameters *: SGD, Nesterov momentum 0.85, learning rate 0.5, down to 0 in 70 steps\n"));

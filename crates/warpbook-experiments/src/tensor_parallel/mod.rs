@@ -1,4 +1,5 @@
-//! A product over several GPUs, split by rows or by K, with copies, stores or NCCL, compared with one GPU.
+//! A matrix product over several GPUs, split by rows or by K, with copies, remote stores or NCCL, compared with a
+//! single GPU.
 
 mod prepared;
 mod team;
@@ -21,21 +22,21 @@ use warpbook_record::{
     Span, SweepAxis,
 };
 
-/// Largest edge, as in the matrix product.
+/// Largest edge of a matrix, as in the matrix product.
 const MAX_EDGE: u64 = 1 << 20;
-/// Largest number of panels.
+/// Largest number of panels into which a GPU's rows are split.
 const MAX_PANELS: u64 = 256;
-/// Edge of the cube that is measured by default.
+/// Edge length of the cubic product that is measured by default.
 const STANDARD_EDGE: u64 = 8192;
-/// Edges of the sweep.
+/// Edge lengths of the cubic products of the sweep.
 const EDGES: [u64; 5] = [1024, 2048, 4096, 8192, 16384];
 
-/// Rule that chooses the multiplying kernel in every rung.
+/// Describes the rule that chooses the matrix product kernel in every rung.
 const RULE: &str = "the expected times of the tiles on one GPU, without tuning";
-/// Rung that the others are compared with.
+/// Id of the rung that the others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
-/// The transport that brings results to the first GPU.
+/// How results are brought to the first GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Copies,
@@ -49,12 +50,12 @@ struct Way {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
-    /// Split over several GPUs; `None` for one GPU.
+    /// How the product is split over several GPUs; `None` for one GPU.
     split: Option<Split>,
     by: By,
 }
 
-/// The ways of computing the product, in the ladder's order.
+/// All ways of computing the product, in the order of the ladder.
 const WAYS: [Way; 6] = [
     Way {
         id: ONE_GPU,
@@ -127,7 +128,7 @@ impl Way {
     }
 }
 
-/// The experiment, with its settings.
+/// The experiment for products over several GPUs, with its settings.
 #[derive(Debug, Clone)]
 pub struct TensorParallel {
     shapes: Vec<(u64, u64, u64)>,
@@ -136,7 +137,7 @@ pub struct TensorParallel {
     panels: Option<u64>,
     seed: u64,
     selection: Selection,
-    /// The GPUs of a run, once they are open.
+    /// The GPUs of a run, after they have been opened.
     team: Arc<Mutex<Option<Arc<Team>>>>,
 }
 
@@ -158,7 +159,7 @@ selects!(TensorParallel);
 seeded!(TensorParallel, "Key of the random numbers.");
 
 impl TensorParallel {
-    /// Creates the default experiment: 8192 x 8192 x 8192 in bf16 over all GPUs, every rung.
+    /// Creates the default experiment: 8192 x 8192 x 8192 in bf16 over all GPUs, with every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -170,27 +171,27 @@ impl TensorParallel {
         Self::default().shapes([(512, 512, 512), (2048, 2048, 2048)])
     }
 
-    /// Creates the experiment with cubes from 1024 to 16384.
+    /// Creates the experiment with cubic products from 1024 to 16384.
     #[must_use]
     pub fn sweep() -> Self {
         Self::default().shapes(EDGES.map(|edge| (edge, edge, edge)))
     }
 
-    /// Sets the sizes (m, n, k) of each product, from 1 up.
+    /// Sets the sizes (m, n, k) of each product, which must be at least 1.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = (u64, u64, u64)>) -> Self {
         self.shapes = shapes.into_iter().collect();
         self
     }
 
-    /// Sets the types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
+    /// Sets the data types of the matrices: `F32`, `Tf32`, `F16`, `Bf16`.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
         self
     }
 
-    /// Sets the number of GPUs, counted from the lab's first, instead of all.
+    /// Sets the number of GPUs, counted from the lab's first GPU. By default, all are used.
     #[must_use]
     pub fn gpus(mut self, gpus: u64) -> Self {
         self.gpus = Some(gpus);
@@ -198,7 +199,8 @@ impl TensorParallel {
         self
     }
 
-    /// Sets the number of panels of a GPU's rows, instead of the number with the best expected time.
+    /// Sets the number of panels into which a GPU's rows are split. By default, the number with the best expected time
+    /// is used.
     #[must_use]
     pub fn panels(mut self, panels: u64) -> Self {
         self.panels = Some(panels);
@@ -209,7 +211,7 @@ impl TensorParallel {
         WAYS.into_iter().map(Way::rung).collect()
     }
 
-    /// Returns the GPUs of a lab's runs; `None` on the CPU.
+    /// Returns the GPUs for runs of a lab; `None` on the CPU.
     fn team(&self, lab: &Lab) -> Result<Option<Arc<Team>>> {
         let Some(first) = lab.device().cuda() else { return Ok(None) };
         let mut kept = self.team.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,14 +221,14 @@ impl TensorParallel {
         Ok(Some(kept.insert(Arc::new(Team::open(first, self.gpus)?)).clone()))
     }
 
-    /// Returns an error unless the matrices and all derived arrays fit into each GPU's memory.
+    /// Returns an error unless the matrices and all intermediate arrays fit into the memory of each GPU.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let (Some(team), Some((m, n, _))) = (self.team(lab)?, shape_of(problem)) else { return Ok(()) };
         let elements = m.saturating_mul(n);
         let gpus = team.devices.len() as u64;
         for (rank, device) in team.devices.iter().enumerate() {
-            // The first GPU also has the reference (16 bytes an element) and a partial product of each GPU; the others
-            // also have every rung's own arrays.
+            // The first GPU also stores the reference (16 bytes per element) and a partial product of each GPU; the
+            // others also store the arrays of every rung.
             let more = if rank == 0 { elements.saturating_mul(16 + 12 * gpus) } else { elements.saturating_mul(16) };
             let needed = problem.bytes.saturating_mul(4).saturating_add(more).saturating_add(6 * WORKSPACE_BYTES);
             device.ensure_free(format!("A product of {} over {gpus} GPUs", problem.label), needed)?;
@@ -234,7 +236,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Returns the experiment's products as problems.
+    /// Returns one problem for each product of the experiment.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let problems_in = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
@@ -282,7 +284,7 @@ impl TensorParallel {
         lab.map_or(Ok(()), |lab| self.problems().iter().try_for_each(|problem| self.fits(lab, problem)))
     }
 
-    /// Adds the ceilings of the link if there are several GPUs.
+    /// Adds the measured bandwidth of the link to the ceilings if there are several GPUs.
     fn measure_links(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(()) };
         let bench = Bench { samples: 10.min(lab.bench().samples), budget_s: 0.2, ..lab.bench().clone() };
@@ -345,7 +347,7 @@ impl Experiment for TensorParallel {
         })
     }
 
-    /// Records a run of each rung over several GPUs with events.
+    /// Records a run of each rung that uses several GPUs, with events.
     fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
         let mut found = Timelines::default();
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(found) };
@@ -417,7 +419,7 @@ fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<S
             }
         })
         .collect();
-    // The lanes of a GPU are next to each other, whatever was queued first.
+    // Keep the lanes of a GPU next to each other, no matter which was queued first.
     all.sort_by(|a, b| a.stream.cmp(&b.stream).reverse().then(a.start_us.total_cmp(&b.start_us)));
     all
 }

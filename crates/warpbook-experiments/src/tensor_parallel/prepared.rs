@@ -13,11 +13,11 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, MemoryLevel, Problem, Rung, Traffic};
 
-/// The least operations on each GPU for a rung to be timed in turn with others. Shorter runs would be captured into a
-/// graph, and copies between GPUs cannot be captured, so these rungs are timed alone.
+/// Minimum number of operations on each GPU for a rung to be timed in rounds with others. Shorter runs would be
+/// captured into a graph, and copies between GPUs cannot be captured, so these rungs are timed alone.
 const SHORT: u64 = 50_000_000_000;
 
-/// A problem without a GPU, for which every rung is skipped.
+/// Stands in for a problem if there is no GPU; every rung is then skipped.
 pub(super) struct Nothing;
 
 impl Prepared for Nothing {
@@ -30,7 +30,7 @@ fn unknown(rung: &Rung) -> Error {
     Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() }
 }
 
-/// A, B and C of a problem on the first GPU, and the reference for results.
+/// The matrices A, B and C of a problem on the first GPU, and the reference for results.
 pub(super) struct Work {
     team: Arc<Team>,
     problem: Problem,
@@ -38,7 +38,7 @@ pub(super) struct Work {
     a: Storage,
     b: Storage,
     c: Storage,
-    /// The comparison with the reference; `None` if nothing is checked.
+    /// Compares results with the reference; `None` if nothing is checked.
     judge: Option<Judge>,
     stream: Stream,
     panels: Option<u64>,
@@ -70,7 +70,7 @@ impl Work {
         Ok(Self { team, problem: problem.clone(), product, a, b, c, judge, stream, panels })
     }
 
-    /// Plans the product in one of the ways.
+    /// Plans the product for one of the ways of computing it.
     fn over(&self, way: Way) -> Result<Over> {
         let devices = if way.split.is_some() { &self.team.devices[..] } else { &self.team.devices[..1] };
         let mut options = Options::new(way.split.unwrap_or(Split::Rows));
@@ -85,7 +85,7 @@ impl Work {
         Ok(Over::new(devices, &self.product, &arrays, &options)?)
     }
 
-    /// Records the activity of each GPU in a run.
+    /// Records the activity of each GPU in one run.
     pub fn timeline(&self, way: Way) -> Result<Timeline> {
         Ok(self.over(way)?.timeline(&self.stream)?)
     }
@@ -98,7 +98,7 @@ impl Prepared for Work {
     }
 }
 
-/// A rung at one problem.
+/// A rung that is ready to run on one problem, with several GPUs.
 struct OnGpus<'p> {
     work: &'p Work,
     over: Over,
@@ -109,7 +109,7 @@ impl Candidate for OnGpus<'_> {
         Some(&self.work.stream)
     }
 
-    /// Fills C with NaNs.
+    /// Fills C with NaNs, so that an old result cannot pass for a new one.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.work.stream.synchronize()?;
         self.work.c.fill_bytes(0xff)
@@ -135,7 +135,7 @@ impl Candidate for OnGpus<'_> {
 
     fn details(&self) -> Details {
         let (gpus, crossing) = (self.over.gpus(), self.over.link_bytes());
-        // Besides arithmetic, its bound is the link, or on one GPU the memory.
+        // Apart from arithmetic, a run is limited by the link or, on one GPU, by memory.
         let traffic = if crossing > 0 {
             Traffic { level: MemoryLevel::Link, bytes: crossing }
         } else {

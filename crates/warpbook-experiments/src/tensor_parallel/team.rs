@@ -1,4 +1,4 @@
-//! The GPUs of a run.
+//! The GPUs that take part in a run.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use warpbook_lab::{Error, Result};
 /// Time limit for NCCL to create its communicators.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The GPUs of a run, starting with the lab's, and NCCL's communicators.
+/// The GPUs of a run, starting with the lab's GPU, and NCCL's communicators.
 #[derive(Debug)]
 pub(super) struct Team {
     pub devices: Vec<CudaDevice>,
-    /// Communicators, created on first use.
+    /// Communicators of NCCL, created on first use.
     nccl: OnceLock<warpbook_device::Result<Arc<Vec<Communicator>>>>,
-    /// Measured bandwidth of the link in bytes per second, once it is known.
+    /// Measured bandwidth of the link in bytes per second; empty until it is measured.
     link: OnceLock<f64>,
 }
 
 impl Team {
-    /// Opens the lab's device and the next ones in order, `count` in total.
+    /// Opens the lab's device and the devices that follow it, `count` in total.
     pub fn open(first: &CudaDevice, count: Option<u64>) -> Result<Self> {
         let there: Vec<u32> = Inventory::cuda_devices()?.iter().map(|d| d.index).collect();
         if let Some(asked) = count.filter(|n| *n > there.len() as u64) {
@@ -41,7 +41,7 @@ impl Team {
         self.devices.first().is_some_and(|d| d.is_same(first))
     }
 
-    /// Returns NCCL's communicators, or the error of creating them.
+    /// Returns NCCL's communicators, or the error that occurred when they were created.
     pub fn nccl(&self) -> warpbook_device::Result<Arc<Vec<Communicator>>> {
         self.nccl.get_or_init(|| Communicator::all(&self.devices, LIMIT).map(Arc::new)).clone()
     }

@@ -1,4 +1,4 @@
-//! Records the GPU's activity in a step. This happens after all timing, so that no profiler affects it.
+//! Records the GPU's activity in a training step. This happens after all timing, so that no profiler affects it.
 
 use super::Training;
 use super::data::Set;
@@ -10,15 +10,15 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{CudaOptions, Place, Recipe, TrainError, Trainer, Way};
 use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
 
-/// Number of recorded steps, of steps before them, and of further attempts if a step was skipped, since a loss scale
-/// may have to be halved a few times first.
+/// Number of recorded steps, number of unrecorded steps before them, and number of attempts if a step is skipped, since
+/// a loss scale may have to be halved a few times first.
 const RECORDED: usize = 8;
 const WARM: usize = 20;
 const ATTEMPTS: usize = 12;
 
-/// Returns the rungs to record: all at the main problem, including libraries, so that the ladder can be compared kernel
-/// by kernel; at other problems only Warpbook's fastest in each precision. Recording all of them would double the
-/// record's size.
+/// Returns the rungs to record. For the main problem these are all rungs, including libraries, so that the ladder can
+/// be compared kernel by kernel. For other problems, only Warpbook's fastest rung in each precision is recorded, since
+/// recording all of them would double the size of the record.
 fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
     let is_ours = |r: &Rung| matches!(r.runner, Runner::Kernels { .. });
@@ -30,8 +30,8 @@ fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: boo
     run.rungs.iter().filter(is_sound).filter(|r| is_main || is_fastest(r)).collect()
 }
 
-/// Returns the way with its kernels one after another: on one stream, without early launches. `None` if it already runs
-/// like that.
+/// Returns the way with its kernels one after another: on one stream, without early launches. `None` if the kernels
+/// already run like that.
 fn in_turn(way: &Way) -> Option<Way> {
     let CudaOptions { overlap, dependent, .. } = way.options;
     let options = CudaOptions { overlap: false, dependent: false, ..way.options };
@@ -81,7 +81,7 @@ pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &
     Ok(found)
 }
 
-/// Records some steps of a new training; the recorder sees the graph's capture.
+/// Records some steps of a new training run. The recorder is active while the graph is captured.
 fn recorded(
     recorder: &Recorder,
     device: &CudaDevice,
@@ -97,7 +97,7 @@ fn recorded(
     }
     for _ in 0..ATTEMPTS {
         let recording = attempt(recorder, &mut trainer, way)?;
-        // A skipped step does less work, and so does the step by operations.
+        // A skipped step does less work than a normal step, so the recording must be repeated.
         if trainer.step_outcomes(RECORDED + 1)?.iter().all(|o| !o.skipped && o.loss.is_finite()) {
             return Ok(recording);
         }
@@ -105,9 +105,9 @@ fn recorded(
     Err(TrainError::Setting(format!("each of {ATTEMPTS} recordings has a step that changed no weight")))
 }
 
-/// Records one step operation by operation, and [`RECORDED`] whole steps.
+/// Records one step that runs one operation at a time, and then [`RECORDED`] whole steps.
 fn attempt(recorder: &Recorder, trainer: &mut Trainer, way: &Way) -> Result<Recording, TrainError> {
-    // Losses are read afterwards, since their copies are not part of a step.
+    // Losses are read after the recording, since their copies are not part of a step.
     let wait = |trainer: &Trainer| trainer.stream().map_or(Ok(()), |stream| stream.synchronize());
     wait(trainer)?;
     let (operations, mut lost) = by_operation(recorder, |after| trainer.step_by_operation(after))?;

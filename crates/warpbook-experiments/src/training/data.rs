@@ -1,4 +1,4 @@
-//! The samples of trainings: published files if available, otherwise images and numbers drawn from a seed.
+//! The samples for training: published files if available, otherwise images and numbers drawn from a seed.
 
 use super::workload::{AMP_BATCHES, Workload};
 use std::collections::BTreeMap;
@@ -11,36 +11,36 @@ use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Samples;
 use warpbook_record::Inputs;
 
-/// Number of batches of synthetic images, and the number of images beyond which there are fewer batches.
+/// Number of batches of synthetic images, and the number of images above which there are fewer batches.
 const DRAWN_BATCHES: usize = 20;
 const MOST_DRAWN: usize = 20_480;
-/// Name of synthetic images in settings.
+/// Name for synthetic images in settings.
 pub(crate) const SYNTHETIC: &str = "synthetic";
-/// `[channels, height, width]` of CIFAR-10.
+/// Shape of CIFAR-10 images, `[channels, height, width]`.
 const CIFAR: [usize; 3] = [3, 32, 32];
 
-/// The places to look for images.
+/// Where to look for images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Place {
-    /// The usual places, else synthetic images.
+    /// The usual places, or else synthetic images.
     #[default]
     Usual,
-    /// Only this folder.
+    /// Only this folder is searched.
     Folder(PathBuf),
-    /// Synthetic images.
+    /// Files are ignored, and synthetic images are used.
     Synthetic,
 }
 
 type Opened = std::result::Result<Option<Splits>, String>;
 
-/// Images from files, read once and shared by clones.
+/// Image files, which are read once; clones share the images.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     place: Place,
     opened: Arc<Mutex<BTreeMap<&'static str, Opened>>>,
 }
 
-/// Samples for a training; clones share the numbers.
+/// Samples for a training run. Clones share the data.
 #[derive(Debug, Clone)]
 pub(crate) enum Set {
     Images(Dataset),
@@ -48,7 +48,7 @@ pub(crate) enum Set {
 }
 
 impl Set {
-    /// Draws `n` samples of Gaussian numbers, with as many targets as features.
+    /// Draws `n` samples of Gaussian numbers; each has as many targets as features.
     pub(crate) fn gaussian(n: usize, features: usize, seed: u64) -> Self {
         Self::Rows(Rows::gaussian(n, [features; 2], seed))
     }
@@ -70,7 +70,7 @@ impl Files {
         &self.place
     }
 
-    /// Opens the images of the files; `None` for synthetic images.
+    /// Opens the image files of a workload; `None` for synthetic images.
     pub(crate) fn open(&self, workload: Workload) -> Opened {
         let folder = match (&self.place, workload) {
             (Place::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
@@ -80,7 +80,7 @@ impl Files {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || match warpbook_data::open(workload.name(), folder) {
             Ok(splits) => Ok(Some(splits)),
-            // A mistyped WARPBOOK_DATA must not lead to synthetic images.
+            // A mistyped WARPBOOK_DATA must not silently lead to synthetic images.
             Err(warpbook_data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
             Err(error) => Err(error.to_string()),
         };
@@ -137,7 +137,7 @@ impl Files {
     }
 }
 
-/// Draws images of CIFAR-10's shape: noise that is brighter for higher labels.
+/// Draws images with the shape of CIFAR-10: noise that is brighter for higher labels.
 fn noise(n: usize, seed: u64) -> Result<Dataset> {
     let pixels = CIFAR.iter().product::<usize>();
     let labels: Vec<u8> = (0..n as u64).map(|i| ((uniform(seed, i, 1) * 10.0) as u8).min(9)).collect();

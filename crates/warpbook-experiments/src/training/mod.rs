@@ -1,4 +1,4 @@
-//! Training: one step of a network, from direct convolutions to one captured graph.
+//! The training experiment: one step of a network, from direct convolutions to one captured graph.
 
 mod activity;
 mod data;
@@ -23,26 +23,26 @@ use warpbook_nn::train::{Recipe, Way, rungs_with_product, ways};
 use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Inputs, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
-/// Least FLOP/s of one CPU thread: half a core from ten years ago.
+/// Minimum FLOP/s of one CPU thread: half a core from ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;
-/// The most seconds that a step on the CPU may be expected to take, and that all steps of the reference may.
+/// Maximum expected time in seconds of a step on the CPU, and of all steps of the reference.
 const CPU_STEP_LIMIT_S: f64 = 5.0;
 const REFERENCE_LIMIT_S: f64 = 900.0;
-/// Largest batch.
+/// Largest batch size.
 const MAX_BATCH: u64 = 1 << 14;
 /// Allowed widths of the AMP recipe's layers.
 const FEATURES: std::ops::RangeInclusive<usize> = 64..=1 << 15;
-/// The most steps that are compared with the reference; a GPU stores this many losses.
+/// Maximum number of steps that are compared with the reference; a GPU stores this many losses.
 const MAX_STEPS: u64 = 128;
-/// Word for the batch sizes of the published record.
+/// Word that selects the batch sizes of the published record.
 const PUBLISHED: &str = "published";
-/// GPU of the published figures, whose kernels are listed if there is no GPU.
+/// Compute capability of the GPU of the published figures, whose kernels are listed if there is no GPU.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
-/// The sizes of a batch.
+/// The batch sizes to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batches {
-    /// Each network's own batch size.
+    /// The batch size of each network's recipe.
     Own,
     /// Batch sizes of the published figures.
     Published,
@@ -50,7 +50,7 @@ enum Batches {
     Of(Vec<u64>),
 }
 
-/// The experiment with its settings.
+/// The training step experiment with its settings.
 #[derive(Debug, Clone)]
 pub struct Training {
     networks: Vec<Workload>,
@@ -61,7 +61,7 @@ pub struct Training {
     seed: u64,
     files: Files,
     ways: Vec<Way>,
-    /// A learner's kernel that computes linear layers in two additional ways.
+    /// A learner's kernel that computes the linear layers in two additional rungs.
     product: Option<ProductBy>,
     selection: Selection,
 }
@@ -86,7 +86,7 @@ selects!(Training);
 seeded!(Training, "Seed of weights, order, dropout, augmentation and drawn samples.");
 
 impl Training {
-    /// Creates the default experiment: the MNIST CNN with batches of 512, every rung.
+    /// Creates the default experiment: the MNIST CNN with batches of 512, and every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -111,7 +111,7 @@ impl Training {
         self
     }
 
-    /// Sets the batch sizes, from 1 up; each network is trained with each.
+    /// Sets the batch sizes, which must be at least 1; each network is trained with each of them.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = Batches::Of(batches.into_iter().collect());
@@ -132,21 +132,21 @@ impl Training {
         self
     }
 
-    /// Sets the folder with the files of MNIST and CIFAR-10, or with subfolders of these names.
+    /// Sets the folder that contains the files of MNIST and CIFAR-10, or subfolders with these names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.files = Files::at(Place::Folder(folder.into()));
         self
     }
 
-    /// Uses synthetic images, even if there are files.
+    /// Uses synthetic images, even if there are image files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(Place::Synthetic);
         self
     }
 
-    /// Adds a way of training on a GPU, after all others.
+    /// Adds a way of training on a GPU, as the last rung.
     #[must_use]
     pub fn way(mut self, way: Way) -> Self {
         self.ways.push(way);
@@ -163,7 +163,7 @@ impl Training {
         self
     }
 
-    /// Returns the way that a rung trains.
+    /// Returns the way in which a rung trains.
     fn way_of(&self, rung: &Rung) -> Option<&Way> {
         self.ways.iter().find(|way| way.id == rung.id)
     }
@@ -176,7 +176,7 @@ impl Training {
         }
     }
 
-    /// Returns the network and the batch of each problem.
+    /// Returns the network and the batch size of each problem.
     fn sizes(&self) -> Vec<(Workload, u64)> {
         self.networks.iter().flat_map(|w| self.batches_of(*w).into_iter().map(|b| (*w, b))).collect()
     }
@@ -189,7 +189,7 @@ impl Training {
         workload.problem(batch, self.features, &self.files.label(workload))
     }
 
-    /// Returns all rungs with the kernels for a GPU of a compute capability.
+    /// Returns all rungs with the kernels for a GPU of this compute capability.
     fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
         let recipes: Vec<Recipe> = self.networks.iter().map(|w| w.recipe(1, self.features, self.seed)).collect();
         let cpu = Rung::cpu(
@@ -224,7 +224,7 @@ impl Training {
         Ok(())
     }
 
-    /// Returns the experiment's steps as problems.
+    /// Returns one problem for each network and batch size.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.sizes().into_iter().map(|(w, b)| self.problem(w, b)).collect()
@@ -265,7 +265,7 @@ impl Training {
         data.with("", format!("weights from seed {}", self.seed))
     }
 
-    /// Returns an error unless the settings are valid and, if a lab is given, it has the files and can do the work.
+    /// Returns an error unless the settings are valid and the lab, if given, has the files and can do the work.
     fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.sizes().is_empty() {
@@ -295,7 +295,7 @@ impl Training {
     }
 }
 
-/// Returns the most seconds that a step on the CPU should take, based on its operations.
+/// Returns the maximum expected time in seconds of a step on the CPU, based on the number of operations.
 fn expected_s(lab: &Lab, problem: &Problem) -> f64 {
     problem.flops as f64 / (CPU_FLOPS_PER_S * f64::from(lab.cpu_threads().max(1)))
 }
@@ -310,7 +310,7 @@ impl Experiment for Training {
             descriptor: Self::descriptor(),
             inputs: self.inputs(),
             main_problem: problems.first().cloned(),
-            // Settings cannot express a way added in code.
+            // Settings cannot express a way that was added in code.
             settings: None,
             ..settings::plan(self, problems, self.selection.select(self.all_rungs(capability)))
         })

@@ -1,4 +1,4 @@
-//! The samples, reference and candidates of one problem.
+//! The samples, the reference and the candidates of one problem.
 
 use super::Training;
 use super::data::Set;
@@ -12,15 +12,16 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{CudaOptions, GradScaler, Place, Recipe, Way};
 use warpbook_record::{Check, Dtype, KernelStats, LossPoint, Problem, Rung, TrainLog};
 
-/// Smallest loss for relative errors; smaller ones are compared with this value, since relative errors of tiny losses
-/// say little.
+/// Errors are relative to the loss or to this value, whichever is larger, since relative errors of tiny losses are not
+/// meaningful.
 const LEAST_LOSS: f64 = 0.01;
-/// Number of CPU steps that are repeated, since the reference is the CPU's own result.
+/// Number of CPU steps that are repeated to check the CPU rung, since the reference is also computed on the CPU.
 const REPEATED: usize = 3;
-/// Loss scale at which no gradient of the checked steps overflows; a skipped step would shift all later ones.
+/// Loss scale that is small enough for the gradients of the checked steps not to overflow; a skipped step would shift
+/// all later ones.
 const CHECKED_SCALE: f32 = 1024.0;
 
-/// The samples of a problem, and the losses that every rung is compared with.
+/// The samples of a problem, and the reference losses for all rungs.
 pub(super) struct Work<'a> {
     training: &'a Training,
     lab: &'a Lab,
@@ -31,14 +32,14 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Opens or draws the samples, and makes the first steps on the CPU in fp32.
+    /// Opens or draws the samples, and computes the first steps on the CPU in fp32.
     pub(super) fn new(training: &'a Training, lab: &'a Lab, problem: &Problem) -> Result<Self> {
         let workload = Workload::from_problem(problem).unwrap_or(Workload::Mnist);
         let (batch, features) = (problem.count("batch").unwrap_or(1), training.features);
         let seed = training.seed;
         let set = training.files.set(workload, batch as usize, features, seed)?;
         let checked_set = match workload {
-            // All steps use the same batch; with Gaussian batches the loss would not fall otherwise.
+            // All steps use the same batch; if each step had new Gaussian numbers, the loss would not fall.
             Workload::AmpRecipe => Set::gaussian(batch as usize, features, seed),
             _ => set.clone(),
         };
@@ -77,7 +78,7 @@ impl<'a> Work<'a> {
         );
         let products = way.options.precision.products();
         let check = self.compare(what, &found, products);
-        // The training above has freed its memory, so the peak is that of the timed steps.
+        // The training above has freed its memory, so the measured peak belongs to the timed steps.
         let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
         let here = device.info().compute_capability;
@@ -115,16 +116,16 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// The parts of a candidate.
+/// The prepared parts of a candidate.
 struct Made {
     timed: Timed,
     check: Check,
     /// Losses of the checked steps.
     losses: Vec<f64>,
     kernels: Vec<KernelStats>,
-    /// Type of the products, if it is not fp32.
+    /// Data type of the products, if it is not fp32.
     dtype: Option<Dtype>,
-    /// Libraries that the training uses.
+    /// Names the libraries that the training uses.
     choice: Option<String>,
 }
 
@@ -140,7 +141,7 @@ impl Candidate for OneStep<'_> {
         self.made.timed.stream()
     }
 
-    /// A training has its own stream, and its memory must be counted alone.
+    /// Returns true, because a training run has its own stream and its memory must be measured alone.
     fn timed_alone(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Training steps: those compared with the reference, and those that are timed.
+//! Training steps: the steps that are compared with the reference, and the steps that are timed.
 
 use super::data::Set;
 use std::cell::{Cell, RefCell};
@@ -7,16 +7,16 @@ use warpbook_device::Stream;
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Place, Recipe, TrainError, Trainer};
 
-/// Number of timed steps after which losses may exceed the first only by the factor [`ALLOWED`].
+/// Number of timed steps after which the mean loss may be at most [`ALLOWED`] times the first loss.
 const SETTLED: usize = 20;
 /// Number of final steps whose losses are checked.
 const LAST: usize = 8;
-/// Largest ratio of the mean final loss to the first loss; dropout and changing batches make losses vary.
+/// Maximum ratio of the mean final loss to the first loss; dropout and changing batches make losses vary.
 const ALLOWED: f64 = 1.1;
-/// Smallest batch for this check, since losses of smaller ones vary too much.
+/// Smallest batch size for this check, since losses of smaller batches vary too much.
 const LEAST_BATCH: usize = 32;
 
-/// Converts a training's error to one of the lab; errors of the device stay what they are.
+/// Converts a training error to an error of the lab; device errors are passed through.
 pub(crate) fn failure(error: TrainError) -> Error {
     match error {
         TrainError::Device(e) => e.into(),
@@ -24,7 +24,7 @@ pub(crate) fn failure(error: TrainError) -> Error {
     }
 }
 
-/// Returns the losses of a training's first steps; on a GPU with a time limit of `limit_s`.
+/// Returns the losses of the first steps of a training run. On a GPU, the steps have a time limit of `limit_s` seconds.
 pub(super) fn losses(
     lab: &Lab,
     place: &Place,
@@ -51,7 +51,7 @@ pub(super) fn losses(
     Ok(outcomes.iter().map(|o| o.loss).collect())
 }
 
-/// A training whose steps are timed.
+/// A training run whose steps are timed.
 pub(super) struct Timed {
     trainer: RefCell<Trainer>,
     stream: Option<Arc<Stream>>,
@@ -77,12 +77,12 @@ impl Timed {
         self.stream.as_deref()
     }
 
-    /// Returns the peak memory in bytes.
+    /// Returns the peak device memory in bytes.
     pub(super) fn peak_bytes(&self) -> u64 {
         self.trainer.borrow().bytes()
     }
 
-    /// Makes or queues a step. [`Timed::flaw`] reports errors other than the device's.
+    /// Runs or queues a step. Errors other than device errors are reported by [`Timed::flaw`].
     pub(super) fn step(&self) -> warpbook_device::Result<()> {
         self.made.set(self.made.get() + 1);
         match self.trainer.borrow_mut().queue_step() {
@@ -95,8 +95,8 @@ impl Timed {
         }
     }
 
-    /// Returns what is wrong with the final losses, in a sentence: they must be finite and, after enough steps, not
-    /// above the first.
+    /// Returns a sentence that says what is wrong with the final losses. They must be finite and, after enough steps,
+    /// not above the first loss.
     pub(super) fn flaw(&self) -> Result<Option<String>> {
         if let Some(error) = self.failed.borrow().clone() {
             return Ok(Some(error));
@@ -113,7 +113,7 @@ impl Timed {
     }
 }
 
-/// Returns what is wrong with these losses; `first` is the first loss, if it is to be compared.
+/// Returns a sentence that says what is wrong with these losses; `first` is the first loss, if it should be compared.
 fn flaw(first: Option<f64>, last: &[f64]) -> Option<String> {
     if let Some(loss) = last.iter().find(|l| !l.is_finite()) {
         return Some(format!("one of the last {} timed steps has a loss of {loss}", last.len()));

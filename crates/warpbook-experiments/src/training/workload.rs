@@ -1,4 +1,4 @@
-//! Workloads: the networks of the published figures, and their problems.
+//! The networks of the published figures, and their problems.
 
 use warpbook_nn::network::{Shape, amp_recipe};
 use warpbook_nn::train::Recipe;
@@ -6,7 +6,7 @@ use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 
 /// Number of batches of the AMP recipe that are kept in memory.
 pub(super) const AMP_BATCHES: usize = 50;
-/// Published width of the AMP recipe's layers.
+/// Width of the AMP recipe's layers in the published record.
 pub(crate) const AMP_FEATURES: usize = 4096;
 
 /// A network with its recipe.
@@ -24,7 +24,7 @@ impl Workload {
     /// All workloads.
     pub const ALL: [Self; 3] = [Self::Mnist, Self::Cifar10, Self::AmpRecipe];
 
-    /// Returns the name on the command line.
+    /// Returns the name of the network on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Workload {
         }
     }
 
-    /// Returns the published batch sizes, starting with the recipe's own.
+    /// Returns the published batch sizes, starting with the batch size of the recipe.
     #[must_use]
     pub fn batches(self) -> &'static [u64] {
         match self {
@@ -52,12 +52,12 @@ impl Workload {
         }
     }
 
-    /// Returns the default number of steps compared with the reference.
+    /// Returns the default number of steps that are compared with the reference.
     pub(super) fn checked_steps(self) -> u64 {
         if self == Self::AmpRecipe { 5 } else { 20 }
     }
 
-    /// Returns the timed recipe, with dropout and augmentation.
+    /// Returns the recipe that is timed, with dropout and augmentation.
     pub(crate) fn recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let batch = usize::try_from(batch).unwrap_or(usize::MAX);
         let recipe = match self {
@@ -68,9 +68,9 @@ impl Workload {
         Recipe { batch, seed, ..recipe }
     }
 
-    /// Returns the recipe for the comparison with the reference: without dropout and augmentation, and with a learning
-    /// rate at which losses change visibly while rounding differences do not grow from step to step, as they would at
-    /// the recipe's own rate.
+    /// Returns the recipe for the comparison with the reference, without dropout and augmentation. At its learning
+    /// rate, losses change visibly, but rounding differences do not grow from step to step as they would at the
+    /// recipe's own rate.
     pub(crate) fn checked_recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let learning_rate = match self {
             Self::Mnist => 0.01,
@@ -82,13 +82,13 @@ impl Workload {
         Recipe { learning_rate, augmentation: None, ..recipe }
     }
 
-    /// Returns one step with a batch of this size as a problem; `data` describes the samples.
+    /// Returns one step with a batch of this size as a problem. `data` describes the samples.
     ///
-    /// FLOPs: those of convolutions and linear layers, for the forward pass, the weight gradients and the input
-    /// gradients (except the first layer's), times the batch. Bytes: weights and each array of the optimiser's state
-    /// are read and written once, and so are the gradients, in fp32: 8 p (2 + s) for p parameters and s state arrays.
-    /// The batch is read once as stored, with one byte a pixel and a label, or four a number. Storing activations from
-    /// the forward to the backward pass is not counted.
+    /// FLOPs: the operations of convolutions and linear layers, for the forward pass, the weight gradients and the
+    /// input gradients (except in the first layer), times the batch size. Bytes: the weights, the gradients and each
+    /// array of the optimiser's state are read and written once in fp32, which gives 8 p (2 + s) for p parameters and s
+    /// state arrays. The batch is read once as stored, with one byte per pixel and per label, or four bytes per number.
+    /// Activations that are stored in the forward pass for the backward pass are not counted.
     pub(crate) fn problem(self, batch: u64, features: usize, data: &str) -> Problem {
         let recipe = self.recipe(batch, features, 0);
         let network = &recipe.network;
@@ -116,7 +116,7 @@ impl Workload {
         })
     }
 
-    /// Returns the workload of a problem.
+    /// Returns the workload that a problem describes.
     pub(super) fn from_problem(problem: &Problem) -> Option<Self> {
         problem.text("network")?.parse().ok()
     }

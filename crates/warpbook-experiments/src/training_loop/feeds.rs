@@ -1,4 +1,4 @@
-//! Feeds, which move batches and losses between host and GPU, and whole trainings with them.
+//! Feeds, which move batches and losses between host and GPU, and complete training runs that use them.
 
 use crate::training::failure;
 use warpbook_data::Splits;
@@ -8,14 +8,14 @@ use warpbook_nn::train::{
     CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, TrainError, Trainer,
 };
 
-/// A training's feed: how batches and losses move between host and GPU.
+/// How batches and losses move between host and GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
     /// All images are on the GPU, and losses are read after many steps.
     Resident,
     /// Workers gather batches, which are copied one by one; losses are read after many steps.
     Loader,
-    /// Batches come as with `Loader`, and every loss is read before the next step begins.
+    /// Batches are loaded as with `Loader`, and every loss is read before the next step begins.
     LoaderAndLosses,
 }
 
@@ -32,7 +32,7 @@ impl Feed {
 /// A rung of this ladder: a precision and a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
-    /// The rung's id.
+    /// Id of the rung.
     pub id: &'static str,
     /// Precision of the training.
     pub precision: Precision,
@@ -40,7 +40,7 @@ pub struct Way {
     pub feed: Feed,
 }
 
-/// The ladder, from the loop that most people write first to one without any waiting.
+/// The rungs of the ladder, from the loop that most people write first to a loop that never waits.
 pub const WAYS: [Way; 6] = [
     Way { id: "losses_fp32", precision: Precision::Fp32, feed: Feed::LoaderAndLosses },
     Way { id: "loader_fp32", precision: Precision::Fp32, feed: Feed::Loader },
@@ -51,16 +51,16 @@ pub const WAYS: [Way; 6] = [
 ];
 
 impl Way {
-    /// Returns the way with this rung id.
+    /// Returns the way whose rung has this id.
     pub fn by_id(id: &str) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == id)
     }
 }
 
-/// Returns the place for a loop: the lab's GPU with this feed. On the CPU all feeds are the same.
+/// Returns the place for a training loop: the lab's GPU with this feed. On the CPU all feeds are the same.
 ///
 /// # Errors
-/// If the lab's device does not compute in this precision.
+/// If the lab's device does not support this precision.
 pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => Place::Cuda(device, CudaOptions { loader: feed.loader(workers), ..options }),
@@ -68,20 +68,20 @@ pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) ->
     })
 }
 
-/// A training that is prepared once and then runs repeatedly from the same initial weights.
+/// A complete training run that is prepared once and then runs repeatedly from the same initial weights.
 pub struct WholeLoop<'s> {
     trainer: Trainer,
     splits: &'s Splits,
-    /// Losses of all steps in the last training.
+    /// Losses of all steps in the last training run.
     losses: Vec<f64>,
 }
 
 impl<'s> WholeLoop<'s> {
-    /// Allocates memory, compiles kernels and captures graphs; images for a resident feed are copied to the GPU. Losses
-    /// are read after at most `read_every` steps; `None` leaves that to the device.
+    /// Allocates memory, compiles kernels and captures graphs. With a resident feed, the images are copied to the GPU.
+    /// Losses are read after at most `read_every` steps; with `None`, the device decides.
     ///
     /// # Errors
-    /// If the recipe does not suit these images, or does not fit into memory.
+    /// If the recipe does not suit these images, or the training does not fit into memory.
     pub fn new(place: &Place, recipe: Recipe, splits: &'s Splits, read_every: Option<u64>) -> Result<Self> {
         let mut trainer = Trainer::on(place, recipe, &splits.train, None).map_err(failure)?;
         if let Some(steps) = read_every {
@@ -97,7 +97,7 @@ impl<'s> WholeLoop<'s> {
         self.trainer.restart(&self.splits.train)
     }
 
-    /// Makes all steps of all epochs and waits for the last one, without evaluation.
+    /// Runs all steps of all epochs and waits for the last one, without evaluation.
     pub fn run(&mut self, cancel: &Cancel) -> std::result::Result<Ended, TrainError> {
         let losses = &mut self.losses;
         self.trainer.train_remaining_steps(&self.splits.train, &mut |outcomes| {
@@ -106,12 +106,12 @@ impl<'s> WholeLoop<'s> {
         })
     }
 
-    /// Classifies the test images.
+    /// Classifies the test images and returns the score.
     pub fn test(&mut self) -> std::result::Result<Score, TrainError> {
         self.trainer.evaluate(&self.splits.test)
     }
 
-    /// Returns the number of steps made.
+    /// Returns the number of steps completed so far.
     pub fn steps(&self) -> u64 {
         self.trainer.step()
     }
@@ -122,7 +122,7 @@ impl<'s> WholeLoop<'s> {
         self.losses.chunks(per_epoch).map(|epoch| epoch.iter().sum::<f64>() / epoch.len() as f64).collect()
     }
 
-    /// Returns the peak of the bytes allocated on a GPU; `None` on the CPU.
+    /// Returns the peak number of bytes allocated on a GPU; `None` on the CPU.
     pub fn peak_bytes(&self) -> Option<u64> {
         matches!(self.trainer.place(), Place::Cuda(..)).then(|| self.trainer.bytes())
     }

@@ -1,4 +1,4 @@
-//! The training loop experiment: whole trainings with their loader, in fp32 and in mixed precision.
+//! The training loop experiment: complete training runs including the loader, in fp32 and in mixed precision.
 
 mod feeds;
 mod prepared;
@@ -19,27 +19,27 @@ use warpbook_record::{
     SweepPoint, count, setting,
 };
 
-/// Least FLOP/s of one CPU thread: half a core from ten years ago.
+/// Minimum FLOP/s of one CPU thread: half a core from ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;
-/// The most seconds that a training on the CPU may be expected to take.
+/// Maximum expected time in seconds of a training run on the CPU.
 const CPU_LIMIT_S: f64 = 120.0;
 /// Number of synthetic images for training and for testing, as many as in MNIST.
 const DRAWN: [usize; 2] = [60_000, 10_000];
 const MAX_BATCH: u64 = 1 << 14;
 const MAX_EPOCHS: u64 = 1000;
 const MAX_WORKERS: usize = 64;
-/// The most steps that a GPU queues before their losses are read.
+/// Maximum number of steps that a GPU queues before their losses are read.
 const MAX_QUEUED: u64 = 128;
-/// Default accuracies to reach in percent, each for trainings with at least this many steps.
+/// Default accuracies to reach in percent, each with the minimum number of steps for which it applies.
 const EXPECTED: [(u64, f64); 3] = [(1000, 98.0), (100, 90.0), (0, 20.0)];
 
-/// The experiment with its settings.
+/// The training loop experiment with its settings.
 #[derive(Debug, Clone)]
 pub struct TrainingLoop {
     batches: Vec<u64>,
     epochs: u64,
     workers: usize,
-    /// Number of training images, counted from the first, and the most test images; `None` for all.
+    /// Number of training images to use, counted from the first, and maximum number of test images; `None` for all.
     images: Option<u64>,
     read_losses: u64,
     to: Option<f64>,
@@ -68,7 +68,7 @@ selects!(TrainingLoop);
 seeded!(TrainingLoop, "Seed of weights, order, dropout and drawn images.");
 
 impl TrainingLoop {
-    /// Creates the default experiment: 20 epochs of MNIST with batches of 512 and of 1024, two workers, every rung.
+    /// Creates the default experiment: 20 epochs of MNIST with batches of 512 and of 1024, two workers, and every rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -80,7 +80,7 @@ impl TrainingLoop {
         Self::default().batches([64]).epochs(2).images(1024).synthetic()
     }
 
-    /// Sets the batch sizes, from 1 up.
+    /// Sets the batch sizes, which must be at least 1.
     #[must_use]
     pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
         self.batches = batches.into_iter().collect();
@@ -94,7 +94,8 @@ impl TrainingLoop {
         self
     }
 
-    /// Sets the number of threads that gather batches if images are not on the GPU; with 0 the training thread does it.
+    /// Sets the number of threads that gather batches if the images are not on the GPU; with 0, the training thread
+    /// gathers them.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
@@ -108,28 +109,29 @@ impl TrainingLoop {
         self
     }
 
-    /// Sets the number of steps after which the rungs that read losses read them; 1 waits for each step.
+    /// Sets the number of steps after which losses are read, for the rungs that read them; with 1, the host waits for
+    /// each step.
     #[must_use]
     pub fn read_losses(mut self, steps: u64) -> Self {
         self.read_losses = steps;
         self
     }
 
-    /// Sets the percentage of test images that each training must classify correctly.
+    /// Sets the percentage of test images that each training run must classify correctly.
     #[must_use]
     pub fn to(mut self, percent: f64) -> Self {
         self.to = Some(percent);
         self
     }
 
-    /// Sets the folder with MNIST's files, or with a subfolder `mnist` that contains them.
+    /// Sets the folder that contains the files of MNIST, or a subfolder `mnist` with these files.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.files = Files::at(FilesPlace::Folder(folder.into()));
         self
     }
 
-    /// Uses synthetic images, even if there are files.
+    /// Uses synthetic images, even if there are image files.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(FilesPlace::Synthetic);
@@ -161,7 +163,7 @@ impl TrainingLoop {
         matches!(self.files.open(Workload::Mnist), Ok(None))
     }
 
-    /// Returns the number of steps after which losses are read; `None` leaves it to the device.
+    /// Returns the number of steps after which losses are read; with `None`, the device decides.
     fn reads(&self, feed: Feed) -> Option<u64> {
         (feed == Feed::LoaderAndLosses).then_some(self.read_losses)
     }
@@ -173,10 +175,10 @@ impl TrainingLoop {
         self.to.unwrap_or(expected)
     }
 
-    /// Returns a whole training with batches of this size as a problem.
+    /// Returns a complete training run with batches of this size as a problem.
     ///
-    /// FLOPs: those of convolutions and linear layers, for the forward pass, the weight gradients and the input
-    /// gradients (except the first layer's), times the images of all epochs. Bytes are not counted.
+    /// FLOPs: the operations of convolutions and linear layers, for the forward pass, the weight gradients and the
+    /// input gradients (except in the first layer), times the images of all epochs. Bytes are not counted.
     fn problem(&self, batch: u64) -> Problem {
         let ([train, test], data) = (self.counts(), self.files.label(Workload::Mnist));
         let sizes = vec![
@@ -245,13 +247,13 @@ impl TrainingLoop {
             title: format!("{precision}, {how}").into(),
             idea: idea.into(),
             requires: way.precision.requires(),
-            // The training step has its own ladder with the kernels.
+            // The kernels are listed in the ladder of the training step.
             runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Graph },
             variant_of: None,
         }
     }
 
-    /// Returns the experiment's trainings as problems.
+    /// Returns one problem for each batch size.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.batches.iter().map(|batch| self.problem(*batch)).collect()
@@ -389,7 +391,7 @@ files digits are drawn, and the record says so.";
     }
 }
 
-/// Returns the settings for the workload and its feeds.
+/// Returns the settings for the amount of work and for the feeds.
 fn sizes() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {
@@ -430,7 +432,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
     ]
 }
 
-/// Returns the settings for the samples and the goal.
+/// Returns the settings for the samples and the accuracy to reach.
 fn conditions() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {

@@ -1,4 +1,4 @@
-//! The images and candidates of one batch size; a timed run of a candidate is a whole training.
+//! The images and candidates of one batch size. A timed run of a candidate is a complete training run.
 
 use super::feeds::{Way, WholeLoop, place};
 use super::{TrainingLoop, several};
@@ -10,7 +10,7 @@ use warpbook_lab::{Error, Lab, Result};
 use warpbook_nn::train::{Ended, Place, Recipe, Score, TrainError};
 use warpbook_record::{Dtype, LossPoint, Problem, Right, Rung, TrainLog};
 
-/// The images of a problem, and its recipe.
+/// The images and the recipe of a problem.
 pub(super) struct Work<'a> {
     of: &'a TrainingLoop,
     lab: &'a Lab,
@@ -20,7 +20,7 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Opens or draws the images.
+    /// Reads the images from files, or draws them.
     pub(super) fn new(of: &'a TrainingLoop, lab: &'a Lab, problem: &Problem) -> Result<Self> {
         let recipe = of.recipe(problem.count("batch").unwrap_or(1));
         Ok(Self { of, lab, problem: problem.clone(), recipe, splits: of.splits()? })
@@ -44,27 +44,27 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// A candidate that repeats a whole training.
+/// A candidate that repeats a complete training run.
 struct Whole<'p> {
     work: &'p Work<'p>,
     rung: String,
-    /// Type of the products, if it is not fp32.
+    /// Data type of the products, if it is not fp32.
     dtype: Option<Dtype>,
     state: RefCell<State<'p>>,
 }
 
 struct State<'p> {
     training: WholeLoop<'p>,
-    /// Score on the test images after the last training; `None` until it is computed.
+    /// Score on the test images after the last training run; `None` until it is computed.
     tested: Option<Score>,
-    /// Number of correctly classified test images in each training.
+    /// Number of correctly classified test images in each training run.
     runs: Vec<Right>,
-    /// Reason why a training ended early.
+    /// Reason why a training run ended early.
     failed: Option<String>,
 }
 
 impl State<'_> {
-    /// Stores a training's error as the reason why the rung fails; errors of the device are returned.
+    /// Stores a training error as the reason why the rung fails; a device error is returned.
     fn note(&mut self, error: TrainError) -> warpbook_device::Result<()> {
         match error {
             TrainError::Device(error) => Err(error),
@@ -75,7 +75,7 @@ impl State<'_> {
         }
     }
 
-    /// Classifies the test images, once after each training.
+    /// Classifies the test images, unless this was already done after the last training run.
     fn test(&mut self) -> warpbook_device::Result<()> {
         if self.tested.is_some() || self.training.steps() == 0 {
             return Ok(());
@@ -138,7 +138,7 @@ impl Candidate for Whole<'_> {
 }
 
 impl Whole<'_> {
-    /// Returns the mean loss of each epoch, and the loss on the test images.
+    /// Returns the log: the mean loss of each epoch, and the loss on the test images.
     fn log(&self, state: &State<'_>) -> TrainLog {
         let losses = state.training.losses();
         let point = |(i, loss): (usize, &f64)| LossPoint { epoch: i as u64 + 1, step: None, loss: *loss };

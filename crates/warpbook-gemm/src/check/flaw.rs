@@ -8,9 +8,9 @@ use warpbook_record::Dtype;
 /// The result of a kernel and its inputs, on the host, row-major and without gaps between rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// m, n and k.
+    /// Sizes m, n and k of the product.
     pub sizes: [usize; 3],
-    /// Rows and columns of C per block, and the k of a step, if they are known.
+    /// Rows and columns of C that a block computes, and the extent of a step along k, if they are known.
     pub tile: [usize; 3],
     /// Type of A and B, for the tolerance.
     pub dtype: Dtype,
@@ -20,26 +20,26 @@ pub struct Evidence<'a> {
     pub a: &'a [f32],
     /// op(B), `[k][n]`.
     pub b: &'a [f32],
-    /// C, `[m][n]`.
+    /// The kernel's result C, `[m][n]`.
     pub got: &'a [f32],
     /// True for each element of C that has not been written, `[m][n]`.
     pub unwritten: &'a [bool],
-    /// Result of a second run.
+    /// Result C of a second run, `[m][n]`.
     pub again: &'a [f32],
 }
 
 /// Description of the error in a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
-    /// m, n and k.
+    /// Sizes m, n and k of the product.
     pub sizes: [usize; 3],
     /// Row and column of the first wrong element.
     pub first: (usize, usize),
     /// Value of the first wrong element; `None` if it was not written.
     pub got: Option<f32>,
-    /// The correct value.
+    /// Correct value of the first wrong element.
     pub want: f64,
-    /// Number of wrong elements, and of all elements.
+    /// Number of wrong elements and number of all elements.
     pub wrong: (usize, usize),
     /// Kind of the most likely cause, if one was found.
     pub kind: Option<FlawKind>,
@@ -50,15 +50,15 @@ pub struct Flaw {
 /// Kind of a likely cause of a wrong product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlawKind {
-    /// Elements of C were not written.
+    /// Some elements of C were not written.
     Unwritten,
-    /// Elements are NaN.
+    /// Some elements are NaN.
     NotANumber,
     /// C is transposed.
     CTransposed,
-    /// A row of C holds the values of another row.
+    /// A row of C contains the values of another row.
     OtherRow,
-    /// A column of C holds the values of another column.
+    /// A column of C contains the values of another column.
     OtherColumn,
     /// A is read transposed.
     ATransposed,
@@ -74,11 +74,11 @@ pub enum FlawKind {
     FirstTermsOnly,
     /// The first terms of each sum are missing.
     FirstTermsMissing,
-    /// Terms between others are missing.
+    /// Terms in the middle of each sum are missing.
     TermsMissing,
-    /// All wrong elements are the same multiple of what they should be.
+    /// All wrong elements are the same multiple of their correct values.
     Scaled,
-    /// Elements differ in a second run.
+    /// Some elements differ between two runs.
     Race,
     /// Only tiles that cross the edge of C are wrong.
     Edges,
@@ -138,7 +138,7 @@ impl Evidence<'_> {
         (f64::from(got) - want).abs() <= tolerance * size + 0.5 * self.out.epsilon() * want.abs() + tiny
     }
 
-    /// Returns the flaw, if there is one.
+    /// Returns a description of the error, if the result is wrong.
     #[must_use]
     pub fn examine(&self) -> Option<Flaw> {
         let [_, n, _] = self.sizes;
@@ -236,7 +236,7 @@ impl Evidence<'_> {
         let transposed = if m == n {
             wrong.iter().filter(|i| close(**i, **i % n * n + **i / n)).count()
         } else {
-            // An m x n matrix written as n x m.
+            // Counts the wrong elements whose values fit an m x n matrix that was written as n x m.
             wrong.iter().filter(|i| close(**i, **i % m * n + **i / m)).count()
         };
         if most(transposed, wrong.len()) {
@@ -394,7 +394,7 @@ mod tests {
             Self { sizes, a: numbers(m * k, 1), b: numbers(k * n, 2) }
         }
 
-        /// Returns the result of a kernel with these terms, by (row, column, k).
+        /// Returns the result of a kernel that adds these terms, given by (row, column, k).
         fn product(&self, term: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
             let [m, n, k] = self.sizes;
             (0..m * n).map(|i| (0..k).map(|kk| term(i / n, i % n, kk)).sum()).collect()
@@ -457,7 +457,7 @@ mod tests {
         let (case, square) = (Case::new(SIZES), Case::new([32, 32, 32]));
         let [m, n, _] = SIZES;
         let right = case.right();
-        // An m x n matrix stored as n x m.
+        // The m x n result is stored as an n x m matrix.
         let transposed: Vec<f32> = (0..m * n).map(|i| right[i % m * n + i / m]).collect();
         case.check(&transposed, "C is transposed");
         let right_square = square.right();
@@ -514,7 +514,7 @@ mod tests {
         let small: Vec<f32> = noise.iter().map(|v| v * 1e-3).collect();
         case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly correct");
         case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
-        // There is no hint if none applies.
+        // There is no hint if no known cause fits the errors.
         let flaw = case.flaw_of(&got, &got, &[]).unwrap();
         assert_eq!((flaw.kind, flaw.hint.as_str()), (None, ""));
     }

@@ -8,7 +8,7 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{compare, reference};
 use warpbook_record::Dtype;
 
-/// A product in f64 on a device, with the sums of the magnitudes of its terms. Results are checked against it.
+/// A product in f64 on a device, with the sums of the magnitudes of its terms, against which results are checked.
 #[derive(Debug)]
 pub struct Judge {
     product: Product,
@@ -19,7 +19,7 @@ pub struct Judge {
     tolerance: f64,
 }
 
-/// The errors of a result.
+/// Summary of the errors of a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// Largest |got - want|.
@@ -30,12 +30,12 @@ pub struct Verdict {
     pub tolerance: f64,
     /// Number of elements whose error exceeds the tolerance.
     pub wrong: u64,
-    /// Row and column of the first of these elements.
+    /// Row and column of the first wrong element.
     pub first_wrong: Option<(u32, u32)>,
 }
 
 impl Verdict {
-    /// Returns true if every element is within the tolerance.
+    /// Returns true if the error of every element is within the tolerance.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.wrong == 0 && self.max_error <= self.tolerance
@@ -43,17 +43,16 @@ impl Verdict {
 }
 
 impl Judge {
-    /// Bytes of device memory that a product's reference takes.
+    /// Returns the number of bytes of device memory that a product's reference takes.
     #[must_use]
     pub fn bytes(product: &Product) -> u64 {
         u64::from(product.m) * u64::from(product.n) * 16
     }
 
-    /// Computes op(A) op(B) in f64, and waits for it. alpha is applied when a result is checked; products with a beta or an epilogue cannot be
-    /// checked.
+    /// Computes op(A) op(B) in f64, and waits for the result. alpha is applied when a result is checked; products with a beta or an epilogue cannot be checked.
     ///
     /// # Errors
-    /// [`warpbook_device::Error::Unsupported`] if A or B is too short or of another type than the product's; the device's errors.
+    /// [`warpbook_device::Error::Unsupported`] if A or B is too short or does not have the product's type. Also returns errors of the device.
     pub fn new(
         device: &CudaDevice,
         product: &Product,
@@ -71,8 +70,8 @@ impl Judge {
         Self::with_reference(device, product, [want.range(..), sizes.range(..)], 0.0)
     }
 
-    /// Returns a judge for results that were computed in f64 by other means, with the sums of the magnitudes of their terms, both `[m][n]`; k is
-    /// the number of terms of a sum. The tolerance is a product's plus `more`.
+    /// Returns a judge for results that were computed in f64 by other means, with the sums of the magnitudes of their terms, both `[m][n]`; k is the number of
+    /// terms of a sum. The tolerance is the tolerance of a product plus `more`.
     ///
     /// # Errors
     /// If the comparing kernel does not compile, or device memory is too small.
@@ -92,14 +91,14 @@ impl Judge {
     /// Compares C with the reference, after waiting for earlier work on `stream`.
     ///
     /// # Errors
-    /// [`warpbook_device::Error::Unsupported`] if C is too short or of another type than the product's; the device's errors, including those of
+    /// [`warpbook_device::Error::Unsupported`] if C is too short or does not have the product's type. Also returns errors of the device, including errors of
     /// earlier work on the stream.
     pub fn judge(&self, stream: &Stream, c: impl Into<DeviceArray>) -> Result<Verdict> {
         let p = &self.product;
         let bounds = Bounds {
             tolerance: self.tolerance,
             half_epsilon: 0.5 * p.form.out.epsilon(),
-            // Below the smallest normal number of C's type, its values are further apart.
+            // Below the smallest normal number of C's type, values are further apart relative to their size.
             tiny: if p.form.out == Dtype::F16 { 1e-7 } else { 1e-37 },
         };
         let reference = (&self.want, &self.sizes);

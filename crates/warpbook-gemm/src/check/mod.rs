@@ -1,5 +1,5 @@
-//! Checks products element by element: the judge does so on a GPU, the rehearsal for a learner's kernel
-//! before it is timed, and [`own_product`] for one that is to compute linear layers.
+//! Checks products element by element: the judge on a GPU, the rehearsal for a learner's kernel before it is timed, and
+//! [`own_product`] for a kernel that will compute linear layers.
 
 pub(crate) mod flaw;
 pub(crate) mod judge;

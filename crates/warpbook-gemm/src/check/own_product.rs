@@ -15,10 +15,10 @@ const BATCH: usize = 37;
 const INPUTS: usize = 45;
 const OUTPUTS: usize = 70;
 
-/// Checks a kernel against f64 in the three forms of a linear layer, forward and both gradients, and then the operations on its sums:
-/// beta, a bias, a ReLU, and the mask of the ReLU before it. Returns sentences about errors found; `None` if there are none. `dtype` is
-/// the type of the operands. A kernel already found correct in a type is not checked again ([`OwnProduct::is_right`]). If it still runs
-/// after [`OWN_KERNEL_LIMIT_S`], an error is returned, and the device can no longer be used.
+/// Checks a kernel against f64 in the three forms of a linear layer, forward and both gradients, and then the operations on its sums: beta, a bias, a ReLU, and
+/// the mask of the ReLU before it. Returns sentences about the errors found, or `None` if there are none. `dtype` is the type of the operands. A kernel already
+/// found correct in a type is not checked again ([`OwnProduct::is_right`]). If a kernel still runs after [`OWN_KERNEL_LIMIT_S`], an error is returned, and the
+/// device can no longer be used.
 ///
 /// # Errors
 /// If the kernel does not take the type, does not compile, or fails on the device.
@@ -52,12 +52,12 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> 
     Ok(wrong)
 }
 
-/// The products of a small layer with the inputs of its passes.
+/// The products of a small layer with a fused epilogue, and the inputs of its passes.
 struct Epilogues {
     stream: Stream,
-    /// The product for y with a bias, and the one with a ReLU after the bias.
+    /// Two products for y: with a bias, and with a bias followed by a ReLU.
     forward_plans: [Arc<Plan>; 2],
-    /// The product for dx, and the one with a mask.
+    /// Two products for dx: without a mask, and with a mask.
     gradient_plans: [Arc<Plan>; 2],
     /// A forward product with beta 1, which is added to the contents of C.
     added: Arc<Plan>,
@@ -158,7 +158,7 @@ impl Epilogues {
         self.dx.to_f32()
     }
 
-    /// Compares with the kernel's own sums, which were found correct. The difference may only come from rounding to the type.
+    /// Compares with the kernel's own sums, which were found correct. Only differences from rounding to the output type are allowed.
     fn wrong(&self, what: &str, columns: usize, got: &[f32], want: impl Fn(usize) -> f32) -> Option<String> {
         let fits = |got: f32, want: f32| {
             f64::from((got - want).abs()) <= 4.0 * self.out.epsilon() * f64::from(1.0 + want.abs())
@@ -190,7 +190,7 @@ mod tests {
         OwnProduct::new(name, row)
     }
 
-    /// Needs NVRTC but no GPU.
+    /// This test needs NVRTC but no GPU.
     #[test]
     fn a_kernel_in_the_emulator_is_right_or_is_told_what_is_wrong() {
         const STORE: &str = "epilogue.store(c, row, column, ldc, sum);";

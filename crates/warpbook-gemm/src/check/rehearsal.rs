@@ -8,7 +8,7 @@ use warpbook_device::{CudaDevice, Result, Stream};
 use warpbook_kernels::matmul::{Form, Row};
 use warpbook_record::{Dim, Tile};
 
-/// Elements around each matrix that no kernel may access.
+/// Number of elements before and after each matrix that no kernel may access.
 const GUARD: usize = 1024;
 
 /// The result of a rehearsal.
@@ -22,7 +22,7 @@ pub enum Rehearsed {
     Outside {
         /// The product's m, n and k.
         sizes: [usize; 3],
-        /// Elements written before C and after it.
+        /// Number of elements written before C and number written after C.
         elements: (usize, usize),
     },
 }
@@ -32,7 +32,7 @@ pub enum Rehearsed {
 fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let sides = [Dim::Bm, Dim::Bn, Dim::Bk].map(|dim| tile.size(dim) as usize);
     let whole = sides.into_iter().fold(1, least_common_multiple);
-    // For tiles with odd sizes such a cube would be large.
+    // For tiles with odd sizes, a cube of whole tiles would be too large.
     let side = if whole <= 512 { whole * 64usize.div_ceil(whole) } else { 256 };
     [[side, side, side], [side, 2 * side, 3 * side], [side + 3, side + 13, side / 2 + 5]]
 }
@@ -56,7 +56,7 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
 /// running after `limit_s` seconds causes an error after which the device can no longer be used.
 ///
 /// # Errors
-/// The device's errors, including those of the kernel.
+/// If the device or the kernel reports an error.
 pub fn rehearse(device: &CudaDevice, row: &Row, tile: &Tile, form: Form, limit_s: f64) -> Result<Rehearsed> {
     let stream = device.stream()?;
     for sizes in if device.is_emulated() { emulated_shapes(tile) } else { shapes(tile) } {
@@ -141,7 +141,7 @@ mod tests {
         let emulated = |bm, bn, bk| emulated_shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
         assert_eq!(emulated(128, 64, 8), [[128, 128, 16], [256, 64, 24], [131, 61, 21]]);
         assert_eq!(emulated(8, 32, 1), [[16, 64, 16], [32, 32, 24], [19, 29, 21]]);
-        // Tests a kernel without a tile, and one with an odd tile.
+        // Cases: a kernel without a tile, and a kernel with an odd tile.
         assert_eq!(shapes(&Tile::new("t", &[]))[0], [64, 64, 64]);
         assert_eq!(tried(97, 89, 7)[0], [256, 256, 256]);
     }

@@ -1,8 +1,8 @@
-//! Estimates the time of a product with a tile: one page of physics.
+//! Estimates the time of a product with a tile from a simple model of the device's limits.
 //!
 //! A product takes the time of its launches and copies, plus about the time of its tightest limit: its waves of tiles over the SMs, the tensor cores under
-//! their power limit, the lines that tiles read from L2, or the bytes moved between DRAM and L2. Its waves take the time in the tile's costs, or more if an
-//! SM waits for lines. `README.md` tells how the model was fitted and how good it is.
+//! their power limit, the lines that tiles read from L2, or the bytes moved between DRAM and L2. Its waves take the time in the tile's costs, or more if an SM
+//! waits for lines. `README.md` describes how the model was fitted and how accurate it is.
 
 use crate::Product;
 use crate::choose::candidates::measured_cost;
@@ -17,36 +17,36 @@ const LINE_BYTES: u64 = 128;
 /// Expected times of a product with a tile, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
-    /// Launches, one for each panel of C.
+    /// Time of the launches, one for each panel of C.
     pub launches_us: f64,
-    /// Copies of operands that the kernel cannot read as they are stored.
+    /// Time of copying operands that the kernel cannot read as they are stored.
     pub copies_us: f64,
-    /// The second kernel of a product with k in parts, which adds the sums.
+    /// Time of the second kernel, which adds the partial sums if k is split into parts.
     pub sums_us: f64,
-    /// Waves of tiles over the SMs, from the tile's costs, its k and its stores.
+    /// Time of the waves of tiles over the SMs, from the tile's costs, its k and its stores.
     pub waves_us: f64,
-    /// The tensor cores of all SMs together.
+    /// Time of the multiplications on the tensor cores of all SMs together.
     pub math_us: f64,
-    /// Lines that tiles read from L2.
+    /// Time of reading the tiles' lines from L2.
     pub l2_us: f64,
-    /// Bytes moved between DRAM and L2, each once.
+    /// Time of moving each byte once between DRAM and L2.
     pub dram_us: f64,
 }
 
 impl Estimate {
-    /// Time of the whole product.
+    /// Returns the time of the whole product in microseconds.
     pub fn us(&self) -> f64 {
         let body = limited([self.waves_us, self.math_us, self.l2_us, self.dram_us]);
         self.launches_us + self.copies_us + self.sums_us + body
     }
 }
 
-/// Constants of a device that the tiles of a product share.
+/// Constants of a device that are the same for all tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
     /// Microseconds for an SM to receive a line that TMA loads.
     line_us: f64,
-    /// Microseconds for an SM to accept a line from TMA, whether loaded for it alone or multicast to its cluster.
+    /// Microseconds for an SM to accept a line from TMA, whether the line is loaded for this SM alone or multicast to its cluster.
     receive_us: f64,
     /// Microseconds for L2 to deliver a line once more: SMs that read the same line at the same time wait for each other.
     same_line_us: f64,
@@ -54,9 +54,9 @@ pub(crate) struct Limits {
     l2_mib_us: f64,
     /// Microseconds to move a MiB from or to DRAM.
     dram_mib_us: f64,
-    /// Microseconds for an SM to multiply 64 x 64 by 128 bytes of k while all others do the same: they share a power limit.
+    /// Microseconds for an SM to multiply a 64 x 64 tile over 128 bytes of k while all other SMs do the same, since all SMs share a power limit.
     tensor_us: f64,
-    /// Factor from an H200's costs of a tile on an SM to this device's.
+    /// Factor that converts the costs of a tile on an H200's SM to costs on this device.
     slower: f64,
     /// Origin of the constants, as a phrase within a sentence.
     pub origin: &'static str,
@@ -86,13 +86,13 @@ const H100: Limits = Limits {
     origin: "",
 };
 
-/// Number of SMs of the devices on which the limits were measured, and their clock.
+/// Number of SMs and clock of the devices on which the limits were measured.
 const MEASURED_SMS: u32 = 132;
 const MEASURED_MHZ: f64 = 1980.0;
 
 impl Limits {
-    /// Returns a device's constants, measured on an H200 and on an H100. For other devices they are an H100's in proportion to SMs and clock, and `origin`
-    /// says so.
+    /// Returns a device's constants, measured on an H200 and on an H100. For other devices, the constants of an H100 are scaled in proportion to SMs and clock,
+    /// and `origin` says so.
     pub fn for_device(device: &DeviceInfo) -> Self {
         let is = |name: &str| device.name.split([' ', '-']).any(|word| word == name);
         let (nearest, is_known) = match (is("H200"), is("H100")) {
@@ -128,26 +128,26 @@ const UNALIGNED_LINE_US: f64 = 0.0234;
 /// Microseconds for an SM to store 64 x 64 elements of C from registers.
 const STORE_US: f64 = 0.131;
 
-/// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores, and the tiles come in no order that reuses
-/// L2. It also applies to lines of C that are stored in pieces.
+/// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores, and the order of the tiles does not reuse L2.
+/// It also applies to lines of C that are stored in pieces.
 const LARGE_FROM_REGISTERS: f64 = 1.11;
 
-/// Microseconds of a transposing copy, and of each MiB in it.
+/// Fixed time of a transposing copy, and time for each MiB, in microseconds.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
-/// Microseconds of a copy into rows of a multiple of 16 bytes, which copies both operands in one launch, and of each MiB in it.
+/// Fixed time of a copy into rows of a multiple of 16 bytes, and time for each MiB, in microseconds. One launch copies both operands.
 const REPACK_US: [f64; 2] = [1.57, 0.558];
 
-/// Microseconds of adding the sums of all parts of k, and of each MiB of sums.
+/// Fixed time of adding the sums of all parts of k, and time for each MiB of sums, in microseconds.
 const SUM_US: [f64; 2] = [1.03, 0.329];
 
-/// Microseconds of a launch and of a wave of tiles without measured costs.
+/// Microseconds of a launch and of a wave, for tiles without measured costs.
 const DERIVED_US: [f64; 2] = [1.7, 2.0];
 
 /// Share of an SM's multiply-adds that warp instructions and CUDA cores reach, about as in the ladder's rungs.
 const REACHED: f64 = 0.6;
 
-/// Derives the costs of a tile without measurements from an SM's multiply-adds per cycle at the device's highest clock.
+/// Derives the costs of a tile that was not measured from an SM's multiply-adds per cycle at the device's highest clock.
 pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> Cost {
     let bytes = product.form.dtype.bytes() as f64;
     let of_cuda_cores = if device.compute_capability <= Some((8, 0)) { 64.0 } else { 128.0 };
@@ -174,8 +174,8 @@ pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device
     Cost { tile: "", launch_us, wave_us: wave_us / slower, k_us: k_us / slower }
 }
 
-/// Number of SMs, of 132, that clusters of this many blocks fill: the SMs left over in a GPC are too few for another cluster. Found on an H200, where 40
-/// clusters of three and 18 of six take as long as two waves.
+/// Returns how many of `sms` SMs are filled by clusters of this many blocks, since the SMs left over in a GPC are too few for another cluster. Measured on the
+/// 132 SMs of an H200, where 40 clusters of three and 18 of six take as long as two waves.
 fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     let filled = match blocks {
         0..=2 => 132,
@@ -186,7 +186,7 @@ fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     (sms * filled / 132).max(blocks)
 }
 
-/// Estimates a product with a row's tile. `None` if its copies or its sums do not fit into the workspace, and for a rung that cuts tiles along k, which is
+/// Estimates a product with a row's tile. Returns `None` if its copies or its sums do not fit into the workspace, or if the rung cuts tiles along k, which is
 /// never the fastest.
 pub(crate) fn estimate(
     cost: &Cost,
@@ -206,7 +206,7 @@ pub(crate) fn estimate(
     }
 }
 
-/// Divides a product's k for a row's tile into the parts with the least expected time. `None` if the sums do not fit into the workspace.
+/// Divides a product's k for a row's tile into the parts with the least expected time. Returns `None` if the sums do not fit into the workspace.
 pub(crate) fn parts(
     row: &Row,
     tile: &Tile,
@@ -220,7 +220,7 @@ pub(crate) fn parts(
     Situation { cost, tile, can, product, device, limits, layouts }.best_parts().map(|(_, parts)| parts)
 }
 
-/// A tile, a product and a device.
+/// A tile, a product and a device, for which times are estimated.
 struct Situation<'s> {
     cost: &'s Cost,
     tile: &'s Tile,
@@ -232,7 +232,7 @@ struct Situation<'s> {
 }
 
 impl Situation<'_> {
-    /// Returns the least estimate over all numbers of parts of k, and the parts.
+    /// Returns the least estimate over all numbers of parts of k, and the parts that give it.
     fn best_parts(&self) -> Option<(Estimate, Parts)> {
         let all = (1..=Parts::MOST).filter_map(|count| Parts::new(self.product, self.tile, self.layouts, count));
         let timed = all.map(|parts| (self.estimate(Some(&parts)), parts));
@@ -253,9 +253,9 @@ impl Situation<'_> {
         let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
         let share = blocks_per_sm as f64;
 
-        // 128 bytes of k in a wave take the tile's cost or the waiting time. Loads by threads are part of the tile's costs.
+        // In a wave, 128 bytes of k take the tile's cost or the time of waiting for lines. Loads by threads are part of the tile's costs.
         let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
-        // The number of clusters with the same part of k that are resident at the same time.
+        // Number of resident clusters that work on the same part of k.
         let alike = (at_once / (tile.size(Dim::Cluster) * split).max(1)).max(1);
         let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
         let k_us = limited([
@@ -290,7 +290,7 @@ impl Situation<'_> {
     }
 }
 
-/// Returns the largest of these times, and more if others are close: of two equally tight limits each makes the other a little worse.
+/// Returns the largest of these times, increased a little if other times are close to it, since two equally tight limits make each other worse.
 fn limited<const N: usize>(us: [f64; N]) -> f64 {
     us.iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt()
 }
@@ -304,10 +304,10 @@ fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
     [product.m.div_ceil(panel[0].max(1)), product.n.div_ceil(panel[1].max(1))].map(f64::from)
 }
 
-/// Returns the blocks of all panels, `split` for each tile, and the number of waves if `at_once` of them are resident.
+/// Returns the number of blocks of all panels, with `split` blocks for each tile, and the number of waves if `at_once` blocks are resident.
 fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64, at_once: u64) -> (f64, f64) {
     let [down, across] = tile.cluster_shape();
-    // Sizes and numbers of the whole panels and of the rest.
+    // Size and number of the whole panels, and of the remaining one.
     let parts = |whole: u32, panel: u32| {
         let panel = panel.max(1);
         [(panel, whole / panel), (whole % panel, 1)].map(|(size, count)| (u64::from(size), u64::from(count)))
@@ -325,12 +325,12 @@ fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64,
     (blocks as f64, waves as f64)
 }
 
-/// Returns the lines of L2 that a block reads for 128 bytes of k, and the lines that it receives, some of which other blocks of its cluster read. A row
-/// that does not begin at a line straddles two.
+/// Returns the number of L2 lines that a block reads for 128 bytes of k, and the number that it receives, some of which other blocks of its cluster read. A row
+/// that does not begin at the start of a line straddles two lines.
 fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> [f64; 2] {
     let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
     let lines = |along_k: bool, size: u64, ld: u32| {
-        // Along m or n a box has one row for each k of the 128 bytes.
+        // If the operand is stored along m or n, a box has one row for each k of the 128 bytes.
         let rows = if along_k { size } else { size.next_multiple_of(LINE_BYTES / bytes) };
         rows as f64 * (1.0 + straddling(ld, bytes))
     };
@@ -343,13 +343,13 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
 
 /// Returns the share of a row's 128-byte pieces that straddle two lines, for elements of this many bytes and rows `ld` elements apart.
 fn straddling(ld: u32, bytes: u64) -> f64 {
-    // Rows begin at all multiples of the largest power of two that divides their distance.
+    // Relative to lines, rows begin at all multiples of the largest power of two that divides the distance between rows.
     let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
     1.0 - step as f64 / LINE_BYTES as f64
 }
 
-/// Returns how often a line of A or of B, whichever is read more often, is read for 128 bytes of k while `clusters` are resident: by all tiles of a row or
-/// of a column, and again for each of the operand's rows that share the line.
+/// Returns how often a line of A or B is read for 128 bytes of k while `clusters` clusters are resident, for the operand that is read more often. All tiles of
+/// a row or of a column read a line, once for each of the operand's rows that share it.
 fn readers_of_a_line(
     tile: &Tile,
     can: &Capabilities,
@@ -362,7 +362,7 @@ fn readers_of_a_line(
     let rows = u64::from(product.m).div_ceil(tile.size(Dim::Bm) * down) as f64;
     let columns = u64::from(product.n).div_ceil(tile.size(Dim::Bn) * across) as f64;
     let clusters = clusters.min(rows * columns);
-    // The average number of rows in a line, for rows at this distance of which a box has this many elements.
+    // Average number of rows that share a line, if rows are `ld` elements apart and a box has `elements` elements of each.
     let rows_of_a_line = |ld: u32, elements: u32| {
         let [pitch, row] = [ld, elements].map(|n| u64::from(n) * bytes);
         let straddling =
@@ -375,13 +375,13 @@ fn readers_of_a_line(
     a.max(b)
 }
 
-/// Returns the elements from row to row of A and B, or of their copies.
+/// Returns the number of elements from one row to the next of A and of B, or of their copies.
 fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
     let leading = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
     [leading(copies[0], product.lda), leading(copies[1], product.ldb)]
 }
 
-/// Number of pieces of 64 x 64 elements of C that a block stores.
+/// Returns the number of pieces of 64 x 64 elements of C that a block stores.
 fn stored(tile: &Tile, product: &Product) -> f64 {
     let [rows, columns] =
         [(Dim::Bm, product.m), (Dim::Bn, product.n)].map(|(dim, side)| tile.size(dim).min(side.into()));
@@ -437,11 +437,11 @@ mod tests {
     fn some_clusters_leave_more_sms_idle() {
         assert_eq!([1, 2, 3, 4, 6, 8].map(|blocks| filled_by_clusters(132, blocks)), [132, 132, 117, 120, 102, 120]);
         assert_eq!([1, 4].map(|blocks| filled_by_clusters(114, blocks)), [114, 103]);
-        // A single cluster runs even on a small device.
+        // A single cluster counts as running even on a small device.
         assert_eq!(filled_by_clusters(4, 8), 8);
     }
 
-    /// More parts fill SMs, until the sums cost more than they save.
+    /// More parts of k fill more SMs, until adding their sums costs more than it saves.
     #[test]
     fn a_long_k_has_as_many_parts_as_sms_are_left() {
         let row = rows().into_iter().find(|r| r.rung.id == "15d_split_over_workspace").unwrap();
@@ -453,9 +453,9 @@ mod tests {
             let layouts = Layouts::new(&p, &tile, can.operands, [true; 2]).unwrap();
             parts(&row, &tile, &p, &h200, &layouts).unwrap().count
         };
-        // 16 tiles for 132 SMs.
+        // This product has 16 tiles for 132 SMs.
         assert_eq!(count((512, 512, 16384)), 8);
-        // 40 tiles.
+        // This product has 40 tiles for 132 SMs.
         assert_eq!(count((1024, 640, 16384)), 3);
         // Cases: as many tiles as SMs, and a single tile with a short k.
         assert_eq!(count((1408, 1536, 4096)), 1);
@@ -487,7 +487,7 @@ mod tests {
             assert!(Limits::for_device(&named(other)).origin.contains("an H100's"), "{other}");
             assert_eq!(us(&named(other)), us(&named("NVIDIA H100 80GB HBM3")));
         }
-        // Half of the clock takes twice as long; half of the SMs have half of the memory's rate.
+        // At half the clock, work takes twice as long; with half of the SMs, the memory has half the rate.
         let slow = DeviceInfo { max_sm_mhz: Some(990), ..named("NVIDIA H200") };
         let (slow, whole) = (Limits::for_device(&slow), Limits::for_device(&named("NVIDIA H200")));
         assert_eq!((slow.line_us, slow.slower), (2.0 * whole.line_us, 2.0));
@@ -496,7 +496,7 @@ mod tests {
         assert!(half.origin.contains("its SMs"));
     }
 
-    /// Checks the terms of a thin product from memory, and of a cube.
+    /// Checks the terms of the estimate for a thin product limited by memory, and for a cube.
     #[test]
     fn terms_say_what_limits_a_product() {
         let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(lines(product((512, 512, 512), false, false)), 192.0);
         // Every other row of A begins in the middle of a line.
         assert_eq!(lines(product((512, 512, 480), false, false)), 128.0 * 1.5 + 64.0);
-        // Transposed, a box has as many rows as k, whatever is left of m.
+        // If A is transposed, a box has a row for each k, however few rows of m remain.
         assert_eq!(lines(product((70, 512, 512), true, false)), 128.0 * (2.0 - 4.0 / 128.0) + 64.0);
         assert_eq!(lines(product((70, 512, 512), false, false)), 70.0 + 64.0);
         // In a cluster of two tiles side by side each block reads half of A and all of its own B, and receives all of both.

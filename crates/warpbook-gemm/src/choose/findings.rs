@@ -1,4 +1,4 @@
-//! Findings: the kernels that were fastest for products, published or from a run.
+//! Findings: the kernels that were the fastest for certain products, either published or found in a run.
 
 use crate::Product;
 use crate::choose::candidates::fits;
@@ -12,17 +12,17 @@ const PUBLISHED: [&str; 2] = [
     include_str!("../../../../data/findings/nvidia-h100.json"),
     include_str!("../../../../data/findings/nvidia-h200.json"),
 ];
-/// Largest distance of a product from another whose finding is tried for it: the sum of the differences of the sides' binary logarithms.
+/// Largest distance to another product whose finding is still tried. The distance is the sum of the differences between the sides' binary logarithms.
 const NEAR: f64 = 1.5;
 
 /// The fastest rung and tile found for a product.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Rows of C.
+    /// Number of rows of C.
     pub m: u32,
-    /// Columns of C.
+    /// Number of columns of C.
     pub n: u32,
-    /// Terms of a sum.
+    /// Number of terms in each sum.
     pub k: u32,
     /// Type of A and B.
     pub dtype: Dtype,
@@ -35,7 +35,7 @@ pub struct Finding {
     /// True if B is stored transposed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_b: bool,
-    /// Elements from row to row of A, B and C, if there are gaps between rows.
+    /// Leading dimensions of A, B and C in elements, if there are gaps between rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leading: Option<[u32; 3]>,
     /// Id of the rung.
@@ -66,13 +66,13 @@ impl Finding {
         }
     }
 
-    /// Returns true if the finding is of this product, whatever its epilogue and its factors.
+    /// Returns true if the finding is for this product, regardless of its epilogue and its factors.
     #[must_use]
     pub fn is_of(&self, product: &Product) -> bool {
         self.is_like(&Self::new(product, "", "", 0.0))
     }
 
-    /// Returns true if another finding is of the same product.
+    /// Returns true if another finding is for the same product.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
@@ -111,21 +111,21 @@ impl Finding {
     }
 }
 
-/// Returns the usual type of C, which files leave out.
+/// Returns the usual type of C for operands of this type; files leave it out.
 fn usual_out(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 
-/// Findings of products, which are optional.
+/// A collection of findings, which may be empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Findings, one for each product.
+    /// The findings, one for each product.
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// Returns the findings published for a device; empty for most.
+    /// Returns the findings published for a device; most devices have none.
     #[must_use]
     pub fn published(device: &DeviceInfo) -> Self {
         static ALL: LazyLock<Vec<Published>> = LazyLock::new(|| {
@@ -142,21 +142,21 @@ impl Findings {
         self.findings.iter().find(|f| f.is_of(product))
     }
 
-    /// Returns the finding of the nearest product of the same kind, if one is near.
+    /// Returns the finding of the nearest product of the same kind, if that product is close enough.
     #[must_use]
     pub fn nearest(&self, product: &Product) -> Option<&Finding> {
         let near = self.findings.iter().filter_map(|f| Some((f.distance(product).filter(|d| *d <= NEAR)?, f)));
         near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, finding)| finding)
     }
 
-    /// Adds a finding in place of an earlier one for the same product.
+    /// Adds a finding, replacing an earlier one for the same product.
     pub fn keep(&mut self, product: &Product, finding: Finding) {
         self.findings.retain(|f| !f.is_of(product));
         self.findings.push(finding);
     }
 }
 
-/// A file of findings.
+/// A file with the findings for a device.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Published {
@@ -164,13 +164,13 @@ pub(crate) struct Published {
     pub device: String,
     /// Number of the device's multiprocessors, which may differ between devices of one name.
     pub multiprocessors: u32,
-    /// Origin of the times.
+    /// Origin of the findings' times.
     pub from: String,
     pub findings: Vec<Finding>,
 }
 
 impl Published {
-    /// Reads a file.
+    /// Reads a file of findings.
     ///
     /// # Errors
     /// If its JSON is malformed, the catalogue lacks a kernel, a size or time is not positive, or a product is listed twice.

@@ -13,24 +13,24 @@ use warpbook_device::{CudaDevice, Result, driver_version, is_busy, write_atomic_
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::DeviceInfo;
 
-/// Timing that takes less than this is not reported.
+/// Timing that takes less than this duration is not reported.
 const SILENT: Duration = Duration::from_secs(1);
 
 /// Called with a message when timing takes longer than a second.
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// Calls `listener` with a sentence if timing takes longer than a second. The first call in a process counts; without one nothing is reported.
+/// Calls `listener` with a sentence if timing takes longer than a second. Only the first call in a process has an effect; without a call nothing is reported.
 pub fn tell_of_tuning(listener: impl Fn(&str) + Send + Sync + 'static) {
     let _ = LISTENER.set(Box::new(listener));
 }
 
-/// Findings of this process, by [`path_of`]. All handles share them, so that several handles on one kind of device choose alike even if nothing can be
-/// written. The lock is held while a product is timed, since two products timed at once disturb each other.
+/// Findings of this process, with the result of [`path_of`] as the key. All handles share them, so that several handles on one kind of device make the same
+/// choices even if nothing can be written. The lock is held while a product is timed, since two products timed at once disturb each other.
 static FOUND: LazyLock<Mutex<HashMap<PathBuf, Finding>>> = LazyLock::new(Mutex::default);
 
-/// Chooses by the finding for the product on this kind of device, from this process or an earlier one; else by timing the candidates with the least
-/// expected times, unless the thread is busy. If nothing can be timed, a sentence gives the reason.
+/// Chooses a kernel by the finding for the product on this kind of device, made by this process or an earlier one. If there is none, times the candidates with
+/// the least expected times, unless the thread is busy. If nothing can be timed, the inner error gives the reason.
 pub(crate) fn choose(
     device: &CudaDevice,
     product: &Product,
@@ -58,7 +58,7 @@ pub(crate) fn choose(
     if tried.first().is_some_and(|best| best.estimate.us() < budget.least_us) {
         return Err(format!("below {:.0} us the model chooses as well", budget.least_us));
     }
-    // A bias gradient has the same separate kernel whatever is chosen.
+    // The bias gradient is computed by the same separate kernel, whichever kernel is chosen.
     let alone = Product { bias_gradient: false, ..*product };
     let finding = time(device, &alone, &tried, budget).map_err(|e| e.to_string())??;
     if let Some((home, text)) = home.zip(serde_json::to_vec(&finding).ok()) {
@@ -70,10 +70,10 @@ pub(crate) fn choose(
     Ok(choice)
 }
 
-/// Keeps a finding for later processes on this kind of device.
+/// Saves a finding for later processes on this kind of device.
 ///
 /// # Errors
-/// If there is no folder for caches, or it cannot be written.
+/// If there is no cache folder, or it cannot be written.
 pub fn keep_finding(device: &CudaDevice, product: &Product, finding: &Finding) -> std::io::Result<PathBuf> {
     let none = || std::io::Error::other("WARPBOOK_CACHE is empty, or no home folder is known");
     let path = warpbook_record::cache_folder().ok_or_else(none)?.join(path_of(device, product));
@@ -81,13 +81,13 @@ pub fn keep_finding(device: &CudaDevice, product: &Product, finding: &Finding) -
     Ok(path)
 }
 
-/// Returns a kept finding; `None` if there is none, or it cannot be read.
+/// Reads a saved finding; returns `None` if there is none, or it cannot be read.
 fn read(path: &Path) -> Option<Finding> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Returns the path of a finding below the folder of caches: a small file for each finding, which is replaced as a whole, so that several processes may
-/// write. The folder's name contains the device, the driver and the version of the kernels.
+/// Returns the path of a finding below the cache folder. Each finding has a small file, which is replaced as a whole, so that several processes may write. The
+/// folder's name contains the device, the driver and the version of the kernels.
 fn path_of(device: &CudaDevice, product: &Product) -> PathBuf {
     Path::new("products").join(folder_of(device.info(), &driver_version().unwrap_or_default())).join(file_of(product))
 }
@@ -114,7 +114,7 @@ static CATALOGUE: LazyLock<String> = LazyLock::new(|| {
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// Returns the candidates to time: the fastest by the cost model, and the published one of the nearest product, however slow the model expects it to be.
+/// Returns the candidates to time: the fastest by the cost model, and the kernel published for the nearest product, however slow the model expects it to be.
 fn to_try<'r>(
     rows: &'r [Row],
     product: &Product,
@@ -174,7 +174,7 @@ fn time(
     Ok(Ok(Finding::new(product, rung, tile, us)))
 }
 
-/// Plans candidates, compiling in parallel until the budget's time is over. Leaves out those that cannot be planned.
+/// Plans candidates, compiling in parallel until the budget's time is over. Candidates that cannot be planned are left out.
 fn compiled(device: &CudaDevice, product: &Product, candidates: &[Candidate<'_>], budget: &Budget) -> Vec<Plan> {
     let begun = Instant::now();
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
@@ -204,7 +204,7 @@ mod tests {
         Product::new(m, n, k, Form::plain(Dtype::Bf16))
     }
 
-    /// At most four are tried, including the published finding of the nearest product, and fewer for a product that takes long.
+    /// At most four kernels are tried, including the published finding of the nearest product, and fewer for a product that takes long.
     #[test]
     fn few_kernels_are_tried() {
         let (rows, device, budget) = (rows(), h200(), Tuning::Quick.budget().unwrap());
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(plain.len(), 4);
         let near = product((4096, 4096, 4096));
         let published = |tile: &str| Findings { findings: vec![Finding::new(&near, "15b_small_tiles", tile, 1.0)] };
-        // A finding outside of the candidates takes the last place; one among them changes nothing.
+        // A published finding that is not among the candidates takes the last place; a finding among the candidates changes nothing.
         let with = names(&published("64x64s12k1"));
         assert_eq!((&with[..3], &*with[3]), (&plain[..3], "15b_small_tiles/64x64s12k1"));
         let first = Finding {
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(read(&path), None);
     }
 
-    /// Several processes may write the same finding: each writes a whole file, and the last one stays.
+    /// Several processes may write the same finding: each writes a whole file, and the file written last stays.
     #[test]
     fn findings_are_written_as_a_whole() {
         let folder = tempfile::tempdir().unwrap();

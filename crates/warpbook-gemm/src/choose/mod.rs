@@ -11,21 +11,21 @@ use crate::{Findings, Product};
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{DeviceInfo, Tile};
 
-/// A rung's row and one of its tiles, with the reason of the choice.
+/// A rung's row and one of its tiles, with the reason for choosing them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// The row.
+    /// Row of the rung in the catalogue.
     pub row: Row,
-    /// The tile.
+    /// Tile with which the rung's kernel is compiled.
     pub tile: Tile,
-    /// Reason of the choice, in a sentence.
+    /// Reason for the choice, in a sentence.
     pub why: String,
     /// Measured or expected microseconds of the product.
     pub us: f64,
 }
 
-/// Returns the rung and tile for a product on a device, without timing: by the finding for the product, else by the cost model. `None`
-/// if no row supports the product.
+/// Chooses the rung and tile for a product on a device without timing: by the finding for the product if there is one, otherwise by the cost model. `None` if
+/// no row supports the product.
 #[must_use]
 pub fn choose(product: &Product, device: &DeviceInfo, found: &Findings) -> Option<Choice> {
     choose_from(&rows(), product, device, found)
@@ -47,7 +47,7 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, found: 
     Some(Choice { row: best.row.clone(), tile: best.tile.clone(), why, us })
 }
 
-/// Returns the expected microseconds of a product with one of a row's tiles; `None` if it does not run, or cuts tiles along k.
+/// Returns the expected microseconds of a product with one of a row's tiles; `None` if the kernel cannot run the product, or cuts tiles along k.
 #[must_use]
 pub fn expected_us(row: &Row, tile: &Tile, product: &Product, device: &DeviceInfo) -> Option<f64> {
     candidate(row, tile, product, device).map(|c| c.estimate.us())
@@ -153,8 +153,8 @@ pub(crate) mod tests {
         assert_eq!(chosen(false, false, Dtype::Bf16), "14_overlapped_store");
     }
 
-    /// Shapes of a survey on an H200 for which one class of tiles was clearly fastest: by rung, and by the number of blocks that share
-    /// k.
+    /// Checks shapes from a survey on an H200 for which one class of tiles was clearly the fastest. Classes differ in the rung and in the number of blocks that
+    /// share k.
     #[test]
     fn clear_measurements_are_followed() {
         let choice = |(m, n, k), (trans_a, trans_b)| {
@@ -174,7 +174,7 @@ pub(crate) mod tests {
             let (rung, split, _) = chosen((m, n, k), form);
             assert!(rung == expected && split >= 2, "{m}x{n}x{k}: {rung}, {split}");
         }
-        // Small tiles for half of the SMs, and a short k: an exchange costs more than it gains.
+        // The small tiles fill half of the SMs and k is short, so exchanging sums would cost more than it gains.
         let (rung, split, _) = chosen((3008, 192, 320), (true, false));
         assert_eq!((&*rung, split), ("15b_small_tiles", 1));
         // If rows begin in the middle of lines, L2 is the limit, and clusters read what their tiles share only once.
@@ -182,7 +182,7 @@ pub(crate) mod tests {
             assert!(cluster((m, n, k), form) >= 2, "{m}x{n}x{k}");
         }
         assert!(cluster((448, 1216, 9792), (false, true)) >= 2);
-        // With hardly any k, the largest tile stores most efficiently.
+        // If k is very short, the largest tile is chosen, since it stores most efficiently.
         let (rung, _, area) = chosen((13376, 9600, 256), (true, true));
         assert_eq!((&*rung, area), ("14_overlapped_store", 128 * 256));
         // An odd product with a long k is divided without a copy.
@@ -211,7 +211,7 @@ pub(crate) mod tests {
         assert!(choose(&product, &device("T4", (7, 5), 40), &Findings::default()).is_none());
     }
 
-    /// A new row is chosen by its costs and its fallback, not by its id.
+    /// A new row is chosen because of its costs and its fallback, not because of its id.
     #[test]
     fn a_new_row_is_chosen_by_what_it_says() {
         let product = Product::new(4096, 4096, 4096, form(Dtype::Bf16));
@@ -248,13 +248,13 @@ pub(crate) mod tests {
         assert_eq!(found, ("13_persistent_cluster 128x256s4c2g8".into(), "found to take 1.0 us on this device".into()));
         let by_costs = choose(&product, &h200(), &Findings::default()).unwrap();
         let by_costs = format!("{} {}", by_costs.row.rung.id, by_costs.tile.id);
-        // A tile that the row no longer has, a row that is gone, and a row that does not support the type.
+        // Cases: a tile that the row no longer has, a row that no longer exists, and a row that does not support the type.
         for (rung, tile) in
             [("13_persistent_cluster", "gone"), ("gone", "128x256s4c2g8"), ("16_tf32_registers", "64x64s12c1g8")]
         {
             assert_eq!(chosen(rung, tile, &h200()).0, by_costs);
         }
-        // This device has no such instructions.
+        // This device lacks the instructions that the found kernel uses.
         assert!(chosen("13_persistent_cluster", "128x256s4c2g8", &device("A100", (8, 0), 108)).0.starts_with("10_"));
     }
 }

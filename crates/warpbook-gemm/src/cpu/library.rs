@@ -3,7 +3,7 @@
 
 use super::{GemmError, Operands};
 
-/// Computes the product by the `gemm` crate, on all threads of the current rayon pool.
+/// Computes the product with the `gemm` crate, on all threads of the current rayon pool.
 pub(super) fn gemm(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     ops.check(Some(c.len()))?;
     let (a, b) = (ops.op_a(), ops.op_b());
@@ -29,7 +29,7 @@ pub(super) fn gemm(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
             a.data.as_ptr(),
             stride(a.row),
             stride(a.col),
-            // The crate swaps the names: its alpha is the factor of C, its beta that of the product.
+            // The crate swaps the names: its alpha is the factor of C, and its beta is the factor of the product.
             ops.beta,
             ops.alpha,
             false,

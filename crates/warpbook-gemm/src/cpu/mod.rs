@@ -15,25 +15,25 @@ use warpbook_data::parallel::{chunks, collect};
 
 /// A product in f32: op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`, all row-major with leading dimensions.
 ///
-/// The rows of A are `k` long, or `m` if A is stored transposed; the rows of B are `n` long, or `k`. Only the last row may be shorter than
-/// its leading dimension. alpha is always multiplied: 0 times infinity is NaN.
+/// The rows of A are `k` long, or `m` if A is stored transposed; the rows of B are `n` long, or `k` if B is stored transposed. Only the last row may be shorter
+/// than its leading dimension. The product is always multiplied by alpha, even by 0, so that 0 times infinity gives NaN.
 #[derive(Clone, Copy)]
 pub struct Operands<'a> {
     /// A, `[m][lda]`, or `[k][lda]` if it is stored transposed.
     pub a: &'a [f32],
     /// B, `[k][ldb]`, or `[n][ldb]` if it is stored transposed.
     pub b: &'a [f32],
-    /// Rows of C, at least 1.
+    /// Number of rows of C, at least 1.
     pub m: usize,
-    /// Columns of C, at least 1.
+    /// Number of columns of C, at least 1.
     pub n: usize,
-    /// Products summed for each element, at least 1.
+    /// Number of products summed for each element, at least 1.
     pub k: usize,
     /// Number of elements from one stored row of A to the next.
     pub lda: usize,
     /// Number of elements from one stored row of B to the next.
     pub ldb: usize,
-    /// Elements from one row of C to the next; elements behind the first `n` stay unchanged.
+    /// Number of elements from one row of C to the next; elements after the first `n` of a row stay unchanged.
     pub ldc: usize,
     /// True if A is stored transposed.
     pub trans_a: bool,
@@ -52,11 +52,11 @@ pub enum GemmError {
     /// A size is zero.
     #[error("A matrix product needs m, n and k of at least 1; they are {m}, {n} and {k}.")]
     Empty {
-        /// Rows of C.
+        /// Number of rows of C.
         m: usize,
-        /// Columns of C.
+        /// Number of columns of C.
         n: usize,
-        /// Products summed for each element.
+        /// Number of products summed for each element.
         k: usize,
     },
     /// Rows would overlap.
@@ -64,12 +64,12 @@ pub enum GemmError {
     LeadingDimension {
         /// Name of the matrix.
         name: &'static str,
-        /// Elements in a row.
+        /// Number of elements in a row.
         width: usize,
         /// Leading dimension of the matrix in elements.
         ld: usize,
     },
-    /// A slice does not hold its matrix.
+    /// A slice is too short for its matrix.
     #[error(
         "{name} is stored as {rows} rows of {width} with a leading dimension of {ld}, which takes {needed} elements; the slice has {len}."
     )]
@@ -78,7 +78,7 @@ pub enum GemmError {
         name: &'static str,
         /// Number of the matrix's stored rows.
         rows: usize,
-        /// Elements in a row.
+        /// Number of elements in a row.
         width: usize,
         /// Leading dimension of the matrix in elements.
         ld: usize,
@@ -87,12 +87,12 @@ pub enum GemmError {
         /// Length of the slice.
         len: usize,
     },
-    /// A row behind the last was requested.
+    /// A row after the last row of C was requested.
     #[error("There is no row {row} in C, which has {m}.")]
     NoSuchRow {
         /// Index of the row.
         row: usize,
-        /// Rows of C.
+        /// Number of rows of C.
         m: usize,
     },
 }
@@ -127,7 +127,7 @@ impl<'a> Operands<'a> {
         View::new(self.b, self.ldb, self.trans_b)
     }
 
-    /// Number of elements of C from its first to its last.
+    /// Returns the number of elements from the first to the last element of C, including gaps between rows.
     fn c_len(&self) -> usize {
         (self.m - 1) * self.ldc + self.n
     }
@@ -155,16 +155,16 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Updates an element of C; if beta is 0 the old value is not read, so it may be NaN.
+/// Updates an element of C; if beta is 0, the old value is not read and may be NaN.
 #[inline(always)]
 fn update(c: &mut f32, sum: f32, alpha: f32, beta: f32) {
     *c = if beta == 0.0 { alpha * sum } else { alpha * sum + beta * *c };
 }
 
-/// Computes the product with three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
+/// Computes the product with three loops: one thread computes every element of C as a row of op(A) times a column of op(B), summed in order.
 ///
 /// # Errors
-/// If a size is zero, or a slice does not hold its matrix; C is then unchanged.
+/// If a size is zero, or a slice is too short for its matrix; C is then unchanged.
 pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     ops.check(Some(c.len()))?;
     let (a, b) = (ops.op_a(), ops.op_b());
@@ -184,7 +184,7 @@ pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// thread.
 ///
 /// # Errors
-/// The errors of [`naive`].
+/// Returns the errors of [`naive`].
 pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::One)
 }
@@ -192,7 +192,7 @@ pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// Like [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
 ///
 /// # Errors
-/// The errors of [`naive`].
+/// Returns the errors of [`naive`].
 pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::All)
 }
@@ -200,16 +200,16 @@ pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// Multiplies with the `gemm` crate, on all threads of the current rayon pool.
 ///
 /// # Errors
-/// The errors of [`naive`].
+/// Returns the errors of [`naive`].
 pub fn library(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     library::gemm(ops, c)
 }
 
 /// Depth of a block: a panel of B this deep stays in the L1 cache while a block of A streams through.
 const KC: usize = 256;
-/// Rows of a block of A, a multiple of every tile's: 120 KiB, for the L2 cache.
+/// Rows of a block of A, a multiple of the rows of every tile. A block has 120 KiB and fits into the L2 cache.
 const MC: usize = 120;
-/// Columns of a block of B, a multiple of every tile's: 2 MiB, for the last-level cache.
+/// Columns of a block of B, a multiple of the columns of every tile. A block has 2 MiB and fits into the last-level cache.
 const NC: usize = 2048;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -218,7 +218,7 @@ enum Threads {
     All,
 }
 
-/// Lanes of a vector register of f32.
+/// Operation that returns the number of f32 lanes in a vector register.
 struct Lanes;
 
 impl WithSimd for Lanes {
@@ -233,8 +233,8 @@ fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), Ge
     ops.check(Some(c.len()))?;
     let c = &mut c[..ops.c_len()];
     let arch = Arch::new();
-    // This is the largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. A CPU without
-    // one of these extensions has no FMA instruction either, and Rust would call a function for each FMA.
+    // Each tile is the largest that fits into the registers. Sums use 24 of the 32 registers of AVX-512, 12 of the 16 of AVX2, and 16 of the 32 of Neon. A CPU
+    // without any of these extensions has no FMA instruction either, and Rust would call a function for each FMA.
     match arch.dispatch(Lanes) {
         16 => Tiles::<12, 32, true> { arch, threads }.run(ops, c),
         8 => Tiles::<6, 16, true> { arch, threads }.run(ops, c),
@@ -256,7 +256,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
         const { assert!(MC.is_multiple_of(MR) && NC.is_multiple_of(NR), "whole tiles in a block") };
         let (a, b) = (ops.op_a(), ops.op_b());
         let (m, ldc) = (ops.m, ops.ldc.min(c.len()));
-        // Bands get fewer rows if there would be fewer bands than threads.
+        // If there would be fewer bands than threads, bands get fewer rows.
         let band = match self.threads {
             Threads::One => MC,
             Threads::All => m.div_ceil(rayon::current_num_threads()).next_multiple_of(MR).min(MC),
@@ -282,7 +282,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
                     Threads::All => chunks(b_packed, NR * depth, &pack_b),
                 }
                 let b_packed = &*b_packed;
-                // The first block of the depth scales C; the others add to it.
+                // The first block along k scales C by beta; later blocks add to C.
                 let beta = if from == 0 { ops.beta } else { 1.0 };
                 let one_band = |a_space: &mut Packed, index: usize, c: &mut [f32]| {
                     let first_row = index * band;
@@ -320,8 +320,8 @@ fn bands(
 
 /// Multiplies packed rows of A by packed columns of B, and adds the product to a band of C.
 ///
-/// This is not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and a closure would be
-/// called through a function that is not.
+/// This is not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and a closure would be called through a
+/// function that is not compiled for it.
 struct Band<'a, const MR: usize, const NR: usize, const FMA: bool> {
     a: &'a [f32],
     b: &'a [f32],
@@ -415,9 +415,9 @@ impl Packed {
 /// `c` is C before the product; if beta is 0 it is not read and may be empty. Uses all threads of the rayon pool.
 ///
 /// # Errors
-/// The errors of [`naive`], or a row that C does not have.
+/// Returns the errors of [`naive`], or an error if C does not have one of the rows.
 pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<Vec<f64>, GemmError> {
-    /// Sums of a task, which stay in the L1 cache while B streams through.
+    /// Rows and columns of the block of sums of a task, which stays in the L1 cache while B streams through.
     const ROWS: usize = 32;
     const COLS: usize = 64;
     ops.check((ops.beta != 0.0).then_some(c.len()))?;

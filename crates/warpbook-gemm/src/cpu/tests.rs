@@ -4,7 +4,7 @@ use warpbook_data::philox::gaussian;
 
 type Product = fn(&Operands<'_>, &mut [f32]) -> Result<(), GemmError>;
 
-/// A tile for another CPU, which works on every CPU, if slowly.
+/// Runs the tile chosen for another kind of CPU, which gives the right result on every CPU, if slowly.
 fn tiles<const MR: usize, const NR: usize, const FMA: bool>(
     ops: &Operands<'_>,
     c: &mut [f32],
@@ -25,10 +25,10 @@ const ALL: [(&str, Product); 8] = [
     ("the plain tile", tiles::<4, 8, false>),
 ];
 
-/// Bits of elements that must not be read or written.
+/// Bit pattern of elements that must not be read or written.
 const UNTOUCHED: u32 = 0x7fc0_dead;
 
-/// A product; the pads are the leading dimensions minus the length of a row.
+/// A product to test; `pads` are the leading dimensions minus the length of a row.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     m: usize,

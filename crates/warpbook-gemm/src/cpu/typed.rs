@@ -1,4 +1,4 @@
-//! Products of every type with every epilogue, as on a GPU.
+//! CPU products of every type with every epilogue that the GPU supports.
 
 use super::super::product::{ArraySpec, ArraySpecs};
 use super::super::{Malformed, MatrixElement, Product};
@@ -23,7 +23,7 @@ pub enum HostArray<'a> {
     Bf16(&'a [bf16]),
 }
 
-/// An array on the host for writing.
+/// An array on the host that can be written.
 #[derive(Debug)]
 pub enum HostArrayMut<'a> {
     /// An array for `F32` or `Tf32`.
@@ -107,7 +107,7 @@ pub struct HostArrays<'a> {
 }
 
 impl<'a> HostArrays<'a> {
-    /// Returns A, B and C of a product without further arrays.
+    /// Creates the arrays of a product that needs only A, B and C.
     pub fn new(a: impl Into<HostArray<'a>>, b: impl Into<HostArray<'a>>, c: impl Into<HostArrayMut<'a>>) -> Self {
         Self { a: a.into(), b: b.into(), c: c.into(), bias: None, mask: None, bias_gradient: None }
     }
@@ -145,8 +145,8 @@ impl<'a> HostArrays<'a> {
 
 /// Computes C = f(alpha op(A) op(B) + beta C), and the bias gradient if the product has one, on all threads of the rayon pool.
 ///
-/// Types and epilogues are those of the products on a GPU: elements of A and B are converted to f32 (only the upper 19 bits of `Tf32`
-/// count, which tensor cores read), sums are in f32, and C is rounded to its type at the end.
+/// Types and epilogues are the same as for products on a GPU: elements of A and B are converted to f32 (for `Tf32` only the upper 19 bits, which tensor cores
+/// read, are used), sums are in f32, and C is rounded to its type at the end.
 ///
 /// # Errors
 /// If the product is malformed, or an array is missing, too short or of another type; nothing is written then.
@@ -235,9 +235,9 @@ impl Inputs<'_> {
 
 /// Computes the column sums of op(B) in f32, first over blocks of rows, as on a GPU.
 fn column_sums(p: &Product, b: &[f32], out: &mut [f32]) {
-    /// Columns of a task, which are read together.
+    /// Number of columns of a task, which are read together.
     const COLUMNS: usize = 64;
-    /// Rows of a block.
+    /// Number of rows in a block.
     const ROWS: usize = 256;
     let (k, ldb) = (p.k as usize, p.ldb as usize);
     chunks(out, COLUMNS, &|task, out| {
@@ -272,7 +272,7 @@ mod tests {
     use warpbook_kernels::Tolerance;
     use warpbook_kernels::matmul::Form;
 
-    /// Bits of an element that must not be written.
+    /// Value of elements that must not be written.
     const UNTOUCHED: f32 = -7.75;
 
     enum Stored {

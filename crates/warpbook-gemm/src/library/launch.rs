@@ -1,4 +1,4 @@
-//! Launches the kernels for the work that a library leaves over.
+//! Launches the kernels for the work that a library does not do.
 #![allow(unsafe_code)]
 
 use crate::library::AfterLibrary;
@@ -11,7 +11,7 @@ fn word(len: usize) -> Result<u32> {
 }
 
 impl AfterLibrary {
-    /// Queues y = f(y + bias), y `[..][channels][pixels]`, where f is a ReLU or the identity.
+    /// Queues y = f(y + bias), where y is `[..][channels][pixels]` and f is a ReLU or the identity.
     pub fn bias(
         &self,
         stream: &Stream,
@@ -39,7 +39,7 @@ impl AfterLibrary {
         unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
     }
 
-    /// Queues dx = 0 where the mask is 0 or less.
+    /// Queues a kernel that sets dx to 0 where the mask is 0 or less.
     pub fn mask(&self, stream: &Stream, mask: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         self.holds("The mask", mask, dx.len())?;
         self.holds("The gradient", dx, dx.len())?;
@@ -48,7 +48,7 @@ impl AfterLibrary {
         unsafe { kernel.launch(stream, kernel.shape(n), &[mask.bytes(), dx.bytes(), dx.bytes(), &n]) }
     }
 
-    /// Queues `to` = `from`, in f32.
+    /// Queues a copy of `from` to `to`, converted to f32.
     pub fn widen(&self, stream: &Stream, from: &DeviceArray, to: &Slice<f32>) -> Result<()> {
         self.holds("The narrow array", from, to.len())?;
         let n = word(to.len())?;

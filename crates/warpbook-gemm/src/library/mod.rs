@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, and this project's kernels for the work that it leaves over.
+//! Products computed by cuBLASLt, and this project's kernels for the work that the library does not do.
 
 mod launch;
 
@@ -10,11 +10,11 @@ use warpbook_kernels::matmul::{Epilogue, WORKSPACE_BYTES};
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
 
-/// Alignment of the arrays of a library's product in bytes.
+/// Alignment in bytes of the arrays passed to the library.
 const ALIGNMENT: u64 = 16;
 
-/// Kernels for the parts of a product or a convolution that a library does not compute: biases, ReLUs, masks, and weight gradients
-/// in f32. All are loaded for the same type of elements.
+/// Kernels for the parts of a product or a convolution that a library does not compute: biases, ReLUs, masks, and weight gradients in f32. All kernels are
+/// loaded for the same type of elements.
 #[derive(Debug, Clone)]
 pub struct AfterLibrary {
     /// Type in which the elements are stored.
@@ -42,14 +42,14 @@ impl AfterLibrary {
     /// Checks that an array has this type and at least `len` elements.
     ///
     /// # Errors
-    /// If the array does not; the message names it.
+    /// If the type or the length is wrong; the message names the array.
     pub fn holds(&self, name: &str, array: &DeviceArray, len: usize) -> Result<()> {
         array.spec().holds(name, ArraySpec { dtype: self.dtype, len }).map_err(refused)
     }
 }
 
-/// A product by cuBLASLt with the algorithm that its heuristics suggest first, and this project's kernels for the epilogue. Arrays
-/// begin at multiples of 16 bytes.
+/// A product computed by cuBLASLt with the algorithm that its heuristics suggest first, and this project's kernels for the epilogue. Arrays must begin at
+/// multiples of 16 bytes.
 #[derive(Debug)]
 pub struct LibraryPlan {
     product: Product,
@@ -84,7 +84,7 @@ impl LibraryPlan {
         Ok(Self { product: *p, plan, after: AfterLibrary::new(device, out)? })
     }
 
-    /// Bytes of workspace for a launch.
+    /// Returns the number of bytes of workspace that a launch needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         self.plan.workspace_bytes() as u64
@@ -113,17 +113,17 @@ impl LibraryPlan {
     }
 }
 
-/// A planned product, by this project's kernels or by a library.
+/// A planned product, computed by this project's kernels or by a library.
 #[derive(Debug, Clone)]
 pub enum Planned {
-    /// Computed by one of the catalogue's kernels.
+    /// A product computed by one of the catalogue's kernels.
     Kernel(Arc<Plan>),
-    /// Computed by cuBLASLt.
+    /// A product computed by cuBLASLt.
     Library(Arc<LibraryPlan>),
 }
 
 impl Planned {
-    /// Bytes of workspace for a launch.
+    /// Returns the number of bytes of workspace that a launch needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         match self {
@@ -135,7 +135,7 @@ impl Planned {
     /// Queues the product, like [`Plan::launch_checked`].
     ///
     /// # Errors
-    /// The errors of that method.
+    /// Returns the errors of [`Plan::launch_checked`].
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         match self {
             Self::Kernel(plan) => plan.launch_checked(stream, arrays, workspace),

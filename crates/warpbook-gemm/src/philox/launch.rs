@@ -5,8 +5,8 @@ use warpbook_kernels as kernels;
 
 /// Kernels that draw random numbers on a device, loaded once.
 ///
-/// Each function queues one kernel and waits for nothing, so it can be captured; the graph then owns the array. The numbers equal those of
-/// the CPU functions bit for bit.
+/// Each function queues one kernel and waits for nothing, so it can be captured; the graph then owns the array. The numbers have the same bits as the numbers
+/// of the CPU functions.
 #[derive(Debug, Clone)]
 pub struct Philox {
     gaussians: Kernel,
@@ -18,7 +18,7 @@ impl Philox {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's errors.
+    /// If the compiler or the device reports an error.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let load = |spec: &warpbook_record::KernelSpec| device.kernel(spec, &spec.tiles[0]);
         Ok(Self {
@@ -65,7 +65,7 @@ impl Philox {
     /// Fills `out`, u64 `[n]`, with the elements `first_index` to `first_index + n - 1` of a permutation of `0..of`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the permutation does not have these elements, or has more than 2^62; an error if the launch is refused.
+    /// [`Error::Unsupported`] if the permutation does not have these elements, or has more than 2^62 elements; also returns an error if the launch is refused.
     pub fn permutation_into(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! Struct arguments of the product's kernels.
+//! Structs that are passed as arguments to the product's kernels.
 #![allow(unsafe_code)]
 
 use crate::plan::copies::CopyArgs;
@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use warpbook_device::{DevicePtr, KernelArg};
 
-/// `Epilogue` of `kernels/matmul/gemm.cuh`.
+/// The struct `Epilogue` of `kernels/matmul/gemm.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct EpilogueArgs {
@@ -40,8 +40,8 @@ unsafe impl KernelArg for ExchangeArgs {
     }
 }
 
-/// A launch's last argument, together with the arrays of the product, so that a graph that captures the launch keeps them alive. Without it the
-/// graph would see only addresses and tensor maps.
+/// A launch's last argument, together with the arrays of the product, so that a graph that captures the launch keeps them alive. Without the arrays, the graph
+/// would see only addresses and tensor maps.
 pub(super) struct Keeping<'a, T> {
     pub(super) argument: T,
     pub(super) kept: Option<&'a Kept>,
@@ -62,7 +62,7 @@ unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
     }
 }
 
-/// The arrays of a product and its workspace.
+/// The arrays of a product and its workspace, which a graph keeps alive.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     _arrays: DeviceArrays,

@@ -5,19 +5,19 @@ use warpbook_device::{CudaDevice, DevicePtr, Kernel, Result};
 use warpbook_kernels::matmul::{Form, Operands, WORKSPACE_BYTES, repack};
 use warpbook_record::{Dim, Tile};
 
-/// Alignment in bytes of copies, and of the partial sums behind them, in the workspace.
+/// Alignment in bytes of copies in the workspace, and of the partial sums after them.
 const ALIGNMENT: u64 = 1024;
 
 /// The copy of a panel of A or B into the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// True if it is transposed on the way.
+    /// True if the copy is transposed.
     pub transpose: bool,
-    /// Elements from one row of the copy to the next.
+    /// Number of elements from one row of the copy to the next.
     pub ld: u32,
-    /// Offset in the workspace in bytes.
+    /// Offset of the copy in the workspace in bytes.
     pub offset: u64,
-    /// Size in bytes.
+    /// Size of the copy in bytes.
     pub bytes: u64,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Layout {
 pub(crate) struct Layouts {
     /// The copies of A and B, if they are needed.
     pub copies: [Option<Layout>; 2],
-    /// Rows of op(A) and columns of op(B) in a panel: all of them if the copies fit into the workspace.
+    /// Number of rows of op(A) and of columns of op(B) in a panel; all rows and columns if the copies fit into the workspace.
     pub panel: [u32; 2],
 }
 
-/// `Copy` of `kernels/matmul/repack.cu`: a matrix, its copy, and their shape.
+/// The struct `Copy` of `kernels/matmul/repack.cu`: a matrix, its copy, and their shape.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CopyArgs {
@@ -43,17 +43,17 @@ pub(crate) struct CopyArgs {
 }
 
 impl CopyArgs {
-    /// Returns a copy without rows.
+    /// A copy without rows, which does nothing.
     pub const NONE: Self =
         Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
 }
 
-/// Returns true if one launch copies both operands: if both are copied, and neither is transposed.
+/// Returns true if one launch copies both operands, which is the case if both are copied and neither is transposed.
 pub(crate) fn in_one_launch(copies: [Option<Layout>; 2]) -> bool {
     copies.iter().all(|copy| copy.is_some_and(|layout| !layout.transpose))
 }
 
-/// A copy, with the kernel that makes it.
+/// A copy of an operand, with the kernel that makes it.
 #[derive(Debug)]
 pub(crate) struct OperandCopy {
     pub kernel: Kernel,
@@ -83,7 +83,7 @@ impl Layouts {
         let mut layouts = Self::none(p);
         let mut offset = 0;
         for which in (0..2).filter(|which| needed[*which]) {
-            // A leaves half of the workspace to B, or the size of B's copy if that is less.
+            // The copy of A leaves half of the workspace to B, or only the size of B's copy if that is smaller.
             let reserved = if which == 0 && needed[1] {
                 let whole_b = bytes_of(p, given, 1, p.n).next_multiple_of(ALIGNMENT);
                 whole_b.min(WORKSPACE_BYTES / 2 / ALIGNMENT * ALIGNMENT)
@@ -112,7 +112,7 @@ impl Layouts {
         Some(layouts)
     }
 
-    /// Offset of the free part of the workspace behind the copies.
+    /// Returns the offset of the free part of the workspace after the copies.
     pub fn end(&self) -> u64 {
         self.copies.iter().flatten().map(|c| (c.offset + c.bytes).next_multiple_of(ALIGNMENT)).max().unwrap_or(0)
     }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(fits(odd(65536, 512, 512)), [32768, 512]);
         let [m, n] = fits(odd(16384, 16384, 16384));
         assert!(m < 16384 && n < 16384 && m.is_multiple_of(256) && n.is_multiple_of(256));
-        // With such a long k not even the panels of one tile fit.
+        // If k is this long, not even the panels of one tile fit.
         assert_eq!(layouts(odd(256, 256, 1 << 20), Operands::TensorMaps, [true; 2]), None);
     }
 }

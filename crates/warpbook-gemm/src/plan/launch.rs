@@ -28,16 +28,14 @@ impl Plan {
     /// If a launch is refused.
     ///
     /// # Safety
-    /// The arrays must be as large as the product says, the workspace at least [`Plan::workspace_bytes`], and all aligned as in the plan.
-    /// They must live until the stream has passed the product; if it is captured, as long as the graph, and as every graph that captures
-    /// that graph.
+    /// The arrays must be as large as the product says, the workspace at least [`Plan::workspace_bytes`], and all aligned as in the plan. They must live until
+    /// the stream has passed the product. If the product is captured, they must live as long as the graph, and as long as every graph that captures that graph.
     pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
         // SAFETY: the caller promises the arrays' sizes, alignment and lifetime.
         self.steps(arrays, |step| unsafe { step.launch(self, stream, None) })
     }
 
-    /// Queues the product, after checking types, lengths and alignment; it waits for nothing. A graph that captures it owns the arrays
-    /// and the workspace.
+    /// Queues the product after checking types, lengths and alignment, without waiting. A graph that captures the product owns the arrays and the workspace.
     ///
     /// C and the bias gradient must overlap no other array, and nothing else may write to the arrays or use the workspace until the stream
     /// has passed the product: otherwise the results are undefined.
@@ -51,10 +49,10 @@ impl Plan {
         self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
     }
 
-    /// Queues the product like [`Plan::launch_checked`], and waits for it, at most `limit_s` seconds if given.
+    /// Queues the product like [`Plan::launch_checked`], and waits until it has ended, for at most `limit_s` seconds if that is given.
     ///
     /// # Errors
-    /// The errors of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
+    /// Returns the errors of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
     pub fn run(
         &self,
         stream: &Stream,
@@ -81,7 +79,7 @@ impl Plan {
 }
 
 impl BoundPlan {
-    /// The bound plan.
+    /// Returns the plan whose arguments were prepared.
     #[must_use]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
@@ -98,7 +96,7 @@ impl BoundPlan {
 }
 
 impl Step {
-    /// Queues the launch.
+    /// Queues the kernel launch of this step.
     ///
     /// # Safety
     /// The requirements of [`Plan::launch`], unless the arrays are kept.
@@ -115,7 +113,7 @@ impl Step {
     }
 }
 
-/// The error of a step for which its plan has no kernel, since they do not belong together.
+/// Returns the error for a step whose kernel the plan lacks, since the step belongs to another plan.
 fn no_kernel(what: &str) -> Error {
     Error::Unsupported { what: what.to_owned(), why: "has no kernel in this plan".into() }
 }
@@ -189,7 +187,7 @@ impl Columns {
 }
 
 impl Copied {
-    /// Queues this copy, and another one in the same launch if neither of them transposes.
+    /// Queues this copy, and in the same launch the copy `also`, if neither of them transposes.
     unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
         let shape = |copy: &CopyArgs| kernel.tiles_shape(copy.rows.into(), copy.columns.into());

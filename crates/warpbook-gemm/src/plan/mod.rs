@@ -1,4 +1,4 @@
-//! A plan is one way to compute one product: its kernels are compiled and loaded, its launches known.
+//! A plan is one way to compute one product, with its kernels compiled and loaded and its launches determined.
 
 mod args_launch;
 pub(crate) mod copies;
@@ -30,7 +30,7 @@ pub type Aligned = [bool; 2];
 pub struct Plan {
     device: CudaDevice,
     product: Product,
-    /// The form for which the kernel is compiled; copies may store A and B in another way than the product does.
+    /// Form for which the kernel is compiled. It may differ from the product's form, since copies may store A and B differently.
     given: Form,
     kernel: Kernel,
     options: LaunchOptions,
@@ -40,36 +40,36 @@ pub struct Plan {
     /// Largest grid of resident blocks; it depends on how many clusters the device holds.
     most_blocks: u32,
     copies: [Option<OperandCopy>; 2],
-    /// Rows of op(A) and columns of op(B) that are copied and multiplied at a time.
+    /// Number of rows of op(A) and of columns of op(B) that are copied and multiplied at a time.
     panel: [u32; 2],
     bias_gradient: Option<ColumnSums>,
     /// The parts of k whose sums are in the workspace, and the kernel that adds them.
     parts: Option<(Parts, Kernel)>,
-    /// True if the rung cuts tiles along k; and how it cuts this product's tiles, if it does.
+    /// True if the rung cuts tiles along k; `streamed` says how it cuts the tiles of this product, if any are cut.
     streams: bool,
     streamed: Option<Streamed>,
     rung: String,
 }
 
-/// Column sums of op(B) in two levels: over chunks of its rows, then over the chunks.
+/// Column sums of op(B) in two levels: first over chunks of its rows, then over the chunks' sums.
 #[derive(Debug)]
 struct ColumnSums {
-    /// The first level; `None` if there is one chunk.
+    /// Kernel of the first level; `None` if there is only one chunk.
     chunks: Option<Kernel>,
     total: Kernel,
-    /// Rows of a chunk.
+    /// Number of rows in a chunk.
     rows: u32,
     /// Offset in the workspace of the chunks' sums, f32 `[chunks][n]`.
     offset: u64,
     bytes: u64,
 }
 
-/// Arguments of a launch.
+/// Arguments of one launch of a plan.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, or once for each launch in a bound plan")]
 pub(crate) enum Step {
     ColumnSums(Summed),
-    /// A copy of one operand or of both.
+    /// A launch that copies one operand or both.
     Copy(Copied, Option<Copied>),
     Multiply(Multiplied),
     SumParts(Added),
@@ -124,7 +124,7 @@ pub(crate) struct Added {
     pub mask: DevicePtr,
 }
 
-/// Operands of a kernel, which determine its parameters.
+/// Operands of a kernel; the variant determines the kernel's parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KernelOperands {
     /// Operands of `gemm(a, b, c, m, n, k, lda, ldb, ldc, epilogue)`.
@@ -141,8 +141,8 @@ impl Plan {
     /// Compiles and loads a row's kernel with one of its tiles for a product, and the kernels of the copies before it.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the row does not support the product on this device, or its copies do not fit into the workspace; the
-    /// compiler's and the device's errors.
+    /// [`Error::Unsupported`] if the row does not support the product on this device, or its copies do not fit into the workspace. Also returns errors of the
+    /// compiler and the device.
     pub fn new(device: &CudaDevice, row: &Row, tile: &Tile, product: &Product, aligned: Aligned) -> Result<Self> {
         let refused = |why: String| Error::Unsupported { what: row.rung.id.to_string(), why };
         if let Some(why) = row.obstacle(product.form, device.info().compute_capability) {
@@ -204,31 +204,31 @@ impl Plan {
         })
     }
 
-    /// Returns a row's kernel, compiled for a product; `None` for a row without one.
+    /// Returns a row's kernel, compiled for a product; `None` for a row without a kernel.
     #[must_use]
     pub fn spec(row: &Row, product: &Product) -> Option<KernelSpec> {
         Some(row.capabilities()?.compiled_for(product.form).apply_to(row.kernel()?))
     }
 
-    /// The planned product.
+    /// Returns the planned product.
     #[must_use]
     pub fn product(&self) -> &Product {
         &self.product
     }
 
-    /// Id of the rung.
+    /// Returns the id of the rung.
     #[must_use]
     pub fn rung(&self) -> &str {
         &self.rung
     }
 
-    /// Id of the tile.
+    /// Returns the id of the tile.
     #[must_use]
     pub fn tile(&self) -> &str {
         &self.kernel.tile().id
     }
 
-    /// Bytes of workspace for a launch.
+    /// Returns the number of bytes of workspace that a launch needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let copies = self.copies.iter().flatten().map(|c| c.layout.offset + c.layout.bytes);
@@ -238,7 +238,7 @@ impl Plan {
         copies.chain(sums).chain(parts).chain(exchange).max().unwrap_or(0)
     }
 
-    /// Statistics of the plan's kernels, in the order of their launches.
+    /// Returns the statistics of the plan's kernels, in the order of their launches.
     #[must_use]
     pub fn stats(&self) -> Vec<KernelStats> {
         let sums = self.bias_gradient.iter().flat_map(|s| s.chunks.iter().chain([&s.total]));
@@ -248,13 +248,13 @@ impl Plan {
         before.chain([own]).chain(self.parts.iter().map(|(_, kernel)| kernel.stats().clone())).collect()
     }
 
-    /// Number of parts into which k is divided, each with sums in the workspace; 1 if it is not divided.
+    /// Returns the number of parts into which k is divided, each with its sums in the workspace; 1 if k is not divided.
     #[must_use]
     pub fn parts(&self) -> u32 {
         self.parts.as_ref().map_or(1, |(parts, _)| parts.count)
     }
 
-    /// Describes in a sentence the copies before the product and the parts of its k, if any.
+    /// Describes in a sentence the copies made before the product and the parts of k, if there are any.
     #[must_use]
     pub fn preparation(&self) -> Option<String> {
         let parts = self.parts.as_ref().map(|(parts, _)| match parts.count {
@@ -312,7 +312,7 @@ impl Plan {
         self.parts.as_ref().map(|(_, kernel)| kernel)
     }
 
-    /// Returns the kernel for a level of the column sums.
+    /// Returns the kernel for the second level of the column sums if `is_total`, otherwise for the first.
     pub(crate) fn sums(&self, is_total: bool) -> Option<&Kernel> {
         let sums = self.bias_gradient.as_ref()?;
         if is_total { Some(&sums.total) } else { sums.chunks.as_ref() }
@@ -324,7 +324,7 @@ impl Plan {
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
         shape.grid[1] = self.parts();
         if let Some(streamed) = self.streamed.as_ref().filter(|s| s.cut(m, n) > 0) {
-            // Every resident cluster has a range, even if there are few tiles.
+            // Every resident cluster gets a range of the cut tiles, even if there are few tiles.
             let blocks = u32::try_from(self.kernel.tile().cluster_blocks()).unwrap_or(1);
             shape.grid[0] = streamed.clusters() * blocks;
         }
@@ -367,7 +367,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the operands with the additional arguments of a rung that cuts tiles.
+    /// Adds the arguments that a rung which cuts tiles needs to the operands.
     fn with_exchange(&self, operands: KernelOperands, workspace: DevicePtr, (m, n): (u32, u32)) -> KernelOperands {
         match operands {
             KernelOperands::MapsAndC { maps, by_copy } if self.streams => {
@@ -379,7 +379,7 @@ impl Plan {
         }
     }
 
-    /// Returns the launches that copy operands: one for both, unless a copy is transposed.
+    /// Calls `step` with the launches that copy operands: one launch for both, unless a copy is transposed.
     fn copy_steps(&self, copies: [Option<Copied>; 2], mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
         let layouts = self.copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.layout));
         match copies {
@@ -388,8 +388,7 @@ impl Plan {
         }
     }
 
-    /// Returns the address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on, or of their copy if there
-    /// is one.
+    /// Returns the address and leading dimension of `count` rows of op(A) or columns of op(B), starting at `first`, or of their copy if there is one.
     fn operand(&self, which: usize, arrays: &Arrays, first: u32, count: u32) -> ((DevicePtr, u32), Option<Copied>) {
         let p = &self.product;
         let (from, ld, along_outer) =
@@ -418,7 +417,7 @@ impl Plan {
                 MatrixShape { dtype, rows: rows.into(), columns: columns.into(), ld: ld.into(), box_rows, box_columns };
             TensorMap::new(&self.device, address, shape)
         };
-        // The number of elements in the 128 bytes of a box's row.
+        // Number of elements in the 128 bytes of a row of a TMA box.
         let in_row = |dtype: Dtype| u32::try_from(128 / dtype.bytes()).unwrap_or(1);
         let (dtype, out) = (p.form.dtype, p.form.out);
         let in_row_of_input = in_row(dtype);

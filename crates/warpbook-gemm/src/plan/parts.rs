@@ -1,13 +1,13 @@
-//! A product with k divided into parts, each with sums of C in the workspace, which another kernel adds.
+//! Products whose k is divided into parts. Each part writes its sums of C to the workspace, and another kernel adds them.
 
 use crate::Product;
 use crate::plan::copies::Layouts;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::{Dim, Tile};
 
-/// Bytes of k in a stage of the kernel: a part has at least one stage.
+/// Bytes of k in a stage of the kernel; a part has at least one stage.
 const STAGE_BYTES: u64 = 128;
-/// Columns that a thread adds, in one word of 16 bytes.
+/// Number of columns that a thread adds, which form one word of 16 bytes.
 pub(crate) const COLUMNS: u32 = 4;
 
 /// The parts into which k is divided, and the location of their sums.
@@ -15,21 +15,22 @@ pub(crate) const COLUMNS: u32 = 4;
 pub(crate) struct Parts {
     /// Number of parts.
     pub count: u32,
-    /// Elements from one row of a part's sums to the next.
+    /// Number of elements from one row of a part's sums to the next.
     pub ld: u32,
-    /// Offset of the sums in the workspace, behind the copies; f32 `[count][rows of the panel][ld]`.
+    /// Offset of the sums in the workspace, after the copies; f32 `[count][rows of the panel][ld]`.
     pub offset: u64,
     /// Size of the sums in bytes.
     pub bytes: u64,
-    /// Rows of op(A) and columns of op(B) that are multiplied at a time: all of them if the sums and the copies fit into the workspace.
+    /// Number of rows of op(A) and of columns of op(B) that are multiplied at a time; all rows and columns if the sums and the copies fit into the workspace.
     pub panel: [u32; 2],
 }
 
 impl Parts {
-    /// Largest number of parts: adding the sums of more would take longer than the products.
+    /// Largest number of parts; adding the sums of more parts would take longer than the products.
     pub const MOST: u32 = 16;
 
-    /// Returns the layout of `count` parts; `None` if a block would have no k, or if the workspace is too small for the sums of even one row of tiles.
+    /// Returns the layout of `count` parts; `None` if a block would have no terms to add, or if the workspace is too small for the sums of even one row of
+    /// tiles.
     pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, count: u32) -> Option<Self> {
         let stages = (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(STAGE_BYTES);
         if count == 0 || (count > 1 && u64::from(count) * tile.size(Dim::Split) > stages) {

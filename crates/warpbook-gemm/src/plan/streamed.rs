@@ -1,9 +1,9 @@
 //! Cuts tiles along k, so that the last wave of a product leaves no SM idle.
 //!
-//! A wave is as many tiles of C as can be resident at once. If the last wave is not full, its tiles and the tiles of the wave before it
-//! are cut: their slices of k, tile after tile, are divided into one range for each resident cluster. The thread block that has a tile's
-//! first slices adds the partial sums that other thread blocks leave in the workspace. This is the "two-tile" hybrid schedule of
-//! "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et al., 2023.
+//! A wave is as many tiles of C as can be resident at once. If the last wave is not full, its tiles and the tiles of the wave before it are cut: their slices
+//! of k, taken tile after tile, are divided into one range for each resident cluster. The thread block that has a tile's first slices adds the partial sums
+//! that other thread blocks leave in the workspace. This is the "two-tile" hybrid schedule of "Stream-K: Work-centric Parallel Decomposition for Dense
+//! Matrix-Matrix Multiplication on the GPU", Osama et al., 2023.
 
 use crate::Product;
 use crate::plan::copies::Layouts;
@@ -14,28 +14,28 @@ use warpbook_device::DevicePtr;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::{Dim, Tile};
 
-/// Bytes of k in a block of k.
+/// Number of bytes along k in a block of k.
 const BLOCK_BYTES: u64 = 128;
-/// Least number of blocks of k in a range for which an exchange pays.
+/// Least number of blocks of k in a range for which exchanging sums pays off.
 const LEAST_BLOCKS: u64 = 4;
-/// Bytes of the flag of a warpgroup's partial sums.
+/// Size in bytes of the flag that says that a warpgroup's partial sums are ready.
 const FLAG_BYTES: u64 = 8;
 
 /// How the tiles of a product are cut on a device, and the memory where its blocks exchange sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Streamed {
     cutting: Cutting,
-    /// Offset of the partial sums in the workspace, behind the copies.
+    /// Offset of the partial sums in the workspace, after the copies.
     offset: u64,
-    /// Size of the sums in bytes; the flags follow.
+    /// Size of the sums in bytes; the flags follow the sums.
     sums_bytes: u64,
     /// Size of sums and flags in bytes.
     pub bytes: u64,
-    /// Value of a raised flag, which no other plan of this process has.
+    /// Value of a raised flag, which no other plan of this process uses.
     ticket: u64,
 }
 
-/// `Exchange` of `kernels/matmul/18_stream_k.cu`.
+/// The struct `Exchange` of `kernels/matmul/18_stream_k.cu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExchangeArgs {
@@ -45,7 +45,7 @@ pub(crate) struct ExchangeArgs {
 }
 
 impl ExchangeArgs {
-    /// Returns the argument that cuts no tile.
+    /// Returns the argument of a launch that cuts no tile.
     pub fn none() -> Self {
         Self { sums: DevicePtr::NULL, flags: DevicePtr::NULL, ticket: 0 }
     }
@@ -73,17 +73,17 @@ impl Cutting {
         }
     }
 
-    /// Number of tiles of C, of `m` rows and `n` columns, counted in clusters.
+    /// Returns the number of tiles of a C with `m` rows and `n` columns; the tiles of a cluster count as one.
     pub fn tiles(&self, m: u32, n: u32) -> u64 {
         let [rows, columns] = self.sides;
         u64::from(m).div_ceil(rows) * u64::from(n).div_ceil(columns)
     }
 
-    /// Number of tiles to cut, the last ones; 0 if the last wave is full, or k too short.
+    /// Returns how many of the last tiles to cut; 0 if the last wave is full, or if k is too short.
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         let tiles = self.tiles(m, n);
         let left = tiles % self.clusters;
-        // A whole wave is cut together with them: ranges as long as one or two tiles have few pieces.
+        // A whole wave is cut together with the tiles left over, since ranges as long as one or two tiles have few pieces.
         let cut = if tiles > self.clusters { left + self.clusters } else { left };
         let blocks = cut.saturating_mul(self.k_blocks);
         // The kernel counts blocks in 32 bits.
@@ -93,11 +93,11 @@ impl Cutting {
 }
 
 impl Streamed {
-    /// Returns the plan of cut tiles; `None` if no tile of the product is cut, or the partial sums do not fit into the workspace.
+    /// Plans which tiles are cut and where their sums are stored; `None` if no tile of the product is cut, or the partial sums do not fit into the workspace.
     pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, clusters: u64) -> Option<Self> {
         let cutting = Cutting::new(product, tile, clusters);
         let [m, n] = layouts.panel;
-        // The whole panels and the rest.
+        // Sizes of the whole panels and of the remaining one.
         let sizes = |all: u32, panel: u32| [panel, all % panel.max(1)];
         let any = sizes(product.m, m).iter().any(|m| sizes(product.n, n).iter().any(|n| cutting.cut(*m, *n) > 0));
         let blocks = cutting.clusters * tile.cluster_blocks();
@@ -114,34 +114,35 @@ impl Streamed {
         })
     }
 
-    /// Number of cut tiles in a panel of C, counted in clusters.
+    /// Returns the number of cut tiles in a panel of C; the tiles of a cluster count as one.
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         self.cutting.cut(m, n)
     }
 
-    /// Number of tiles of a panel of C, counted in clusters.
+    /// Returns the number of tiles in a panel of C; the tiles of a cluster count as one.
     pub fn tiles(&self, m: u32, n: u32) -> u64 {
         self.cutting.tiles(m, n)
     }
 
-    /// End in bytes of its part of the workspace.
+    /// Returns the offset in bytes of the end of the sums and flags in the workspace.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 
-    /// Number of clusters that share the cut tiles.
+    /// Returns the number of clusters that share the cut tiles.
     pub fn clusters(&self) -> u32 {
         u32::try_from(self.cutting.clusters).unwrap_or(u32::MAX)
     }
 
-    /// Returns the kernel's argument.
+    /// Returns the kernel's argument with the addresses of the sums and the flags.
     pub fn exchange(&self, workspace: DevicePtr) -> ExchangeArgs {
         let sums = workspace.offset(self.offset);
         ExchangeArgs { sums, flags: sums.offset(self.sums_bytes), ticket: self.ticket }
     }
 }
 
-/// Returns a number that no other call in this process returns, and hardly any in another process, whose flags may still be in memory.
+/// Returns a number that no other call in this process returns. Another process, whose flags may still be in memory, is very unlikely to have used the same
+/// number.
 fn ticket() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -152,7 +153,7 @@ fn ticket() -> u64 {
     if first == 0 { next() } else { first }
 }
 
-/// The finaliser of SplitMix64, which is a bijection: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+/// Mixes the bits with the finaliser of SplitMix64, which is a bijection: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
 fn mixed(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -166,7 +167,7 @@ mod tests {
     use warpbook_kernels::matmul::{Form, Operands, rows};
     use warpbook_record::Dtype;
 
-    /// A piece of a cluster's work: its tile, its first and last block of k, and the rest as in the kernel's `Pieces`.
+    /// A piece of a cluster's work: its tile, its first block of k, the end of its blocks, and its position, as in the kernel's `Pieces`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Piece {
         tile: u64,
@@ -180,7 +181,7 @@ mod tests {
         range * (total / clusters) + range.min(total % clusters)
     }
 
-    /// Returns the pieces of a cluster in their order, and its range, as the kernel computes them.
+    /// Returns the pieces of a cluster in order, and the index of its range, as the kernel computes them.
     fn pieces(cluster: u64, clusters: u64, tiles: u64, cut: u64, k_blocks: u64) -> (Vec<Piece>, u64) {
         let first_cut = tiles - cut;
         let range = clusters - 1 - cluster;
@@ -200,7 +201,7 @@ mod tests {
         (all, range)
     }
 
-    /// Returns the ranges for whose sums a piece with its tile's first block of k waits.
+    /// Returns the ranges whose sums must be ready before a piece with the first block of its tile can finish the tile.
     fn awaited(piece: Piece, range: u64, total: u64, clusters: u64, k_blocks: u64) -> Vec<u64> {
         let tile_end = piece.at + k_blocks - piece.end;
         let mut at = if piece.end < k_blocks { piece.at } else { tile_end };
@@ -217,7 +218,7 @@ mod tests {
         let what = format!("{tiles} tiles, {cut} cut, {clusters} clusters, {k_blocks} blocks of k");
         let total = cut * k_blocks;
         let mut done = HashSet::new();
-        // Lists of who leaves partial sums of which tile, and of who reads them.
+        // `left` lists which range leaves partial sums of which tile, and `read` lists which of these sums are read.
         let (mut left, mut read) = (Vec::new(), Vec::new());
         let mut lengths = Vec::new();
         for cluster in 0..clusters {
@@ -228,12 +229,12 @@ mod tests {
                 assert!(piece.begin < piece.end, "{what}");
                 assert!((piece.begin..piece.end).all(|k| done.insert((piece.tile, k))), "{what}: {piece:?} again");
                 if piece.begin > 0 {
-                    // One slot in the workspace is enough, and the cluster waits for nothing before this.
+                    // Only the first cut piece leaves sums, so one slot in the workspace is enough, and the cluster has not waited for anything before.
                     assert_eq!(Some(i), first_cut, "{what}: {piece:?}");
                     left.push((range, piece.tile));
                 } else {
                     let waits = awaited(*piece, range, total, clusters, k_blocks);
-                    // Only the last piece waits, and for clusters before this one, which are resident first and wait for none after them.
+                    // Only the last piece waits, and only for earlier clusters, which are resident first and never wait for later clusters.
                     assert!(waits.is_empty() || i + 1 == all.len(), "{what}: {piece:?}");
                     assert!(waits.iter().all(|r| *r < clusters && clusters - 1 - r < cluster), "{what}: {waits:?}");
                     read.extend(waits.into_iter().map(|r| (r, piece.tile)));
@@ -274,15 +275,15 @@ mod tests {
         let one = tile(&[]);
         // 31 x 10 tiles leave 46 after two waves.
         assert_eq!(cut((3904, 2368, 4160), &one, 132), 46 + 132);
-        // 4 x 50 tiles.
+        // 4 x 50 tiles leave 68 after one wave.
         assert_eq!(cut((448, 12736, 2560), &one, 132), 68 + 132);
         // Cases: fewer tiles than SMs, as many, and twice as many.
         assert_eq!(cut((1024, 1024, 4096), &one, 132), 32);
         assert_eq!(cut((1536, 2816, 4096), &one, 132), 0);
         assert_eq!(cut((3072, 2816, 4096), &one, 132), 0);
-        // Clusters of two tiles, one below the other.
+        // Each cluster has two tiles, one below the other.
         assert_eq!(cut((3904, 2368, 4160), &tile(&[("CLUSTER", 2)]), 66), 16 * 10 % 66 + 66);
-        // Cases: a k too short for 132 ranges of a single tile, and a k beyond 32 bits.
+        // Cases: k too short for 132 ranges of a single tile, and k beyond 32 bits.
         assert_eq!(cut((128, 256, 64 * 527), &one, 132), 0);
         assert_eq!(cut((128, 256, 64 * 528), &one, 132), 1);
         assert_eq!(cut((128 * 133, 256, u32::MAX), &one, 132), 0);

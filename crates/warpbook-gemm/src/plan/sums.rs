@@ -9,12 +9,12 @@ use warpbook_kernels::matmul::column_sums;
 use warpbook_kernels::nn::{partial_sums, total_sums, total_sums_of};
 use warpbook_record::{Dtype, KernelSpec};
 
-/// Largest number of chunks of rows, whose sums are added in the second level.
+/// Largest number of chunks of rows. The second level adds the sums of the chunks.
 const CHUNKS: u32 = 512;
-/// Least number of rows of a chunk.
+/// Least number of rows in a chunk.
 const LEAST_ROWS: u32 = 64;
 
-/// Layout of the values of a column.
+/// Layout of the values that are summed into a column.
 #[derive(Debug, Clone, Copy)]
 pub enum RowsOf {
     /// Rows of a matrix, `[rows][n]`.
@@ -26,7 +26,7 @@ pub enum RowsOf {
     Images {
         /// Number of images in the batch.
         images: u32,
-        /// Number of pixels of a channel.
+        /// Number of pixels in a channel of an image.
         pixels: u32,
     },
 }
@@ -36,7 +36,7 @@ pub enum RowsOf {
 pub struct Sums {
     n: u32,
     first: First,
-    /// Kernel that adds the rows of the first level.
+    /// Kernel of the second level, which adds the rows that the first level leaves.
     total: Kernel,
     /// Number of rows.
     rows: u32,
@@ -84,12 +84,12 @@ impl Sums {
         Ok(Self { n, first, total, rows })
     }
 
-    /// Returns the sums for an f32 matrix of few rows that begins at a multiple of 16 bytes; they need no workspace.
+    /// Prepares the sums of an f32 matrix with few rows that begins at a multiple of 16 bytes. Such sums need no workspace.
     pub fn of_few(device: &CudaDevice, n: u32, rows: u32) -> Result<Self> {
         Ok(Self { n, first: First::None, total: load(device, &total_sums_of(n))?, rows })
     }
 
-    /// Bytes of workspace for the first level's sums.
+    /// Returns the number of bytes of workspace for the sums of the first level.
     pub fn workspace_bytes(&self) -> u64 {
         if matches!(self.first, First::None) { 0 } else { 4 * u64::from(self.n) * u64::from(self.rows) }
     }
@@ -122,7 +122,7 @@ impl Sums {
         self.queue_parts(stream, from, (out, None))
     }
 
-    /// Queues the sums of the few rows of `from`: the first columns go to `out`, as many as it has, and the others to `rest`, if given.
+    /// Queues the column sums of a matrix `from` with few rows. The first columns go to `out`, as many as it has room for, and the others to `rest`, if given.
     pub fn queue_parts(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! Times several plans of one product in turn.
+//! Times several plans of one product alternately.
 
 use crate::philox::Philox;
 use crate::{DeviceArray, DeviceArrays, Plan, Product, Workspace};
@@ -6,12 +6,12 @@ use std::cell::Cell;
 use warpbook_device::{Bench, CudaDevice, Result};
 use warpbook_record::Dtype;
 
-/// Largest number of sets of arrays that a small product cycles through, so that its operands come from DRAM.
+/// Largest number of sets of arrays that timing a small product cycles through, so that the operands come from DRAM.
 const MOST_SETS: u64 = 16;
 /// Array alignment in elements: at least 256 bytes.
 const ALIGNED_TO: usize = 128;
 
-/// Returns the median microseconds of each plan after warming up, within this many seconds of the GPU in all; `None` if there is too little
+/// Returns the median time of each plan in microseconds after a warm-up, using at most `seconds` seconds of GPU time in total; `None` if there is too little
 /// free memory.
 pub(crate) fn median_us(
     device: &CudaDevice,
@@ -57,7 +57,7 @@ impl Arena {
         let [a, b, c] = [device.zeros::<f32>(words(0))?, device.zeros(words(1))?, device.zeros(words(2))?];
         let bias = device.zeros::<f32>(product.n as usize)?;
         for (number, operand) in [(0, &a), (1, &b)] {
-            // In 16-bit types every second element is half of an f32: bits must change as they do in real data, since that takes power.
+            // In 16-bit types, every second element is one half of an f32. Bits must change as in real data, since changing bits consume power.
             philox.gaussians_into(&stream, operand, 1, number, 0)?;
         }
         stream.synchronize()?;

@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 
 /// An element of a matrix: f32, f16 or bf16.
 pub trait MatrixElement: Element {
-    /// Type of the element; `Tf32` products take f32.
+    /// Type of the element; products in `Tf32` use f32 elements.
     const DTYPE: Dtype;
 }
 impl MatrixElement for f32 {
@@ -29,7 +29,7 @@ pub struct Arrays {
     pub a: DevicePtr,
     /// B in its stored layout.
     pub b: DevicePtr,
-    /// C.
+    /// Address of C.
     pub c: DevicePtr,
     /// Bias f32 `[n]`, for an epilogue with a bias.
     pub bias: DevicePtr,
@@ -42,7 +42,7 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// Returns A, B and C of a product without further arrays.
+    /// Creates the arrays of a product that needs only A, B and C.
     #[must_use]
     pub fn new(a: DevicePtr, b: DevicePtr, c: DevicePtr) -> Self {
         let null = DevicePtr::NULL;
@@ -90,19 +90,19 @@ impl DeviceArray {
         Self { bytes: self.bytes.range(range.start * size..range.end * size), dtype: self.dtype }
     }
 
-    /// Address of the first element.
+    /// Returns the address of the first element.
     #[must_use]
     pub fn address(&self) -> DevicePtr {
         self.bytes.at(0)
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.dtype.bytes() as usize
@@ -117,7 +117,7 @@ impl DeviceArray {
     /// Returns the values as f32. It does not wait for streams.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self.dtype {
             Dtype::F16 => self.bytes.cast::<half::f16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
@@ -129,10 +129,10 @@ impl DeviceArray {
     /// Copies values to the array, rounded to its type.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     ///
     /// # Panics
-    /// If there are not as many values as elements.
+    /// If the number of values differs from the number of elements.
     pub fn write_f32(&self, values: &[f32]) -> Result<()> {
         match self.dtype {
             Dtype::F16 => {
@@ -195,7 +195,7 @@ pub struct DeviceArrays {
 }
 
 impl DeviceArrays {
-    /// Returns A, B and C of a product without further arrays.
+    /// Creates the arrays of a product that needs only A, B and C.
     pub fn new(a: impl Into<DeviceArray>, b: impl Into<DeviceArray>, c: impl Into<DeviceArray>) -> Self {
         let epilogue = EpilogueInputs::default();
         Self { a: a.into(), b: b.into(), c: c.into(), epilogue, bias_gradient: None }
@@ -249,8 +249,8 @@ impl DeviceArrays {
 
 /// Device memory for a product's intermediate results: copies of its operands, and partial sums.
 ///
-/// Products that may run at the same time each need their own workspace: create one for each stream, as large as the
-/// largest plan launched there needs, or one for each plan. A clone is the same memory.
+/// Products that may run at the same time each need their own workspace: create one for each stream, as large as the largest plan launched there needs, or one
+/// for each plan. A clone shares the same memory.
 #[derive(Debug, Clone)]
 pub struct Workspace(Slice<u8>);
 
@@ -261,7 +261,7 @@ impl Workspace {
     /// Returns a workspace of `bytes` bytes.
     ///
     /// # Errors
-    /// If it does not fit into device memory.
+    /// If the workspace does not fit into device memory.
     pub fn new(device: &CudaDevice, bytes: u64) -> Result<Self> {
         Ok(Self(device.zeros(usize::try_from(bytes).unwrap_or(usize::MAX))?.range(..)))
     }
@@ -275,27 +275,27 @@ impl Workspace {
     /// Returns a workspace for plans that are launched one after another on a stream.
     ///
     /// # Errors
-    /// If it does not fit into device memory.
+    /// If the workspace does not fit into device memory.
     pub fn for_plans<'p>(device: &CudaDevice, plans: impl IntoIterator<Item = &'p Plan>) -> Result<Self> {
         Self::new(device, plans.into_iter().map(Plan::workspace_bytes).max().unwrap_or(0))
     }
 
-    /// Size in bytes.
+    /// Returns the size of the workspace in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes() as u64
     }
 
-    /// Returns all of the workspace, in the form that a library takes.
+    /// Returns the whole workspace as a slice of bytes, as a library expects it.
     #[must_use]
     pub fn slice(&self) -> &Slice<u8> {
         &self.0
     }
 
-    /// Returns `bytes` bytes from an offset on.
+    /// Returns `bytes` bytes of the workspace, starting at `offset`.
     ///
     /// # Panics
-    /// If they end past the end of the workspace.
+    /// If these bytes end past the end of the workspace.
     pub fn part(&self, offset: u64, bytes: u64) -> Slice<u8> {
         let at = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         self.0.range(at(offset)..at(offset.saturating_add(bytes)))

@@ -1,13 +1,13 @@
 use warpbook_kernels::matmul::Epilogue;
 
-/// Computes gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, which is the default
-/// of `torch.nn.GELU`. Its relative error is at most 3e-8 (f32 rounds to 6e-8); for negative infinity it is NaN, as 0 times infinity.
+/// Computes gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, which is the default of
+/// `torch.nn.GELU`. Its relative error is at most 3e-8 (f32 rounds to 6e-8); for negative infinity the result is NaN, since it is 0 times infinity.
 #[must_use]
 pub fn gelu(v: f64) -> f64 {
     v * normal_distribution(v)
 }
 
-/// Computes the derivative of [`gelu`], Φ(v) + v φ(v), where φ is the density of the standard normal distribution. NaN if v is infinite.
+/// Computes the derivative of [`gelu`], Φ(v) + v φ(v), where φ is the density of the standard normal distribution. Returns NaN if v is infinite.
 #[must_use]
 pub fn gelu_derivative(v: f64) -> f64 {
     let density = (-0.5 * v * v).exp() / std::f64::consts::TAU.sqrt();
@@ -67,8 +67,8 @@ pub(crate) fn apply(epilogue: Epilogue, v: f32, bias: f32, mask: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// The series of Marsaglia, "Evaluating the normal distribution", J. Stat. Softw. 11(4), 2004: 1/2 + the density times x + x^3/3 + x^5/15
-    /// + ...
+    /// Computes Φ by the series of Marsaglia, "Evaluating the normal distribution", J. Stat. Softw. 11(4), 2004: 1/2 + the density times x + x^3/3 + x^5/15 +
+    /// ...
     fn by_series(x: f64) -> f64 {
         let (mut sum, mut term, mut i) = (x, x, 1.0);
         while sum + term != sum {
@@ -86,7 +86,7 @@ mod tests {
             let (got, want) = (normal_distribution(x), by_series(x));
             assert!((got - want).abs() <= 3e-8 * want + 1e-15, "{x}: {got} {want}");
         }
-        // The values in the tails are from tables.
+        // The expected values in the tails are from published tables.
         for (x, want) in [(-6.0, 9.865_876_450e-10), (-10.0, 7.619_853_024e-24), (-30.0, 4.906_713_927e-198)] {
             assert!((normal_distribution(x) / want - 1.0).abs() <= 3e-8, "{x}");
         }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, 1e-30), 2.0);
         // As in PyTorch, a ReLU passes NaN in both directions.
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, f32::NAN), 2.0);
-        // The values are PyTorch's.
+        // The expected values were computed by PyTorch.
         check(Epilogue::Gelu, 1.0, 0.841_344_7);
         check(Epilogue::Gelu, -1.0, -0.158_655_25);
         check(Epilogue::Gelu, -3.0, -0.004_049_694);

@@ -14,17 +14,17 @@ use warpbook_record::{Dtype, Problem};
 /// type and the leading dimension of C.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Product {
-    /// Rows of C, at least 1.
+    /// Number of rows of C, at least 1.
     pub m: u32,
-    /// Columns of C, at least 1.
+    /// Number of columns of C, at least 1.
     pub n: u32,
-    /// Terms of each sum, at least 1.
+    /// Number of terms in each sum, at least 1.
     pub k: u32,
     /// Number of elements from one stored row of A to the next.
     pub lda: u32,
     /// Number of elements from one stored row of B to the next.
     pub ldb: u32,
-    /// Elements from one row of C to the next.
+    /// Number of elements from one row of C to the next.
     pub ldc: u32,
     /// Types, transpositions and the epilogue.
     pub form: Form,
@@ -32,9 +32,8 @@ pub struct Product {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// True if the bias gradient is computed, too, f32 `[n]`: alpha times the column sums of op(B), plus beta times the array's old
-    /// values. It is the row that C would have for a row of ones in op(A): for a weight gradient dW = X^T dY, the gradient of the
-    /// bias.
+    /// True if the bias gradient, f32 `[n]`, is computed too: alpha times the column sums of op(B), plus beta times the array's old values. It equals the row
+    /// that C would have for a row of ones in op(A). For a weight gradient dW = X^T dY, it is the gradient of the bias.
     pub bias_gradient: bool,
 }
 
@@ -43,7 +42,7 @@ pub struct Product {
 #[error("{0}")]
 pub struct Malformed(pub(crate) String);
 
-/// Converts a record's problem to a product without gaps between rows. C of tf32 operands is f32.
+/// Converts a record's problem to a product without gaps between rows. If the operands are tf32, C is f32.
 impl TryFrom<&Problem> for Product {
     type Error = Malformed;
 
@@ -65,7 +64,7 @@ pub(crate) struct ArraySpec {
 }
 
 impl ArraySpec {
-    /// Returns an error unless the array has the needed type and length; `name` is its name.
+    /// Returns an error unless the array has the needed type and length; `name` is the array's name in the message.
     pub fn holds(self, name: &str, needed: Self) -> Result<(), Malformed> {
         if stored(self.dtype) != stored(needed.dtype) {
             let (is, takes) = (self.dtype.label(), needed.dtype.label());
@@ -92,7 +91,7 @@ pub(crate) struct ArraySpecs {
 }
 
 impl Product {
-    /// Returns C = op(A) op(B) without gaps between rows.
+    /// Returns the product C = op(A) op(B) without gaps between rows.
     #[must_use]
     pub fn new(m: u32, n: u32, k: u32, form: Form) -> Self {
         let (lda, ldb) = (if form.trans_a { m } else { k }, if form.trans_b { k } else { n });
@@ -105,7 +104,7 @@ impl Product {
         Self { lda, ldb, ldc, ..self }
     }
 
-    /// Sets the factors of the product and of C.
+    /// Sets alpha, the factor of the product, and beta, the factor of C.
     #[must_use]
     pub fn scaled(self, alpha: f32, beta: f32) -> Self {
         Self { alpha, beta, ..self }
@@ -148,7 +147,7 @@ impl Product {
         if self.form.trans_b { (self.n, self.k) } else { (self.k, self.n) }
     }
 
-    /// Returns the elements of A, B and C with their leading dimensions, up to the last one of their last row.
+    /// Returns the number of elements of A, B and C as stored, including gaps between rows, up to the last element of the last row.
     #[must_use]
     pub fn elements(&self) -> [usize; 3] {
         let needed =
@@ -159,7 +158,7 @@ impl Product {
     /// Returns an error unless sizes, leading dimensions and types fit together.
     ///
     /// # Errors
-    /// If they do not; the message names the first that does not.
+    /// If they do not fit together; the message names the first one that does not.
     pub fn validate(&self) -> Result<(), Malformed> {
         let wrong = |text: String| Err(Malformed(text));
         if self.m == 0 || self.n == 0 || self.k == 0 {

@@ -18,7 +18,7 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// Returns an array of these values, rounded to a type: to the nearest, ties to even.
+    /// Returns an array of these values, rounded to the type `dtype` (to nearest, ties to even).
     ///
     /// # Errors
     /// If the array does not fit into device memory.
@@ -42,10 +42,10 @@ impl Storage {
         })
     }
 
-    /// Returns an array of zeros in a window of all ranks: see [`Communicator::zeros`].
+    /// Returns an array of zeros in a memory window that all ranks share; see [`Communicator::zeros`].
     ///
     /// # Errors
-    /// The errors of [`Communicator::zeros`].
+    /// Returns the errors of [`Communicator::zeros`].
     pub fn zeros_of_ranks(ranks: &Communicator, len: usize, dtype: Dtype, limit: Duration) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(ranks.zeros(len, limit)?),
@@ -57,7 +57,7 @@ impl Storage {
     /// Returns the values as f32. It does not wait for streams.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?,
@@ -69,10 +69,10 @@ impl Storage {
     /// Copies values to the array, rounded to its type.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     ///
     /// # Panics
-    /// If there are not as many values as elements.
+    /// If the number of values differs from the number of elements.
     pub fn write_f32(&self, values: &[f32]) -> Result<()> {
         match self {
             Self::F32(b) => b.write(values),
@@ -84,7 +84,7 @@ impl Storage {
     /// Returns true for each element that still has all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
     ///
     /// # Errors
-    /// Returns true for each element whose bits are all set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
+    /// If the driver reports an error.
     pub fn untouched(&self) -> Result<Vec<bool>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),
@@ -106,7 +106,7 @@ impl Storage {
         }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -122,10 +122,10 @@ impl Storage {
         self.len() == 0
     }
 
-    /// Sets every byte, and waits until that is done.
+    /// Sets every byte to a value, and waits until that is done.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         match self {
             Self::F32(b) => b.fill_bytes(byte),

@@ -7,7 +7,7 @@ use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::matmul::add_partials;
 use warpbook_record::Dtype;
 
-/// Sum of partial products, rounded to the type of C.
+/// Kernel that adds up partial products and rounds the sum to the type of C.
 #[derive(Debug, Clone)]
 pub(super) struct AddPartials(Kernel);
 

@@ -1,22 +1,23 @@
 //! Computes a product on several GPUs of one process: tensor parallelism, by rows and by K.
 //!
-//! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's rows are in place; the others send theirs.
+//! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's rows are already in place; the other GPUs send their
+//! rows.
 //! - **By K** each GPU has some columns of A and the same rows of B, and computes a partial product of the size of C, in f32. The first GPU adds them up in
 //!   the order of the GPUs (NCCL: in its own order), and rounds once to the type of C.
 //!
 //! Either way C is computed in panels of rows: while a GPU multiplies a panel, the previous one is on its way to the first GPU. The kernel is the one that
-//! [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end at its tiles. So a product by rows has the same bits as on one GPU. A
-//! product by K has other sums: to a product's error each further GPU adds an f32 rounding, 2^-24 of the sum of the magnitudes.
+//! [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end at its tiles. Therefore a product by rows has the same bits as on one GPU. A
+//! product by K is summed differently: each further GPU adds an f32 rounding error of 2^-24 of the sum of the magnitudes.
 //!
-//! By rows the other GPUs can also store their results directly into the first GPU's memory, if they can access it. The kernel's epilogue is then the
-//! communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to copy at the end.
+//! With a split by rows, the other GPUs can also store their results directly into the first GPU's memory, if they can access that memory. The kernel's
+//! epilogue is then the communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to copy at the end.
 //!
 //! Otherwise communication is by copies from GPU to GPU, which copy engines make while all SMs multiply, or by NCCL, whose kernels need SMs of both GPUs. A
 //! persistent kernel of this project occupies every SM until it finishes, so with NCCL the first GPU also works in panels, and all communication is on
 //! streams of higher priority.
 //!
-//! Without NCCL one device may be named several times. Its shares are then computed on separate streams, which is no faster but shows that the order of all
-//! work is right.
+//! Without NCCL the same device may be listed several times. Its shares are then computed on separate streams, which is no faster but tests that the work is
+//! ordered correctly.
 
 mod add_launch;
 mod plan;
@@ -39,29 +40,29 @@ use warpbook_device::{Buffer, Communicator, CudaDevice, Error, Event, Result, Ro
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{Dim, Dtype, Tile};
 
-/// The shares of K are multiples of this many terms, except the last, so that rows of A's parts begin at multiples of 16 bytes.
+/// The shares of K are multiples of this number of terms, except the last share, so that the rows of each part of A begin at multiples of 16 bytes.
 const K_UNIT: u32 = 64;
 
-/// Assumed speed of a link in bytes a second without a measurement; the number of panels is proportional to its root.
+/// Link speed in bytes per second that is assumed if it was not measured. The number of panels is proportional to the square root of the speed.
 const ASSUMED_LINK: f64 = 200e9;
 
-/// How a product is split.
+/// Ways to split a product over GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
     /// Each GPU computes some rows of C.
     Rows,
-    /// Each GPU sums some terms of every element.
+    /// Each GPU sums some of the terms of every element of C.
     K,
 }
 
-/// The transport of results to the first GPU.
+/// Ways to transport results to the first GPU.
 #[derive(Debug, Clone)]
 pub enum Carrier {
-    /// Copies from GPU to GPU, or through host memory if the GPUs cannot access each other's.
+    /// Copies from GPU to GPU, or through host memory if the GPUs cannot access each other's memory.
     Copies,
-    /// The multiplying kernels store into the first GPU's memory; by rows only, and only if the GPUs can access each other's memory.
+    /// The multiplying kernels store directly into the first GPU's memory. This requires a split by rows and GPUs that can access each other's memory.
     Stores,
-    /// NCCL, with a communicator for each device in their order, see [`Communicator::all`].
+    /// NCCL, with one communicator for each device, in the order of the devices; see [`Communicator::all`].
     Nccl(Arc<Vec<Communicator>>),
 }
 
@@ -70,12 +71,12 @@ pub enum Carrier {
 pub struct Options {
     /// How the product is split.
     pub split: Split,
-    /// The transport of panels to the first GPU.
+    /// How panels are transported to the first GPU.
     pub carrier: Carrier,
-    /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] if all must be alike: by K, and with NCCL. With [`Carrier::Stores`]
-    /// there is one panel.
+    /// Number of panels of each GPU. If it is `None`, [`copied_panels`] chooses the panels, or [`panel_count`] if all GPUs must have the same number, as with a
+    /// split by K or with NCCL. With [`Carrier::Stores`] there is one panel.
     pub panels: Option<u32>,
-    /// Measured speed of the link in bytes a second, if known: the number of panels is chosen by it.
+    /// Measured speed of the link in bytes per second, if known, from which the number of panels is chosen.
     pub link_bytes_per_s: Option<f64>,
 }
 
@@ -110,23 +111,23 @@ impl Options {
 struct Panel {
     rows: Range<u32>,
     multiply: BoundPlan,
-    /// The computed part of C, or of the partial product.
+    /// The panel's part of C, or of the partial product.
     result: DeviceArray,
-    /// Event after its multiplication.
+    /// Event after the multiplication of the panel.
     computed: Event,
-    /// Event after its transfer to the first GPU.
+    /// Event after the transfer of the panel to the first GPU.
     arrived: Event,
 }
 
-/// A GPU's part of a product.
+/// One of the GPUs, with its part of the product.
 #[derive(Debug)]
 struct Member {
     device: CudaDevice,
     /// Stream that multiplies; `None` for the first GPU, which uses the caller's stream.
     multiplying: Option<Stream>,
-    /// Stream for communication; the first GPU's stream also adds up.
+    /// Stream for communication; the first GPU's stream also adds up the partial products.
     communicating: Stream,
-    /// Event after all of its communication.
+    /// Event after all communication of this GPU.
     done: Event,
     panels: Vec<Panel>,
     /// The GPU's share of the rows, or of k.
@@ -135,7 +136,7 @@ struct Member {
     b: DeviceArray,
 }
 
-/// A planned product C = A B over several GPUs: launching it compiles and allocates nothing.
+/// A planned product C = A B over several GPUs. Launching it compiles and allocates nothing.
 pub struct TensorParallel {
     product: Product,
     split: Split,
@@ -143,18 +144,18 @@ pub struct TensorParallel {
     members: Vec<Member>,
     /// A, B and C on the first device.
     arrays: DeviceArrays,
-    /// Event before everything.
+    /// Event before all work of a run.
     begin: Event,
     sum: Option<Sum>,
     routes: Vec<Route>,
     kernel: String,
 }
 
-/// Adds up partial products.
+/// The buffers and the kernel for adding up partial products.
 #[derive(Debug)]
 struct Sum {
     add: AddPartials,
-    /// Partial products from the other GPUs, one after another.
+    /// Partial products from the other GPUs, stored one after another.
     received: Buffer<f32>,
 }
 
@@ -164,7 +165,7 @@ impl fmt::Debug for TensorParallel {
     }
 }
 
-/// The kernel with which all GPUs multiply.
+/// The kernel that all GPUs use for multiplying.
 struct Chosen {
     row: Row,
     tile: Tile,
@@ -183,13 +184,14 @@ impl Chosen {
         Ok(Self { row, tile })
     }
 
-    /// Number of rows of C that its blocks compute together.
+    /// Returns the number of rows of C that a tile, or a cluster of tiles, computes.
     fn unit(&self) -> u32 {
         let down = self.tile.size(Dim::Cluster) / self.tile.size(Dim::ClusterN).max(1);
         u32::try_from(self.tile.size(Dim::Bm) * down.max(1)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Returns the kernel's expected microseconds for a product; by a rate that many GPUs reach, if the product does not run as a whole.
+    /// Returns the kernel's expected time for a product in microseconds. If the product cannot run as a whole, the time is based on a rate that many GPUs
+    /// reach.
     fn expected_us(&self, device: &CudaDevice, product: &Product) -> f64 {
         let flops = 2.0 * f64::from(product.m) * f64::from(product.n) * f64::from(product.k);
         expected_us(&self.row, &self.tile, product, device.info()).unwrap_or(flops / 1e8)
@@ -200,8 +202,8 @@ impl TensorParallel {
     /// Plans a product over some devices and copies its operands to each. `arrays` are on the first device, where C is written.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for no device; for transposed operands, an epilogue, factors or gaps between rows; for arrays that do not fit the product;
-    /// for communicators that do not belong to the devices; if the memory is too small; the compiler's and the devices' errors.
+    /// [`Error::Unsupported`] if there is no device; if operands are transposed; if there is an epilogue, a factor or a gap between rows; if the arrays do not
+    /// fit the product; if the communicators do not belong to the devices; or if the memory is too small. Also returns errors of the compiler and the devices.
     pub fn new(devices: &[CudaDevice], product: &Product, arrays: &DeviceArrays, options: &Options) -> Result<Self> {
         let Some(first) = devices.first() else { return Err(malformed("needs a GPU")) };
         check(devices, product, &options.carrier)?;
@@ -218,7 +220,7 @@ impl TensorParallel {
         if stores && routes.contains(&Route::Host) {
             return Err(malformed("by stores needs GPUs that can access each other's memory: use copies"));
         }
-        // By K with one GPU there is nothing to add up.
+        // With a split by K and only one GPU, there is nothing to add up.
         let of_k = shares(product.k, devices.len(), K_UNIT);
         let by_k = options.split == Split::K && of_k.iter().filter(|s| !s.is_empty()).count() > 1;
         let on_one = if by_k {
@@ -238,14 +240,14 @@ impl TensorParallel {
         }
         let split: Vec<(Range<u32>, Range<u32>)> = match options.split {
             Split::K if by_k => of_k.into_iter().map(|k| (0..product.m, k)).collect(),
-            // With so few terms, the first GPU has all of them.
+            // If there are too few terms to share, the first GPU gets all of them.
             Split::K => {
                 (0..devices.len()).map(|rank| (if rank == 0 { 0..product.m } else { 0..0 }, 0..product.k)).collect()
             }
             Split::Rows => shares(product.m, devices.len(), unit).into_iter().map(|m| (m, 0..product.k)).collect(),
         };
         let link = options.link_bytes_per_s.filter(|rate| *rate > 0.0).unwrap_or(ASSUMED_LINK);
-        // Estimates each height once, since several heights occur repeatedly.
+        // Each height is estimated only once, since the same heights occur repeatedly.
         let expected: RefCell<HashMap<u32, f64>> = RefCell::default();
         let us_of = |rows: u32| {
             let us = || chosen.expected_us(first, &Product { m: rows, ..on_one });
@@ -262,7 +264,7 @@ impl TensorParallel {
         };
         let mut members = Vec::new();
         for (rank, (device, (of_m, of_k))) in devices.iter().zip(&split).enumerate() {
-            // The first GPU's rows are in place: it has nothing to send, and needs panels only to let NCCL's kernels in between.
+            // The first GPU's rows are in place: it has nothing to send, and needs panels only so that NCCL's kernels can run in between.
             let in_place = stores || (rank == 0 && !by_k && !(is_nccl && devices.len() > 1));
             let panels = match options.panels {
                 _ if in_place => panels(of_m.clone(), 1, unit),
@@ -298,10 +300,10 @@ impl TensorParallel {
         Ok(this)
     }
 
-    /// Copies A and B, as they are now on the first device, to the others, and waits for the copies.
+    /// Copies the current A and B from the first device to the other devices, and waits for the copies.
     ///
     /// # Errors
-    /// The driver's errors.
+    /// If the driver reports an error.
     pub fn distribute(&self) -> Result<()> {
         let Some(first) = self.members.first() else { return Ok(()) };
         let (stream, p) = (&first.communicating, &self.product);
@@ -329,13 +331,13 @@ impl TensorParallel {
         stream.synchronize()
     }
 
-    /// The number of GPUs that have a share.
+    /// Returns the number of GPUs that have a share of the work.
     #[must_use]
     pub fn gpus(&self) -> usize {
         self.members.iter().filter(|m| !m.share.is_empty()).count()
     }
 
-    /// Bytes that cross the link of the first GPU in a run.
+    /// Returns the number of bytes that cross the link of the first GPU in a run.
     #[must_use]
     pub fn link_bytes(&self) -> u64 {
         let by_k = self.sum.is_some();
@@ -351,7 +353,7 @@ impl TensorParallel {
         }
     }
 
-    /// Describes in sentences the kernel, the shares, the number of panels, and their transport to the first GPU.
+    /// Describes in sentences the kernel, the shares, the number of panels, and how the panels reach the first GPU.
     #[must_use]
     pub fn description(&self) -> String {
         let shares: Vec<String> = self
@@ -384,12 +386,12 @@ impl TensorParallel {
     }
 }
 
-/// Bytes of a partial product.
+/// Returns the number of bytes of a partial product.
 fn partial_bytes(product: &Product) -> u64 {
     u64::from(product.m) * u64::from(product.n) * 4
 }
 
-/// Bytes that are copied to the first GPU.
+/// Returns the number of bytes that are copied to the first GPU.
 fn crossing(product: &Product, split: &[(Range<u32>, Range<u32>)], by_k: bool) -> u64 {
     let others = split.iter().skip(1).filter(|(m, k)| !m.is_empty() && !k.is_empty());
     others
@@ -457,7 +459,7 @@ struct Part {
     by_k: bool,
     /// True if the GPU writes its rows of C into the first GPU's memory.
     stores: bool,
-    /// Panels of the rows.
+    /// Ranges of rows of the panels.
     panels: Vec<Range<u32>>,
 }
 

@@ -1,18 +1,18 @@
-//! Divides a product into shares and panels, by arithmetic alone.
+//! Divides a product into shares and panels. This module only computes numbers and uses no device.
 
 use std::ops::Range;
 
 /// Largest number of panels that is chosen automatically; a caller may ask for more.
 pub(super) const MOST_CHOSEN: u32 = 16;
 
-/// Largest number of halvings of the last panel.
+/// Maximum number of times that the last panel is halved.
 const MOST_HALVINGS: u32 = 3;
 
 /// Assumed overhead of a panel in microseconds: launches, and an event for which another GPU waits. The choice depends on its square root.
 const PANEL_US: f64 = 5.0;
 
-/// Returns the shares of 0..total for this many devices, one after another, which together cover all of it. Each share is a whole number of units, except the
-/// last one that is not empty. If the units cannot be divided evenly, the first devices get one more, since the first of all has nothing to send.
+/// Divides 0..total into consecutive shares for this number of devices. Each share is a whole number of units, except the last share that is not empty. If the
+/// units cannot be divided evenly, the first devices get one more, since the first device has nothing to send.
 ///
 /// ```
 /// use warpbook_gemm::tensor_parallel::shares;
@@ -34,7 +34,8 @@ pub fn shares(total: u32, devices: usize, unit: u32) -> Vec<Range<u32>> {
     (0..count).map(|device| end(device)..end(device + 1)).collect()
 }
 
-/// Divides a share into this many panels, or into as many as there are units: consecutive, none empty, each but the last a whole number of units.
+/// Divides a share into this number of panels, or into one panel per unit if there are fewer units. The panels are consecutive and not empty, and each panel
+/// except the last is a whole number of units.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -44,12 +45,12 @@ pub fn panels(share: Range<u32>, count: u32, unit: u32) -> Vec<Range<u32>> {
     within.into_iter().filter(|p| !p.is_empty()).map(|p| share.start + p.start..share.start + p.end).collect()
 }
 
-/// Returns the number of panels with the least expected time, up to `most`. `compute_us` is the time of all multiplications in that many panels, `copy_us` the
-/// time of all communication.
+/// Returns the number of panels with the least expected time, up to `most`. `compute_us` returns the time of all multiplications for a given number of panels,
+/// and `copy_us` is the time of all communication.
 ///
-/// Panels go through two stages, multiplication and communication. With p panels the time is that of the slower stage plus the faster stage's part of the first
-/// or last panel: max(compute + copy / p, copy + compute / p). More panels leave less uncovered at the ends, but each costs some microseconds and may leave a
-/// part of its last wave of tiles empty, which `compute_us` includes.
+/// Panels go through two stages, multiplication and communication. With p panels, the total is the time of the slower stage plus the time of the faster stage
+/// for the first or last panel: max(compute + copy / p, copy + compute / p). With more panels, less time is exposed at the ends, but each panel costs some
+/// microseconds and may leave part of its last wave of tiles empty. `compute_us` includes that cost.
 #[must_use]
 pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> u32 {
     let expected = |count: u32| {
@@ -59,8 +60,8 @@ pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> 
     (1..=most.clamp(1, MOST_CHOSEN)).min_by(|a, b| expected(*a).total_cmp(&expected(*b))).unwrap_or(1)
 }
 
-/// Divides a share like [`panels`], then halves the last panel while it has at least two units, at most `halvings` times, since no multiplication hides its
-/// communication.
+/// Divides a share like [`panels`], then halves the last panel while it has at least two units, at most `halvings` times, since no multiplication hides the
+/// communication of the last panel.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -74,8 +75,8 @@ pub fn tapered(share: Range<u32>, count: u32, halvings: u32, unit: u32) -> Vec<R
     all
 }
 
-/// Returns the panels with the least expected time for a share whose results are copied one after another, each once it is multiplied. `compute_us` is the time
-/// of a panel of that many rows, `copy_us` the time of copying a row.
+/// Returns the panels with the least expected time for a share whose results are copied one after another, each once it is multiplied. `compute_us` returns the
+/// time of a panel with a given number of rows, and `copy_us` is the time of copying a row.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -100,7 +101,7 @@ pub fn copied_panels(share: &Range<u32>, unit: u32, compute_us: impl Fn(u32) -> 
 mod tests {
     use super::*;
 
-    /// Cases of sizes, devices and units: nothing left over, less than a unit, fewer units than devices.
+    /// Returns cases of sizes, devices and units, such as nothing left over, less than a unit, and fewer units than devices.
     fn cases() -> impl Iterator<Item = (u32, usize, u32)> {
         let totals = [1, 2, 63, 64, 65, 127, 128, 129, 1000, 4097, 8192, u32::MAX];
         let devices = [1, 2, 3, 4, 7, 8];
@@ -172,9 +173,9 @@ mod tests {
 
     #[test]
     fn panels_weigh_what_stays_uncovered_against_what_each_costs() {
-        // Each panel takes half a millisecond: the result is the root of 170 / 5.
+        // A panel's overhead is 5 microseconds, so the result is about the square root of 170 / 5.
         assert_eq!(panel_count(100, |_| 800.0, 170.0), 6);
-        // Cases: nothing to communicate, or next to nothing.
+        // Cases: nothing to communicate, or almost nothing.
         assert_eq!(panel_count(100, |_| 800.0, 0.0), 1);
         assert_eq!(panel_count(100, |_| 800.0, 4.0), 1);
         // Communication takes longer than multiplication, so only the first panel's multiplication stays uncovered.

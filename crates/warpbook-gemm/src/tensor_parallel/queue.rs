@@ -1,4 +1,4 @@
-//! Queues a run: decides what each stream does, and what it waits for.
+//! Queues a run: decides the work of each stream and the events that the stream waits for.
 //!
 //! All streams first wait for an event of the caller's stream, and the caller's stream waits for all of them at the end. So a run begins after everything that
 //! the caller has queued before, runs of one product follow one another, and events on the caller's stream time the whole run.
@@ -9,7 +9,7 @@ use crate::DeviceArray;
 use warpbook_device::{Communicator, CudaDevice, NcclReduce, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
-/// Number of untimed runs before a timeline, and number of timed runs, whose median is taken.
+/// Number of untimed runs before a timeline, and number of timed runs, of which the median is returned.
 const WARM: usize = 3;
 const RUNS: usize = 5;
 
@@ -17,15 +17,15 @@ impl TensorParallel {
     /// Queues the product on a stream of the first device, and waits for nothing. Copies between GPUs cannot be captured into a graph.
     ///
     /// # Errors
-    /// The devices' errors, for example for a stream of another device.
+    /// If a device reports an error, for example because the stream belongs to another device.
     pub fn queue(&self, stream: &Stream) -> Result<()> {
         self.queue_traced(stream, &mut None)
     }
 
-    /// Returns the timeline of the run with the median length of several. It waits for the stream.
+    /// Returns the timeline of the run with the median length among several runs. Waits for the stream.
     ///
     /// # Errors
-    /// The errors of [`TensorParallel::queue`].
+    /// Returns the errors of [`TensorParallel::queue`].
     pub fn timeline(&self, stream: &Stream) -> Result<Timeline> {
         for _ in 0..WARM {
             self.queue(stream)?;
@@ -59,7 +59,7 @@ impl TensorParallel {
         }
         let panels = self.members.iter().map(|m| m.panels.len()).max().unwrap_or(0);
         for panel in 0..panels {
-            // The others go first, since their results have a way to go.
+            // The other GPUs are queued first, since their results still have to be sent.
             for (rank, member) in self.members.iter().enumerate().skip(1) {
                 member.multiply(rank, panel, stream, trace)?;
             }
@@ -79,7 +79,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Queues the others' rows of C, by copies from their GPUs.
+    /// Queues copies of the other GPUs' rows of C to the first GPU.
     fn copy_rows(&self, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         for (rank, member) in self.members.iter().enumerate().skip(1) {
             let Some(theirs) = member.panels.get(panel) else { continue };
@@ -91,7 +91,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Waits for the others' rows of C, which their kernels store in place: C lives until they have ended.
+    /// Waits for the other GPUs' rows of C, which their kernels store in place, and keeps C alive until the kernels have ended.
     fn await_stores(&self, panel: usize) -> Result<()> {
         for member in self.members.iter().skip(1) {
             let Some(theirs) = member.panels.get(panel) else { continue };
@@ -101,7 +101,8 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// Sends the rows by NCCL. The receiver also waits for the panel: a kernel that waits for a sender holds SMs that could multiply meanwhile.
+    /// Sends the rows with NCCL. The receiving stream also waits until the panel is computed, since a receiving kernel would occupy SMs that could multiply in
+    /// the meantime.
     fn send_rows(&self, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let senders: Vec<(usize, &Member, &Panel)> = self
             .members
@@ -132,7 +133,7 @@ impl TensorParallel {
         })
     }
 
-    /// Queues the others' partial products by copies, and the sum of a panel.
+    /// Queues copies of the other GPUs' partial products, and the sum of a panel.
     fn copy_partials(&self, sum: &Sum, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let Some((first, others)) = self.members.split_first() else { return Ok(()) };
         let Some(own) = first.panels.get(panel) else { return Ok(()) };
@@ -156,7 +157,7 @@ impl TensorParallel {
         self.add(sum, (own, &f32s(&own.result)), (&others, partial, count), trace, panel)
     }
 
-    /// Queues the sum of the partial products of a panel by NCCL, and its rounding to the type of C.
+    /// Queues the sum of a panel's partial products with NCCL, and the rounding of the sum to the type of C.
     fn reduce_partials(&self, sum: &Sum, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let Some(first) = self.members.first() else { return Ok(()) };
         let Some(own) = first.panels.get(panel) else { return Ok(()) };
@@ -165,7 +166,7 @@ impl TensorParallel {
         let mut sides = Vec::new();
         for (rank, member) in self.members.iter().enumerate() {
             for theirs in self.members.iter().filter_map(|m| m.panels.get(panel)) {
-                // All kernels of a reduction begin only when there is something to add, for the same reason as receivers.
+                // All kernels of a reduction begin only when there is something to add, since a waiting kernel would occupy SMs.
                 member.communicating.wait(&theirs.computed)?;
             }
             let bytes = if rank == 0 { own.result.bytes().bytes() } else { 0 };
@@ -206,7 +207,7 @@ impl TensorParallel {
         })
     }
 
-    /// Offset of a panel's first element in C.
+    /// Returns the offset of a panel's first element in C.
     fn first_element(&self, panel: &Panel) -> usize {
         panel.rows.start as usize * self.product.n as usize
     }
@@ -217,7 +218,7 @@ impl TensorParallel {
         self.arrays.c.range(at..at + panel.result.len())
     }
 
-    /// How the product is split.
+    /// Returns how the product is split.
     #[must_use]
     pub fn split(&self) -> Split {
         self.split
@@ -225,7 +226,7 @@ impl TensorParallel {
 }
 
 impl Member {
-    /// Returns the stream on which the member multiplies, which is the caller's for the first GPU.
+    /// Returns the stream on which the member multiplies. For the first GPU, this is the caller's stream.
     fn multiplying<'s>(&'s self, stream: &'s Stream) -> &'s Stream {
         self.multiplying.as_ref().unwrap_or(stream)
     }
@@ -252,7 +253,7 @@ impl Member {
     }
 }
 
-/// Queues joint work of several GPUs, between two events on each GPU's stream.
+/// Queues work that several GPUs do together, between two events on each GPU's stream.
 fn around_all(
     sides: &[(usize, &Member, usize)],
     panel: usize,

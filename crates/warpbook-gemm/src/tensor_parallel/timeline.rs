@@ -1,23 +1,23 @@
 //! The timeline of each GPU in one run of a product, from events.
 //!
-//! Each GPU has its own clock. An event that goes from the first GPU to another and back bounds the difference of their clocks from both
-//! sides. The middle is taken, and half of the round trip is the stated error.
+//! Each GPU has its own clock. An event that goes from the first GPU to another GPU and back bounds the difference between the two clocks from both sides. The
+//! middle of the bounds is used, and half of the round trip is the stated error.
 
 use warpbook_device::{CudaDevice, Event, Result, Stream};
 
-/// The work of a [`Stretch`].
+/// Kind of work in a [`Stretch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// A product of a panel.
+    /// The multiplication of a panel.
     Multiplying,
-    /// A copy of a panel to the first GPU, or NCCL's kernel for it.
+    /// A copy of a panel to the first GPU, or the NCCL kernel that sends the panel.
     Communicating,
     /// The sum of partial products.
     Adding,
 }
 
 impl Doing {
-    /// Name of the work in a timeline.
+    /// Returns the name of the work in a timeline.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Doing {
 pub struct Stretch {
     /// Index of the stretch's GPU among the devices.
     pub rank: usize,
-    /// The work that took the time.
+    /// The kind of work that took the time.
     pub doing: Doing,
     /// Index of the panel, from 0.
     pub panel: usize,
@@ -63,13 +63,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Microseconds during which there was communication.
+    /// Returns the microseconds during which there was communication.
     #[must_use]
     pub fn communicating_us(&self) -> f64 {
         length(&self.intervals(Doing::Communicating))
     }
 
-    /// Microseconds of communication while no GPU multiplied, so that overlap did not hide it.
+    /// Returns the microseconds of communication during which no GPU multiplied, so that overlap did not hide it.
     #[must_use]
     pub fn exposed_us(&self) -> f64 {
         let (communicating, multiplying) = (self.intervals(Doing::Communicating), self.intervals(Doing::Multiplying));
@@ -82,7 +82,7 @@ impl Timeline {
     }
 }
 
-/// Merges overlapping intervals, and sorts them.
+/// Sorts intervals and merges those that overlap.
 fn union(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut apart: Vec<(f64, f64)> = Vec::new();
@@ -155,13 +155,13 @@ impl Trace {
 /// Clocks of several GPUs, relative to the first.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    /// Each GPU's zero: an event, and its time in microseconds by the first GPU's clock.
+    /// Reference point of each GPU: an event, and its time in microseconds by the first GPU's clock.
     zeros: Vec<(Event, f64)>,
     error_us: f64,
 }
 
 impl Clocks {
-    /// Number of round trips of an event; the fastest counts.
+    /// Number of round trips of an event, of which the fastest is used.
     const ROUNDS: usize = 8;
 
     /// Measures the GPUs' clocks; their streams must be idle.
@@ -219,7 +219,7 @@ mod tests {
         };
         assert_eq!(times(&[]), (0.0, 0.0));
         assert_eq!(times(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
-        // Two GPUs multiply one after the other; a sum hides nothing.
+        // Two GPUs multiply one after the other. Adding up sums does not count as hiding communication.
         let all = [
             stretch(Multiplying, 0.0, 10.0),
             stretch(Communicating, 8.0, 12.0),

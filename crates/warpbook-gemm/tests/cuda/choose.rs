@@ -1,4 +1,5 @@
-//! Tests the choice of a product's kernel on a GPU: timed once, kept, taken over from elsewhere, and the choices for other GPUs.
+//! Tests the choice of a product's kernel on a GPU: kernels are timed once, choices are kept or taken over from elsewhere, and the choices for other GPUs are
+//! right.
 
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, testing};
@@ -8,7 +9,7 @@ use warpbook_gemm::{DeviceArrays, Finding, Findings, Gemm, Judge, Plan, Product,
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_record::{DeviceInfo, Dtype};
 
-/// Checks that a plan runs and is right.
+/// Checks that a plan runs and that its result is right.
 fn check(device: &CudaDevice, plan: &Plan) {
     let product = plan.product();
     let what = format!("{} {}: {product:?}", plan.rung(), plan.tile());
@@ -56,7 +57,7 @@ fn a_first_plan_is_timed_and_kept() {
     check(&device, &quick(&device).plan(&product, [true; 2]).unwrap());
 }
 
-/// The expected time of a product this short tells kernels apart as well as a measured one, so a first plan does not compile several.
+/// For such a short product, expected times distinguish kernels as well as measured times do, so the first plan does not compile several kernels.
 #[test]
 fn a_short_product_is_not_timed() {
     let Some(device) = testing::gpu("a_short_product_is_not_timed") else { return };
@@ -86,7 +87,7 @@ fn nothing_is_timed_while_a_graph_is_captured() {
         Ok(())
     });
     graph.unwrap();
-    // The run continues with the kernels that it has.
+    // The run continues with the kernels that it has already chosen.
     assert!(gemm.choice(&product).unwrap().why.contains("in this run"));
 }
 

@@ -11,14 +11,14 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
 use warpbook_record::{Dtype, Requires, Tile};
 
-/// Bytes around C; as f16, bf16 and f32 they are numbers that no product here gives.
+/// Value of the bytes around C. Read as f16, bf16 or f32, they are numbers that no product in these tests gives.
 const GUARD: u8 = 0xa5;
 /// Number of elements around C that must not be written.
 const FENCE: usize = 4096;
 
 struct Case {
     product: Product,
-    /// Elements from a multiple of 16 bytes to the start of A and B.
+    /// Number of elements between a multiple of 16 bytes and the start of A and B.
     offset: usize,
     device: CudaDevice,
     host: [Vec<f32>; 4],
@@ -80,8 +80,8 @@ impl Case {
         arrays
     }
 
-    /// Returns C's array with its guards, and the bias gradient, after a product by this row's kernel and tile. It runs twice, and the bits must
-    /// be the same.
+    /// Returns C's array with its guards, and the bias gradient, after a product by this row's kernel and tile. The product runs twice, and both results must
+    /// have the same bits.
     fn run(&self, row: &Row, tile: &Tile) -> (Vec<f32>, Vec<f32>) {
         let aligned = [self.offset == 0; 2];
         let plan = Plan::new(&self.device, row, tile, &self.product, aligned).unwrap_or_else(|e| panic!("{e}"));
@@ -140,7 +140,7 @@ impl Case {
                 Epilogue::Gelu | Epilogue::BiasGelu => {
                     let x = if p.form.epilogue == Epilogue::BiasGelu { *v + bias } else { *v };
                     *v = gelu(x);
-                    // The slope of gelu is at most 1.13, and erff adds an error.
+                    // The slope of gelu is at most 1.13, and erff adds an error of its own.
                     sums[i] = 1.13 * sums[i] + x.abs();
                 }
             }
@@ -246,8 +246,8 @@ fn every_form(dtype: Dtype) -> Vec<Form> {
     forms
 }
 
-/// Returns the forms in which rungs are tested: all forms in bf16, fp32 and tf32, and the plain one in types that add nothing. In fp16 the rung
-/// of the first tensor cores is tested in all forms, since they hold fp16 differently and support no other type.
+/// Returns the forms in which rungs are tested: all forms in bf16, fp32 and tf32, and only the plain form in types that add no new case. In fp16 the WMMA rung
+/// is tested in all forms, since the first tensor cores store fp16 fragments differently and support no other type.
 fn tried(row: &Row, dtype: Dtype) -> Vec<Form> {
     let all = every_form(dtype);
     let on_cuda_cores = row.capabilities().is_some_and(|c| c.dtypes[0].0 == Dtype::F32);
@@ -294,7 +294,7 @@ fn every_tile_of_every_rung_is_right() {
         let taking: Vec<Row> = kernels(&device).into_iter().filter(|r| takes_it(&device, r, form)).collect();
         let mut jobs = Vec::new();
         for row in &taking {
-            // Tests every tile in a rung's first type, the first tile in the others.
+            // Every tile is tested in a rung's first type, and only the first tile in the other types.
             let tiles = &row.kernel().unwrap().tiles;
             let every = row.capabilities().is_some_and(|c| c.dtypes[0].0 == dtype);
             jobs.extend(tiles[..if every { tiles.len() } else { 1 }].iter().map(|tile| (row, tile)));
@@ -304,7 +304,7 @@ fn every_tile_of_every_rung_is_right() {
     }
 }
 
-/// Covers what the first tiles do not show: k in slices and clusters, and blocks for which some slices have no k.
+/// Covers cases that the first tiles do not: k shared by slices and clusters, and slices that get no part of k.
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
@@ -330,7 +330,7 @@ fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     }
 }
 
-/// Tests few tiles with a long k: several parts of k for every tile, with rows that are copied first, panels of C, and sums behind the copies.
+/// Tests few tiles with a long k, so that every tile has several parts of k. Rows are copied first, C has panels, and the sums are stored after the copies.
 #[test]
 fn a_k_in_many_parts_is_right() {
     let Some(device) = testing::gpu("a_k_in_many_parts_is_right") else { return };
@@ -357,7 +357,7 @@ fn a_k_in_many_parts_is_right() {
     }
 }
 
-/// If n is odd, returns the product with padded rows at any address, and factors.
+/// If n is odd, returns the product with padded rows, unaligned addresses and factors; otherwise returns it unchanged.
 fn loose_where_odd(tight: Product) -> Product {
     if tight.n.is_multiple_of(2) {
         return tight;
@@ -384,7 +384,7 @@ fn bits_of(values: &[f32]) -> Vec<u32> {
 fn tiles_that_are_cut_along_k_are_right() {
     let Some(device) = testing::gpu("tiles_that_are_cut_along_k_are_right") else { return };
     let Some(row) = stream_k(&device) else { return };
-    // Each of these has tiles that are cut on 132 SMs; the last three also have whole tiles.
+    // Each of these shapes has tiles that are cut on 132 SMs; the last three also have whole tiles.
     let shapes =
         [(300, 520, 4096), (264, 391, 6001), (136, 648, 8200), (1500, 2904, 328), (1470, 2901, 391), (2300, 2904, 520)];
     let tiles = &row.kernel().unwrap().tiles;
@@ -418,7 +418,7 @@ fn tiles_that_are_cut_along_k_are_right() {
     }
 }
 
-/// Flags of one plan lie where others leave sums and copies, and a launch may start before its predecessor has ended.
+/// The flags of one plan are stored where other plans leave sums and copies, and a launch may start before the previous launch has ended.
 #[test]
 fn products_with_tiles_that_are_cut_follow_each_other() {
     let Some(device) = testing::gpu("products_with_tiles_that_are_cut_follow_each_other") else { return };
@@ -439,7 +439,7 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
         case(&row, "128x256s4c1g8", (1500, 2904, 328)),
         case(&row, "128x128s6c2g8", (300, 520, 4096)),
         case(in_parts, "128x128s6c1", (136, 200, 4096)),
-        // B is copied to where the first product leaves sums.
+        // B is copied to the memory where the first product leaves sums.
         case(&row, "192x128s4c1g8", (1500, 2901, 328)),
         case(&row, "128x256s4c1g8", (1100, 3000, 328)),
         // Both operands are copied, and k is divided.
@@ -452,7 +452,7 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
     let stream = device.stream().unwrap();
     for round in 0..50 {
         cases.iter().for_each(|(case, ..)| case.reset_c());
-        // The order differs in each round; some run twice in a row, and at the end each runs once.
+        // The order of the products differs in each round; some products run twice in a row, and at the end each product runs once.
         for i in 0..4 * bound.len() {
             bound[(i * (round % 4 + 1) + i / bound.len() + round) % bound.len()].launch(&stream).unwrap();
         }
@@ -475,7 +475,7 @@ fn every_rung_takes_every_form_and_shape() {
         for (i, form) in forms.into_iter().enumerate() {
             for (j, (m, n, k)) in shapes.into_iter().enumerate() {
                 let tight = Product::new(m, n, k, form);
-                // In turn the rows have no gaps, a multiple of 16 bytes, and no alignment at all.
+                // The cases alternate between rows without gaps, rows of a multiple of 16 bytes, and unaligned rows.
                 let (product, offset) = match (i + j) % 3 {
                     0 => (tight, 0),
                     1 => {
@@ -501,7 +501,7 @@ fn every_rung_takes_every_form_and_shape() {
 fn the_bias_gradient_is_summed_in_two_levels() {
     let Some(device) = testing::gpu("the_bias_gradient_is_summed_in_two_levels") else { return };
     let row = rows().into_iter().find(|r| r.rung.id == "02_coalesced").expect("a rung of the CUDA cores");
-    // Tests one chunk of rows, several with a remainder, and more columns than one tile.
+    // Cases: one chunk of rows, several chunks with a remainder, and more columns than one tile.
     for (m, n, k) in [(3, 33, 5), (17, 70, 4099), (5, 32, 1024)] {
         for trans_b in [false, true] {
             let form = Form { trans_b, ..Form::plain(Dtype::F32) };

@@ -1,4 +1,4 @@
-//! The CUDA implementation has the same bits as the CPU's.
+//! Tests that the CUDA implementation gives the same bits as the CPU implementation.
 
 use warpbook_data::philox::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute};
 use warpbook_device::testing;
@@ -29,7 +29,8 @@ fn gpu_and_cpu_permute_alike() {
     }
 }
 
-/// Parts of sequences equal the CPU's, both queued one after another and replayed from a graph.
+/// Parts of sequences equal the sequences of the CPU, both if they are queued one after another and if they are
+/// replayed from a graph.
 #[test]
 fn parts_are_queued_and_captured() {
     let Some(device) = testing::gpu("parts_are_queued_and_captured") else { return };

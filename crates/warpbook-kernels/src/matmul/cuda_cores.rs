@@ -1,4 +1,4 @@
-//! The rungs on CUDA cores, and those on tensor cores by warp instructions.
+//! The rungs on CUDA cores, and the rungs on tensor cores that use warp-level instructions.
 
 use super::row::{kernel_row, on_tensor_cores};
 use super::tile_table::{Line, TileTable};
@@ -20,8 +20,9 @@ const DOUBLE_BUFFERED: Source = source!("matmul/08_double_buffered.cu");
 const WMMA: Source = source!("matmul/09_wmma.cu");
 const MMA_SWIZZLED: Source = source!("matmul/10_mma_swizzled.cu");
 
-/// A tile with a ring of `s` stages in shared memory, whose rows are padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp, `blocks` per SM. The
-/// id's `k` is the number of thread groups that split k, each with its own ring; they exchange sums through the rings' memory.
+/// A tile with a ring of `s` stages in shared memory, with rows padded by 16 bytes. There are `[tm, tn]` sums per thread, `[wm, wn]` per warp, and `blocks`
+/// blocks per SM. The number after `k` in the id is the number of thread groups that split k. Each group has its own ring, and they exchange their sums
+/// through the rings' memory.
 fn ring(
     id: &'static str,
     [tm, tn]: [i64; 2],
@@ -53,7 +54,7 @@ static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
         ring("128x128x8s4", [8, 8], [64, 32], 2, [4.04, 1.07, 2.721]),
         ring("128x128x8s4t16", [8, 16], [64, 64], 2, None),
         ring("64x64x8s4", [8, 8], [64, 32], 6, None),
-        // For products with few tiles, a block's warps split k.
+        // These tiles split k among a block's warps, for products with few tiles.
         ring("64x128x8s4k4", [8, 16], [64, 64], 1, [1.78, 2.69, 1.426]),
         ring("32x64x16s3k8", [8, 8], [32, 64], 1, [1.58, 2.00, 0.389]),
         ring("32x32x8s3k8", [4, 8], [32, 32], 2, [1.62, 0.56, 0.249]),
@@ -61,7 +62,7 @@ static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
     ])
 });
 
-/// A tile whose warps multiply on tensor cores: `[wm, wn]` per warp, `blocks` per SM.
+/// A tile for warps on tensor cores, with `[wm, wn]` sums per warp and `blocks` blocks per SM.
 fn warps(id: &'static str, [wm, wn]: [i64; 2], blocks: i64, more: &[(&'static str, i64)]) -> Tile {
     let [bm, bn] = sizes(id, "");
     let own = [("WM", wm), ("WN", wn), ("BLOCKS_PER_SM", blocks)];
@@ -75,7 +76,7 @@ fn wmma() -> KernelSpec {
 fn mma_swizzled() -> KernelSpec {
     let tile = |id, warp, blocks| {
         let ([bm, bn, bk], [stages]) = (sizes(id, ""), sizes(id, "s"));
-        // Leaves room for 4-byte elements, so a tile works for every type.
+        // The stages have room for 4-byte elements, so that a tile works for every type.
         let bytes = stages * (bm + bn) * bk * 4;
         warps(id, warp, blocks, &[("STAGES", stages), ("GROUP", 8), ("DYNAMIC_SHARED_BYTES", bytes)])
     };
@@ -87,19 +88,19 @@ fn plain(source: Source, tiles: &[Tile]) -> KernelSpec {
     KernelSpec::new(source, "gemm", tiles, Grid::Tiles)
 }
 
-/// A tile whose id begins with its rows, its columns and the k of a step.
+/// A tile whose id begins with its numbers of rows and columns and its step along k.
 fn block(id: &'static str, threads: i64, more: &[(&'static str, i64)]) -> Tile {
     let [bm, bn, bk] = sizes(id, "");
     let own = [("THREADS", threads), ("BM", bm), ("BN", bn), ("BK", bk)];
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// Square tiles with one thread per element.
+/// Square tiles with one thread per element of C.
 fn shared_tiles() -> [Tile; 3] {
     [("32x32x32", 32), ("16x16x16", 16), ("8x8x8", 8)].map(|(id, edge)| block(id, edge * edge, &[]))
 }
 
-/// Tiles with 8 x 8 sums per thread.
+/// Tiles in which each thread computes 8 x 8 sums.
 fn register_tiles(warps: bool) -> [Tile; 3] {
     [("128x128x8", 256, 2), ("128x128x16", 256, 2), ("64x64x8", 64, 6)].map(|(id, threads, blocks)| {
         let sizes = [("TM", 8), ("TN", 8), ("BLOCKS_PER_SM", blocks), ("WM", 64), ("WN", 32)];
@@ -107,7 +108,7 @@ fn register_tiles(warps: bool) -> [Tile; 3] {
     })
 }
 
-/// Rungs on CUDA cores: fp32, and 16-bit types on GPUs without tensor cores for them.
+/// Returns the rungs on CUDA cores: fp32, and 16-bit types on GPUs whose tensor cores do not support them.
 pub(super) fn on_cuda_cores() -> Vec<Row> {
     let any = || Requires::AtLeast(7, 5);
     vec![
@@ -180,12 +181,12 @@ pub(super) fn on_cuda_cores() -> Vec<Row> {
         )
         .drawn(Figure::DoubleBuffer)
         .tuned()
-        // Asynchronous copies cannot convert, so they only work for f32, from compute capability 8.0 on.
+        // Asynchronous copies cannot convert types, so these costs apply only to f32, from compute capability 8.0 on.
         .costing(&[Dtype::F32], Requires::AtLeast(8, 0), &DOUBLE_BUFFERED_TILES.costs),
     ]
 }
 
-/// Rungs on tensor cores by warp instructions.
+/// Returns the rungs on tensor cores that use warp-level instructions.
 pub(super) fn on_warps() -> Vec<Row> {
     use Dtype::{Bf16, F16};
     vec![

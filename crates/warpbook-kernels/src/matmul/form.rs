@@ -1,28 +1,28 @@
-//! The form of a matrix product for which a kernel is compiled.
+//! The form of a matrix product that a kernel is compiled for: types, transpositions and epilogue.
 
 use warpbook_record::{Dtype, KernelSpec};
 
-/// The epilogue: the function that is applied to v = alpha (op(A) op(B))ij + beta Cij before it is stored.
+/// The epilogue: a function that is applied to v = alpha (op(A) op(B))ij + beta Cij before the result is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Epilogue {
-    /// Stores v.
+    /// Stores v unchanged.
     #[default]
     None,
-    /// Stores v + the column's bias.
+    /// Stores v plus the column's bias.
     Bias,
-    /// Stores max(v + the column's bias, 0).
+    /// Stores max(v + bias, 0) with the column's bias.
     BiasRelu,
-    /// Stores v where the mask is above 0, else 0: the gradient through a ReLU.
+    /// Stores v if the mask is above 0, and 0 otherwise. This is the gradient through a ReLU.
     ReluMask,
-    /// Stores gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form by erf, the default of
-    /// `torch.nn.GELU`.
+    /// Stores gelu(v) = v Φ(v), where Φ is the cumulative distribution function of the standard normal distribution. This is the exact form
+    /// with erf, the default of `torch.nn.GELU`.
     Gelu,
-    /// Stores gelu(v + the column's bias).
+    /// Stores gelu(v + bias) with the column's bias.
     BiasGelu,
 }
 
 impl Epilogue {
-    /// Every epilogue.
+    /// All epilogues.
     pub const ALL: [Self; 6] = [Self::None, Self::Bias, Self::BiasRelu, Self::ReluMask, Self::Gelu, Self::BiasGelu];
 
     /// Returns true if the epilogue adds a bias.
@@ -37,7 +37,7 @@ impl Epilogue {
         matches!(self, Self::ReluMask)
     }
 
-    /// Returns the epilogue's value of the macro `EPILOGUE` in `kernels/matmul/gemm.cuh`.
+    /// Returns the number that stands for this epilogue in the macro `EPILOGUE` of `kernels/matmul/gemm.cuh`.
     const fn number(self) -> i64 {
         match self {
             Self::None => 0,
@@ -50,29 +50,29 @@ impl Epilogue {
     }
 }
 
-/// The form of a product for which a kernel is compiled, in addition to its tile.
+/// The form of a product that a kernel is compiled for, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// Type of A and B: `F32`, `Tf32`, `F16` or `Bf16`.
+    /// Type of the elements of A and B: `F32`, `Tf32`, `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Type of C.
+    /// Type of the elements of C.
     pub out: Dtype,
     /// True if A is stored transposed.
     pub trans_a: bool,
     /// True if B is stored transposed.
     pub trans_b: bool,
-    /// The epilogue.
+    /// The function applied to each element of C before it is stored.
     pub epilogue: Epilogue,
 }
 
 impl Form {
-    /// Returns the form of row-major matrices of one type, without transposition and epilogue.
+    /// Returns the form with a single type, no transposition and no epilogue.
     #[must_use]
     pub const fn plain(dtype: Dtype) -> Self {
         Self { dtype, out: dtype, trans_a: false, trans_b: false, epilogue: Epilogue::None }
     }
 
-    /// Returns a kernel's row compiled for this form.
+    /// Returns the row of a kernel with the macros that compile it for this form.
     #[must_use]
     pub fn apply_to(self, spec: &KernelSpec) -> KernelSpec {
         spec.clone()
@@ -84,7 +84,7 @@ impl Form {
     }
 }
 
-/// Returns the number of a type in `kernels/matmul/gemm.cuh`.
+/// Returns the number that stands for a type in `kernels/matmul/gemm.cuh`.
 pub(crate) fn type_number(dtype: Dtype) -> i64 {
     match dtype {
         Dtype::F16 => 1,
@@ -93,22 +93,22 @@ pub(crate) fn type_number(dtype: Dtype) -> i64 {
     }
 }
 
-/// How operands are passed to a kernel, which determines its parameters.
+/// How operands are passed to a kernel, which determines the kernel's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operands {
-    /// Addresses, with any leading dimension and alignment.
+    /// By address, with any leading dimension and alignment.
     Addresses,
-    /// Tensor maps for TMA. Rows must begin at multiples of 16 bytes; other operands are copied first.
+    /// By tensor maps for TMA, which require rows aligned to 16 bytes. Operands with other rows are copied first.
     TensorMaps,
-    /// Like [`Operands::TensorMaps`], and a tensor map for C if its rows allow one.
+    /// Like [`Operands::TensorMaps`], with an additional tensor map for C if its rows allow that.
     TensorMapsAndC,
-    /// Like [`Operands::TensorMaps`], but B's tiles go through registers, so 32-bit ones are contiguous along n.
+    /// Like [`Operands::TensorMaps`], but tiles of B are loaded into registers, so 32-bit tiles of B are contiguous along n.
     BInRegisters,
 }
 
 impl Operands {
-    /// Returns the form for which a kernel is compiled: 32-bit tiles that tensor cores read from shared memory must be contiguous along k, and
-    /// those that go through registers along n. Operands stored in other ways are copied.
+    /// Returns the form that the kernel is compiled for. 32-bit tiles that tensor cores read from shared memory must be contiguous along k, and
+    /// those that are loaded through registers must be contiguous along n. Operands stored in another way are copied first.
     #[must_use]
     pub fn given(self, form: Form) -> Form {
         if self != Self::Addresses && form.dtype.bytes() == 4 {
@@ -129,7 +129,7 @@ mod tests {
         let numbers: Vec<i64> = Epilogue::ALL.iter().map(|e| e.number()).collect();
         assert_eq!(numbers, (0..6).collect::<Vec<_>>());
         for epilogue in Epilogue::ALL {
-            // BiasRelu becomes BIAS_RELU.
+            // For example, BiasRelu becomes BIAS_RELU.
             let mut name = String::new();
             for c in format!("{epilogue:?}").chars() {
                 if c.is_uppercase() && !name.is_empty() {

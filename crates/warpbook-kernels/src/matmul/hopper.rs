@@ -7,7 +7,7 @@ use super::{Capabilities, Figure, Operands, Row};
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
-/// The hardware that Hopper's architecture-specific instructions require.
+/// The hardware that architecture-specific instructions of Hopper require.
 fn hopper() -> Requires {
     Requires::Exactly("sm_90a".into())
 }
@@ -22,7 +22,7 @@ const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
 const UNALIGNED: Source = source!("matmul/17_unaligned.cu");
 const STREAM_K: Source = source!("matmul/18_stream_k.cu");
 
-/// Makes a kernel with these instructions.
+/// Makes a kernel that uses Hopper's architecture-specific instructions.
 fn kernel(source: Source, tiles: &[Tile], grid: Grid) -> KernelSpec {
     KernelSpec::new(source, "gemm", tiles, grid).needs(hopper())
 }
@@ -46,7 +46,8 @@ fn stream_k() -> [Tile; 9] {
     ids.map(stored_through_shared)
 }
 
-/// Sets the capabilities of the kernel for unaligned rows: operands by address, 16-bit types only.
+/// Sets the capabilities of the kernel for unaligned rows: operands are passed by address, and only
+/// 16-bit types are supported.
 fn on_unaligned_rows(c: &mut Capabilities) {
     on_tensor_cores(Operands::Addresses, true)(c);
     c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
@@ -54,12 +55,12 @@ fn on_unaligned_rows(c: &mut Capabilities) {
 
 const TENSOR_TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::Tf32];
 
-/// Rungs on Hopper's tensor cores, by warpgroup instructions.
+/// Returns the rungs on Hopper's tensor cores that use warpgroup-level instructions.
 pub(super) fn on_hopper() -> Vec<Row> {
     [with_whole_k(), in_one_wave(), with_other_operands()].into_iter().flatten().collect()
 }
 
-/// The rungs up to `14_overlapped_store`, whose blocks do not divide k.
+/// Returns the rungs up to `14_overlapped_store`, which do not split k among blocks.
 fn with_whole_k() -> Vec<Row> {
     vec![
         kernel_row(
@@ -104,7 +105,8 @@ fn with_whole_k() -> Vec<Row> {
     ]
 }
 
-/// The rungs with one or several blocks per tile.
+/// Returns the rungs that aim at a single wave of blocks, by splitting k among several blocks or by
+/// using small tiles.
 fn in_one_wave() -> Vec<Row> {
     vec![
         kernel_row(
@@ -161,7 +163,7 @@ fn in_one_wave() -> Vec<Row> {
     ]
 }
 
-/// The rungs that load operands in a different way, or divide tiles along k.
+/// Returns the rungs that load operands in a different way, or split tiles along k.
 fn with_other_operands() -> Vec<Row> {
     vec![
         kernel_row(

@@ -5,34 +5,34 @@ use crate::tile::sizes;
 use std::sync::LazyLock;
 use warpbook_record::Tile;
 
-/// Bytes of a tile's row in shared memory, swizzled by TMA, and of 64 such rows.
+/// Size in bytes of a tile's row in shared memory, which TMA swizzles, and of 64 such rows.
 const ROW_BYTES: i64 = 128;
 const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
 
-/// A tile whose id begins with its rows and columns; the id's `s` is the number of stages, each a tile of A and one of B. `extra_bytes` of shared memory hold
-/// results beside the stages.
+/// A tile whose id begins with its numbers of rows and columns. The number after `s` in the id is the number of stages, each of which holds one tile of A and
+/// one of B. `extra_bytes` of shared memory hold results in addition to the stages.
 fn in_stages(id: &'static str, warpgroups: i64, extra_bytes: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [stages]) = (sizes(id, ""), sizes(id, "s"));
-    // Operands that are contiguous along m or n are loaded in boxes of 64.
+    // Operands that are contiguous along m or n are loaded in boxes of 64 rows or columns.
     let rows: i64 = [bm, bn].map(|side| (side + 63) / 64 * 64).iter().sum();
     let own = [
         ("THREADS", warpgroups * 128),
         ("BM", bm),
         ("BN", bn),
         ("STAGES", stages),
-        // Adds 1024 bytes for alignment.
+        // The additional 1024 bytes allow for alignment.
         ("DYNAMIC_SHARED_BYTES", stages * rows * ROW_BYTES + extra_bytes + 1024),
     ];
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// A tile with one warpgroup per 64 rows and no producer.
+/// A tile with one warpgroup per 64 rows and no producer warpgroup.
 pub(super) fn unspecialised(id: &'static str) -> Tile {
     in_stages(id, sizes::<1>(id, "")[0] / 64, 0, &[])
 }
 
-/// Registers per thread of a producer and of each of several consumers, with `blocks` blocks per SM. A thread's count is a multiple of 8, and the consumers
-/// split what the producer gives up. 64 x 256 sums take 128 per thread.
+/// Registers per thread of the producer and of each consumer, with `blocks` blocks per SM. The counts are multiples of 8, and the consumers share the
+/// registers that the producer gives up. 64 x 256 sums take 128 registers per thread.
 fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
     const PRODUCER: i64 = 40;
     const MOST: i64 = 232;
@@ -42,14 +42,14 @@ fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
     [("PRODUCER_REGISTERS", PRODUCER), ("CONSUMER_REGISTERS", consumer)]
 }
 
-/// A tile with a producer, and a consumer for every 64 rows.
+/// A tile with one producer warpgroup, and one consumer warpgroup for every 64 rows.
 pub(super) fn specialised(id: &'static str) -> Tile {
     let consumers = sizes::<1>(id, "")[0] / 64;
     in_stages(id, consumers + 1, 0, &registers(consumers, 1))
 }
 
-/// A tile of a persistent rung. Each consumer has shared memory for `chunks` chunks of 64 rows of C. The id's `c` is the shape of a cluster in rows
-/// x columns of blocks, which share tiles of A and B; `g` is the number of rows of clusters that are computed together.
+/// A tile of a persistent rung. Each consumer has shared memory for `chunks` chunks of 64 rows of C. In the id, `c` is followed by the shape of a cluster in
+/// rows x columns of blocks, which share tiles of A and B, and `g` by the number of rows of clusters that are computed together.
 fn persistent(id: &'static str, consumers: i64, chunks: i64) -> Tile {
     let ([m, n], [group]) = (sizes(id, "c"), sizes(id, "g"));
     let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group)];
@@ -57,12 +57,12 @@ fn persistent(id: &'static str, consumers: i64, chunks: i64) -> Tile {
     in_stages(id, consumers + 1, consumers * chunks * CHUNK_BYTES, &more)
 }
 
-/// A tile of a persistent rung that stores C from registers.
+/// A tile of a persistent rung that stores C directly from registers.
 pub(super) fn stored_directly(id: &'static str) -> Tile {
     persistent(id, sizes::<1>(id, "")[0] / 64, 0)
 }
 
-/// A tile of a persistent rung that stores C through shared memory, with two chunks in flight for each consumer.
+/// A tile of a persistent rung that stores C through shared memory, with two chunks in flight per consumer.
 pub(crate) fn stored_through_shared(id: &'static str) -> Tile {
     persistent(id, sizes::<1>(id, "")[0] / 64, 2)
 }
@@ -71,44 +71,44 @@ fn stored(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, stored_through_shared(id), costs)
 }
 
-/// A tile of a persistent rung that computes the transposed product, with a consumer for every 64 columns.
+/// A tile of a persistent rung that computes the transposed product, with one consumer for every 64 columns.
 fn tf32(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, persistent(id, sizes::<2>(id, "")[1] / 64, 2), costs)
 }
 
-/// A tile whose k is divided among the `k` blocks of a cluster. `c` is as in [`persistent`], and `b` is the number of blocks per SM, so that blocks
-/// of the next launch can start early.
+/// A tile whose k is split among the blocks of a cluster. The number after `k` in the id is the number of these blocks, and the number after `b` is the
+/// number of blocks per SM; if there are several, blocks of the next launch can start early. `c` has the same meaning as in [`persistent`].
 fn general(id: &'static str, consumers: i64, more: &[(&'static str, i64)]) -> Tile {
     let ([bm, bn], [m, n], [split], [blocks]) = (sizes(id, ""), sizes(id, "c"), sizes(id, "k"), sizes(id, "b"));
     let own = [("SPLIT", split), ("CLUSTER", m * n), ("CLUSTER_N", n), ("BLOCKS_PER_SM", blocks)];
-    // The partial sums that other blocks send for this block's columns.
+    // Size of the partial sums that other blocks send for this block's columns.
     let sent_bytes = bm * bn * 4 / split * (split - 1);
     in_stages(id, consumers + 1, sent_bytes, &[&registers(consumers, blocks)[..], &own, more].concat())
 }
 
-/// A tile with a consumer for every 64 rows.
+/// A tile with one consumer for every 64 rows.
 fn split(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, general(id, sizes::<1>(id, "")[0] / 64, &[]), costs)
 }
 
-/// A tile with a consumer for every 128 rows, which it multiplies with two instructions, so the tile is larger than one instruction per consumer
-/// covers.
+/// A tile with one consumer for every 128 rows. Each consumer multiplies with two instructions, so tiles can be larger than with one instruction per consumer.
 fn tall(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, general(id, sizes::<1>(id, "")[0] / 128, &[("HEIGHT", 2)]), costs)
 }
 
-/// A tile of the transposed product, with a consumer for every 64 columns.
+/// A tile of the transposed product, with one consumer for every 64 columns.
 fn swapped(id: &'static str, costs: impl Into<Option<[f64; 3]>>) -> Line {
     Line::new(id, general(id, sizes::<2>(id, "")[1] / 64, &[("SWAPPED", 1)]), costs)
 }
 
-/// A tile that is loaded through registers, `[wm, wn]` per warp. The id's `s` is the number of warp groups that split k within each of a cluster's `k` blocks;
-/// `b` is the number of blocks per SM.
+/// A tile that is loaded through registers, with `[wm, wn]` sums per warp. In the id, `s` is followed by the number of warp groups that split k within each of
+/// the `k` blocks of a cluster, and `b` by the number of blocks per SM.
 fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3]>>) -> Line {
     let ([bm, bn], [slices], [split], [blocks]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"), sizes(id, "b"));
     let bk = 32;
-    // Each group has two tiles of 16-bit elements, or its sums with a gap of 8 in each row; then come the sums from other blocks, or the tile of C
-    // with a gap of 8 elements in each row. A single group keeps its sums in registers, and its tiles lie where C's is staged.
+    // Each group has room for two tiles of 16-bit elements, or later for its sums, with a gap of 8 elements after each row. After that comes room for the sums
+    // from other blocks, or for the tile of C, also with a gap of 8 elements after each row. A single group keeps its sums in registers, and the tile of C
+    // reuses the memory of its other tiles.
     let (ring, staged) = (2 * (bm + bn) * bk * 2, bm * (bn + 8) * 2);
     let shared = match (slices, split) {
         (1, 1) => ring.max(staged),
@@ -123,7 +123,7 @@ fn shifted(id: &'static str, [wm, wn]: [i64; 2], costs: impl Into<Option<[f64; 3
         ("WN", wn),
         ("SLICES", slices),
         ("SPLIT", split),
-        // Blocks of k in flight from memory; more would exceed the registers.
+        // Number of blocks of k that are being loaded from memory; more would need too many registers.
         ("DEPTH", 1),
         ("BLOCKS_PER_SM", blocks),
         ("DYNAMIC_SHARED_BYTES", shared),
@@ -377,7 +377,7 @@ pub(super) static UNALIGNED: LazyLock<TileTable> = LazyLock::new(|| {
     ])
 });
 
-/// The tiles of [`UNALIGNED`] that suit a product whose k is divided over the grid.
+/// Tiles of the [`UNALIGNED`] kernel for products whose k is split over the grid.
 pub(super) static UNALIGNED_IN_PARTS: LazyLock<TileTable> = LazyLock::new(|| {
     TileTable::new([
         shifted("32x32s8", [16, 16], [0.60, 3.04, 0.397]),
@@ -393,7 +393,7 @@ pub(super) static UNALIGNED_IN_PARTS: LazyLock<TileTable> = LazyLock::new(|| {
 mod tests {
     use super::*;
 
-    /// Checks one tile of each kind, with all macros of its kernel.
+    /// Checks all macros of one tile of each kind.
     #[test]
     fn tiles_have_what_their_ids_say() {
         let check = |tile: &Tile, expect: &str| {

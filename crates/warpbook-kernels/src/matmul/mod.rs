@@ -16,7 +16,7 @@ pub use row::{Body, Capabilities, Cost, Costs, CpuBody, Fallback, Figure, Row};
 use row::{cpu_row, library_row, plain_row, rung};
 use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Runner, Size, SweepPoint, count, setting};
 
-/// The shapes (m, n, k) of the published record: cubes, sizes without alignment, and thin ones.
+/// The shapes (m, n, k) of the published record: cubes, sizes without alignment, and thin matrices.
 pub const SHAPES: [(u64, u64, u64); 13] = [
     (256, 256, 256),
     (512, 512, 512),
@@ -32,10 +32,11 @@ pub const SHAPES: [(u64, u64, u64); 13] = [
     (64, 4096, 11008),
     (65536, 512, 512),
 ];
-/// Shapes of the published record for which no tile was tuned, in bf16: a cube between the others, and a product whose sizes are not powers of two.
+/// Shapes of the published record, in bf16, for which no tile was tuned: a cube whose size is between the others, and a product whose sizes are not
+/// powers of two.
 pub const UNTUNED: [(u64, u64, u64); 2] = [(1536, 1536, 1536), (3000, 5000, 7000)];
 /// The linear layers of the trained networks as (images, inputs, outputs): those of the MNIST CNN at its two batch sizes, of the CIFAR-10 CNN at its
-/// two, and of the AMP recipe.
+/// two batch sizes, and of the AMP recipe.
 pub const LAYERS: [(u64, u64, u64); 7] = [
     (512, 9216, 128),
     (1024, 9216, 128),
@@ -45,26 +46,26 @@ pub const LAYERS: [(u64, u64, u64); 7] = [
     (512, 512, 10),
     (512, 4096, 4096),
 ];
-/// The edge of the cube that is measured by default.
+/// Edge length of the cube that is measured by default.
 pub const STANDARD_EDGE: u64 = 4096;
-/// Number of algorithms requested from cuBLASLt; each is timed, and the fastest is its result.
+/// Number of algorithms requested from cuBLASLt. Each of them is timed, and the fastest gives the result.
 pub const LT_ALGORITHMS: usize = 32;
-/// The largest workspace of a product in bytes, both for Warpbook's kernels and for the libraries.
+/// Largest workspace of a product in bytes, for Warpbook's kernels and for NVIDIA's libraries alike.
 pub const WORKSPACE_BYTES: u64 = 64 << 20;
 
-/// Returns m, n and k of a matrix product.
+/// Returns the sizes (m, n, k) of a matrix product.
 #[must_use]
 pub fn shape_of(problem: &Problem) -> Option<(u64, u64, u64)> {
     Some((problem.count("m")?, problem.count("n")?, problem.count("k")?))
 }
 
-/// Returns whether A and B of a matrix product are each stored transposed.
+/// Returns whether A and B are stored transposed.
 #[must_use]
 pub fn transposed(problem: &Problem) -> (bool, bool) {
     (problem.count("trans_a").is_some(), problem.count("trans_b").is_some())
 }
 
-/// Describes C = op(A) op(B) for a record: a multiplication and an addition for each of m n k terms; A, B and C moved once.
+/// Describes C = op(A) op(B) for a record. It counts a multiplication and an addition for each of the m n k terms, and moves A, B and C once.
 #[must_use]
 pub fn problem((m, n, k): (u64, u64, u64), dtype: Dtype, (trans_a, trans_b): (bool, bool), seed: u64) -> Problem {
     let mut sizes: Vec<Size> = vec![count("m", m, "rows"), count("n", n, "columns"), count("k", k, "terms")];
@@ -98,7 +99,7 @@ pub fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// The row of a product for which no rung was requested. It has no kernel, costs or fallback, so the chooser and the tuner ignore it.
+/// Returns the row for products without a requested rung. It has no kernel, costs or fallback, so the chooser and the tuner ignore it.
 fn as_chosen() -> Row {
     plain_row(
         rung(
@@ -119,7 +120,7 @@ pub fn rungs() -> Vec<Rung> {
     rows().into_iter().map(|r| r.rung).collect()
 }
 
-/// The rows without a kernel of Warpbook: CPU implementations and NVIDIA's libraries.
+/// Returns the rows without a kernel of Warpbook: the CPU implementations and NVIDIA's libraries.
 fn not_kernels() -> Vec<Row> {
     vec![
         cpu_row(
@@ -167,7 +168,7 @@ fn not_kernels() -> Vec<Row> {
     ]
 }
 
-/// Returns every kernel of the matrix product with the types and transpositions that tests compile.
+/// Returns every kernel of the matrix product in the types and transpositions that tests compile.
 #[must_use]
 pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
     let mut all = Vec::new();
@@ -175,7 +176,7 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
         let (Some(can), Some(spec)) = (row.capabilities(), row.kernel()) else { continue };
         for (i, (dtype, requires)) in can.dtypes.iter().enumerate() {
             let mut spec = can.compiled_for(Form::plain(*dtype)).apply_to(spec);
-            // Uses all tiles for the first type, and one for the others.
+            // All tiles are compiled for the first type, and only one for each of the other types.
             if i > 0 {
                 spec.tiles.truncate(1);
             }
@@ -231,7 +232,7 @@ mod tests {
             let known = |tile: &str| row.kernel().is_some_and(|k| k.tile(tile).is_some());
             assert!(row.costs.iter().flat_map(|c| c.tiles).all(|c| known(c.tile)), "{id}");
             assert!(row.fallback.iter().flatten().all(|t| known(t)), "{id}");
-            // The tuner tries every row that costs or a fallback can choose.
+            // Every row that can be chosen, by its costs or as a fallback, must be tunable.
             assert!(row.tunable || (row.costs.is_none() && row.fallback.is_none()), "{id}");
         }
     }

@@ -1,36 +1,37 @@
-//! A row of the ladder: its contents and its construction.
+//! Defines the rows of the ladder, and how they are built.
 
 use super::{Epilogue, Form, Operands, shape_of};
 use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic};
 
-/// The capabilities of a kernel of the matrix product.
+/// The capabilities of a matrix product kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
-    /// Types of A and B, each with the hardware that it requires beyond the rung's.
+    /// Types of A and B, each with the hardware that it requires in addition to the rung's requirement.
     pub dtypes: Vec<(Dtype, Requires)>,
-    /// How operands are passed.
+    /// How the operands are passed to the kernel.
     pub operands: Operands,
-    /// Bytes of an element of C, if only one size is supported.
+    /// Size of an element of C in bytes, if only one size is supported.
     pub out_bytes: Option<u64>,
-    /// True for programmatic dependent launch: the kernel may start while its predecessor runs, and then waits for the results.
+    /// True if the kernel uses programmatic dependent launch: it may start while its predecessor is still running, and then waits for the predecessor's
+    /// results.
     pub overlaps: bool,
-    /// True if k is divided into parts, each of which leaves sums in the workspace for another kernel to add.
+    /// True if k is split into parts whose sums are left in the workspace, to be added by another kernel.
     pub in_parts: bool,
-    /// True if tiles of the last waves are divided along k if they would leave SMs idle; blocks exchange sums through the workspace.
+    /// True if tiles of the last waves are split along k when they would leave SMs idle. The blocks exchange their sums through the workspace.
     pub streams: bool,
-    /// True if blocks on one SM hide each other's stalls, as on tensor cores; on CUDA cores they share the arithmetic units.
+    /// True if blocks on one SM hide each other's stalls, as on tensor cores. On CUDA cores, they compete for the arithmetic units.
     pub hides_stalls: bool,
 }
 
 impl Capabilities {
-    /// Returns true if the kernel supports a type on some hardware.
+    /// Returns true if the kernel supports a type on the given hardware.
     #[must_use]
     pub fn takes(&self, dtype: Dtype) -> bool {
         self.dtypes.iter().any(|(d, _)| *d == dtype)
     }
 
-    /// Returns the form for which the kernel is compiled, given a product's form: see [`Operands::given`]. Sums that are left in the workspace are
-    /// f32 without an epilogue.
+    /// Returns the form that the kernel is compiled for, given a product's form; see [`Operands::given`]. If sums are left in the workspace, they are f32 and
+    /// have no epilogue.
     #[must_use]
     pub fn compiled_for(&self, form: Form) -> Form {
         let given = self.operands.given(form);
@@ -38,70 +39,70 @@ impl Capabilities {
     }
 }
 
-/// The cost of a tile: microseconds per launch, per wave of tiles, and per 128 bytes of k in a wave limited only by the tile itself. Costs common to all tiles
-/// of a product (memory, power, straddled lines) are estimated separately.
+/// The cost of a tile in microseconds: per launch, per wave of tiles, and per 128 bytes of k in a wave that is limited only by the tile itself. Costs that all
+/// tiles of a product share (memory, power, straddled lines) are estimated separately.
 ///
-/// Fitted on an NVIDIA H200. Hopper's rungs in 16-bit types are fitted to the logarithms of 23,000 timings of 1,000 random products, each with the tiles that
-/// were cheapest by earlier costs; a tile with few timings stays close to the costs that its area, split and cluster suggest. For the accuracy see
-/// `choose/README.md` of `warpbook-gemm`. The rung for tf32 only, and CUDA cores in fp32, are fitted to the published record. tf32 takes as long as another
-/// type for the same number of bytes.
+/// The costs were fitted on an NVIDIA H200. For 16-bit types, Hopper's rungs are fitted to the logarithms of 23,000 timings of 1,000 random products, each
+/// with the tiles that were cheapest by earlier costs. If there are few timings of a tile, its costs stay close to those that its area, split and cluster
+/// suggest. For the accuracy, see `choose/README.md` of `warpbook-gemm`. The rung for tf32 only, and CUDA cores in fp32, are fitted to the published record.
+/// tf32 takes as long as another type for the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Id of the tile.
+    /// Id of the tile that has these costs.
     pub tile: &'static str,
-    /// Time of a launch in microseconds.
+    /// Time per launch in microseconds.
     pub launch_us: f64,
-    /// Time of a wave of tiles in microseconds.
+    /// Time per wave of tiles in microseconds.
     pub wave_us: f64,
-    /// Time of 128 bytes of k in a wave in microseconds.
+    /// Time per 128 bytes of k in a wave, in microseconds.
     pub k_us: f64,
 }
 
-/// The costs of a row's tiles, with the types and hardware to which they apply.
+/// The costs of a row's tiles, with the types and hardware that they apply to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// Types to which the costs apply.
+    /// Types that the costs apply to.
     pub dtypes: Vec<Dtype>,
-    /// Hardware to which the costs apply.
+    /// Hardware that the costs apply to.
     pub requires: Requires,
-    /// The tiles worth choosing.
+    /// The costs of the tiles that are worth choosing.
     pub tiles: &'static [Cost],
 }
 
-/// The tiles of a row without applicable costs: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. If several rows
-/// qualify, the last in the ladder is chosen.
+/// The tiles to use if no costs apply to a row: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. If several rows
+/// qualify, the last one in the ladder is chosen.
 pub type Fallback = [&'static str; 2];
 
-/// The implementation of a row.
+/// The implementation behind a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// A kernel of Warpbook.
+    /// One of Warpbook's kernels, with its capabilities.
     Kernel(Capabilities),
-    /// cuBLAS, which chooses its algorithm itself.
+    /// cuBLAS, with the algorithm that it chooses itself.
     Cublas,
-    /// cuBLASLt, with the fastest algorithm that it suggests.
+    /// cuBLASLt, with the fastest of the algorithms that it suggests.
     CublasLt,
-    /// The rung and tile with the shortest estimated time, without the tuner's findings.
+    /// The rung and tile with the shortest estimated time, chosen without the tuner's results.
     Chosen,
-    /// The CPU.
+    /// An implementation on the CPU.
     Cpu(CpuBody),
 }
 
-/// The implementations on the CPU.
+/// The matrix product implementations on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuBody {
-    /// Three loops on one thread.
+    /// Three nested loops on one thread.
     Naive,
-    /// Blocks for the caches and vector registers, on one thread.
+    /// Blocking for the caches and vector registers, on one thread.
     Blocked,
-    /// Blocks for the caches and vector registers, on all threads.
+    /// Blocking for the caches and vector registers, on all threads.
     Threaded,
-    /// The `gemm` crate.
+    /// The matrix product of the `gemm` crate.
     Library,
 }
 
 impl CpuBody {
-    /// The lowest expected FLOP/s of a thread; a product that would exceed its time budget at this rate is not started.
+    /// Returns the lowest FLOP/s to be expected per thread. A product that would exceed its time budget at this rate is not started.
     #[must_use]
     pub const fn least_flops_per_s(self) -> f64 {
         match self {
@@ -118,62 +119,62 @@ impl CpuBody {
     }
 }
 
-/// The figure for a kernel.
+/// The figure that explains a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Figure {
-    /// The elements that a warp reads when adjacent threads compute adjacent rows.
+    /// The elements that a warp reads if adjacent threads compute adjacent rows.
     RowAccess,
-    /// The elements that a warp reads when adjacent threads compute adjacent columns.
+    /// The elements that a warp reads if adjacent threads compute adjacent columns.
     ColumnAccess,
     /// Tiles of A and B in shared memory.
     SharedTile,
-    /// A column of results per thread.
+    /// A column of results computed by each thread.
     RegisterColumn,
-    /// A square of results per thread.
+    /// A square of results computed by each thread.
     RegisterSquare,
-    /// 16-byte accesses.
+    /// Memory accesses of 16 bytes per thread.
     VectorAccess,
-    /// A warp's part of a tile.
+    /// The part of a tile that a warp computes.
     WarpTile,
-    /// Tiles in flight while others are multiplied.
+    /// Tiles that are being loaded while others are multiplied.
     DoubleBuffer,
-    /// Fragments of `wmma`.
+    /// The fragments that `wmma` instructions multiply.
     WmmaFragments,
-    /// Swizzled rows of shared memory.
+    /// Rows in shared memory with a swizzled order of elements.
     Swizzle,
-    /// A warpgroup's product from shared memory.
+    /// The product that a warpgroup computes from shared memory.
     Warpgroup,
-    /// Producer and consumers.
+    /// Warps that are specialised as a producer and consumers.
     Specialisation,
-    /// Clusters and the order of tiles.
+    /// Clusters of blocks, and the order in which tiles are computed.
     ClusterOrder,
-    /// Stores that overlap the next tile.
+    /// Stores of a tile that overlap the computation of the next one.
     OverlappedStore,
-    /// k divided over a cluster.
+    /// A sum over k that is split among the blocks of a cluster.
     SplitK,
-    /// B through registers.
+    /// An operand B that is read through registers.
     RegisterOperand,
 }
 
 /// A rung of the matrix product with all its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The rung in the form of records.
+    /// The rung in the form used in records.
     pub rung: Rung,
-    /// The implementation of the row.
+    /// The implementation behind the row.
     pub body: Body,
-    /// True if the tuner tries it.
+    /// True if the tuner tries this rung.
     pub tunable: bool,
-    /// Costs of the row's tiles, if they were measured.
+    /// Costs of the tiles, if they have been measured.
     pub costs: Option<Costs>,
     /// Tiles to use if no costs apply.
     pub fallback: Option<Fallback>,
-    /// The figure of the rung.
+    /// The figure that explains the rung.
     pub figure: Option<Figure>,
 }
 
 impl Row {
-    /// Capabilities of the kernel; `None` if the row has no kernel.
+    /// Returns the capabilities of the kernel; `None` if the row has no kernel.
     #[must_use]
     pub fn capabilities(&self) -> Option<&Capabilities> {
         match &self.body {
@@ -182,14 +183,13 @@ impl Row {
         }
     }
 
-    /// The kernel, as the row defines it.
+    /// Returns the kernel as the row defines it, not yet compiled for a form.
     #[must_use]
     pub fn kernel(&self) -> Option<&KernelSpec> {
         self.rung.kernels().first()
     }
 
-    /// Returns the reason why the kernel cannot compute a product on a device of this compute capability; `None` if it can, or if the row has no
-    /// kernel.
+    /// Returns the reason why the kernel cannot compute a product on a device with this compute capability; `None` if it can, or if the row has no kernel.
     #[must_use]
     pub fn obstacle(&self, form: Form, compute_capability: Option<(u32, u32)>) -> Option<String> {
         let can = self.capabilities()?;
@@ -209,8 +209,8 @@ impl Row {
         None
     }
 
-    /// Returns the counted bytes that the kernel moves at each level of memory with one of its tiles: the reads of tiles from L2, and each matrix
-    /// once from DRAM.
+    /// Returns the counted bytes that the kernel moves at each memory level with one of its tiles: the tiles that are read from L2, and each matrix once from
+    /// or to DRAM.
     #[must_use]
     pub fn traffic(&self, tile: &Tile, problem: &Problem) -> Vec<Traffic> {
         let (Some((m, n, k)), Some(_)) = (shape_of(problem), self.capabilities()) else { return Vec::new() };
@@ -218,7 +218,7 @@ impl Row {
             return Vec::new();
         }
         let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));
-        // Every tile reads its rows of A and columns of B; the blocks of a cluster read shared tiles once.
+        // Every tile reads its rows of A and its columns of B. The blocks of a cluster read the tiles that they share only once.
         let [down, across] = tile.cluster_shape();
         let a = columns.div_ceil(across).saturating_mul(m.saturating_mul(k));
         let b = rows.div_ceil(down).saturating_mul(n.saturating_mul(k));
@@ -229,7 +229,7 @@ impl Row {
     }
 }
 
-/// Makes a row with the capabilities of kernels on CUDA cores; [`Row::can`] changes them.
+/// Makes a row with the capabilities of a kernel on CUDA cores; [`Row::can`] changes them.
 pub(super) fn kernel_row(
     id: &'static str,
     title: &'static str,
@@ -259,19 +259,19 @@ pub(super) fn kernel_row(
 }
 
 impl Row {
-    /// Returns the row with this figure.
+    /// Returns the row with the given figure.
     #[must_use]
     pub fn drawn(self, figure: Figure) -> Self {
         Self { figure: Some(figure), ..self }
     }
 
-    /// Returns the row, marked for the tuner to try.
+    /// Returns the row marked as one that the tuner tries.
     #[must_use]
     pub fn tuned(self) -> Self {
         Self { tunable: true, ..self }
     }
 
-    /// Returns the row with its capabilities changed.
+    /// Returns the row after changing its capabilities.
     #[must_use]
     pub fn can(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
         if let Body::Kernel(c) = &mut self.body {
@@ -280,14 +280,14 @@ impl Row {
         self
     }
 
-    /// Returns the row with costs.
+    /// Returns the row with costs for the given types and hardware.
     #[must_use]
     pub(super) fn costing(self, dtypes: &[Dtype], requires: Requires, tiles: &'static [Cost]) -> Self {
         Self { costs: Some(Costs { dtypes: dtypes.to_vec(), requires, tiles }), ..self }
     }
 }
 
-/// Sets the capabilities that the rungs on Hopper's tensor cores have in common.
+/// Returns a function that sets the capabilities shared by the rungs on Hopper's tensor cores.
 pub(super) fn on_tensor_cores(operands: Operands, overlaps: bool) -> impl FnOnce(&mut Capabilities) {
     use Dtype::{Bf16, F16, Tf32};
     move |c| {

@@ -1,23 +1,23 @@
-//! Tables of tiles, one line each, with their costs.
+//! Tables of tiles with their costs, written with one tile per line.
 
 use super::Cost;
 use warpbook_record::Tile;
 
-/// A tile and, if it is worth choosing, its costs.
+/// One line of a table: a tile and, if it is worth choosing, its costs.
 pub(super) struct Line {
     tile: Tile,
     cost: Option<Cost>,
 }
 
 impl Line {
-    /// Makes a line; the costs are microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave.
+    /// Makes a line. The costs are in microseconds: per launch, per wave of tiles, and per 128 bytes of k in a wave.
     pub(super) fn new(id: &'static str, tile: Tile, costs: impl Into<Option<[f64; 3]>>) -> Self {
         let cost = |[launch_us, wave_us, k_us]: [f64; 3]| Cost { tile: id, launch_us, wave_us, k_us };
         Self { tile, cost: costs.into().map(cost) }
     }
 }
 
-/// The tiles of a rung and the costs of those that are worth choosing, both in the order of the lines.
+/// The tiles of a rung, and the costs of those that are worth choosing, both in the order of the table's lines.
 pub(super) struct TileTable {
     pub(super) tiles: Vec<Tile>,
     pub(super) costs: Vec<Cost>,

@@ -1,4 +1,4 @@
-//! The kernels of the convolution.
+//! The convolution kernels.
 
 use super::{
     CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES,
@@ -7,22 +7,22 @@ use super::{
 use crate::matmul::{stored_through_shared, type_number};
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
-/// A pass of a convolution.
+/// The forward pass of a convolution, or one of its two gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
-    /// Computes y from x.
+    /// Computes the output y from the input x.
     Forward,
-    /// Computes dx from dy.
+    /// Computes the input gradient dx from the output gradient dy.
     InputGradient,
-    /// Computes dw from x and dy.
+    /// Computes the weight gradient dw from x and dy.
     WeightGradient,
 }
 
 impl Pass {
-    /// Every pass.
+    /// All passes.
     pub const ALL: [Self; 3] = [Self::Forward, Self::InputGradient, Self::WeightGradient];
 
-    /// Returns the name of the pass's entry.
+    /// Returns the entry point for this pass.
     const fn entry(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -31,7 +31,7 @@ impl Pass {
         }
     }
 
-    /// Returns the pass's value of the macro `PASS`.
+    /// Returns the number that stands for this pass in the macro `PASS`.
     const fn number(self) -> i64 {
         match self {
             Self::Forward => 0,
@@ -41,16 +41,16 @@ impl Pass {
     }
 }
 
-/// Returns the kernels of the direct convolution: `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
-/// `direct_weight_gradient(g, x, dy, dweight)` with one block per weight and `direct_bias_gradient(g, dy, dbias)` with one block per filter; f32.
+/// Returns the kernels of the direct convolution in f32: `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
+/// `direct_weight_gradient(g, x, dy, dweight)` with one block per weight, and `direct_bias_gradient(g, dy, dbias)` with one block per filter.
 #[must_use]
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
     ["direct_forward", "direct_input_gradient", "direct_weight_gradient", "direct_bias_gradient"]
         .map(|entry| over_images(kernel(DIRECT, entry, per_element(), Grid::Cover), layout))
 }
 
-/// Returns the kernels of the reference passes in f64: `reference_forward(g, x, weight, want, sizes, n)`, `reference_input_gradient(g, dy, weight, want, sizes,
-/// n)` and `reference_weight_gradient(g, x, dy, want, sizes, n)` with one block per weight; NHWC.
+/// Returns the kernels of the reference passes in f64, for images in NHWC: `reference_forward(g, x, weight, want, sizes, n)`, `reference_input_gradient(g, dy,
+/// weight, want, sizes, n)`, and `reference_weight_gradient(g, x, dy, want, sizes, n)` with one block per weight.
 #[must_use]
 pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     let spec = |entry| {
@@ -60,43 +60,43 @@ pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     ["reference_forward", "reference_input_gradient", "reference_weight_gradient"].map(spec)
 }
 
-/// Returns the helper kernels of the product over unrolled windows: `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from,
-/// to, channels, pixels, to_rows, n)`.
+/// Returns the helper kernels for convolution as a product of unrolled windows: `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and
+/// `exchange(from, to, channels, pixels, to_rows, n)`.
 #[must_use]
 pub fn im2col(dtype: Dtype, layout: Layout) -> [KernelSpec; 3] {
     ["unroll", "fold", "exchange"]
         .map(|entry| over_images(typed(IM2COL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
-/// The form of a kernel of the implicit product, in addition to its tile.
+/// The form of an implicit product kernel, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Implicit {
-    /// The pass, which also determines the entry: `forward(g, x, weight, bias, relu, y, filters)`, `input_gradient(g, dy, weight, mask, dx, channels,
+    /// The pass, which also determines the entry point: `forward(g, x, weight, bias, relu, y, filters)`, `input_gradient(g, dy, weight, mask, dx, channels,
     /// filters, window)` or `weight_gradient(g, x, dy, out, filters, share)`.
     pub pass: Pass,
-    /// Type of the images: `F32` on CUDA cores, the others on tensor cores.
+    /// Type of the images: `F32` on CUDA cores, any other type on tensor cores.
     pub dtype: Dtype,
     /// Layout of the images.
     pub layout: Layout,
-    /// True for A and for B if it is copied 16 bytes at a time; never true on CUDA cores.
+    /// Whether A and B, respectively, are copied 16 bytes at a time; always false on CUDA cores.
     pub vectors: [bool; 2],
-    /// True if an input gradient has strides other than 1.
+    /// True for an input gradient with a stride other than 1.
     pub dilated: bool,
-    /// True if limited to instructions of compute capability 7.5; `F16` only.
+    /// True to use only instructions of compute capability 7.5; possible only for `F16`.
     pub turing: bool,
-    /// True if the maxima of windows of 2 x 2 are stored, with their indices: `forward(g, x, weight, bias, relu, y, filters, index)`; `F16` and
-    /// `Bf16` in NHWC only.
+    /// True to store the maxima of 2 x 2 windows, with their indices: `forward(g, x, weight, bias, relu, y, filters, index)`. Possible only for `F16` and
+    /// `Bf16` in NHWC.
     pub pool: bool,
 }
 
 impl Implicit {
-    /// Returns the form that works for every convolution with strides of 1, and for every y and dw.
+    /// Returns the form that works for every convolution with strides of 1 and, in the passes that compute y and dw, for every stride.
     #[must_use]
     pub const fn plain(pass: Pass, dtype: Dtype, layout: Layout) -> Self {
         Self { pass, dtype, layout, vectors: [false; 2], dilated: false, turing: false, pool: false }
     }
 
-    /// Returns the kernel of this form. Its tiles are valid for every type.
+    /// Returns the kernel of this form. Its tiles can be used for every type.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
         let Self { pass, dtype, layout, vectors, dilated, turing, pool } = self;
@@ -120,43 +120,43 @@ impl Implicit {
     }
 }
 
-/// The windows that an instruction of the shifted-window kernel multiplies.
+/// The windows that one instruction of the shifted-window kernel multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Windowed {
-    /// 64 consecutive positions of padded rows.
+    /// 64 consecutive positions in padded rows.
     Rows,
-    /// 8 x 8 pixels.
+    /// A block of 8 x 8 pixels.
     Blocks,
-    /// 8 x 8 pixels, for which the maxima over windows of 2 x 2 are stored with their indices; forward pass only.
+    /// A block of 8 x 8 pixels, of which only the maxima over 2 x 2 windows are stored, with their indices. Forward pass only.
     Pooled,
 }
 
 /// The form of a shifted-window kernel, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
-    /// The pass, [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`, with `index`
-    /// as the last argument if they are pooled.
+    /// The pass, which is [`Pass::Forward`] or [`Pass::InputGradient`]. Both have the entry point `shifted_windows(map_images, map_weights, g, bias, mask,
+    /// to)`, with `index` as an additional last argument if the result is pooled.
     pub pass: Pass,
-    /// The windows that an instruction multiplies.
+    /// The windows that one instruction multiplies.
     pub windowed: Windowed,
     /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Bytes of a pixel's channels copied as one row: 64 or 128.
+    /// Number of bytes of a pixel's channels that are copied as one row: 64 or 128.
     pub row_bytes: i64,
-    /// Channels of the result that a block computes: 32, 64 or 128.
+    /// Number of channels of the result that a block computes: 32, 64 or 128.
     pub columns: i64,
 }
 
-/// Bytes of shared memory per block of the shifted-window kernel, which has an SM to itself.
+/// Shared memory per block of the shifted-window kernel in bytes; each block has an SM to itself.
 const WINDOWS_SHARED_BYTES: i64 = 220 << 10;
 
 impl Windows {
-    /// Returns the kernel of this form. Its tiles differ in the number of positions that a warpgroup sums, from few to many.
+    /// Returns the kernel of this form. Its tiles are sorted by the number of positions that a warpgroup computes, smallest first.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
         let Self { pass, windowed, dtype, row_bytes, columns } = self;
         let ids = ["64", "128", "192", "256", "320"];
-        // A thread's registers hold at most 160 sums; with fewer, more warpgroups fit.
+        // A thread has registers for at most 160 sums; the fewer sums per thread, the more warpgroups fit.
         let tile = |(id, parts): (&'static str, i64)| {
             let sums = parts * columns / 2;
             let (consumers, registers) = match sums {
@@ -182,7 +182,7 @@ impl Windows {
         KernelSpec { tiles, ..spec }
     }
 
-    /// Returns every form of a type.
+    /// Returns every form for a type.
     #[must_use]
     pub fn all(dtype: Dtype) -> Vec<Self> {
         use Windowed::{Blocks, Pooled, Rows};
@@ -199,20 +199,20 @@ impl Windows {
     }
 }
 
-/// The form of a kernel of the shifted weight gradient, in addition to its tile; its entry is `shifted_gradient(map_y, map_x, g, out)`.
+/// The form of a shifted weight gradient kernel, in addition to its tile. The entry point is `shifted_gradient(map_y, map_x, g, out)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WindowGradient {
     /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Rows and columns of taps that a block computes, one of [`WindowGradient::TAPS`].
+    /// Number of rows and columns of taps that a block computes, one of [`WindowGradient::TAPS`].
     pub taps: [i64; 2],
 }
 
 impl WindowGradient {
-    /// The parts of a window that a block can compute with its sums in registers.
+    /// The parts of a window, as rows and columns of taps, that a block can compute with its sums in registers.
     pub const TAPS: [[i64; 2]; 3] = [[1, 1], [3, 3], [2, 5]];
 
-    /// Returns the kernel of this form, whose tiles are of `BM` filters and `BN` channels.
+    /// Returns the kernel of this form. A tile covers `BM` filters and `BN` channels.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
         let Self { dtype, taps: [rows, columns] } = self;
@@ -236,18 +236,18 @@ impl WindowGradient {
     }
 }
 
-/// The form of the kernel whose windows TMA gathers in im2col mode, in addition to its tile; its entry is `tma_im2col(map_images, map_weights, map_to, g,
-/// bias, mask, to)`.
+/// The form of the kernel for which TMA gathers the windows in im2col mode, in addition to its tile. The entry point is `tma_im2col(map_images, map_weights,
+/// map_to, g, bias, mask, to)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TmaIm2col {
-    /// The pass, [`Pass::Forward`] or [`Pass::InputGradient`].
+    /// The pass, which is [`Pass::Forward`] or [`Pass::InputGradient`].
     pub pass: Pass,
     /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
 }
 
 impl TmaIm2col {
-    /// Channels of a load, a row of 128 bytes in shared memory.
+    /// Number of channels per load, which form a row of 128 bytes in shared memory.
     pub const CHANNELS: u32 = 64;
 
     /// Returns the kernel of this form. Its tiles have 64, 128 and 256 columns.
@@ -261,27 +261,27 @@ impl TmaIm2col {
     }
 }
 
-/// The form of the kernels for few channels.
+/// The form of the kernels for images with few channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FewChannels {
     /// Type of the images: `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
+    /// Number of steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
     pub steps: i64,
-    /// First, true if the forward pass stores the maxima of windows of 2 x 2, with their indices as its last argument. Second, true if the weight
-    /// gradient starts from the gradient of these maxima, with indices, a mask and a scale as its last arguments.
+    /// The first value is true if the forward pass stores the maxima of 2 x 2 windows; it then takes their indices as an additional last argument. The second
+    /// is true if the weight gradient starts from the gradient of these maxima; it then takes the indices, a mask and a scale as additional last arguments.
     pub pool: [bool; 2],
 }
 
 impl FewChannels {
-    /// Largest number of steps whose sums and indices fit in registers.
+    /// Largest number of steps for which sums and indices fit in registers.
     pub const MOST_STEPS: i64 = 4;
-    /// Bytes of shared memory for part of an image.
+    /// Size in bytes of the part of an image that is kept in shared memory.
     pub const PART_BYTES: i64 = 24 << 10;
-    /// Filters that a block computes.
+    /// Number of filters that a block computes.
     pub const FILTERS: u32 = 32;
 
-    /// Returns the kernels `few_forward(g, x, weight, bias, relu, y)`, followed by `index` if pooled, and `few_gradient(g, x, dy, out)`, followed by
+    /// Returns the kernels `few_forward(g, x, weight, bias, relu, y)`, with an additional `index` if pooled, and `few_gradient(g, x, dy, out)`, with additional
     /// `index, mask, scale` if pooled.
     #[must_use]
     pub fn specs(self) -> [KernelSpec; 2] {
@@ -290,7 +290,7 @@ impl FewChannels {
             2 => 3,
             _ => 2,
         };
-        // This memory later holds the sums of half the warps.
+        // The same memory later holds the sums of half of the warps.
         let bytes = Self::PART_BYTES.max(256 / 2 * 16 * 4 * self.steps);
         let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", bytes)];
         let spec = |entry: &'static str, pool: bool| {
@@ -306,7 +306,7 @@ impl FewChannels {
     }
 }
 
-/// Tiles of C with `bm` x `bn` elements and `[tm, tn]` sums per thread; the largest first.
+/// Returns tiles of C with `bm` x `bn` elements and `[tm, tn]` sums per thread, largest first.
 fn register_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, [bm, bn]: [i64; 2], [tm, tn]: [i64; 2], blocks: i64| {
         let threads = bm / tm * (bn / tn);
@@ -320,7 +320,7 @@ fn register_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// A tile of C with `bm` x `bn` elements, `[wm, wn]` of them per warp; its rows along k are `bytes` long.
+/// A tile of C with `bm` x `bn` elements, of which each warp computes `[wm, wn]`. The rows along k are `bytes` bytes long.
 fn warp_tile(
     id: &'static str,
     dtype: Dtype,
@@ -335,7 +335,7 @@ fn warp_tile(
     Tile::new(id, &[&sizes[..], &more].concat())
 }
 
-/// The tiles on tensor cores, the largest first.
+/// Returns the tiles on tensor cores, largest first.
 fn warp_tiles(pass: Pass, dtype: Dtype) -> Vec<Tile> {
     let tile = |id, c, bytes, of_warp, more| warp_tile(id, dtype, c, bytes, of_warp, more);
     match pass {
@@ -351,7 +351,7 @@ fn warp_tiles(pass: Pass, dtype: Dtype) -> Vec<Tile> {
     }
 }
 
-/// The tiles for sm_75: two stages, and as many blocks as fit into its 64 KiB of shared memory.
+/// Returns the tiles for sm_75, with two stages and as many blocks as fit into its 64 KiB of shared memory.
 fn turing_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, c, bytes, of_warp, blocks| warp_tile(id, Dtype::F16, c, bytes, of_warp, [2, blocks]);
     match pass {
@@ -366,8 +366,8 @@ fn turing_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// Returns the kernels of this file in the forms that tests compile for every architecture: on tensor cores all forms of f16, and one of each kind
-/// for the other types and for sm_75.
+/// Returns the kernels of this file in the forms that tests compile for every architecture: on tensor cores, all forms for f16, and one form of each kind for
+/// the other types and for sm_75.
 pub(super) fn all() -> Vec<KernelSpec> {
     let layouts = [Layout::Nhwc, Layout::Nchw];
     let mut all = Vec::new();
@@ -389,7 +389,7 @@ pub(super) fn all() -> Vec<KernelSpec> {
     let sampled = types.into_iter().flat_map(forms).chain(turing_forms()).filter(is_sample);
     all.extend(sampled.map(|f| {
         let mut spec = f.spec();
-        // Uses all tiles of f16 and f32, and one of the other types.
+        // All tiles are compiled for f16 and f32, but only one for each of the other types.
         if matches!(f.dtype, Dtype::Tf32 | Dtype::Bf16) {
             spec.tiles.truncate(1);
         }
@@ -413,7 +413,7 @@ pub(super) fn all() -> Vec<KernelSpec> {
     all
 }
 
-/// Returns every form of the implicit product in a type.
+/// Returns every form of the implicit product for a type.
 #[must_use]
 pub fn forms(dtype: Dtype) -> Vec<Implicit> {
     let mut all = Vec::new();
@@ -440,7 +440,7 @@ pub fn forms(dtype: Dtype) -> Vec<Implicit> {
     all
 }
 
-/// Returns every form for GPUs of compute capability 7.5, in f16.
+/// Returns every form for GPUs of compute capability 7.5, all in f16.
 #[must_use]
 pub fn turing_forms() -> Vec<Implicit> {
     forms(Dtype::F16).into_iter().map(|form| Implicit { turing: true, ..form }).collect()

@@ -1,4 +1,4 @@
-//! Kernels whose last block also does the work of the next kernels.
+//! Kernels in which the last block to finish also does the work of the kernels that would follow.
 
 use super::{chunk, of_parts, per_element, typed};
 use crate::shared::source;
@@ -10,28 +10,29 @@ const NORM: Source = source!("nn/norm_last_block.cu");
 const OPTIMIZER: Source = source!("nn/optimizer_last_block.cu");
 
 /// Returns the kernel `cross_entropy_last(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits, arrived, count, slot, losses,
-/// correct, slots, verdict)`, which does the work of [`super::cross_entropy`] and [`super::mean_loss`], and judges the step.
+/// correct, slots, verdict)`. It does the work of [`super::cross_entropy`] and [`super::mean_loss`], and decides whether the step is valid.
 #[must_use]
 pub fn cross_entropy_last(dtype: Dtype) -> KernelSpec {
     typed(CROSS_ENTROPY, "cross_entropy_last", per_element(), Grid::Cover, dtype)
 }
 
-/// Returns the kernel `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`, which does the work of
-/// [`super::mse`] and [`super::mean_loss`], and judges the step.
+/// Returns the kernel `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`. It does the work of
+/// [`super::mse`] and [`super::mean_loss`], and decides whether the step is valid.
 #[must_use]
 pub fn mse_last(dtype: Dtype) -> KernelSpec {
     typed(MSE, "mse_last", chunk("t256x16", 16), Grid::Cover, dtype)
 }
 
-/// Returns the kernel `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`, which does the
-/// work of [`super::norm`] for both arrays, and judges the step; `dtype` is the type of the rounded gradients. It has one block for each of an array's
-/// [`super::parts`].
+/// Returns the kernel `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`. It does the work
+/// of [`super::norm`] for both arrays, and decides whether the step is valid. `dtype` is the type of the rounded gradients. There is one block for each of an
+/// array's [`super::parts`].
 #[must_use]
 pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
     of_parts(typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype))
 }
 
-/// Returns the kernels `sgd_last`, `sgd_momentum_last` and `adam_last`: those of [`super::updates`] with `(.., arrived, end)` after their arguments.
+/// Returns the kernels `sgd_last`, `sgd_momentum_last` and `adam_last`, which are those of [`super::updates`] with the additional last arguments `arrived,
+/// end`.
 #[must_use]
 pub fn updates_last(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd_last", "sgd_momentum_last", "adam_last"]

@@ -39,9 +39,9 @@ const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
 const ROWS: Source = source!("nn/rows.cu");
 const STEP: Source = source!("nn/step.cu");
 
-/// Threads per block of every kernel in this module except `prepare`.
+/// Number of threads per block of every kernel in this module except `prepare`.
 const THREADS: i64 = 256;
-/// Element types for which the kernels are compiled.
+/// Element types that the kernels are compiled for.
 pub const TYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
 /// Layout of images in memory.
@@ -53,29 +53,29 @@ pub enum Layout {
     Nchw,
 }
 
-/// A tile with one item per thread, and as many blocks as needed.
+/// A tile with one item per thread; the grid has as many blocks as needed.
 fn per_element() -> Tile {
     Tile::new("t256", &[("THREADS", THREADS)])
 }
 
-/// A tile with several items per thread, and as many blocks as needed.
+/// A tile with several items per thread; the grid has as many blocks as needed.
 fn chunk(id: &'static str, items: i64) -> Tile {
     Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items)])
 }
 
-/// A tile with 16 bytes of elements per thread, in steps of the grid.
+/// A tile in which each thread handles 16 bytes of elements at a time, and then advances by the size of the grid.
 fn groups(dtype: Dtype) -> Tile {
     groups_in_blocks(dtype, 8)
 }
 
-/// Like [`groups`], with 4 or 8 blocks for each SM.
+/// Like [`groups`], but with 4 or 8 blocks per SM.
 fn groups_in_blocks(dtype: Dtype, blocks: i64) -> Tile {
     let items = 16 / dtype.bytes() as i64;
     let id = if blocks == 4 { "t256b4" } else { "t256b8" };
     Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
 }
 
-/// Makes a kernel of a training step.
+/// Makes a kernel of a training step, which waits for its predecessor.
 fn kernel(source: Source, entry: &'static str, tile: Tile, grid: Grid) -> KernelSpec {
     KernelSpec::new(source, entry, &[tile], grid).waiting()
 }
@@ -88,7 +88,7 @@ fn over_images(spec: KernelSpec, layout: Layout) -> KernelSpec {
     spec.define("CHANNELS_FIRST", i64::from(layout == Layout::Nchw))
 }
 
-/// Returns the kernels `relu_forward(x, y, n)`, `relu_backward(y, dy, dx, n)`, and likewise for GELU, with x in place of y.
+/// Returns the kernels `relu_forward(x, y, n)` and `relu_backward(y, dy, dx, n)`, and the corresponding kernels for GELU, whose gradient takes x in place of y.
 #[must_use]
 pub fn activation(dtype: Dtype) -> [KernelSpec; 4] {
     ["relu_forward", "relu_backward", "gelu_forward", "gelu_backward"]
@@ -101,13 +101,13 @@ pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// Returns the kernel `add_weighted(x, share, first, sum, n)`; it also writes the sum so far, which is f32, to `x`.
+/// Returns the kernel `add_weighted(x, share, first, sum, n)`, which also writes the f32 sum accumulated so far to `x`.
 #[must_use]
 pub fn add_weighted(dtype: Dtype) -> KernelSpec {
     typed(ADD, "add_weighted", groups(dtype), Grid::Resident, dtype)
 }
 
-/// Returns the kernels for the work that a library leaves over: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
+/// Returns the kernels for work that a library does not do itself: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
 #[must_use]
 pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
     ["bias_forward", "widen"].map(|entry| typed(LIBRARY, entry, groups(dtype), Grid::Resident, dtype))
@@ -139,8 +139,8 @@ pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
         .map(|entry| over_images(typed(POOL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
-/// Returns the kernels for NHWC images with adjacent windows: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask, dx,
-/// rows, columns, n, scale)`.
+/// Returns the pooling kernels for NHWC images with adjacent windows: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask,
+/// dx, rows, columns, n, scale)`.
 #[must_use]
 pub fn pool_adjacent(dtype: Dtype) -> [KernelSpec; 2] {
     ["max_forward_adjacent", "max_backward_adjacent"]
@@ -153,17 +153,17 @@ pub fn partial_sums(dtype: Dtype) -> KernelSpec {
     typed(COLUMN_SUMS, "partial_sums", per_element(), Grid::Cover, dtype)
 }
 
-/// Returns the kernel `total_sums(from, rows, n, first, out, rest)`, with a block of 32 warps for every 32 columns.
+/// Returns the kernel `total_sums(from, rows, n, first, out, rest)`, with one block of 32 warps for every 32 columns.
 #[must_use]
 pub fn total_sums() -> KernelSpec {
     typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024), ("BN", 32)]), Grid::Cover, Dtype::F32)
 }
 
-/// Returns [`total_sums`] for these columns, all of which begin at a multiple of 16 bytes; if there are many, `wide_total_sums`, with a block of 16 warps for
-/// every 128 columns.
+/// Returns [`total_sums`] for rows with this many columns that are aligned to 16 bytes. If there are many columns, returns `wide_total_sums` instead, which has
+/// one block of 16 warps for every 128 columns.
 #[must_use]
 pub fn total_sums_of(columns: u32) -> KernelSpec {
-    // Fewer columns give few blocks, each with many rows.
+    // With fewer columns, the wide kernel would have too few blocks, each with many rows.
     let is_wide = columns >= 32 * 128 && columns.is_multiple_of(4);
     if !is_wide {
         return total_sums();
@@ -178,22 +178,22 @@ pub fn dropout(dtype: Dtype) -> KernelSpec {
     typed(DROPOUT, "dropout", groups(dtype), Grid::Resident, dtype)
 }
 
-/// Returns the kernel `prepare(settings, control, found, loss_scale, clip, step)`, with one thread.
+/// Returns the kernel `prepare(settings, control, found, loss_scale, clip, step)`, which runs with a single thread.
 #[must_use]
 pub fn prepare() -> KernelSpec {
-    // The file's other kernels do not compile without the sizes.
+    // The sizes are defined only because the other kernels in the file do not compile without them.
     let tile = Tile::new("t32", &[("THREADS", 32), ("ITEMS", 8)]);
     kernel(OPTIMIZER, "prepare", tile, Grid::One)
 }
 
-/// Returns the kernels `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, and `sgd_momentum` and `adam`, which have one and two arrays of
-/// state before the copy; `dtype` is the type of the copy and of the rounded gradients.
+/// Returns the kernel `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, and the kernels `sgd_momentum` and `adam`, which take one and two
+/// additional arrays of optimiser state before `copy`. `dtype` is the type of the copy and of the rounded gradients.
 #[must_use]
 pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// Returns the kernel `restore(found, counters, kept, n, weights, first, second, copy)`, which reverts a provisional update; `dtype` is the type of the copy.
+/// Returns the kernel `restore(found, counters, kept, n, weights, first, second, copy)`, which reverts a provisional update. `dtype` is the type of the copy.
 #[must_use]
 pub fn restore(dtype: Dtype) -> KernelSpec {
     let tile = Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
@@ -208,15 +208,15 @@ pub fn update_groups(dtype: Dtype) -> KernelSpec {
 
 /// Returns the kernels `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions,
 /// partial, epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step, counters, rates, groups,
-/// factors, iterations, work, weights, copy)`; `dtype` is the type of the copy.
+/// factors, iterations, work, weights, copy)`. `dtype` is the type of the copy.
 #[must_use]
 pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
     ["muon_direction", "muon_start", "muon_product", "muon_update"]
         .map(|entry| typed(MUON, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// Largest number of parts into which the sum of a gradient array is split, one block each. It is several times the number of blocks that an H100 runs at once,
-/// so that its SMs finish together. The number is the same on every GPU, and so are the bits.
+/// Largest number of parts into which the sum over a gradient array is split, with one block per part. It is several times the number of blocks that an H100
+/// runs at once, so that the SMs finish at about the same time. The number is the same on every GPU, and so are the bits of the result.
 pub const MOST_PARTS: u64 = 4096;
 
 /// Returns the number of parts into which `sum_squares` and `sum_squares_last` split `n` gradients.
@@ -238,8 +238,8 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
 }
 
 /// Returns the kernels `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)` with
-/// one thread per sample; `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct, parts, n,
-/// losses, correct)` with one thread.
+/// one thread per sample, and `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct,
+/// parts, n, losses, correct)` with a single thread each.
 #[must_use]
 pub fn step() -> [KernelSpec; 4] {
     let one = |entry| kernel(STEP, entry, Tile::new("t32", &[("THREADS", 32)]), Grid::One);
@@ -263,30 +263,32 @@ pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
 /// The kernels of batch normalisation.
 #[derive(Debug, Clone)]
 pub struct BatchNorm {
-    /// Sums each chunk's x and squares of x: `(s, x, partial)`.
+    /// Sums x and the squares of x for each chunk: `(s, x, partial)`.
     pub sums_forward: KernelSpec,
-    /// Sums all chunks, with 32 threads per channel: `(s, partial, counts, total)`.
+    /// Adds the sums of all chunks, with 32 threads per channel: `(s, partial, counts, total)`.
     pub totals: KernelSpec,
-    /// Computes the mean and inverse deviation, and updates the running ones, with 32 threads per channel: `(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
+    /// Computes the mean and the inverse standard deviation, and updates the running statistics, with 32 threads per channel: `(s, partial, epsilon, momentum,
+    /// running_mean, running_variance, mean, inverse)`.
     pub statistics: KernelSpec,
-    /// Computes the inverse deviation from a variance: `(s, variance, epsilon, inverse)`.
+    /// Computes the inverse standard deviation from a variance: `(s, variance, epsilon, inverse)`.
     pub inverse_deviation: KernelSpec,
-    /// Computes y: `(s, x, gamma, beta, mean, inverse, y)`.
+    /// Computes the normalised output y: `(s, x, gamma, beta, mean, inverse, y)`.
     pub normalise: KernelSpec,
-    /// Sums each chunk's dy and products of dy with normalised x: `(s, x, dy, mean, inverse, partial)`.
+    /// Sums dy and the products of dy with the normalised x for each chunk: `(s, x, dy, mean, inverse, partial)`.
     pub sums_backward: KernelSpec,
-    /// Computes dgamma, dbeta and the coefficients of dx in dy and x, with 32 threads per channel: `(s, partial, gamma, inverse, dgamma, dbeta, line)`.
+    /// Computes dgamma and dbeta, and the coefficients that express dx in terms of dy and x, with 32 threads per channel: `(s, partial, gamma, inverse, dgamma,
+    /// dbeta, line)`.
     pub lines: KernelSpec,
-    /// Computes dx: `(s, x, dy, mean, line, dx)`.
+    /// Computes the input gradient dx: `(s, x, dy, mean, line, dx)`.
     pub backward: KernelSpec,
 }
 
-/// Returns the kernels of batch normalisation.
+/// Returns the kernels of batch normalisation for a type and a layout.
 #[must_use]
 pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
     let spec = |entry, tile, grid| over_images(typed(BATCH_NORM, entry, tile, grid, dtype), layout);
     let per_channel = |entry| spec(entry, per_element(), Grid::Cover);
-    // With channels last a thread keeps the coefficients of its channels in registers, so that four blocks fit on an SM.
+    // With channels last, a thread keeps the coefficients of its channels in registers, so only four blocks fit on an SM.
     let blocks = if layout == Layout::Nhwc { 4 } else { 8 };
     let per_group = |entry| spec(entry, groups_in_blocks(dtype, blocks), Grid::Resident);
     BatchNorm {
@@ -301,7 +303,7 @@ pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
     }
 }
 
-/// Returns every kernel of this module, for each type of elements and each layout.
+/// Returns every kernel of this module, for each element type and each layout.
 pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = vec![mean_loss(), prepare()];
     all.extend(conv2d::all());

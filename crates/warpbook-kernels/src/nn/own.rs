@@ -1,4 +1,4 @@
-//! The kernels of a layer that a learner wrote.
+//! The kernels of a layer whose source was written by a learner.
 
 use super::Layout;
 use crate::matmul::type_number;
@@ -6,24 +6,24 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use warpbook_record::{Define, Dtype, Grid, KernelSpec, LIVE, Tile};
 
-/// The form for which a layer's source is compiled.
+/// The form that a layer's source is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnForm {
     /// Type of x, y and their gradients.
     pub dtype: Dtype,
     /// Layout of images in memory.
     pub layout: Layout,
-    /// Channels, height and width of a sample of x.
+    /// Channels, height and width of each sample of x.
     pub input: [usize; 3],
-    /// Channels, height and width of a sample of y.
+    /// Channels, height and width of each sample of y.
     pub output: [usize; 3],
-    /// Threads per block, a multiple of 32.
+    /// Number of threads per block, a multiple of 32.
     pub threads: u32,
 }
 
 /// Returns the kernels `forward(x, parameters.., y, n)` and `backward(x, y, dy, parameters.., dx, gradients of the parameters.., n)`. The source is
-/// compiled after `nn/own_layer.cuh` and declarations of both kernels, so that wrong parameters are an error at the author's line. Messages count
-/// the author's lines and name the file `live/NAME.cu`.
+/// compiled after `nn/own_layer.cuh` and declarations of both kernels, so that wrong parameters are reported at the author's own line. Messages
+/// count lines from the start of the author's text and call the file `live/NAME.cu`.
 #[must_use]
 pub fn own_layer(name: &str, source: &str, parameters: usize, form: OwnForm) -> [KernelSpec; 2] {
     let (read, written) = (", const float*".repeat(parameters), ", float*".repeat(parameters));

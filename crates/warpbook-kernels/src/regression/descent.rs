@@ -1,43 +1,43 @@
-//! The parameters of a gradient descent, and its problem in the form of records.
+//! The parameters of a gradient descent, and their description in records.
 
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting, short_count};
 
-/// Weights before the first epoch: (w0, b0).
+/// Weights (w, b) before the first epoch.
 pub const INITIAL: (f32, f32) = (0.83, 0.7645);
-/// The line around which the data is drawn: (w, b).
+/// The line (w, b) around which the data points are drawn.
 pub const TRUTH: (f32, f32) = (3.0, 2.0);
-/// Range of x with one feature: from the first number up to, but not including, the second.
+/// Range of x if there is one feature: from the first number up to, but not including, the second.
 pub const RANGE: (f32, f32) = (0.0, 10.0);
 
 /// The parameters of a gradient descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Descent {
-    /// Number of points, including test points.
+    /// Number of points, including those for testing.
     pub points: u64,
-    /// Number of training points.
+    /// Number of points for training.
     pub train_points: u64,
-    /// Features per point: the number of weights, excluding b.
+    /// Number of features per point, which is the number of weights without b.
     pub features: u64,
-    /// Passes over the training points.
+    /// Number of passes over the training points.
     pub epochs: u64,
     /// Learning rate.
     pub learning_rate: f64,
     /// Standard deviation of the Gaussian noise on y.
     pub noise: f64,
-    /// Key of the Philox generator.
+    /// Seed of the random numbers: the key of the Philox generator.
     pub seed: u64,
-    /// Start of the descent, and the line around which points are drawn. A record has only the numbers that differ from the default.
+    /// Start of the descent, and the line around which points are drawn. A record contains only the numbers that differ from the defaults.
     pub line: Line,
 }
 
 /// The start of a descent, and the line around which its points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Weights before the first epoch: (w, b); with several features each weight starts at w.
+    /// Weights (w, b) before the first epoch; if there are several features, every weight starts at w.
     pub start: (f32, f32),
-    /// The line around which points are drawn: (w, b); with several features the weights are w, -w/2, w/3, -w/4 and so on.
+    /// The line (w, b) around which points are drawn; if there are several features, the weights are w, -w/2, w/3, -w/4 and so on.
     pub truth: (f32, f32),
-    /// Range of x with one feature: from the first number up to, but not including, the second.
+    /// Range of x if there is one feature: from the first number up to, but not including, the second.
     pub range: (f32, f32),
 }
 
@@ -48,7 +48,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Returns each pair that differs from the default, with the names of its two numbers in a record.
+    /// Returns each pair of numbers that differs from the default, with the names of the two numbers in a record.
     fn changed(&self) -> Vec<([&'static str; 2], (f32, f32))> {
         let default = Self::default();
         let pairs = [
@@ -60,7 +60,7 @@ impl Line {
     }
 }
 
-/// Returns the number of the shortest decimal form: 0.01 and not 0.009999999776.
+/// Returns the f64 with the same shortest decimal form as `v`, such as 0.01 instead of 0.009999999776.
 #[must_use]
 pub fn decimal(v: f32) -> f64 {
     v.to_string().parse().unwrap_or_else(|_| f64::from(v))
@@ -68,7 +68,7 @@ pub fn decimal(v: f32) -> f64 {
 
 impl Descent {
     /// Describes the descent for a record. FLOPs per point and epoch: four (- y, err^2 and its sum, the sum of err), and four more per feature (w
-    /// x, its sum, err x, its sum). Bytes: x and y once per epoch.
+    /// x, its sum, err x, its sum). Bytes: x and y are read once per epoch.
     #[must_use]
     pub fn problem(&self) -> Problem {
         let Self { points, train_points, features, epochs, .. } = *self;
@@ -106,7 +106,7 @@ impl Descent {
     }
 }
 
-/// Returns the number of features of a regression's points.
+/// Returns the number of features per point of a regression problem.
 #[must_use]
 pub fn features_of(problem: &Problem) -> u64 {
     problem.count("features").unwrap_or(1)

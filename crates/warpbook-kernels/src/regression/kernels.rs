@@ -14,24 +14,26 @@ pub(super) const STATISTICS: Source = source!("regression/07_sufficient_statisti
 const MULTIVARIATE: Source = source!("regression/08_multivariate.cu");
 const DATA: Source = source!("regression/data.cu");
 
-/// Threads of a block that keeps its points; few, so that each may have 255 registers.
+/// Number of threads in a block that keeps its points on the chip; it is small, so that each thread can have 255 registers.
 pub(super) const RESIDENT_THREADS: u64 = 256;
 
-/// A pass over the points by a resident grid.
+/// Returns a kernel for one pass over the points, whose grid fits on the GPU at once.
 pub(super) fn pass(source: Source, entry: &'static str) -> KernelSpec {
     let tiles = ["t512x16b2", "t1024x8b1", "t1024x16b1", "t256x16b4", "t256x8b4"].map(tile::strided);
     KernelSpec::new(source, entry, &tiles, Grid::Resident)
 }
 
-/// A grid that runs all epochs: one block per SM with all of its registers, so that few blocks have to synchronise.
+/// Returns a kernel whose grid runs all epochs, with one block per SM that uses all of its registers, so that few blocks have to
+/// synchronise.
 pub(super) fn persistent(alternate: bool) -> KernelSpec {
     let tiles = ["t512x32b1", "t512x16b1", "t256x32b1"].map(tile::strided);
-    // The first tile keeps more of the next epoch's points loaded; without alternation that only costs registers.
+    // The first tile keeps more points loaded for the next epoch. If the direction does not alternate, these points are useless and
+    // only cost registers.
     let spec = KernelSpec::new(PERSISTENT, "descend", if alternate { &tiles } else { &tiles[1..] }, Grid::Resident);
     if alternate { spec.define("ALTERNATE", 1) } else { spec }
 }
 
-/// Kernels that keep their points on the chip, with one tile for each number of four-point groups in a thread's registers.
+/// Returns a kernel that keeps its points on the chip, with one tile for each number of four-point groups in a thread's registers.
 pub(super) fn resident(source: Source, entry: &'static str) -> KernelSpec {
     let tile = |id, groups: i64| {
         Tile::new(
@@ -56,7 +58,7 @@ pub(super) fn multivariate() -> KernelSpec {
         .define("FEATURES", 16)
 }
 
-/// Returns the multivariate kernel for feature counts that are split differently; tests compile these too.
+/// Returns the multivariate kernel for numbers of features that are split among warps in different ways, which tests also compile.
 #[must_use]
 pub fn feature_counts() -> Vec<KernelSpec> {
     let default_tile = |mut spec: KernelSpec| {
@@ -66,13 +68,13 @@ pub fn feature_counts() -> Vec<KernelSpec> {
     [1, 2, 3, 7, 17, 100, 256].map(|n| default_tile(multivariate()).define("FEATURES", n)).into()
 }
 
-/// Returns the number of warps of `08_multivariate` that share the same points, each with some of the features: the kernel's `SPLIT`.
+/// Returns the number of warps of `08_multivariate` that share the same points and split the features, which is the kernel's `SPLIT`.
 #[must_use]
 pub fn multivariate_split(tile: &Tile, features: u64) -> u64 {
     features.div_ceil(tile.size(Dim::FeaturesPerThread)).next_power_of_two()
 }
 
-/// Returns the number of points that a block has in registers at once, with the kernel's arithmetic.
+/// Returns the number of points that a block has in registers at once, computed in the same way as in the kernel.
 #[must_use]
 pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
     let (a_thread, split) = (tile.size(Dim::FeaturesPerThread), multivariate_split(tile, features));
@@ -81,7 +83,7 @@ pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
     tile.size(Dim::Threads) / 32 / split * groups * 32 * 4
 }
 
-/// The single-block kernel that finishes the sums and takes the step.
+/// Returns the single-block kernel that completes the sums and updates the weights.
 pub(super) fn update(source: Source) -> KernelSpec {
     KernelSpec::new(
         source,
@@ -91,12 +93,12 @@ pub(super) fn update(source: Source) -> KernelSpec {
     )
 }
 
-/// Name of the fused pass reduced to its reads.
+/// Name of the ablation in which the fused pass only reads its data.
 pub const ONLY_READS: &str = "only the reads";
-/// Name of the fused pass over no points: only its launch, and the start and end of its blocks.
+/// Name of the measurement of the fused pass without points: only its launch, and the start and end of its blocks.
 pub const NO_POINTS: &str = "only the launch";
 
-/// Variants of the fused pass, by name, each without one of its parts.
+/// Returns variants of the fused pass for ablation, with their names: the complete pass, and versions without some of its parts.
 #[must_use]
 pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
     let without = |names: &[&'static str]| pass(FUSED, "pass").with(names);
@@ -110,13 +112,13 @@ pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
     ]
 }
 
-/// Fills x and y: see `kernels/regression/data.cu`.
+/// Returns the kernel that fills x and y with random points; see `kernels/regression/data.cu`.
 #[must_use]
 pub fn data_kernel() -> KernelSpec {
     KernelSpec::new(DATA, "points", &[Tile::new("t256", &[("THREADS", 256)])], Grid::Cover)
 }
 
-/// Fills x and y for several features.
+/// Returns the kernel that fills x and y with random points of several features.
 #[must_use]
 pub fn featured_data_kernel() -> KernelSpec {
     KernelSpec { entry: "featured_points".into(), ..data_kernel() }
@@ -129,8 +131,8 @@ mod tests {
     #[test]
     fn a_block_of_the_multivariate_kernel_holds_so_many_points() {
         let tile = &multivariate().tiles[0];
-        // There are 16 warps of 32 lanes with four points each. They have eight groups of these with one feature, one with 16; with 256
-        // features 16 warps share one.
+        // Each of the 16 warps has 32 lanes with four points each. A block has eight such groups of points at once with one feature,
+        // and one group with 16 features; with 256 features, all 16 warps share the same points.
         assert_eq!(multivariate_points_at_once(tile, 1), 16 * 32 * 4 * 8);
         assert_eq!(multivariate_points_at_once(tile, 16), 16 * 32 * 4);
         assert_eq!(multivariate_points_at_once(tile, 256), 32 * 4);

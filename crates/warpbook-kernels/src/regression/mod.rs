@@ -1,4 +1,4 @@
-//! The rows of the fused linear regression's ladder, with the bytes that they move.
+//! The rows of the fused linear regression's ladder, and the number of bytes that each moves.
 
 mod descent;
 mod kernels;
@@ -16,61 +16,61 @@ use warpbook_record::{
     Grid, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic, kept_by_cache,
 };
 
-/// Default number of points of a run.
+/// Default number of points in a run.
 pub const STANDARD_POINTS: u64 = 5_000_000;
 /// Numbers of points in the full sweep.
 pub const SWEEP_POINTS: [u64; 7] = [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 200_000_000];
-/// Number of epochs from one logged loss to the next.
+/// Number of epochs between two logged losses.
 pub const LOG_EVERY: u64 = 10;
-/// Number of streams of the rung that splits its pass.
+/// Number of streams used by the rung that splits its pass.
 pub const STREAMS: u32 = 4;
 
-/// Number of features of the data set in the full sweep that has several.
+/// Number of features in the full sweep's data set with several features.
 pub const STANDARD_FEATURES: u64 = 16;
-/// Largest number of features that a rung supports.
+/// Largest number of features that any rung supports.
 pub const MAX_FEATURES: u64 = 256;
 
-/// The data that a rung moves in a descent.
+/// The data that a rung moves during a descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
-    /// The data are not counted, for example those of the CPU's rungs.
+    /// The data is not counted, as for the rungs on the CPU.
     Uncounted,
-    /// In every epoch, the inputs are read, and two intermediates are written and read.
+    /// In every epoch, the inputs are read, and two intermediate arrays are written and read.
     Intermediates,
     /// The inputs are read in every epoch.
     Inputs,
-    /// The inputs are read in every epoch, in alternating direction: an epoch begins with the points still on the chip.
+    /// The inputs are read in every epoch, in alternating directions, so that each epoch begins with the points that are still on the chip.
     Alternating,
-    /// The inputs are read once; after that every epoch reads them on the chip.
+    /// The inputs are read from memory once; after that, every epoch reads them from registers and shared memory.
     OnChip,
-    /// The inputs are read once, and then a few sums.
+    /// The inputs are read once; after that, only a few sums are needed.
     Once,
 }
 
 /// The structure of a descent: which kernels run, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// A descent on the CPU, by one thread or all.
+    /// A descent on the CPU, with one thread or with all threads.
     Cpu {
-        /// True if all threads take part.
+        /// True if all threads are used.
         all_threads: bool,
     },
-    /// Separate kernels for each operation of an epoch, with intermediates in memory, then the update.
+    /// Separate kernels for each operation of an epoch, with intermediate results in memory, followed by the update.
     Unfused,
-    /// One pass per epoch, then the update, as the schedule says.
+    /// One pass per epoch followed by the update, launched as the schedule says.
     Fused,
     /// One cooperative launch whose blocks exchange their sums.
     Persistent,
-    /// Points that stay on the chip, placed by [`place`]: there are kernels for the grid, for a cluster, and for memory.
+    /// Points stay on the chip, where [`place`] puts them. There are kernels for the whole grid, for one cluster, and for points in memory.
     OnChip,
-    /// One pass that computes sufficient statistics, and a descent on these.
+    /// A single pass that computes sufficient statistics, followed by a descent that uses only these.
     Statistics,
-    /// Like [`Plan::Persistent`], for several features.
+    /// Like [`Plan::Persistent`], but for points with several features.
     Multivariate,
 }
 
 impl Plan {
-    /// Returns true if every epoch has its own kernels, launched or in a graph.
+    /// Returns true if every epoch runs its own kernels, whether launched one by one or in a graph.
     #[must_use]
     pub const fn launches_each_epoch(self) -> bool {
         matches!(self, Self::Unfused | Self::Fused)
@@ -80,20 +80,20 @@ impl Plan {
 /// A rung of the regression with all its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegressionRow {
-    /// The rung in the form of records.
+    /// The rung in the form used in records.
     pub rung: Rung,
     /// Structure of the descent.
     pub plan: Plan,
     /// The data that the rung moves.
     pub moves: Moves,
-    /// True if the rung supports points of several features.
+    /// True if the rung supports points with several features.
     pub several_features: bool,
-    /// True if the parts of an epoch are also timed separately.
+    /// True if the parts of an epoch are also timed individually.
     pub timed_in_parts: bool,
 }
 
 impl RegressionRow {
-    /// Returns the row, with the parts of its epoch timed separately.
+    /// Returns the row marked so that the parts of an epoch are also timed individually.
     #[must_use]
     fn in_parts(self) -> Self {
         Self { timed_in_parts: true, ..self }
@@ -106,10 +106,11 @@ impl RegressionRow {
         several.then(|| "takes points of one feature".into())
     }
 
-    /// Returns the bytes that the rung moves at each level of memory in a whole descent, and its operations if they differ from the problem's.
-    /// `in_flight` is the number of points that its threads have in registers at once.
+    /// Returns the bytes that the rung moves at each memory level during a whole descent, and its number of operations if that differs from
+    /// the problem's. `in_flight` is the number of points that all threads together have in registers at once.
     ///
-    /// The bytes are counted, not measured: data that is read every epoch comes from L2 if it fits into five eighths of L2, else from DRAM.
+    /// The bytes are counted, not measured: data that is read in every epoch is assumed to come from L2 if it fits into five eighths of L2,
+    /// and from DRAM otherwise.
     #[must_use]
     pub fn traffic(
         &self,
@@ -136,7 +137,8 @@ impl RegressionRow {
         };
         match self.moves {
             Moves::Uncounted => (Vec::new(), None),
-            // Reads x, y, err twice and pred, and writes pred and err: eight numbers per point, four of them an array's whole length.
+            // Each epoch reads x (twice), y, pred and err (twice), and writes pred and err: eight numbers per point. The four arrays together
+            // are twice as large as the inputs.
             Moves::Intermediates => {
                 let level = level_of(2 * inputs);
                 (vec![Traffic { level, bytes: (n * 32).saturating_mul(epochs) }], None)
@@ -151,13 +153,13 @@ impl RegressionRow {
                         kept(MemoryLevel::Registers, r.register_points),
                         kept(MemoryLevel::Shared, n - r.register_points),
                     ];
-                    // The loss and its sum are computed only where it is logged.
+                    // The loss and its sum are computed only in epochs whose loss is logged.
                     let flops = n * (6 * epochs + 2 * (epochs / LOG_EVERY));
                     (levels.into_iter().filter(|t| t.bytes > 0).collect(), Some(flops))
                 }
                 _ => (alternating(), None),
             },
-            // There are seven operations for each of two sums and ten for each of three products: see the kernel.
+            // There are seven operations for each of two sums, and ten for each of three products; see the kernel.
             Moves::Once => (vec![once], Some(n * 44)),
         }
     }
@@ -214,7 +216,7 @@ fn on_cpu() -> Vec<RegressionRow> {
     ]
 }
 
-/// Rungs with separate kernels for each epoch.
+/// Returns the rungs with separate kernels for each epoch.
 fn by_epochs() -> Vec<RegressionRow> {
     let fused = || vec![pass(FUSED, "pass"), update(FUSED)];
     vec![
@@ -285,7 +287,7 @@ fn on_hopper(mut row: RegressionRow) -> RegressionRow {
     row
 }
 
-/// Rungs with a grid that runs all epochs.
+/// Returns the rungs in which one grid runs all epochs.
 fn resident_grids() -> Vec<RegressionRow> {
     vec![
         row(
@@ -374,7 +376,7 @@ mod tests {
         let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
         assert_eq!(traffic("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
         assert_eq!(traffic("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
-        // Four arrays, twice the inputs, no longer fit into L2.
+        // The four arrays are twice as large as the inputs, and no longer fit into L2.
         assert_eq!(traffic("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
         assert_eq!(traffic("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
         let kept = place(4_000_000, h200).0;
@@ -386,7 +388,7 @@ mod tests {
         assert_eq!(wide[1], (MemoryLevel::L2, 3_000_000 * 17 * 4 * 200));
         assert!(wide[2].0 == MemoryLevel::Dram && wide[2].1 < wide[1].1, "{wide:?}");
         assert_eq!(traffic("cpu_1_thread", &small, None), []);
-        // Every rung of Warpbook on a GPU is counted.
+        // The traffic of every Warpbook rung on a GPU is counted.
         for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {
             assert!(!traffic(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
         }

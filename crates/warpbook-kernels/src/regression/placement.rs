@@ -1,49 +1,50 @@
-//! The rule that places a data set on the chip for the on-chip rung.
+//! The rule that decides where on the chip the on-chip rung keeps its data set.
 
 use super::kernels::{ON_CHIP, RESIDENT_THREADS, resident};
 use warpbook_record::Tile;
 
-/// Blocks per cluster for a small data set: the most that Hopper supports.
+/// Number of blocks per cluster for a small data set, the largest that Hopper supports.
 pub const CLUSTER_BLOCKS: u32 = 16;
-/// Number of groups of four points per thread from which the whole grid is faster than one cluster.
+/// Number of four-point groups per thread from which the whole grid is faster than a single cluster.
 const CLUSTER_GROUPS: u64 = 28;
-/// Bytes of a group of four points, x and y.
+/// Size of a group of four points in bytes, including x and y.
 const GROUP_BYTES: u64 = 32;
-/// Bytes of a block's shared memory not available to the points: the sums, a cluster's slots, and the system's reserve.
+/// Bytes of a block's shared memory that are not available for points: the sums, a cluster's slots, and the system's reserve.
 const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
-/// The location of the points of `06_on_chip`.
+/// Where `06_on_chip` keeps its points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// In the SMs of one cluster.
+    /// The points are in the SMs of one cluster.
     Cluster(Residency),
-    /// In all SMs.
+    /// The points are in all SMs.
     Grid(Residency),
-    /// In memory: the points do not fit on the chip and are read in every epoch, as in `05b_persistent_alternating`.
+    /// The points do not fit on the chip, so they stay in memory and are read in every epoch, as in `05b_persistent_alternating`.
     Memory,
 }
 
-/// The distribution of points on the chip.
+/// How points are distributed on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Residency {
-    /// Number of blocks, each on its own SM.
+    /// Number of blocks, each of which has an SM to itself.
     pub blocks: u32,
-    /// Groups of four points that each thread keeps in registers, which is the tile's `REGISTER_GROUPS`.
+    /// Number of four-point groups that each thread keeps in registers, which is the tile's `REGISTER_GROUPS`.
     pub register_groups: u64,
-    /// Dynamic shared memory of a block for the remaining points, in bytes.
+    /// Dynamic shared memory per block for the remaining points, in bytes.
     pub shared_bytes: u32,
-    /// Points in registers; the others are in shared memory.
+    /// Number of points in registers; all other points are in shared memory.
     pub register_points: u64,
 }
 
 impl Residency {
-    /// Id of the tile with this many register groups.
+    /// Id of the tile with this number of register groups.
     #[must_use]
     pub fn tile_id(&self) -> String {
         format!("r{}", self.register_groups)
     }
 
-    /// Puts as many groups into registers as a tile permits and every thread has; `None` if the rest does not fit into shared memory.
+    /// Puts as many groups into registers as the tiles permit and as every thread can fill; `None` if the rest does not fit into shared
+    /// memory.
     fn new(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
         let threads = u64::from(blocks) * RESIDENT_THREADS;
         let groups = train_points / 4;
@@ -61,28 +62,29 @@ impl Residency {
     }
 }
 
-/// Limits of a device on which the rule of [`place`] depends.
+/// Limits of a device that [`place`] depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Number of SMs of the device.
+    /// Number of SMs on the device.
     pub multiprocessors: u32,
-    /// Largest shared memory of a block in bytes.
+    /// Largest amount of shared memory per block in bytes.
     pub shared_bytes_per_block: u64,
-    /// Blocks of the largest cluster, up to [`CLUSTER_BLOCKS`]; 0 without clusters.
+    /// Number of blocks in the largest cluster, at most [`CLUSTER_BLOCKS`]; 0 if the device has no clusters.
     pub cluster_blocks: u32,
-    /// Largest number of groups of four points that a thread may have in registers.
+    /// Largest number of four-point groups that a thread may keep in registers.
     pub most_groups: u64,
 }
 
 impl Room {
-    /// The permitted numbers of groups in a thread's registers.
+    /// Returns the permitted numbers of groups in a thread's registers.
     fn register_groups(self) -> impl Iterator<Item = u64> {
         let of_tile = |t: Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
         resident(ON_CHIP, "descend").tiles.into_iter().map(of_tile).filter(move |g| *g <= self.most_groups)
     }
 }
 
-/// Places the points of `06_on_chip`: in one cluster if they are few, else in all SMs, else in memory. Also returns the reason as a sentence.
+/// Decides where `06_on_chip` keeps its points: in one cluster if they are few, otherwise in all SMs if they fit, and otherwise in memory.
+/// Also returns the reason as a sentence.
 #[must_use]
 pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     let Room { multiprocessors, cluster_blocks, .. } = room;
@@ -120,7 +122,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     (Placement::Memory, sentence)
 }
 
-/// Largest number of points that fit into the SMs.
+/// Returns the largest number of points that fit into all SMs.
 fn most_resident_points(room: Room) -> u64 {
     let registers = room.register_groups().max().unwrap_or(0);
     let shared = room.shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
@@ -131,7 +133,7 @@ fn most_resident_points(room: Room) -> u64 {
 mod tests {
     use super::*;
 
-    /// The limits of an H200.
+    /// Returns the limits of an H200.
     const fn room(cluster_blocks: u32) -> Room {
         Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks, most_groups: 24 }
     }
@@ -145,7 +147,7 @@ mod tests {
         };
         assert_eq!(found, expect, "{sentence}");
         if let Placement::Cluster(r) | Placement::Grid(r) = placement {
-            // Every thread has its register groups, and shared memory takes the rest.
+            // Every thread fills its register groups, and shared memory takes the remaining points.
             let threads = u64::from(r.blocks) * RESIDENT_THREADS;
             assert!(r.register_groups * threads * 4 <= train_points);
             let rest = (train_points / 4).saturating_sub(r.register_groups * threads).div_ceil(threads);

@@ -30,17 +30,17 @@ pub(super) fn queued(operations: &[Operation]) -> Vec<(usize, &Activity)> {
     all
 }
 
-/// Returns the operation's index for each activity of a run. If the run has the operations' activities in the same
-/// order, as queued or as started, they are matched one by one; the driver may have turned a fill into a kernel.
-/// Otherwise the nth activity of a kind to start is matched with the nth known one of that kind.
+/// Returns the index of the operation of each activity of a run. If the run has the operations' activities in the same
+/// order, either as queued or as started, they are matched one by one; the driver may have replaced a fill by a kernel.
+/// Otherwise the nth activity of a kind to start is matched with the nth known activity of that kind.
 pub(super) fn operations(operations: &[Operation], run: &[&Activity]) -> Vec<Option<usize>> {
     let known = queued(operations);
     let places = whole_run(&known, run).unwrap_or_else(|| by_kind(&known, run, false));
     places.into_iter().map(|place| place.map(|k| known[k].0)).collect()
 }
 
-/// Returns for each activity of `all` its index among the known activities; `all` may contain others before and after
-/// the run. `None` if a known kernel is missing.
+/// Returns for each activity of `all` its index among the known activities. `all` may contain other activities before
+/// and after the run. Returns `None` if a known kernel is missing.
 pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<Vec<Option<usize>>> {
     let mut found = vec![None; all.len()];
     for order in orders(all) {
@@ -52,9 +52,10 @@ pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<V
             }
         }
     }
-    // Only the run's own activities can follow; an evaluation, which has kernels of the same kinds, comes before.
+    // Search from the end: only activities of the same run can follow it, but an evaluation with kernels of the same
+    // kinds may come before it.
     let found = by_kind(known, all, true);
-    // A fill may have become a kernel, which matches no kind.
+    // The driver may have replaced a fill by a kernel, which matches no kind.
     let is_there = |k: usize| !is_kernel(known[k].1) || found.contains(&Some(k));
     (!known.is_empty() && (0..known.len()).all(is_there)).then_some(found)
 }
@@ -67,7 +68,7 @@ fn orders(run: &[&Activity]) -> [Vec<usize>; 2] {
     [queued, started]
 }
 
-/// Returns true if a run matches the known activities one by one.
+/// Returns true if the activities of a run match the known ones one by one.
 fn is_in_order(known: &[(usize, &Activity)], run: &[&Activity]) -> bool {
     let is_known = |b: &Activity| known.iter().any(|(_, a)| key(a) == key(b));
     let alike = |a: &Activity, b: &Activity| key(a) == key(b) || !is_kernel(a) && is_kernel(b) && !is_known(b);

@@ -20,18 +20,18 @@ const CLOCK_NS: u64 = 200;
 pub struct Operation {
     /// Name of the operation, such as "conv1 weight gradient".
     pub name: String,
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: u64,
-    /// Least bytes to read and write.
+    /// Minimum number of bytes to read and write.
     pub bytes: u64,
-    /// Bytes written, a part of `bytes`.
+    /// Number of bytes written, which `bytes` includes.
     pub written_bytes: u64,
     /// Activities of the device for this operation.
     pub activities: Vec<Activity>,
 }
 
 /// Runs a step one operation at a time. Returns the operations with their activities, and the number of lost records.
-/// No earlier work may still be running.
+/// All earlier work on the device must have finished.
 pub fn by_operation(
     recorder: &Recorder,
     step: impl FnOnce(&mut dyn FnMut(&StepOperation) -> Result<(), TrainError>) -> Result<(), TrainError>,
@@ -49,8 +49,8 @@ pub fn by_operation(
     Ok((operations, lost))
 }
 
-/// Returns for each activity of `all` its index among the operations' activities, and the index of its operation; `all`
-/// may contain others before and after the run. `None` if the run is incomplete.
+/// Returns for each activity of `all` its index among the operations' activities, and the index of its operation. `all`
+/// may contain other activities before and after the run. Returns `None` if the run is incomplete.
 pub fn run_among(operations: &[Operation], all: &[&Activity]) -> Option<Vec<Option<(usize, usize)>>> {
     let known = labels::queued(operations);
     let found = labels::among(&known, all)?;
@@ -68,7 +68,7 @@ pub struct Recording {
     pub activities: Vec<Activity>,
     /// Name of the recorder, such as "CUPTI 130001".
     pub source: String,
-    /// Type of the arithmetic, if it differs from the problem's.
+    /// Data type of the arithmetic, if it differs from the type of the problem.
     pub dtype: Option<Dtype>,
 }
 
@@ -81,7 +81,7 @@ pub struct Timelines {
     pub spans: Vec<Span>,
     /// Memory, clocks and power over time.
     pub profiled: Vec<Profiled>,
-    /// Reasons for missing recordings.
+    /// Reasons why recordings are missing.
     pub notes: Vec<String>,
 }
 
@@ -96,10 +96,10 @@ impl Timelines {
 }
 
 impl Recording {
-    /// Returns the breakdown of a rung at a problem, and the spans of the run with the median length.
+    /// Returns the breakdown of a rung's time for a problem, and the spans of the run with the median length.
     ///
     /// # Errors
-    /// If the runs differ, so that none can represent the others; the error is a sentence.
+    /// Returns an error, as a sentence, if the runs differ so much that none of them can represent the others.
     pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
         let runs = runs::split(&self.activities, self.runs)?;
         let of_operation = labels::operations(&self.operations, &runs[0]);
@@ -120,8 +120,8 @@ impl Recording {
         Ok((breakdown, self.spans(&runs[shown], &of_operation, rung, problem)))
     }
 
-    /// Returns the times of each operation in all runs; an activity without an operation counts under its kernel's
-    /// name.
+    /// Returns the times of each operation in all runs. An activity without an operation counts under the name of its
+    /// kernel.
     fn operation_times(&self, runs: &[Vec<&Activity>], of_operation: &[Option<usize>]) -> Vec<OperationTime> {
         let mut places: Vec<(Option<usize>, &str, Vec<usize>)> = Vec::new();
         for (place, (activity, operation)) in runs[0].iter().zip(of_operation).enumerate() {

@@ -39,7 +39,7 @@ fn replay(launch: u32, at: u64, slower: u64) -> Vec<Activity> {
     all.into_iter().map(|a| Activity { correlation: launch, ..a }).collect()
 }
 
-/// Returns the operations of that replay, launched one by one outside a graph.
+/// Returns the operations of one replay, launched one by one outside a graph.
 fn operations() -> Vec<Operation> {
     let alone = |activity: Activity, correlation| Activity { correlation, graph: None, ..activity };
     let operation = |name: &str, flops, activities| Operation {
@@ -131,7 +131,7 @@ fn a_fill_that_became_a_kernel_keeps_its_place() {
 
 #[test]
 fn what_is_not_known_has_its_kernels_name() {
-    // With one kernel more than the operations have, the others are matched by kind and order.
+    // The run has one kernel more than the operations, so activities are matched by kind and order.
     let mut r = recording();
     for run in 0..3u32 {
         let at = 10_000 * u64::from(run + 1) + 4000;

@@ -44,7 +44,7 @@ impl Guarded {
         self.array().to_f32()
     }
 
-    /// Reports a flaw if a guard was written, or an element of a result was not.
+    /// Reports a flaw if a guard was overwritten, or if an element of a result was not written.
     fn watch(&self, name: &str, form: &str, is_result: bool, shape: Shape) -> Result<(), Stop> {
         let untouched = self.storage.untouched()?;
         let written = |range: std::ops::Range<usize>| untouched[range].iter().filter(|u| !**u).count();
@@ -79,7 +79,7 @@ pub(super) struct Gpu {
     dy: Guarded,
     dx: Guarded,
     parameters: Vec<Guarded>,
-    /// Shares of the gradients, one row per block.
+    /// Partial sums of the gradients, one row per block.
     shares: Vec<Guarded>,
     totals: Vec<Guarded>,
     sums: Sums,
@@ -206,7 +206,7 @@ impl Body for Gpu {
         self.dx.watch("dx", &self.form(), true, self.sizes.input)?;
         let written = if self.shares.is_empty() { &self.totals } else { &self.shares };
         for (name, (array, total)) in self.names.iter().zip(written.iter().zip(&self.totals)) {
-            // One row per block, or one in total.
+            // There is one row per block, or one row in total.
             array.watch(&format!("d{name}"), &self.form(), true, Shape::Vector(total.len))?;
         }
         let of_parameters = self.totals.iter().map(Guarded::read).collect::<Result<_>>()?;

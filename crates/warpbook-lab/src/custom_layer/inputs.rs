@@ -1,4 +1,4 @@
-//! Inputs for checking a layer.
+//! Random inputs for checking a layer.
 
 use warpbook_data::philox;
 use warpbook_gemm::storage::rounded;
@@ -9,13 +9,13 @@ use warpbook_record::Dtype;
 
 const SEED: u64 = 11;
 
-/// Random inputs, images in NCHW.
+/// Random inputs of a layer, with images in NCHW.
 #[derive(Debug, Clone)]
 pub(super) struct Inputs {
     pub input: Shape,
     pub output: Shape,
     pub x: Vec<f32>,
-    /// Gradient of y: the weights of the sum of y whose slopes are measured.
+    /// Gradient with respect to y. These are the weights of the sum of y whose slopes are measured.
     pub dy: Vec<f32>,
     pub parameters: Vec<Vec<f32>>,
     pub names: Vec<String>,
@@ -42,8 +42,8 @@ impl Inputs {
                 (format!("between {low} and {high}"), ((high - low) / 4.0).min(1.0))
             }
         };
-        // Close to their initial values but not equal, since an initial value may be special, such as a factor
-        // of 1.
+        // Parameters are close to their initial values but not equal to them, since an initial value may be special,
+        // such as a factor of 1.
         let parameter = |(i, p): (usize, &OwnParameter)| {
             let mut values = vec![0.0; p.len()];
             philox::fill_uniforms(&mut values, SEED, 2 + i as u32, 0);
@@ -63,7 +63,7 @@ impl Inputs {
     }
 }
 
-/// Converts images in NCHW to the other layout (`to` NHWC), or back.
+/// Converts images from NCHW to NHWC (if `to` is NHWC), or back.
 pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
     let [channels, height, width] = shape.sides();
     let from = if to == Layout::Nhwc { Layout::Nchw } else { Layout::Nhwc };
@@ -83,7 +83,7 @@ pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
     out
 }
 
-/// Position of an element in samples of this shape, images in NCHW: `[0][3][7][1]`.
+/// Returns the position of an element in samples of this shape, with images in NCHW, such as `[0][3][7][1]`.
 pub(super) fn place(i: usize, shape: Shape) -> String {
     let (n, i) = (i / shape.elements().max(1), i % shape.elements().max(1));
     match shape {

@@ -1,4 +1,4 @@
-//! The check of a layer in a lab: on its GPU, in the emulator, or by the compiler and on the CPU.
+//! Checks a layer in a lab: on its GPU, in the emulator, or with only the compiler and the CPU.
 
 use super::{OwnReport, check, check_on_cpu};
 use crate::{Lab, Result};
@@ -8,16 +8,16 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes, compile};
 use warpbook_record::Dtype;
 
-/// Architecture for compiling if there is no GPU.
+/// Architecture to compile for if there is no GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
-/// The most elements of a sample in the emulator, since the slopes take two forward passes for each.
+/// Maximum number of elements of a sample in the emulator: measuring slopes takes two forward passes per element.
 const MOST_EMULATED: usize = 4096;
 
 impl Lab {
-    /// Checks a learner's own layer on inputs of a shape, `[channels, height, width]` or a number of features.
-    /// Gradients are compared with slopes of the forward pass, and the layer's forms with each other. The report says
-    /// what is wrong and displays itself as a table.
+    /// Checks a learner's own layer on inputs of a shape, either `[channels, height, width]` or a number of features.
+    /// Gradients are compared with measured slopes of the forward pass, and the forms of the layer (data types and
+    /// layouts) with each other. The report says what is wrong, and a notebook shows it as a table.
     ///
     /// Without a GPU, a layer whose samples have at most 4096 elements is checked in the emulator. A larger one is only
     /// compiled, and its CPU body is checked if it has one.

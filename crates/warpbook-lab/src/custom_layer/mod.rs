@@ -1,4 +1,4 @@
-//! The check of a learner's own layer: its gradients against slopes of its forward pass, and all of its forms against each other.
+//! Checks a learner's own layer: compares its gradients with slopes of its forward pass, and all of its forms with each other.
 
 mod compare;
 mod gpu;
@@ -18,10 +18,10 @@ use warpbook_nn::ops::custom_layer::cpu::{CpuBackward, CpuForward};
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes};
 use warpbook_record::{Dtype, KernelStats};
 
-/// Number of samples in a check: odd, so that the last block is seldom full.
+/// Number of samples in a check. It is odd so that the last block is seldom full.
 const BATCH: usize = 3;
 
-/// One comparison of a check.
+/// The result of comparing one array of a layer with its reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnRow {
     /// The compared array: `y`, `dx`, or a parameter's gradient such as `dbeta`.
@@ -30,13 +30,13 @@ pub struct OwnRow {
     pub form: String,
     /// The reference: "slopes of y", or another form.
     pub against: String,
-    /// Number of compared elements.
+    /// Number of elements that were compared.
     pub compared: usize,
-    /// Number of elements at which y has a kink or a jump, and so no slope to compare with.
+    /// Number of elements at which y has a kink or a jump, so that there is no slope to compare with.
     pub passed_over: usize,
     /// Largest difference, relative to the value and to the root mean square of all values.
     pub error: f64,
-    /// Largest permitted difference at that element, given the step and the type.
+    /// Largest permitted difference at that element, which depends on the step and the data type.
     pub tolerance: f64,
     /// Position of the largest difference, such as `[0][3][7][1]`: sample, channel, row, column.
     pub at: String,
@@ -47,17 +47,17 @@ pub struct OwnRow {
 pub struct OwnReport {
     /// Name of the layer.
     pub layer: String,
-    /// Shape of an input sample.
+    /// Shape of an input sample, without the batch dimension.
     pub input: Shape,
-    /// Shape of an output sample.
+    /// Shape of an output sample, without the batch dimension.
     pub output: Shape,
     /// The device on which the layer was checked, such as "NVIDIA H200".
     pub place: String,
     /// Comparisons in order. Nothing is compared after a flaw.
     pub rows: Vec<OwnRow>,
-    /// The first error found, as a sentence; `None` if there is none.
+    /// The first error found, as a sentence; `None` if no error was found.
     pub flaw: Option<String>,
-    /// Additional remarks.
+    /// Additional remarks for the reader.
     pub notes: Vec<String>,
     /// Compiler statistics of `forward` and `backward`, in f32.
     pub stats: Vec<KernelStats>,
@@ -89,7 +89,7 @@ impl OwnReport {
         self.flaw.is_none() && !self.rows.is_empty()
     }
 
-    /// The result as a sentence.
+    /// Returns the result of the check as a sentence.
     #[must_use]
     pub fn verdict(&self) -> String {
         match &self.flaw {
@@ -129,7 +129,7 @@ impl fmt::Display for OwnReport {
 enum Stop {
     /// The layer has an error, described by the sentence.
     Flaw(String),
-    /// The device failed.
+    /// The device reported an error.
     Device(Error),
 }
 
@@ -146,22 +146,22 @@ struct Gradients {
     of_parameters: Vec<Vec<f32>>,
 }
 
-/// An implementation that computes on the host's numbers, images in NCHW.
+/// An implementation of a layer that works on host arrays, with images in NCHW.
 trait Body {
-    /// Describes its form, such as "fp32, NCHW".
+    /// Describes the form of the layer, such as "fp32, NCHW".
     fn form(&self) -> String;
 
-    /// Computes y. If `is_watched`, unwritten elements and writes elsewhere are flaws.
+    /// Computes y. If `is_watched`, it is a flaw if an element is not written, or if anything else is written.
     fn forward(&mut self, inputs: &Inputs, is_watched: bool) -> Result<Vec<f32>, Stop>;
 
-    /// Computes the gradients from the forward pass's results. Unwritten elements and writes elsewhere are always flaws.
+    /// Computes the gradients from the results of the forward pass. It is always a flaw if an element is not written, or if anything else is written.
     fn backward(&mut self, inputs: &Inputs, y: &[f32]) -> Result<Gradients, Stop>;
 }
 
-/// The forms to compare with the first, each with the type of its arrays.
+/// The forms to compare with the first one, each with the data type of its arrays.
 type Others<'a> = Vec<(Box<dyn Body + 'a>, Dtype)>;
 
-/// The CPU body.
+/// The CPU implementation of a layer.
 struct Cpu<'a>(&'a OwnLayer, OwnSizes);
 
 impl Cpu<'_> {
@@ -203,12 +203,12 @@ impl Body for Cpu<'_> {
     }
 }
 
-/// Checks a layer on a GPU with inputs of this shape. In f32, dx and the parameters' gradients have to match central differences of the
-/// forward pass, bits have to repeat, and every element of the results has to be written, and nothing else. Then NHWC, fp16, bf16 and the
-/// CPU body are compared with these results.
+/// Checks a layer on a GPU with inputs of this shape. In f32, dx and the gradients of the parameters must match central differences of the forward pass, two
+/// runs must give the same bits, and every element of the results must be written, and nothing else. Then NHWC, fp16, bf16 and the CPU implementation are
+/// compared with these results.
 ///
 /// # Errors
-/// Like [`compile`](warpbook_nn::ops::custom_layer::compile); if the device, or a kernel on it, fails.
+/// Returns the errors of [`compile`](warpbook_nn::ops::custom_layer::compile), and an error if the device or a kernel on it fails.
 pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
     let input = checked(layer, input.into())?;
     let mut report = OwnReport::new(layer, input, device.info().name.clone());
@@ -224,10 +224,10 @@ pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> 
     finish(report, layer, &mut first, others)
 }
 
-/// Checks a layer's CPU body with inputs of this shape, as [`check`] does on a GPU.
+/// Checks the CPU implementation of a layer with inputs of this shape, as [`check`] does on a GPU.
 ///
 /// # Errors
-/// If the layer has no CPU body, or a setting is invalid.
+/// If the layer has no CPU implementation, or a setting is invalid.
 pub fn check_on_cpu(layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
     let input = checked(layer, input.into())?;
     let mut body = Cpu(layer, OwnSizes::new(layer, input, BATCH, Layout::Nhwc));
@@ -277,7 +277,7 @@ fn once(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), S
     Ok((y, gradients))
 }
 
-/// Runs a body twice; a flaw if the bits differ.
+/// Runs an implementation twice; it is a flaw if the bits of the results differ.
 fn twice(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), Stop> {
     let (y, gradients) = once(body, inputs)?;
     let (again, gradients_again) = once(body, inputs)?;

@@ -1,29 +1,29 @@
-//! Gradients against central differences of a random weighted sum of y.
+//! Compares gradients with central differences of a random weighted sum of y.
 
 use super::inputs::{Inputs, place};
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use warpbook_nn::network::Shape;
 
-/// Step of a difference, for values of about 1. For a smooth function the truncation error grows with the step's square, and the f32
-/// rounding error with its inverse: this step is close to the best compromise.
+/// Step of a difference, for values of about 1. For a smooth function the truncation error grows with the square of the step, and the f32 rounding error with
+/// its inverse. This step is close to the best compromise.
 const STEP: f32 = 1.0 / 64.0;
-/// Relative error of a correct slope: what remains of the truncation error, plus the arithmetic of a backward pass.
+/// Relative error of a correct slope: the remaining truncation error, plus the rounding errors of a backward pass.
 const RELATIVE: f64 = 2e-3;
-/// Relative error of each element of y in f32: two units in the last place, plus functions such as `__expf`.
+/// Relative error of each element of y in f32: two units in the last place, plus the error of functions such as `__expf`.
 const ROUNDING: f64 = 4.0 / 8_388_608.0;
-/// Largest number of elements of an array whose slopes are measured; from longer arrays this many are taken at even distances.
+/// Maximum number of elements of an array whose slopes are measured. In longer arrays, this many evenly spaced elements are used.
 const MOST: usize = 4096;
 
-/// The array whose element is changed.
+/// The array that contains the changed element.
 #[derive(Debug, Clone, Copy)]
 enum Variable {
     X,
     Parameter(usize),
 }
 
-/// A difference over a step.
+/// A difference quotient.
 struct Difference {
-    /// Slope.
+    /// Slope of the weighted sum of y.
     slope: f64,
     /// Estimated effect of rounding on the slope.
     noise: f64,
@@ -73,7 +73,7 @@ impl<'a> Slopes<'a> {
             all.push(Compared { at, got: got[at].into(), slope: d.slope, noise: d.noise });
         }
         let norm = |f: fn(&Compared) -> f64| (all.iter().map(|c| f(c) * f(c)).sum::<f64>() / all.len() as f64).sqrt();
-        // Takes the smaller norm, so that a gradient that is wrong and large gets no more tolerance than a correct one.
+        // Use the smaller norm, so that a gradient that is wrong and large gets no more tolerance than a correct one.
         let scale = norm(|c| c.got).min(norm(|c| c.slope));
         let tolerance = |c: &Compared| RELATIVE * c.slope.abs().max(scale) + c.noise;
         let is_right = |c: &Compared| (c.got - c.slope).abs() <= tolerance(c);
@@ -132,7 +132,7 @@ impl<'a> Slopes<'a> {
         }
     }
 
-    /// (sum of dy y at +step - sum at -step) / 2 step.
+    /// Returns the slope (sum of dy * y at +step - sum at -step) / (2 * step).
     fn central(
         &self,
         body: &mut dyn Body,
@@ -153,11 +153,11 @@ impl<'a> Slopes<'a> {
             sum += weight * (a - b);
             noise += (weight * a.abs().max(b.abs()) * ROUNDING).powi(2);
         }
-        // The elements' errors are nearly independent; this allows three standard deviations.
+        // The errors of the elements are nearly independent; this allows three standard deviations.
         Difference { slope: sum / step, noise: 3.0 * noise.sqrt() / step.abs() }
     }
 
-    /// Returns y with one element moved by this many steps, and the element's new value.
+    /// Returns y with one element moved by this many steps, and the new value of that element.
     fn at(
         &self,
         body: &mut dyn Body,
@@ -181,7 +181,7 @@ impl<'a> Slopes<'a> {
         Ok((y, moved))
     }
 
-    /// The element's value before it is moved.
+    /// Returns the value of the element before it is moved.
     fn value(&self, (array, at): (Variable, usize)) -> f32 {
         match array {
             Variable::X => self.inputs.x[at],
@@ -189,7 +189,7 @@ impl<'a> Slopes<'a> {
         }
     }
 
-    /// The slope from two step sizes, which cancels the truncation error; `None` at a kink or a jump, which a smaller step does not smooth.
+    /// Returns the slope from two step sizes, which cancels the truncation error; `None` at a kink or a jump, which a smaller step does not smooth.
     fn refined(
         &self,
         body: &mut dyn Body,
@@ -209,8 +209,8 @@ impl<'a> Slopes<'a> {
             let left = self.difference((self.y, middle), (&below, low)).slope;
             (slopes[i], gaps[i], noise) = (both.slope, (right - left).abs(), both.noise);
         }
-        // For a smooth function the slopes over a step and over half of it are nearly equal, and the slopes of the two sides differ half as
-        // much over half the step. The first test finds a kink outside half the step, the second one near the middle.
+        // For a smooth function, the slopes over a step and over half of it are nearly equal, and halving the step also halves the difference between the
+        // slopes of the two sides. The first test finds a kink outside half the step, the second one near the middle.
         let is_uneven = (slopes[0] - slopes[1]).abs() > 0.5 * tolerance;
         let is_kink = gaps[1] > tolerance && gaps[1] > 0.65 * gaps[0];
         let slope = (4.0 * slopes[1] - slopes[0]) / 3.0;
@@ -241,12 +241,12 @@ impl<'a> Slopes<'a> {
     }
 }
 
-/// Indices of all elements of an array, or of [`MOST`] at even distances.
+/// Returns the indices of all elements of an array, or of [`MOST`] evenly spaced ones.
 fn evenly(len: usize) -> Vec<usize> {
     if len <= MOST { (0..len).collect() } else { (0..MOST).map(|i| i * len / MOST).collect() }
 }
 
-/// Formats four significant digits.
+/// Formats a number with four significant digits.
 pub(super) fn short(v: f64) -> String {
     let magnitude = v.abs();
     if magnitude == 0.0 || (1e-3..1e5).contains(&magnitude) {

@@ -1,8 +1,8 @@
-//! Tests of the check of CPU bodies; `crates/warpbook/tests/all/own_layer.rs` tests kernels.
+//! Tests of the check of CPU implementations; `crates/warpbook/tests/all/own_layer.rs` tests kernels.
 
 use super::*;
 
-/// A layer y = f(x, p) that is element-wise.
+/// Returns an element-wise layer y = f(x, p).
 fn elementwise(
     f: fn(f32, f32) -> f32,
     by_x: fn(f32, f32, f32) -> f32,
@@ -82,7 +82,7 @@ fn a_wrong_gradient_is_told_with_its_place_and_pattern() {
 
 #[test]
 fn a_layer_of_whole_samples_is_checked_too() {
-    // A layer that computes the mean of each channel, so its output has another shape.
+    // This layer computes the mean of each channel, so its output has another shape than its input.
     let mean = OwnLayer::new("mean", "no kernels").output(2).on_cpu(
         |c| {
             for n in 0..c.sizes.batch {

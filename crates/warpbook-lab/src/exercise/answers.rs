@@ -1,4 +1,4 @@
-//! The judge of answers to questions, and of Rust functions.
+//! Judges answers to questions, and Rust functions.
 
 use super::definition::{Answer, FunctionTask, Question};
 use super::draw::Draw;
@@ -35,7 +35,7 @@ pub(super) fn judge_answers(questions: &[Question], answers: &[&str]) -> Judged 
 fn is_right(question: &Question, answer: &str) -> bool {
     match question.right {
         Answer::Choice(letter) => same(answer, letter.encode_utf8(&mut [0; 4])),
-        // NaN is near to nothing.
+        // NaN is never within the tolerance.
         Answer::Number(right, within) => {
             answer.trim().replace(['_', ' '], "").parse::<f64>().is_ok_and(|v| (v - right).abs() <= within)
         }
@@ -46,10 +46,10 @@ fn same(a: &str, b: &str) -> bool {
     a.trim().eq_ignore_ascii_case(b.trim())
 }
 
-/// A learner's function: it gets lists of numbers and returns lists of numbers.
+/// A learner's function, which takes lists of numbers and returns lists of numbers.
 type Learners<'a> = &'a dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>>;
 
-/// Judges a function: at every size, with two inputs.
+/// Judges a function with two inputs at every size.
 pub(super) fn judge_function(task: &FunctionTask, function: Learners<'_>, seed: u64) -> Judged {
     for (at, size) in (0u32..).zip(task.sizes) {
         for input in 0..2 {
@@ -62,7 +62,7 @@ pub(super) fn judge_function(task: &FunctionTask, function: Learners<'_>, seed: 
                 return Judged { sentence, ..Judged::default() };
             }
             let pairs = || got.iter().flatten().zip(case.expected.iter().flatten());
-            // NaN is within no tolerance.
+            // NaN is never within the tolerance.
             let is_right = |(got, expected): &(&f64, &f64)| (*got - *expected).abs() <= case.tolerance;
             if let Some((index, (got, expected))) = pairs().enumerate().find(|(_, pair)| !is_right(pair)) {
                 let sentence = format!("At {}, number {index} is {got} and should be {expected}.", case.name);

@@ -1,16 +1,16 @@
-//! One launch of an exercise: its arguments, its shape, and the values that it should give.
+//! One launch of an exercise: its arguments, its shape, and the expected results.
 
 /// Sizes of a case along up to three axes; axes that an exercise does not use are 1.
 pub type Size = [u32; 3];
 
-/// Elements of an array.
+/// Elements of an array, of one of the supported types.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// `float`.
+    /// Elements of type `float`.
     F32(Vec<f32>),
-    /// `int`.
+    /// Elements of type `int`.
     I32(Vec<i32>),
-    /// `unsigned int`.
+    /// Elements of type `unsigned int`.
     U32(Vec<u32>),
 }
 
@@ -49,7 +49,7 @@ impl Values {
         self.len() == 0
     }
 
-    /// Returns the elements as numbers in double precision, which hold all of these types exactly.
+    /// Returns the elements in double precision, which represents all of these types exactly.
     #[must_use]
     pub fn numbers(&self) -> Vec<f64> {
         match self {
@@ -59,7 +59,7 @@ impl Values {
         }
     }
 
-    /// Returns the bytes as a GPU has them, 4 an element.
+    /// Returns the bytes of the elements as they are on a GPU, 4 bytes per element.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         match self {
@@ -69,7 +69,7 @@ impl Values {
         }
     }
 
-    /// Returns elements of the same type with these bytes.
+    /// Returns elements of the same type, made from these bytes.
     #[must_use]
     pub fn with_bytes(&self, bytes: &[u8]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
@@ -81,16 +81,16 @@ impl Values {
     }
 }
 
-/// How close a result has to be to the reference.
+/// The permitted difference between a result and the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// The results must have the reference's bits.
+    /// The results must have the same bits as the reference.
     Exact,
     /// |got - expected| is at most `relative` * max(|expected|, `scale`). NaN fails.
     Within {
-        /// Largest relative error.
+        /// Largest permitted relative error.
         relative: f64,
-        /// Smallest magnitude that errors are taken relative to.
+        /// Lower limit of the magnitude that the error is divided by.
         scale: f64,
     },
 }
@@ -109,42 +109,42 @@ impl Tolerance {
 pub enum Role {
     /// An array that the kernel reads. It must not change.
     Input(Values),
-    /// An array that the kernel writes. Before each launch it holds NaN, which nobody has written.
+    /// An array that the kernel writes. Before each launch it is filled with NaN and marked as unwritten.
     Output {
-        /// The reference, computed on the host; it never lies on the device.
+        /// The reference, computed on the host; it is never copied to the device.
         expected: Values,
-        /// How close the result has to be.
+        /// Permitted difference from the reference.
         tolerance: Tolerance,
     },
     /// An array that the kernel reads and writes.
     Update {
-        /// Its elements before the launch.
+        /// Elements before the launch.
         before: Values,
-        /// The reference, computed on the host; it never lies on the device.
+        /// The reference, computed on the host; it is never copied to the device.
         expected: Values,
-        /// How close the result has to be.
+        /// Permitted difference from the reference.
         tolerance: Tolerance,
     },
-    /// An array for intermediate results. Before each launch it holds NaN, which nobody has written; it is not compared.
+    /// An array for intermediate results, which is not compared. Before each launch it is filled with NaN and marked as unwritten.
     Scratch(Values),
-    /// An `int`.
+    /// A scalar of type `int`.
     Int(i32),
-    /// An `unsigned int`.
+    /// A scalar of type `unsigned int`.
     Unsigned(u32),
-    /// A `float`.
+    /// A scalar of type `float`.
     Float(f32),
 }
 
-/// An argument: its name as in the signature, and what it is.
+/// An argument of a kernel: its name in the signature, and its role.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseArgument {
-    /// Name in the signature.
+    /// Name of the argument in the signature.
     pub name: &'static str,
     /// The argument's role, with its values.
     pub role: Role,
 }
 
-/// One launch of a kernel that an exercise asks for: name, shape, and arguments in the order of the signature.
+/// One launch of the kernel that an exercise asks for: name, shape, and arguments in the order of the signature.
 ///
 /// ```
 /// use warpbook_lab::exercise::{Case, Draw, Tolerance};
@@ -173,7 +173,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Begins a case with one block of one thread; its name is its sizes, such as "n = 1000".
+    /// Creates a case with one block of one thread. The name describes the sizes, such as "n = 1000".
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -193,25 +193,25 @@ impl Case {
         self.launch([n.div_ceil(threads).max(1), 1, 1], [threads, 1, 1])
     }
 
-    /// Launches a grid of blocks and threads by axis.
+    /// Sets the number of blocks of the grid and of threads of a block along each axis.
     #[must_use]
     pub fn launch(self, grid: [u32; 3], block: [u32; 3]) -> Self {
         Self { grid, block, ..self }
     }
 
-    /// Launches with so many bytes of dynamic shared memory.
+    /// Sets the bytes of dynamic shared memory of the launch.
     #[must_use]
     pub fn shared_bytes(self, shared_bytes: u32) -> Self {
         Self { shared_bytes, ..self }
     }
 
-    /// Demands the same bits in every order in which blocks and warps run, as of a sum whose order is fixed.
+    /// Requires the same bits in every order in which blocks and warps run, for example of a sum whose order is fixed.
     #[must_use]
     pub fn same_bits(self) -> Self {
         Self { same_bits: true, ..self }
     }
 
-    /// Sets the number that costs "an element" are divided by; without it, the elements of the first array that the kernel writes.
+    /// Sets the number of elements for costs "per element". The default is the number of elements of the first array that the kernel writes.
     #[must_use]
     pub fn elements(self, elements: u64) -> Self {
         Self { elements: Some(elements), ..self }
@@ -247,19 +247,19 @@ impl Case {
         self.with(name, Role::Scratch(Values::F32(vec![f32::NAN; n])))
     }
 
-    /// Adds an `int`.
+    /// Adds a scalar of type `int`.
     #[must_use]
     pub fn int(self, name: &'static str, value: u32) -> Self {
         self.with(name, Role::Int(value.cast_signed()))
     }
 
-    /// Adds an `unsigned int`.
+    /// Adds a scalar of type `unsigned int`.
     #[must_use]
     pub fn unsigned(self, name: &'static str, value: u32) -> Self {
         self.with(name, Role::Unsigned(value))
     }
 
-    /// Adds a `float`.
+    /// Adds a scalar of type `float`.
     #[must_use]
     pub fn float(self, name: &'static str, value: f32) -> Self {
         self.with(name, Role::Float(value))
@@ -270,19 +270,19 @@ impl Case {
         self
     }
 
-    /// Returns the name: the sizes in words.
+    /// Returns the name of the case, which describes its sizes.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the blocks of the grid by axis.
+    /// Returns the number of blocks of the grid along each axis.
     #[must_use]
     pub fn grid(&self) -> [u32; 3] {
         self.grid
     }
 
-    /// Returns the threads of a block by axis.
+    /// Returns the number of threads of a block along each axis.
     #[must_use]
     pub fn block(&self) -> [u32; 3] {
         self.block
@@ -300,13 +300,13 @@ impl Case {
         &self.arguments
     }
 
-    /// Returns true if every order has to give the same bits.
+    /// Returns true if every order of blocks and warps must give the same bits.
     #[must_use]
     pub fn needs_same_bits(&self) -> bool {
         self.same_bits
     }
 
-    /// Returns the number that costs "an element" are divided by.
+    /// Returns the number of elements for costs "per element".
     #[must_use]
     pub fn element_count(&self) -> u64 {
         let of_output = || self.arguments.iter().find_map(|argument| argument.role.expected()).map(|(v, _)| v.len());
@@ -321,7 +321,7 @@ impl Case {
 }
 
 impl Role {
-    /// Returns the reference and tolerance if this array is compared.
+    /// Returns the reference and the tolerance if this array is compared.
     #[must_use]
     pub fn expected(&self) -> Option<(&Values, Tolerance)> {
         match self {
@@ -332,7 +332,7 @@ impl Role {
         }
     }
 
-    /// Returns the elements before the launch if this array has any.
+    /// Returns the elements before the launch, for an array that has them.
     #[must_use]
     pub fn before(&self) -> Option<&Values> {
         match self {
@@ -341,7 +341,7 @@ impl Role {
         }
     }
 
-    /// Returns values with the element type and length of this argument if it is an array.
+    /// Returns values with the element type and the length of this argument, if it is an array.
     #[must_use]
     pub fn array(&self) -> Option<&Values> {
         match self {

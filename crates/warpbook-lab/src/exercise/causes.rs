@@ -1,27 +1,27 @@
-//! Likely causes of wrong values.
+//! Finds likely causes of wrong values.
 
 use super::case::{Case, Role, Tolerance};
 
-/// A mistake that an exercise recognises by the values that it leaves.
+/// A mistake that an exercise recognises by the wrong values that it produces.
 #[derive(Debug, Clone, Copy)]
 pub struct Mistake {
-    /// Id, such as "no_block_index"; files in `wrong/` begin with it.
+    /// Id, such as "no_block_index"; names of files in `wrong/` begin with the id.
     pub id: &'static str,
-    /// The likely cause in a sentence.
+    /// The likely cause, as a sentence.
     pub sentence: &'static str,
     /// Returns true if the values look like this mistake.
     pub holds: fn(&Wrong) -> bool,
 }
 
 impl Mistake {
-    /// Names a mistake.
+    /// Creates a mistake from its id, its sentence and its test.
     #[must_use]
     pub const fn new(id: &'static str, sentence: &'static str, holds: fn(&Wrong) -> bool) -> Self {
         Self { id, sentence, holds }
     }
 }
 
-/// The values of a launch that are not all right: of the first array that has a wrong element.
+/// The values of the first array of a launch that has a wrong element.
 #[derive(Debug)]
 pub struct Wrong<'a> {
     pub(crate) case: &'a Case,
@@ -29,12 +29,12 @@ pub struct Wrong<'a> {
     pub(crate) got: Vec<f64>,
     pub(crate) expected: Vec<f64>,
     pub(crate) tolerance: Tolerance,
-    /// By element: a thread has written it.
+    /// For each element, whether a thread has written it.
     pub(crate) written: Vec<bool>,
 }
 
 impl Wrong<'_> {
-    /// Returns the case, with its shape and its arguments.
+    /// Returns the case, with its launch shape and its arguments.
     #[must_use]
     pub fn case(&self) -> &Case {
         self.case
@@ -46,13 +46,13 @@ impl Wrong<'_> {
         self.array
     }
 
-    /// Returns the array's elements after the launch.
+    /// Returns the elements of the array after the launch.
     #[must_use]
     pub fn got(&self) -> &[f64] {
         &self.got
     }
 
-    /// Returns the reference.
+    /// Returns the expected elements of the array.
     #[must_use]
     pub fn expected(&self) -> &[f64] {
         &self.expected
@@ -64,7 +64,7 @@ impl Wrong<'_> {
         self.case.argument(name).and_then(Role::before).map(super::case::Values::numbers).unwrap_or_default()
     }
 
-    /// Returns the value of an argument that is a number; NaN for any other name.
+    /// Returns the value of a scalar argument; NaN for any other name.
     #[must_use]
     pub fn number(&self, name: &str) -> f64 {
         match self.case.argument(name) {
@@ -75,13 +75,13 @@ impl Wrong<'_> {
         }
     }
 
-    /// Returns true if an element is wrong.
+    /// Returns true if the element with this index is wrong.
     #[must_use]
     pub fn is_wrong(&self, i: usize) -> bool {
         !self.tolerance.holds(self.got[i], self.expected[i])
     }
 
-    /// Returns true if a thread has written an element.
+    /// Returns true if a thread has written the element with this index.
     #[must_use]
     pub fn is_written(&self, i: usize) -> bool {
         self.written[i]
@@ -99,26 +99,26 @@ impl Wrong<'_> {
         (0..self.got.len()).filter(|i| self.is_wrong(*i)).count()
     }
 
-    /// Returns true if the wrong elements are exactly those for which `is_wrong` holds.
+    /// Returns true if the wrong elements are exactly those for which `is_wrong` returns true.
     #[must_use]
     pub fn only(&self, is_wrong: impl Fn(usize) -> bool) -> bool {
         (0..self.got.len()).all(|i| self.is_wrong(i) == is_wrong(i))
     }
 
-    /// Returns true if the written elements are exactly those for which `is_written` holds.
+    /// Returns true if the written elements are exactly those for which `is_written` returns true.
     #[must_use]
     pub fn written_only(&self, is_written: impl Fn(usize) -> bool) -> bool {
         (0..self.got.len()).all(|i| self.written[i] == is_written(i))
     }
 
-    /// Returns true if every element has the value that `value` computes, within the exercise's tolerance, or within 1e-5 of it if results have to
-    /// be exact. Give the value that the mistake leads to; an infinite one, or NaN, is like no other.
+    /// Returns true if every element has the value that `value` computes, within the tolerance of the exercise, or within 1e-5 if results must be exact.
+    /// `value` should return the value that the mistake leads to. An infinite value or NaN matches no element.
     #[must_use]
     pub fn looks_like(&self, value: impl Fn(usize) -> f64) -> bool {
         (0..self.got.len()).all(|i| self.is_close(self.got[i], value(i)))
     }
 
-    /// Returns true if every wrong element that was written has the value that `value` computes, and there is one.
+    /// Returns true if there are wrong elements that a thread has written, and all of them have the values that `value` computes.
     #[must_use]
     pub fn wrong_ones_look_like(&self, value: impl Fn(usize) -> f64) -> bool {
         let mut wrong = (0..self.got.len()).filter(|i| self.is_wrong(*i) && self.written[*i]).peekable();
@@ -130,7 +130,7 @@ impl Wrong<'_> {
             Tolerance::Exact => (1e-5, 1e-3),
             Tolerance::Within { relative, scale } => (relative, scale),
         };
-        // Everything is within a share of infinity.
+        // With an infinite reference, every value would be within the relative tolerance.
         value.is_finite() && Tolerance::Within { relative, scale }.holds(got, value)
     }
 }

@@ -5,122 +5,122 @@ use super::causes::Mistake;
 use super::draw::Draw;
 use super::targets::Target;
 
-/// An exercise. Its texts (task, stub, hints, solution) are files in its folder, which are read when they are asked for.
+/// An exercise. The texts (task, stub, hints, solution) are files in its folder, which are read when they are needed.
 #[derive(Debug, Clone)]
 pub struct Definition {
-    /// Id, such as "E05", which is never given to another exercise.
+    /// Id, such as "E05", which is never reused for another exercise.
     pub id: &'static str,
-    /// Name of its folder below `notebooks/exercises`, such as "E05_saxpy".
+    /// Name of the exercise's folder in `notebooks/exercises`, such as "E05_saxpy".
     pub folder: &'static str,
-    /// Lesson that it belongs to, such as "`00_hello_gpu`".
+    /// Id of the lesson that the exercise belongs to, such as "`00_hello_gpu`".
     pub lesson: &'static str,
     /// Title, such as "SAXPY, and its bytes".
     pub title: &'static str,
-    /// The task.
+    /// What the learner has to do.
     pub task: Task,
 }
 
 /// The task of an exercise.
 #[derive(Debug, Clone)]
 pub enum Task {
-    /// A kernel in CUDA C++.
+    /// Write a kernel in CUDA C++.
     Kernel(KernelTask),
-    /// Answers to questions.
+    /// Answer questions.
     Answers(&'static [Question]),
-    /// A Rust function, in the notebook only.
+    /// Write a Rust function, only in a notebook.
     Function(FunctionTask),
 }
 
 /// An exercise that asks for a kernel.
 #[derive(Debug, Clone)]
 pub struct KernelTask {
-    /// The kernel's name.
+    /// Name of the kernel.
     pub entry: &'static str,
-    /// The whole signature in CUDA C++, such as "`__global__ void saxpy(const float* x, float* y, float a, int n)`".
+    /// The complete signature in CUDA C++, such as "`__global__ void saxpy(const float* x, float* y, float a, int n)`".
     pub signature: &'static str,
-    /// Sizes, each of which is launched several times with new inputs: some of them odd. Targets are counted at the last one, the largest.
+    /// Sizes to test, some of them odd. Each is launched several times with new inputs. Targets are checked at the last size, which is the largest.
     pub sizes: &'static [Size],
-    /// Draws the inputs of a size and computes the reference on the host.
+    /// Draws the inputs for a size and computes the reference on the host.
     pub case: fn(Size, &mut Draw) -> Case,
-    /// Bounds on counts. All of them have to be met for RIGHT AND ON TARGET; an exercise without a target ends at RIGHT.
+    /// Bounds on counts. All of them must be met for RIGHT AND ON TARGET. Without targets, the best verdict is RIGHT.
     pub targets: &'static [Target],
-    /// A target in time, a second star on a GPU.
+    /// A target for the time, which earns a second star on a GPU.
     pub time: Option<TimeTarget>,
-    /// Likely causes of wrong values; the first that holds is shown. The engine recognises these by itself, after those of the exercise:
-    /// `nothing_written`, `some_not_written`, `nan`, `zeros`, `copy` (of an input), `fixed_size` (right at some sizes only); and before them
-    /// `later_launch` (right on a GPU that has not run the kernel before, and wrong afterwards).
+    /// Likely causes of wrong values; the first one that matches is shown. After these, the engine tests for general causes: `nothing_written`,
+    /// `some_not_written`, `nan`, `zeros`, `copy` (of an input), `fixed_size` (right at some sizes only). Before these, it tests for `later_launch` (right on a
+    /// GPU that has not run the kernel before, and wrong afterwards).
     pub mistakes: &'static [Mistake],
-    /// Likeliest meanings of the emulator's faults in this exercise: id of the fault (`out_of_bounds`, `misaligned`, `unwritten`, `race`,
-    /// `barrier`, `endless`), and a sentence.
+    /// The most likely meanings of the emulator's faults in this exercise: the id of the fault (`out_of_bounds`, `misaligned`, `unwritten`, `race`, `barrier`,
+    /// `endless`), and a sentence.
     pub faults: &'static [(&'static str, &'static str)],
 }
 
-/// A bound on the time of a large case, as the least share of a ceiling that is measured on the device.
+/// A bound on the time of a large case, as a minimum share of a ceiling that is measured on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeTarget {
-    /// Size of the case.
+    /// Size of the case that is timed.
     pub size: Size,
-    /// Bytes that have to move between GPU memory and the chip.
+    /// Minimum number of bytes to move between GPU memory and the chip.
     pub bytes: u64,
-    /// The ceiling.
+    /// The measured bandwidth to compare with.
     pub ceiling: Ceiling,
-    /// Least share of the ceiling, such as 0.85.
+    /// Minimum share of the ceiling, such as 0.85.
     pub share: f64,
 }
 
 /// A bandwidth of GPU memory that is measured on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ceiling {
-    /// Bandwidth of a copy.
+    /// Bandwidth of a copy within GPU memory.
     Copy,
-    /// Bandwidth of reading.
+    /// Bandwidth of a kernel that only reads.
     Read,
 }
 
 /// A question with one right answer.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The question.
+    /// Text of the question.
     pub text: &'static str,
-    /// Answers to choose from, as "a", "b" and so on; empty if a number is asked for.
+    /// Answers to choose from, labelled "a", "b" and so on; empty if the answer is a number.
     pub choices: &'static [&'static str],
-    /// The right answer.
+    /// The right answer to the question.
     pub right: Answer,
-    /// Wrong answers that people give, each with a sentence that says why it is not right.
+    /// Common wrong answers, each with a sentence that says why the answer is wrong.
     pub causes: &'static [(&'static str, &'static str)],
-    /// Why the right answer is right; shown once it is given.
+    /// Explains why the right answer is right; shown after the learner has given the right answer.
     pub why: &'static str,
 }
 
 /// The right answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
-    /// A choice, by its letter.
+    /// The letter of a choice.
     Choice(char),
-    /// A number, and how far an answer may be from it.
+    /// A number, and the largest permitted difference from it.
     Number(f64, f64),
 }
 
-/// An exercise that asks for a Rust function from some lists of numbers to others.
+/// An exercise that asks for a Rust function that maps lists of numbers to lists of numbers.
 #[derive(Debug, Clone)]
 pub struct FunctionTask {
     /// The signature in Rust, as the learner writes it.
     pub signature: &'static str,
-    /// Sizes, some of them odd.
+    /// Sizes to test, some of them odd.
     pub sizes: &'static [Size],
-    /// Draws the arguments of a size and computes the reference.
+    /// Draws the arguments for a size and computes the reference.
     pub case: fn(Size, &mut Draw) -> FunctionCase,
 }
 
 /// One call of a learner's Rust function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionCase {
-    /// The sizes in words.
+    /// Describes the sizes, such as "n = 1000".
     pub name: String,
-    /// Arguments.
+    /// Lists of numbers that are passed to the function.
     pub arguments: Vec<Vec<f64>>,
-    /// The reference.
+    /// Expected lists of numbers.
     pub expected: Vec<Vec<f64>>,
-    /// Largest |got - expected|.
+    /// Largest permitted |got - expected|.
     pub tolerance: f64,
 }

@@ -1,8 +1,8 @@
-//! Random inputs, which every try draws anew from a seed that its verdict prints.
+//! Random inputs. Every try draws new ones from a seed, which the verdict prints.
 
 use warpbook_data::philox::philox4x32;
 
-/// Draws the inputs of one case: a sequence of random numbers that a seed fixes.
+/// Draws the inputs of one case: a sequence of random numbers that is determined by a seed.
 #[derive(Debug, Clone)]
 pub struct Draw {
     seed: u64,
@@ -11,7 +11,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Begins a sequence; the same seed and stream give the same numbers.
+    /// Starts a sequence; the same seed and stream give the same numbers.
     #[must_use]
     pub fn new(seed: u64, stream: u32) -> Self {
         Self { seed, stream, next: 0 }
@@ -24,34 +24,34 @@ impl Draw {
         word
     }
 
-    /// Draws a number in (-1, 1), a multiple of 2^-23 that is not 0: products and sums of a few of them are told apart from zeros.
+    /// Draws a number in (-1, 1), a multiple of 2^-23 that is not 0, so that products and sums of a few numbers can be told from zeros.
     pub fn float(&mut self) -> f32 {
         let magnitude = (self.bits() >> 9 | 1) as f32 / (1u32 << 23) as f32;
         if self.bits() & 1 == 0 { magnitude } else { -magnitude }
     }
 
-    /// Draws `n` numbers as [`Draw::float`] does.
+    /// Draws `n` numbers like [`Draw::float`].
     pub fn floats(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.float()).collect()
     }
 
-    /// Draws `n` small whole numbers from -`most` to `most`, without 0, as floats: sums of them are exact in any order.
+    /// Draws `n` small integers from -`most` to `most`, except 0, as floats: their sums are exact in any order.
     pub fn whole_floats(&mut self, n: usize, most: u32) -> Vec<f32> {
         let mut one = || (self.below(most.max(1)) + 1) as f32 * if self.bits() & 1 == 0 { 1.0 } else { -1.0 };
         (0..n).map(|_| one()).collect()
     }
 
-    /// Draws a whole number below `limit`, which is at least 1.
+    /// Draws an integer from 0 to `limit` - 1; `limit` must be at least 1.
     pub fn below(&mut self, limit: u32) -> u32 {
         ((u64::from(self.bits()) * u64::from(limit.max(1))) >> 32) as u32
     }
 
-    /// Draws `n` whole numbers from 0 to `limit` - 1.
+    /// Draws `n` integers from 0 to `limit` - 1.
     pub fn integers(&mut self, n: usize, limit: u32) -> Vec<i32> {
         (0..n).map(|_| self.below(limit).cast_signed()).collect()
     }
 
-    /// Draws an order of the numbers from 0 to `n` - 1 in which each comes once.
+    /// Draws a random permutation of the numbers from 0 to `n` - 1.
     pub fn permutation(&mut self, n: u32) -> Vec<u32> {
         let mut all: Vec<u32> = (0..n).collect();
         for i in (1..n).rev() {

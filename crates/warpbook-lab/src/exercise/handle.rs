@@ -1,4 +1,4 @@
-//! The handle of an exercise: its texts, tries, hints and solution.
+//! The handle of an exercise, which gives access to its texts, tries, hints and solution.
 
 use super::answers::{judge_answers, judge_function};
 use super::definition::{Ceiling, Definition, KernelTask, Task, TimeTarget};
@@ -15,12 +15,12 @@ use std::sync::{Arc, OnceLock};
 use warpbook_device::{Bench, Compiler, CudaDevice, Device, cuda_peaks};
 use warpbook_record::{ExerciseProgress, LIVE, MemoryLevel, Peaks, Verdict, nearest};
 
-/// Different tries after which a solution is shown although none was right.
+/// Number of different wrong tries after which the solution can be shown.
 const TRIES_BEFORE_SOLUTION: usize = 3;
-/// Shows solutions to an instructor.
+/// Environment variable that lets an instructor see solutions at any time.
 const INSTRUCTOR: &str = "WARPBOOK_SOLUTIONS";
 
-/// An exercise that somebody works on. Tries, hints and the solution are noted in the person's progress file.
+/// An exercise that a learner works on. Tries, hints and the solution are noted in the learner's progress file.
 #[derive(Debug)]
 pub struct Exercise {
     definition: Definition,
@@ -29,34 +29,34 @@ pub struct Exercise {
     keeper: Keeper,
     device: Device,
     bench: Bench,
-    /// The device's ceilings, which the lab's exercises share.
+    /// The device's ceilings, which all exercises of a lab share.
     peaks: Arc<OnceLock<Peaks>>,
     compiler: OnceLock<Compiler>,
-    /// The stub's code, which a try is compared with.
+    /// The stub compiled to PTX, which tries are compared with.
     stub: OnceLock<String>,
 }
 
 /// A hint of an exercise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
-    /// Its number, counted from 1.
+    /// Number of the hint, counted from 1.
     pub number: usize,
-    /// Number of all hints.
+    /// Total number of hints of the exercise.
     pub of: usize,
-    /// The hint.
+    /// Text of the hint.
     pub text: String,
 }
 
 /// The solution of an exercise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Solution {
-    /// The exercise's id.
+    /// Id of the exercise.
     pub exercise: &'static str,
-    /// CUDA C++.
+    /// Source in CUDA C++.
     pub source: String,
 }
 
-/// Draws a seed that no earlier try has had.
+/// Draws a new random seed.
 fn new_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -64,7 +64,7 @@ fn new_seed() -> u64 {
 /// Finds an exercise by its id, such as "E05", "e5" or "5", or by its folder's name.
 ///
 /// # Errors
-/// If there is no such exercise; the message names the nearest.
+/// If there is no such exercise; the message suggests the id that is most similar.
 pub fn find_exercise(all: &[Definition], id: &str) -> Result<Definition> {
     let wanted = id.trim();
     let digits = wanted.strip_prefix(['E', 'e']).unwrap_or(wanted);
@@ -90,7 +90,7 @@ pub fn find_exercise(all: &[Definition], id: &str) -> Result<Definition> {
 }
 
 impl Exercise {
-    /// Opens an exercise for a lab's author, with the texts of [`exercises_folder`] and the progress of [`progress_folder`].
+    /// Opens an exercise for the author of a lab, with the texts in [`exercises_folder`] and the progress in [`progress_folder`].
     ///
     /// # Errors
     /// If the exercise's folder is missing, or its task cannot be read.
@@ -100,10 +100,10 @@ impl Exercise {
         Self::in_folders(lab, definition, &exercises_folder()?, progress_folder())
     }
 
-    /// Opens an exercise with texts and progress in other folders; without a folder for progress, none is kept.
+    /// Opens an exercise with texts and progress in other folders. Without a folder for progress, no progress is saved.
     ///
     /// # Errors
-    /// The errors of [`Exercise::new`].
+    /// See [`Exercise::new`].
     pub fn in_folders(lab: &Lab, definition: Definition, exercises: &Path, progress: Option<PathBuf>) -> Result<Self> {
         let texts = Texts::find(&definition, exercises)?;
         let task = texts.read("task.md")?;
@@ -121,7 +121,7 @@ impl Exercise {
         })
     }
 
-    /// Returns the definition.
+    /// Returns the definition of the exercise.
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
@@ -133,34 +133,34 @@ impl Exercise {
         &self.task
     }
 
-    /// Returns the source to begin with.
+    /// Returns the stub, the source that a learner starts with.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the stub cannot be read.
     pub fn stub(&self) -> Result<String> {
         self.texts.read("stub.cu")
     }
 
-    /// Returns the path of the learner's file, `notebooks/work/E05.cu`, whether it exists or not.
+    /// Returns the path of the learner's file, such as `notebooks/work/E05.cu`, whether the file exists or not.
     #[must_use]
     pub fn file(&self) -> &Path {
         self.texts.work()
     }
 
-    /// Puts the stub into the learner's file, unless there is one, and returns the file's path.
+    /// Copies the stub to the learner's file, unless the file exists, and returns its path.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn open(&self) -> Result<PathBuf> {
         self.kernel_only("open")?;
         let path = self.texts.open()?;
-        // Time runs from here. A progress file that cannot be written is told at the first try.
+        // The time spent on the exercise counts from now. If the progress file cannot be written, the first try reports it.
         let _ = self.keeper.change(|progress| _ = progress.begin(self.definition.id, now()));
         Ok(path)
     }
 
-    /// Puts the learner's file aside as `E05.1.cu` and so on, and the stub in its place. Returns the path of the old file, if there was one. The
-    /// progress stays.
+    /// Renames the learner's file to `E05.1.cu` and so on, and puts the stub in its place. Returns the new path of the old file, if there was one. The progress
+    /// is kept.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -172,7 +172,7 @@ impl Exercise {
     /// Tries the learner's file.
     ///
     /// # Errors
-    /// If there is none yet, and as for [`Exercise::try_source`].
+    /// If there is no such file; see also [`Exercise::try_source`].
     pub fn try_file(&self) -> Result<Tried> {
         self.kernel_only("try_file")?;
         let path = self.texts.work();
@@ -185,27 +185,27 @@ impl Exercise {
         self.try_path(path)
     }
 
-    /// Tries a file anywhere.
+    /// Tries the source in any file.
     ///
     /// # Errors
-    /// If it cannot be read, and as for [`Exercise::try_source`].
+    /// If the file cannot be read; see also [`Exercise::try_source`].
     pub fn try_path(&self, path: &Path) -> Result<Tried> {
         self.try_source(&read_text(path)?)
     }
 
-    /// Compiles a source, runs it in the emulator at every size with random inputs, and compares its results with the reference. Each try is noted in
-    /// the progress.
+    /// Compiles a source, runs it in the emulator at every size with random inputs, and compares its results with the reference. Each try is noted in the
+    /// progress.
     ///
     /// # Errors
-    /// If there is no NVRTC, the stub cannot be read, or the exercise asks for no kernel. A source that does not compile is a verdict, not an error.
+    /// If there is no NVRTC, the stub cannot be read, or the exercise does not ask for a kernel. A source that does not compile gives a verdict, not an error.
     pub fn try_source(&self, source: &str) -> Result<Tried> {
         self.try_seeded(source, new_seed())
     }
 
-    /// Tries a source as [`Exercise::try_source`] does, with the inputs of a seed that an earlier verdict has printed.
+    /// Tries a source like [`Exercise::try_source`], with inputs drawn from the seed of an earlier verdict.
     ///
     /// # Errors
-    /// The errors of [`Exercise::try_source`].
+    /// See [`Exercise::try_source`].
     pub fn try_seeded(&self, source: &str, seed: u64) -> Result<Tried> {
         let Task::Kernel(task) = &self.definition.task else { return Err(self.other_kind("try_source")) };
         let compiler = self.compiler()?;
@@ -238,7 +238,7 @@ impl Exercise {
         Ok(self.note(tried, &[]))
     }
 
-    /// Runs a right kernel on the GPU, if there is one: it has to be right there, too, and is timed if the exercise has a target in time.
+    /// Runs a kernel that is right in the emulator on the GPU, if there is one. It must be right there too, and is timed if the exercise has a time target.
     fn on_gpu(&self, task: &KernelTask, tried: Tried, name: (&str, &'static str)) -> Tried {
         let Some(device) = self.device.gpu().filter(|_| tried.verdict.is_right()) else { return tried };
         let gpu = device.info().name.clone();
@@ -258,7 +258,7 @@ impl Exercise {
         }
     }
 
-    /// Returns the time if there is a target for it, or what is wrong.
+    /// Runs a kernel on a GPU. Returns the time, if the exercise has a time target, or a sentence that says what is wrong.
     fn run_on_gpu(
         &self,
         device: &CudaDevice,
@@ -290,10 +290,10 @@ impl Exercise {
         Ok(Ok(share.is_finite().then_some(TryTime { gpu, us, share, target })))
     }
 
-    /// Gives answers to the questions, in their order; an empty text leaves one out.
+    /// Answers the questions, in their order; an empty text skips a question.
     ///
     /// # Errors
-    /// If the exercise asks no questions.
+    /// If the exercise does not ask questions.
     pub fn answer(&self, answers: &[&str]) -> Result<Tried> {
         let Task::Answers(questions) = self.definition.task else { return Err(self.other_kind("answer")) };
         let tried = self.blank(String::new(), &answers.join("\n"));
@@ -309,10 +309,10 @@ impl Exercise {
         Ok(self.note(tried, answers))
     }
 
-    /// Tries a Rust function from lists of numbers to lists of numbers.
+    /// Tries a Rust function that maps lists of numbers to lists of numbers.
     ///
     /// # Errors
-    /// If the exercise asks for no function.
+    /// If the exercise does not ask for a function.
     pub fn try_with(&self, function: impl Fn(&[Vec<f64>]) -> Vec<Vec<f64>>) -> Result<Tried> {
         let Task::Function(task) = &self.definition.task else { return Err(self.other_kind("try_with")) };
         let seed = new_seed();
@@ -320,7 +320,7 @@ impl Exercise {
         Ok(self.note(tried, &[]))
     }
 
-    /// Shows a hint, counted from 1. It is noted in the progress.
+    /// Shows a hint, counted from 1, and notes this in the progress.
     ///
     /// # Errors
     /// If there is no such hint.
@@ -342,11 +342,11 @@ impl Exercise {
         Ok(Hint { number, of, text })
     }
 
-    /// Shows the solution: once a try was right, or after three different tries. An instructor sees it at any time with `WARPBOOK_SOLUTIONS=show` in the
-    /// environment. It is noted in the progress.
+    /// Shows the solution, once a try was right or after three different tries, and notes this in the progress. An instructor sees it at any time if the
+    /// environment has `WARPBOOK_SOLUTIONS=show`.
     ///
     /// # Errors
-    /// If it is too early, or there is no solution, as in a hand-out.
+    /// If it is too early, or the folder has no solution, for example in a copy for learners.
     pub fn solution(&self) -> Result<Solution> {
         let is_instructor = std::env::var(INSTRUCTOR).is_ok_and(|word| word.trim() == "show");
         self.solution_if(is_instructor)
@@ -369,7 +369,7 @@ impl Exercise {
         Ok(Solution { exercise: self.definition.id, source })
     }
 
-    /// Returns what the person has done in this exercise.
+    /// Returns the learner's progress in this exercise.
     #[must_use]
     pub fn progress(&self) -> ExerciseProgress {
         let known = self.keeper.read().ok().and_then(|all| all.exercise(self.definition.id).cloned());
@@ -380,7 +380,7 @@ impl Exercise {
         Tried::new((self.definition.id, self.definition.title), path, source)
     }
 
-    /// Notes a try in the progress. That a file cannot be written must not cost the verdict.
+    /// Notes a try in the progress. If the file cannot be written, the verdict is still returned, with a remark.
     fn note(&self, mut tried: Tried, answers: &[&str]) -> Tried {
         let at = now();
         let record = tried.record(at);
@@ -407,7 +407,7 @@ impl Exercise {
         if let Some(compiler) = self.compiler.get() {
             return Ok(compiler);
         }
-        // The version that fits the GPU's driver, where there is one.
+        // With a GPU, use the version of the compiler that fits its driver.
         let compiler = match self.device.cuda() {
             Some(device) => device.compiler()?.clone(),
             None => Compiler::new(None)?,
@@ -415,7 +415,7 @@ impl Exercise {
         Ok(self.compiler.get_or_init(|| compiler))
     }
 
-    /// Returns true if a source is the stub, whatever its comments and white space.
+    /// Returns true if a source equals the stub, apart from comments and white space.
     fn is_stub(&self, source: &str) -> Result<bool> {
         Ok(source_hash(source) == source_hash(&self.stub()?))
     }
@@ -424,7 +424,7 @@ impl Exercise {
         if let Some(stub) = self.stub.get() {
             return Ok(stub);
         }
-        // A stub that does not compile equals no try.
+        // If the stub does not compile, no try has the same code.
         let ptx = compile(compiler, name, &self.stub()?)?.unwrap_or_default();
         Ok(self.stub.get_or_init(|| code(&ptx)))
     }

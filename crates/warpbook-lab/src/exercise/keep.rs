@@ -1,4 +1,4 @@
-//! A person's progress on disk: one file, the same for notebooks, terminals and `watch`.
+//! A learner's progress on disk: one file, which notebooks, terminals and `watch` share.
 
 use std::fs::File;
 use std::io;
@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use warpbook_device::{read_file, write_atomic_with_folder};
 use warpbook_record::{Guessed, MAX_BYTES, Progress};
 
-/// Longest name of a file, without its ending.
+/// Maximum length of a file name in characters, without its extension.
 const LONGEST: usize = 40;
 
 /// Returns the folder of progress files: `WARPBOOK_PROGRESS`, or `warpbook/exercises` in the user's data folder. `None` if neither is known, or if
-/// `WARPBOOK_PROGRESS` is empty, which keeps nothing.
+/// `WARPBOOK_PROGRESS` is empty, which means that no progress is saved.
 #[must_use]
 pub fn progress_folder() -> Option<PathBuf> {
     if let Some(set) = std::env::var_os("WARPBOOK_PROGRESS") {
@@ -24,16 +24,16 @@ pub fn progress_folder() -> Option<PathBuf> {
     user.map(|user| user.join("warpbook").join("exercises"))
 }
 
-/// One person's progress file.
+/// The progress file of one person.
 #[derive(Debug, Clone)]
 pub(super) struct Keeper {
     person: String,
-    /// The file; `None` if nothing is kept.
+    /// Path of the file; `None` if no progress is saved.
     path: Option<PathBuf>,
 }
 
 impl Keeper {
-    /// The file of a person in a folder.
+    /// Creates the handle of a person's progress file in a folder.
     pub(super) fn new(person: Option<&str>, folder: Option<PathBuf>) -> Self {
         let of_system = || ["USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
         let person = person.map(str::to_owned).or_else(of_system).filter(|name| !name.trim().is_empty());
@@ -46,7 +46,7 @@ impl Keeper {
         self.path.as_deref()
     }
 
-    /// Reads the progress; a person without a file has none yet.
+    /// Reads the progress, which is empty if the person has no file yet.
     pub(super) fn read(&self) -> io::Result<Progress> {
         let Some(path) = self.path.as_ref().filter(|path| path.exists()) else {
             return Ok(Progress::new(&self.person));
@@ -55,7 +55,7 @@ impl Keeper {
         Progress::from_json(&bytes).map_err(io::Error::other)
     }
 
-    /// Changes the progress, with nobody else writing at the same time. A file that cannot be understood is put aside under another name.
+    /// Changes the progress while a lock keeps other processes from writing. A file that cannot be parsed is renamed.
     pub(super) fn change(&self, change: impl FnOnce(&mut Progress)) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         if let Some(folder) = path.parent() {
@@ -73,11 +73,11 @@ impl Keeper {
         };
         change(&mut progress);
         write_atomic_with_folder(path, progress.to_json().as_bytes())
-        // The lock is given back as its file is closed.
+        // Closing the file releases the lock.
     }
 }
 
-/// Notes a lesson's guesses in a person's progress file, each with what was measured. A guess that was noted before is replaced.
+/// Saves a person's guesses for a lesson in the progress file, each with the measured value. A guess that was saved before is replaced.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -94,17 +94,17 @@ fn note_guesses(progress: &mut Progress, guesses: &[Guessed]) {
     progress.guesses.extend_from_slice(guesses);
 }
 
-/// Returns seconds since 1970, in UTC.
+/// Returns the current time in seconds since 1970 (UTC).
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Returns a name for a person's file that every system takes. Names that had to be changed end with a number made of the name itself, so that two
+/// Returns a valid file name for a person on every operating system. A name that had to be changed gets a hash of the original name at its end, so that two
 /// people do not share a file.
 fn file_name(person: &str) -> String {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' { c } else { '_' };
     let clean: String = person.chars().map(plain).take(LONGEST).collect();
-    // Windows has devices with such names.
+    // On Windows, these names are reserved for devices.
     let is_device =
         ["con", "prn", "aux", "nul"].contains(&&*clean) || clean.starts_with("com") || clean.starts_with("lpt");
     if clean == person && !clean.is_empty() && !is_device {

@@ -1,8 +1,8 @@
-//! Exercises: what a learner's kernel is asked for, and how it is judged.
+//! Exercises: tasks for learners, and the judge of their kernels and answers.
 //!
-//! A [`Definition`] is an exercise: signature, sizes, a function that draws inputs and computes the reference on the host, causes of wrong answers,
-//! and targets in counts. How one is written is in this folder's README. An [`Exercise`] is the handle of a person who works on it: it compiles and
-//! judges tries in the emulator, shows hints and the solution, and notes all of it in the person's progress file. A [`Tried`] is a try's result.
+//! A [`Definition`] describes an exercise: signature, sizes, a function that draws inputs and computes the reference on the host, causes of wrong answers, and
+//! targets for counts. The README in this folder explains how to write one. An [`Exercise`] is the handle of a learner who works on it: it compiles tries and
+//! judges them in the emulator, shows hints and the solution, and notes everything in the learner's progress file. A [`Tried`] is the result of a try.
 
 mod answers;
 mod case;
@@ -34,13 +34,13 @@ pub use warpbook_record::{TargetCount, Verdict};
 use sha2::{Digest, Sha256};
 use warpbook_charts::highlight::without_comments;
 
-/// Returns a hash of a source without its comments and white space.
+/// Returns a hash of a source that ignores comments and white space.
 fn source_hash(source: &str) -> u64 {
     let code: String = without_comments(source).split_whitespace().collect();
     hash_of_bytes(code.as_bytes())
 }
 
-/// Returns the first 8 bytes of a text's SHA-256.
+/// Returns the first 8 bytes of the SHA-256 hash of a text.
 fn hash_of_bytes(bytes: &[u8]) -> u64 {
     let digest = Sha256::digest(bytes);
     digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))

@@ -1,34 +1,34 @@
-//! A picture of an array after a launch: who wrote which element, and which are right.
+//! A picture of an array after a launch, which shows for each element which thread wrote it and whether it is right.
 
 use super::case::Case;
 use warpbook_emulator::{Thread, Touched};
 
-/// Elements that a picture shows.
+/// Maximum number of elements in a picture.
 const SHOWN: usize = 512;
-/// Elements in a row of a picture: a warp's.
+/// Elements in a row of a picture, one per lane of a warp.
 const ROW: usize = 32;
 
-/// One element of a picture.
+/// One element of the array in a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureCell {
-    /// Number of the block that wrote it last, and of the thread in its block, the first axis fastest; `None` if nobody did.
+    /// Indices of the block that wrote the element last and of the thread in its block, counted along the x axis first; `None` if no thread wrote it.
     pub writer: Option<(u32, u32)>,
-    /// True if its value is right.
+    /// True if the value of the element is right.
     pub is_right: bool,
 }
 
-/// Elements of an array after a launch, from the row with the first wrong element on, at most 512.
+/// Elements of an array after a launch, starting near the first wrong element, at most 512.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// The case, such as "n = 1000".
+    /// Name of the case, such as "n = 1000".
     pub case: String,
-    /// The array's name.
+    /// Name of the array.
     pub array: String,
-    /// Index of the first element.
+    /// Index of the first element in the picture.
     pub first: usize,
     /// Number of elements of the array.
     pub length: usize,
-    /// The elements.
+    /// The elements, in order.
     pub cells: Vec<PictureCell>,
 }
 
@@ -38,15 +38,15 @@ impl Picture {
         let number = |index: [u32; 3], sizes: [u32; 3]| index[0] + sizes[0] * (index[1] + sizes[1] * index[2]);
         let numbers = |thread: Thread| (number(thread.block, case.grid()), number(thread.thread, case.block()));
         let wrong = is_right.iter().position(|is_right| !is_right).unwrap_or(0);
-        // A row before it shows what is right.
+        // Start one row earlier, to show right elements too.
         let first = (wrong / ROW).saturating_sub(1) * ROW;
         let cell = |i: usize| PictureCell { writer: touched.writer(i).map(numbers), is_right: is_right[i] };
         let cells = (first..length.min(first + SHOWN)).map(cell).collect();
         Self { case: case.name().into(), array: array.into(), first, length, cells }
     }
 
-    /// Returns the picture as text, a row for 32 elements: the last digit of the block that wrote an element, "x" if it wrote a wrong value, and "."
-    /// if nobody wrote it.
+    /// Returns the picture as text, with 32 elements per row. Each element is the last digit of the index of the block that wrote it, "x" if its value is
+    /// wrong, or "." if no thread wrote it.
     #[must_use]
     pub fn text(&self) -> String {
         let sign = |cell: &PictureCell| match (cell.writer, cell.is_right) {

@@ -3,51 +3,51 @@
 use super::case::Case;
 use warpbook_emulator::{Counts, LineCounts};
 
-/// A bound on what a launch costs, such as "sectors a load, at most 4".
+/// A bound on the cost of a launch, such as "sectors a load, at most 4".
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// The quantity that is counted, such as "sectors a load".
     pub name: &'static str,
-    /// Returns the count of a launch.
+    /// Computes the quantity from the counts of a launch.
     pub measure: fn(&Costs) -> f64,
-    /// Which counts are on target.
+    /// The range of counts that meet the target.
     pub bound: Bound,
-    /// The id and the sentence of the likely cause if the target is missed.
+    /// Id and sentence of the likely cause if the target is missed.
     pub missed: Option<(&'static str, &'static str)>,
 }
 
-/// Counts that are on target.
+/// The range of counts that meet a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// The count is at most this.
+    /// The count must be at most this number.
     AtMost(f64),
-    /// The count is at least this.
+    /// The count must be at least this number.
     AtLeast(f64),
 }
 
 impl Target {
-    /// Bounds a count from above.
+    /// Creates a target with an upper bound.
     #[must_use]
     pub const fn at_most(name: &'static str, most: f64, measure: fn(&Costs) -> f64) -> Self {
         Self { name, measure, bound: Bound::AtMost(most), missed: None }
     }
 
-    /// Bounds a count from below.
+    /// Creates a target with a lower bound.
     #[must_use]
     pub const fn at_least(name: &'static str, least: f64, measure: fn(&Costs) -> f64) -> Self {
         Self { name, measure, bound: Bound::AtLeast(least), missed: None }
     }
 
-    /// Names the likely cause of a miss, by its id and in a sentence.
+    /// Sets the id and the sentence of the likely cause if the target is missed.
     #[must_use]
     pub const fn because(self, id: &'static str, sentence: &'static str) -> Self {
         Self { missed: Some((id, sentence)), ..self }
     }
 
-    /// Returns true if a count is on target. NaN never is.
+    /// Returns true if a count meets the target. NaN never does.
     #[must_use]
     pub fn is_met(&self, count: f64) -> bool {
-        // Counts are ratios of whole numbers: rounding must not miss a bound that is met exactly.
+        // Counts are ratios of integers, and rounding must not turn an exactly met bound into a miss.
         match self.bound {
             Bound::AtMost(most) => count <= most * (1.0 + 1e-9),
             Bound::AtLeast(least) => count >= least * (1.0 - 1e-9),
@@ -55,24 +55,24 @@ impl Target {
     }
 }
 
-/// Counts of one launch, in the order forwards, of the exercise's last size.
+/// Counts of one launch at the last size of the exercise, with blocks and warps in forward order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Costs {
-    /// Counts of all lines together.
+    /// Sum of the counts of all source lines.
     pub total: LineCounts,
     /// The number of elements that costs are divided by; see [`Case::elements`].
     pub elements: u64,
-    /// Blocks of the grid.
+    /// Number of blocks in the grid.
     pub blocks: u64,
-    /// Threads of the grid.
+    /// Number of threads in the grid.
     pub threads: u64,
-    /// Threads of a block.
+    /// Number of threads in a block.
     pub block_threads: u64,
-    /// The most shuffles that one warp executed.
+    /// Maximum number of shuffles that a single warp executed.
     pub warp_shuffles: u64,
-    /// The most barriers that one block passed.
+    /// Maximum number of barriers that a single block passed.
     pub block_barriers: u64,
-    /// Wavefronts of shared memory, and those without bank conflicts, of the source line where their ratio is largest.
+    /// Actual and conflict-free wavefronts of shared memory, in the source line with the largest ratio of the two.
     pub worst_wavefronts: (u64, u64),
 }
 
@@ -82,14 +82,14 @@ fn ratio(count: u64, per: u64) -> f64 {
 }
 
 impl Costs {
-    /// Takes the counts of a launch.
+    /// Creates the costs from the counts of a launch.
     #[must_use]
     pub fn new(case: &Case, counts: &Counts) -> Self {
         let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
         let (blocks, block_threads) = (product(case.grid()), product(case.block()));
         let total = counts.total();
         let wavefronts = counts.lines.iter().map(|line| (line.shared_wavefronts, line.shared_ideal));
-        // a / b > c / d, in whole numbers.
+        // Compares a / b > c / d with integers.
         let worse = |(a, b): (u64, u64), (c, d): (u64, u64)| if a * d > c * b { (a, b) } else { (c, d) };
         let worst_wavefronts = wavefronts.filter(|(_, ideal)| *ideal > 0).reduce(worse).unwrap_or_default();
         Self {
@@ -104,86 +104,86 @@ impl Costs {
         }
     }
 
-    /// Sectors of 32 bytes a request to global memory, loads and stores together; 4 is ideal for 32 floats.
+    /// Returns the number of 32-byte sectors per request to global memory, for loads and stores together; 4 is ideal for 32 floats.
     #[must_use]
     pub fn sectors_per_request(&self) -> f64 {
         ratio(self.total.global_sectors, self.total.global_requests)
     }
 
-    /// Sectors of 32 bytes a load of a warp from global memory.
+    /// Returns the number of 32-byte sectors per warp load from global memory.
     #[must_use]
     pub fn sectors_per_load(&self) -> f64 {
         ratio(self.total.global_loads.sectors, self.total.global_loads.requests)
     }
 
-    /// Sectors of 32 bytes a store of a warp to global memory.
+    /// Returns the number of 32-byte sectors per warp store to global memory.
     #[must_use]
     pub fn sectors_per_store(&self) -> f64 {
         ratio(self.total.global_stores.sectors, self.total.global_stores.requests)
     }
 
-    /// Loads from global memory an element, in words of 4 bytes: 1 if every element is read once.
+    /// Returns the number of 4-byte words loaded from global memory per element: 1 if every element is read once.
     #[must_use]
     pub fn loads_per_element(&self) -> f64 {
         ratio(self.total.global_loads.bytes, 4 * self.elements)
     }
 
-    /// Stores to global memory a block, in words of 4 bytes: 1 if every block writes one number.
+    /// Returns the number of 4-byte words stored to global memory per block: 1 if every block writes one number.
     #[must_use]
     pub fn stores_per_block(&self) -> f64 {
         ratio(self.total.global_stores.bytes, 4 * self.blocks)
     }
 
-    /// Words of 4 bytes that threads load from shared memory, a multiply-add.
+    /// Returns the number of 4-byte words that threads load from shared memory per multiply-add.
     #[must_use]
     pub fn shared_loads_per_multiply_add(&self) -> f64 {
         ratio(self.total.shared_words_loaded, self.total.multiply_adds)
     }
 
-    /// Words of 4 bytes that threads load from global memory, a multiply-add.
+    /// Returns the number of 4-byte words that threads load from global memory per multiply-add.
     #[must_use]
     pub fn global_loads_per_multiply_add(&self) -> f64 {
         ratio(self.total.global_loads.bytes, 4 * self.total.multiply_adds)
     }
 
-    /// The most shuffles that one warp executed.
+    /// Returns the maximum number of shuffles that a single warp executed.
     #[must_use]
     pub fn shuffles(&self) -> f64 {
         ratio(self.warp_shuffles, 1)
     }
 
-    /// The most barriers that one block passed.
+    /// Returns the maximum number of barriers that a single block passed.
     #[must_use]
     pub fn barriers(&self) -> f64 {
         ratio(self.block_barriers, 1)
     }
 
-    /// Bytes that threads load from or store to shared memory, an element: 0 for a kernel that does not use it.
+    /// Returns the number of bytes that threads load from or store to shared memory per element: 0 for a kernel that does not use shared memory.
     #[must_use]
     pub fn shared_bytes_per_element(&self) -> f64 {
         ratio(self.total.shared_bytes, self.elements)
     }
 
-    /// Bytes that threads load from or store to global memory, an element.
+    /// Returns the number of bytes that threads load from or store to global memory per element.
     #[must_use]
     pub fn bytes_per_element(&self) -> f64 {
         ratio(self.total.global_bytes, self.elements)
     }
 
-    /// Bytes of the sectors that global memory answers with, an element.
+    /// Returns the number of bytes in the sectors that global memory transfers per element.
     #[must_use]
     pub fn sector_bytes_per_element(&self) -> f64 {
         ratio(32 * self.total.global_sectors, self.elements)
     }
 
-    /// Active lanes an instruction of a warp, of 32.
+    /// Returns the mean number of active lanes per warp instruction, at most 32.
     #[must_use]
     pub fn active_lanes(&self) -> f64 {
         ratio(self.total.lanes, self.total.instructions)
     }
 
-    /// Wavefronts of shared memory over those without bank conflicts, of the source line where this is largest; 1 is ideal. It is 0 for a kernel that does
-    /// not use shared memory.
+    /// Returns the ratio of wavefronts of shared memory to conflict-free wavefronts, in the source line with the largest ratio; 1 is ideal. It is 0 for a
+    /// kernel that does not use shared memory.
     #[must_use]
     pub fn bank_conflict_ways(&self) -> f64 {
         match self.worst_wavefronts {

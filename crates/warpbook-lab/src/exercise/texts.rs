@@ -1,4 +1,4 @@
-//! An exercise's texts: its folder, and the learner's file.
+//! The texts of an exercise in its folder, and the learner's file.
 
 use super::definition::Definition;
 use crate::{Error, Result};
@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Largest size of a text in bytes.
+/// Maximum size of a text file in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Returns the folder of all exercises: `WARPBOOK_EXERCISES`, or the nearest `notebooks/exercises` in the working directory or above it.
+/// Returns the folder of all exercises: `WARPBOOK_EXERCISES`, or the nearest `notebooks/exercises` in the working directory or one of its parents.
 ///
 /// # Errors
 /// If there is no such folder.
@@ -42,12 +42,12 @@ fn find_folder(set: Option<PathBuf>, here: &Path) -> Result<PathBuf> {
 pub(super) struct Texts {
     id: &'static str,
     folder: PathBuf,
-    /// The learner's file.
+    /// Path of the learner's file.
     work: PathBuf,
 }
 
 impl Texts {
-    /// Finds the folder of an exercise below that of all.
+    /// Finds the folder of an exercise in the folder of all exercises.
     pub(super) fn find(definition: &Definition, exercises: &Path) -> Result<Self> {
         let folder = exercises.join(definition.folder);
         if !folder.is_dir() {
@@ -62,7 +62,7 @@ impl Texts {
         Ok(Self { id: definition.id, folder, work })
     }
 
-    /// Reads one of the texts; `None` if there is no such file.
+    /// Reads a text file of the exercise; `None` if there is no such file.
     fn optional(&self, name: &str) -> Result<Option<String>> {
         let path = self.folder.join(name);
         match path.is_file() {
@@ -71,13 +71,13 @@ impl Texts {
         }
     }
 
-    /// Reads one of the texts.
+    /// Reads a text file of the exercise, which must exist.
     pub(super) fn read(&self, name: &str) -> Result<String> {
         let missing = || format!("The exercise {} has no file {}.", self.id, self.folder.join(name).display());
         self.optional(name)?.ok_or_else(|| Error::Setting(missing()))
     }
 
-    /// Reads the hints, from a question to nearly the line.
+    /// Reads the hints; the first is a question, and the last almost gives the line of code.
     pub(super) fn hints(&self) -> Result<Vec<String>> {
         let path = self.folder.join("hints.toml");
         let Some(text) = self.optional("hints.toml")? else { return Ok(Vec::new()) };
@@ -88,7 +88,7 @@ impl Texts {
         Ok(hints.iter().filter_map(|hint| hint.get_ref().as_str()).map(str::to_owned).collect())
     }
 
-    /// Reads the solution.
+    /// Reads the solution of the exercise.
     pub(super) fn solution(&self) -> Result<String> {
         self.optional("solution.cu")?.ok_or_else(|| {
             Error::Setting(format!(
@@ -98,19 +98,19 @@ impl Texts {
         })
     }
 
-    /// The path of the learner's file.
+    /// Returns the path of the learner's file.
     pub(super) fn work(&self) -> &Path {
         &self.work
     }
 
-    /// Puts the stub where the learner works, unless there is a file.
+    /// Copies the stub to the learner's file, unless the file exists.
     pub(super) fn open(&self) -> Result<PathBuf> {
         let stub = self.read("stub.cu")?;
         let error = |why| Error::Write { path: self.work.clone(), why };
         if let Some(folder) = self.work.parent() {
             std::fs::create_dir_all(folder).map_err(error)?;
         }
-        // Of two that open it at once only one writes, and nobody's work is overwritten.
+        // If two processes open the exercise at the same time, only one of them writes, so nobody's work is overwritten.
         match File::create_new(&self.work) {
             Ok(mut file) => file.write_all(stub.as_bytes()).map_err(error)?,
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -119,7 +119,7 @@ impl Texts {
         Ok(self.work.clone())
     }
 
-    /// Puts the learner's file aside under a new name, and the stub in its place. Returns the new name.
+    /// Renames the learner's file and puts the stub in its place. Returns the new name of the old file.
     pub(super) fn reset(&self) -> Result<Option<PathBuf>> {
         let error = |why| Error::Write { path: self.work.clone(), why };
         let mut aside = None;
@@ -135,7 +135,7 @@ impl Texts {
     }
 }
 
-/// Reads a text of a learner or of an exercise.
+/// Reads a text file of a learner or of an exercise.
 pub(super) fn read_text(path: &Path) -> Result<String> {
     let error = |why| Error::Read { path: path.to_owned(), why };
     let bytes = warpbook_device::read_file(path, MOST_BYTES).map_err(error)?;

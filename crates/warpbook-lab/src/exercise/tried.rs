@@ -1,4 +1,4 @@
-//! The result of a try.
+//! The result of trying a learner's answer.
 
 use super::judge::{Judged, LikelyCause, WrongElement};
 use super::picture::Picture;
@@ -8,17 +8,17 @@ use warpbook_record::{Emulated, TargetCount, Try, Verdict};
 /// The result of one try of an exercise.
 #[derive(Debug, Clone)]
 pub struct Tried {
-    /// The exercise's id, such as "E05".
+    /// Id of the exercise, such as "E05".
     pub exercise: &'static str,
-    /// The exercise's title.
+    /// Title of the exercise.
     pub title: &'static str,
-    /// The verdict.
+    /// The verdict of the judge.
     pub verdict: Verdict,
-    /// The finding, in one line.
+    /// The main finding, in one line.
     pub sentence: String,
-    /// The likely cause, of a try that is not right, or not on target.
+    /// The likely cause if the try is wrong or misses a target.
     pub cause: Option<LikelyCause>,
-    /// The first wrong element.
+    /// The first wrong element, if a result is wrong.
     pub wrong: Option<WrongElement>,
     /// Counts that have a target; empty unless the answer is right.
     pub targets: Vec<TargetCount>,
@@ -26,36 +26,36 @@ pub struct Tried {
     pub counted: Option<String>,
     /// The emulator's findings and counts, by source line.
     pub emulated: Emulated,
-    /// The output of `printf` in the first launch that printed something.
+    /// Output of the first launch in which `printf` printed something.
     pub printed: String,
-    /// Who wrote which element: of the launch that went wrong, or of the first.
+    /// Shows which thread wrote which element, for the launch that went wrong, or else for the first launch.
     pub picture: Option<Picture>,
-    /// The error of a source that does not compile.
+    /// The compiler's error if the source does not compile.
     pub compile_error: Option<Box<CompileError>>,
-    /// The time on a GPU, of a right answer where there is one.
+    /// The time on a GPU, if there is one and the answer is right.
     pub time: Option<TryTime>,
     /// Further remarks, such as that the progress could not be written.
     pub remarks: Vec<String>,
-    /// Seed of the inputs.
+    /// Seed that the inputs were drawn from.
     pub seed: u64,
-    /// Instructions of threads that were run, all launches together.
+    /// Number of thread instructions executed in all launches together.
     pub thread_steps: u64,
-    /// The source; of answers, these.
+    /// The tried source, or the given answers.
     pub source: String,
-    /// The source's path in messages and counts, such as "live/E05.cu".
+    /// Path of the source in messages and counts, such as "live/E05.cu".
     pub path: String,
 }
 
-/// The time of a right answer on a GPU.
+/// The time of a correct kernel on a GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TryTime {
-    /// The GPU's name.
+    /// Name of the GPU.
     pub gpu: String,
     /// Median time in microseconds.
     pub us: f64,
-    /// Share of the measured ceiling that it reaches.
+    /// Achieved share of the measured ceiling.
     pub share: f64,
-    /// Share that the target in time asks for.
+    /// Share of the ceiling that the time target asks for.
     pub target: f64,
 }
 
@@ -121,7 +121,8 @@ impl Tried {
         }
     }
 
-    /// Takes what the judge found in the stub itself: it is no try, but shows what is to be repaired or made faster.
+    /// Adds the judge's findings on the unchanged stub. This does not count as a try, but shows what has to be repaired
+    /// or made faster.
     pub(super) fn untouched(self, judged: Judged, seed: u64) -> Self {
         let tried = self.judged(judged, seed);
         let sentence = format!("This is the stub as it was: nothing was tried. As it is: {}", tried.sentence);
@@ -140,7 +141,7 @@ impl Tried {
         self.cause.as_ref().map(|cause| cause.id.as_str())
     }
 
-    /// Returns the try as progress files keep it.
+    /// Returns the try in the form that progress files use.
     pub(super) fn record(&self, at: u64) -> Try {
         Try {
             at,
@@ -155,7 +156,7 @@ impl Tried {
     }
 }
 
-/// Says which targets are missed.
+/// Returns a sentence that names the missed targets.
 fn missed(targets: &[TargetCount]) -> String {
     let one = |target: &TargetCount| {
         let count = target.count.map_or_else(|| "none".into(), number);
@@ -166,7 +167,7 @@ fn missed(targets: &[TargetCount]) -> String {
     format!("All elements are right; not on target: {}.", missed.join("; "))
 }
 
-/// Returns a count in up to three decimal places.
+/// Formats a count with up to three decimal places.
 fn number(count: f64) -> String {
     let text = format!("{count:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

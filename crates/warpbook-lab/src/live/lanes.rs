@@ -1,15 +1,15 @@
-//! The picture of what the lanes of a warp access.
+//! A picture of the memory that the lanes of a warp access.
 
 use super::Attempt;
 use warpbook_charts::{Chart, ChartError, draw};
 use warpbook_record::{LIVE, WarpRequest};
 
 impl Attempt {
-    /// Draws which sectors of global memory and which banks of shared memory the lanes of a warp access in a line of the kernel's source. The
-    /// picture shows the first warp that runs the line.
+    /// Draws which sectors of global memory and which banks of shared memory the lanes of a warp access in a line of the kernel's source. The picture shows the
+    /// first warp that runs the line.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the kernel did not run in the emulator or had a fault there, or if the line accesses no such memory.
+    /// [`ChartError::NothingToDraw`] if the kernel did not run in the emulator or had a fault there, or if the line accesses neither kind of memory.
     pub fn lanes(&self, line: u32) -> Result<Chart, ChartError> {
         let why = |why: String| Err(ChartError::NothingToDraw(why));
         let Some(emulated) = self.measurement().and_then(|m| m.emulated.as_ref()).filter(|e| e.finding.is_none())

@@ -1,4 +1,5 @@
-//! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and stored with its source.
+//! A learner's own kernel in place of a rung's kernel: compiled, checked, timed together with the ladder, and stored
+//! with its source.
 
 mod file;
 mod lanes;
@@ -21,16 +22,16 @@ use warpbook_record::{
     Tile, nearest,
 };
 
-/// Edge of the cube for timing an attempt at the matrix product.
+/// Edge length of the cubic matrix product at which a learner's kernel is timed.
 const EDGE: u64 = 2048;
-/// Architecture for kernels that neither a GPU nor the emulator can run.
+/// Target architecture for kernels that can run neither on a GPU nor in the emulator.
 const WITHOUT_GPU: &str = "sm_90";
 
 /// A learner's kernel: a rung whose first file is replaced, with the same arguments and launch.
 ///
 /// The source defines the rung's kernel with the same parameters, and may include whatever the rung's source includes.
 /// Tile sizes are passed as macros, and the launch follows them: for a matrix product, the grid has tiles of `BM` x
-/// `BN`, with `THREADS` threads a block.
+/// `BN`, with `THREADS` threads per block.
 ///
 /// ```
 /// use warpbook_lab::LiveKernel;
@@ -54,8 +55,8 @@ pub struct LiveKernel {
 }
 
 impl LiveKernel {
-    /// Takes an unchanged rung of the matrix product with its first tile, at 2048 x 2048 x 2048, in fp32 if the rung
-    /// supports it, else in bf16.
+    /// Creates a live kernel from an unchanged rung of the matrix product with its first tile, at 2048 x 2048 x 2048,
+    /// in fp32 if the rung supports it, else in bf16.
     ///
     /// # Errors
     /// If there is no such rung, or it has no kernel.
@@ -73,8 +74,8 @@ impl LiveKernel {
         Ok(Self { against: live.against.iter().cloned().chain(libraries).collect(), ..live })
     }
 
-    /// Takes an unchanged rung of any experiment with the first tile of its first kernel. It is timed together with the
-    /// rung itself; see [`Lab::attempt_at`].
+    /// Creates a live kernel from an unchanged rung of any experiment, with the first tile of its first kernel. It is
+    /// timed together with the rung itself; see [`Lab::attempt_at`].
     ///
     /// # Errors
     /// If the rung has no kernel.
@@ -126,7 +127,7 @@ impl LiveKernel {
         }
     }
 
-    /// Selects another of the rung's own tiles, by id.
+    /// Selects another tile of the rung by its id.
     ///
     /// # Errors
     /// If the rung has no such tile.
@@ -157,14 +158,14 @@ impl LiveKernel {
         self
     }
 
-    /// Sets the type of a product's matrices.
+    /// Sets the data type of the matrices of a product.
     #[must_use]
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = dtype;
         self
     }
 
-    /// Sets the rungs to time with it; by default its own rung and cuBLAS.
+    /// Sets the rungs that are timed together with the kernel; by default its own rung and cuBLAS.
     #[must_use]
     pub fn against<S: Into<String>>(mut self, rungs: impl IntoIterator<Item = S>) -> Self {
         self.against = rungs.into_iter().map(Into::into).collect();
@@ -178,7 +179,7 @@ impl LiveKernel {
         self
     }
 
-    /// Returns the current source.
+    /// Returns the current source in CUDA C++.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.source
@@ -226,7 +227,7 @@ impl LiveKernel {
         self.shape
     }
 
-    /// Returns the type of the timed product's matrices.
+    /// Returns the data type of the matrices of the timed product.
     #[must_use]
     pub fn element_type(&self) -> Dtype {
         self.dtype
@@ -238,15 +239,15 @@ impl LiveKernel {
         &self.base
     }
 
-    /// Returns true if the sizes are the rung's own: those of its first tile or of `usual`, the tile that the rung uses
-    /// at the problem.
+    /// Returns true if the tile sizes are unchanged: they are the sizes of the rung's first tile or of `usual`, the
+    /// tile that the rung uses for the problem.
     fn has_own_sizes(&self, usual: Option<&str>) -> bool {
         let Some(spec) = self.base.kernels().first() else { return false };
         let mut own = spec.tiles.iter().take(1).chain(spec.tiles.iter().filter(|t| usual == Some(&t.id)));
         own.any(|t| t.defines == self.tile.defines)
     }
 
-    /// Returns true if the source equals the rung's apart from comments and white space.
+    /// Returns true if the source equals the source of the rung, apart from comments and white space.
     fn has_own_text(&self) -> bool {
         let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
         self.base.kernels().first().is_some_and(|spec| code(&self.source) == code(&spec.source))
@@ -276,11 +277,12 @@ impl LiveKernel {
     }
 }
 
-/// The most FLOPs and bytes of a problem in the emulator, which takes seconds for them.
+/// Maximum number of FLOPs and of bytes of a problem in the emulator, which takes seconds at these limits.
 const MOST_EMULATED_FLOPS: u64 = 1 << 27;
 const MOST_EMULATED_BYTES: u64 = 1 << 27;
 
-/// An experiment at one problem, with a learner's kernel as an additional rung and the rungs to time with it.
+/// An experiment with only one problem, with a learner's kernel as an additional rung, and with the rungs that are
+/// timed together with it.
 struct WithVariant<'e> {
     inner: &'e dyn Experiment,
     live: &'e LiveKernel,
@@ -321,16 +323,16 @@ pub struct Attempt {
     architecture: String,
     compiled: Compilation,
     unchanged: bool,
-    /// The record of this attempt.
+    /// The record of this attempt, with all measured rungs.
     pub run: Run,
 }
 
 /// The result of a compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Compilation {
-    /// The code compiled; the figures are the assembler's.
+    /// The code compiled, with these statistics of the assembler.
     Code(Box<KernelStats>),
-    /// The kernel does not compile.
+    /// The kernel does not compile, with this error.
     Broken(Box<CompileError>),
     /// Nothing was compiled, for the reason in this sentence.
     None(String),
@@ -367,15 +369,15 @@ impl Attempt {
         &self.compiled
     }
 
-    /// Returns `true` if nothing was tried: with the rung's sizes, the kernel equals the rung's own apart from comments
-    /// and white space, or the compiler makes the same code of both.
+    /// Returns `true` if nothing was tried because the kernel is unchanged: its tile sizes are the rung's, and its
+    /// source equals the rung's apart from comments and white space, or the compiler generates the same code for both.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.unchanged
     }
 
-    /// Returns the kernel's row: measured; skipped with the reason, as in the emulator, which has no times; or failed
-    /// with the reason.
+    /// Returns the row of the kernel in the record: measured, failed with the reason, or skipped with the reason. The
+    /// row is skipped in the emulator, which measures no times.
     #[must_use]
     pub fn measurement(&self) -> Option<&Measurement> {
         self.run.measurement(&self.rung.id, &self.problem)
@@ -396,14 +398,14 @@ impl Attempt {
         }
     }
 
-    /// Returns the record of this attempt, with the kernel's source and the rungs timed with it.
+    /// Returns the record of this attempt, with the kernel's source and the rungs that were timed with it.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Returns a record of the ladder with this kernel, its source and its figures added, so that the page shows them
-    /// together.
+    /// Returns a copy of the ladder's record to which this kernel, its source and its measurements are added, so that
+    /// the page shows them together.
     ///
     /// # Errors
     /// If the ladder was measured on another device.
@@ -426,8 +428,9 @@ impl Attempt {
 }
 
 impl Lab {
-    /// Compiles a learner's kernel, tries it on work that reveals mistakes, and times it at one of an experiment's
-    /// problems with the rungs that it names. The attempt reports errors of the kernel.
+    /// Compiles a learner's kernel, tries it on a small problem that reveals mistakes, and times it at one of the
+    /// experiment's problems together with the rungs that the kernel names. Errors of the kernel are reported in the
+    /// attempt.
     ///
     /// If the program `warpbook` is found, the kernel runs in a separate process, so that an endless loop can be
     /// stopped and a crash does no other harm. The program is looked up in `WARPBOOK_WORKER`, in this workspace's build
@@ -450,14 +453,14 @@ impl Lab {
         self.attempt_with(experiment, problem, live)
     }
 
-    /// Tries a kernel at a small problem, without other rungs, since nothing is timed.
+    /// Tries a kernel on a small problem, without other rungs, since nothing is timed.
     fn attempt_in_emulator(
         &self,
         experiment: &dyn Experiment,
         problem: &Problem,
         live: &LiveKernel,
     ) -> Result<Attempt> {
-        // Unknown rungs to time with it are refused, as on a GPU.
+        // If a rung to time together with the kernel is unknown, this is an error, as on a GPU.
         WithVariant { inner: experiment, live, problem }.plan(None)?;
         let live = live.clone().against([""; 0]);
         let small = experiment.for_emulator();
@@ -495,7 +498,8 @@ impl Lab {
         Ok(attempt)
     }
 
-    /// Returns true if the compiler makes the same PTX of a learner's kernel as of its rung, apart from line numbers.
+    /// Returns true if the compiler generates the same PTX for a learner's kernel as for its rung, apart from line
+    /// numbers.
     fn is_same_code(
         &self,
         experiment: &dyn Experiment,
@@ -515,22 +519,22 @@ impl Lab {
         own.is_some() && own == code(spec)
     }
 
-    /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or if the device is
-    /// another.
+    /// Returns the reason why a problem is too large for the emulator; `None` if it is small enough, or if the device
+    /// is not the emulator.
     fn too_much(&self, problem: &Problem) -> Option<String> {
         let is_large = problem.flops > MOST_EMULATED_FLOPS || problem.bytes > MOST_EMULATED_BYTES;
         let why = || format!("{} is too much for the emulator: try it at a smaller problem", problem.label);
         (self.is_emulated() && is_large).then(why)
     }
 
-    /// Runs the attempt in this process, even though the kernel may crash it.
+    /// Runs the attempt in this process, even though the kernel may crash the process.
     fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
         self.tell(&Event::Preparing("trying the kernel on small problems"));
         self.run(&WithVariant { inner: experiment, live, problem })
     }
 
     fn compile_live(&self, live: &LiveKernel, rung: &Rung, spec: &KernelSpec) -> (String, Compilation) {
-        // The emulated GPU suits only some rungs; the others are only compiled.
+        // Only some rungs can run on the emulated GPU; the others are only compiled.
         let fits =
             |device: &&CudaDevice| !device.is_emulated() || rung.requires.met_by(device.info().compute_capability);
         let architecture = match (&rung.requires, self.device().cuda().filter(fits)) {
@@ -551,7 +555,7 @@ impl Lab {
         let compiled = match compiler.and_then(|c| c.compile(spec, &live.tile, &architecture)) {
             Ok(code) => match (code.stats_of(&spec.entry), self.device().gpu()) {
                 (None, _) => missing(),
-                // The device knows how many of the kernel's blocks can be resident.
+                // The device computes how many blocks of the kernel can be resident.
                 (Some(_), Some(device)) => device.kernel(spec, &live.tile).map_or_else(
                     |error| Compilation::None(error.to_string()),
                     |kernel| Compilation::Code(Box::new(kernel.stats().clone())),
@@ -566,7 +570,7 @@ impl Lab {
 }
 
 impl Attempt {
-    /// Returns the record with a row that has only the compiler's figures.
+    /// Returns a record with a row for the kernel that has only the compiler's statistics.
     fn without_figures(&self, outcome: Outcome) -> Run {
         let mut run = self.run.clone();
         run.rungs = vec![self.rung.clone()];

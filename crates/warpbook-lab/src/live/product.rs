@@ -1,4 +1,4 @@
-//! Learners' kernels as products in linear layers.
+//! Lets linear layers use learners' kernels for their matrix products.
 
 use super::LiveKernel;
 use warpbook_gemm::{OwnProduct, ProductBy};
@@ -9,7 +9,7 @@ use warpbook_record::{LIVE, Rung, Runner};
 impl From<&LiveKernel> for ProductBy {
     fn from(live: &LiveKernel) -> Self {
         let (id, rung) = (live.id(), live.rung());
-        // A kernel of another experiment computes no matrix product; planning the layer then fails.
+        // A kernel of another experiment does not compute a matrix product; planning the layer then fails.
         let none = || {
             let runner = Runner::Library(id.clone().into());
             Row { rung: Rung { runner, ..rung.clone() }, ..rows().swap_remove(0) }

@@ -1,4 +1,4 @@
-//! Separate processes for learners' kernels, so that a crash or an endless loop ends with its process.
+//! Runs learners' kernels in separate processes, so that a crash or an endless loop affects only that process.
 
 use super::{LiveKernel, Preset};
 use crate::settings::Entry;
@@ -13,8 +13,8 @@ use warpbook_record::{Problem, Run};
 
 /// The environment variable with the path of the worker's program.
 const WORKER: &str = "WARPBOOK_WORKER";
-/// Seconds for a worker in addition to the kernel's limit: starting, drawing, the reference, and the rungs timed with
-/// it.
+/// Seconds that a worker may take in addition to the kernel's limit: for starting, drawing inputs, computing the
+/// reference, and timing the other rungs.
 const OVERHEAD_S: f64 = 120.0;
 /// Time for a worker to exit after writing its record; a process whose kernel hangs cannot always end itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -104,15 +104,15 @@ pub(super) enum Isolated {
     Finished(Box<Run>),
     /// The worker was stopped, or ended without a result, for this reason.
     Failed(String),
-    /// There is no worker program, or it did not accept the request (for example because of another version), or it
-    /// does not know the experiment.
+    /// There is no worker program, it rejected the request (for example because it has another version), or it does not
+    /// know the experiment.
     Unavailable,
 }
 
 /// Returns the path of the worker's program, if it can be found.
 fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(WORKER) {
-        // An empty variable means that the kernel runs in this process.
+        // If the variable is set but empty, the kernel runs in this process.
         return Some(PathBuf::from(named)).filter(|p| p.is_file());
     }
     let name = format!("warpbook{}", std::env::consts::EXE_SUFFIX);
@@ -230,7 +230,7 @@ mod tests {
         Lab::open("cpu").unwrap()
     }
 
-    /// Returns the outcome with a shell script as the worker, called as `work REQUEST --out RECORD`.
+    /// Returns the outcome if a shell script is the worker; it is called as `work REQUEST --out RECORD`.
     fn outcome_of(script: &str) -> Isolated {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();

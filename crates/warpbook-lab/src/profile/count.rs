@@ -7,9 +7,10 @@ use std::time::Instant;
 use warpbook_device::Recorder;
 
 impl Profiler<'_> {
-    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step it runs again for its hardware counters: once to warm up, once for
-    /// each of the hardware's passes (about ten), and once for the kernels' names. So it must launch the same work each time, and be safe to repeat: a training
-    /// run, for example, advances by that many steps. The first part with each name in a cycle is counted. The cycle's clock excludes the time for counting.
+    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step, the part runs again to read its hardware counters: once to warm
+    /// up, once for each pass of the hardware (about ten), and once for the names of the kernels. It must therefore launch the same work each time, and be safe
+    /// to repeat: a training run, for example, advances by that many steps. In each cycle, only the first part with each name is counted. The cycle's clock
+    /// excludes the time for counting.
     ///
     /// If counters cannot be read, the profile continues and the cycle gives the reason:
     /// [`Cycle::notes`](super::Cycle::notes).
@@ -38,7 +39,7 @@ impl Profiler<'_> {
         let Some(device) = self.device else {
             return self.not_counted(name, "there is no GPU with counters");
         };
-        // Only one profiler can be active, so the recorder stops and its recording so far is kept.
+        // Only one profiler can be active, so the recorder stops and the data that it has recorded is kept.
         let Some(recorder) = self.recorder.take() else {
             let why = format!("the times come from {}", self.source);
             return self.not_counted(name, &why);
@@ -51,7 +52,7 @@ impl Profiler<'_> {
         let found = counters::counted_on(device, &counters::METRICS, || Ok(()), &mut part);
         match Recorder::with_calls(device) {
             Ok(recorder) => {
-                // If CUPTI refuses a range, the rest of the run belongs to no range.
+                // If CUPTI rejects a range, the rest of the work is recorded without a range.
                 for place in &recording.open {
                     let _ = recorder.enter(*place as u64 + 1);
                 }
@@ -80,7 +81,7 @@ impl Profiler<'_> {
         }
     }
 
-    /// Notes once for each cycle why there are no counters.
+    /// Notes the reason for missing counters, once per cycle.
     fn not_counted(&mut self, name: &str, why: &str) -> Result<()> {
         let note = format!("No hardware counters of {name}: {}.", why.trim_end_matches('.'));
         if let Some(recording) = &mut self.recording

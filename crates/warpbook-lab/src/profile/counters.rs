@@ -6,7 +6,7 @@ use warpbook_device::{Activity, ActivityKind, Counted, Counters, CudaDevice, Rec
 use warpbook_record::counters::metric;
 use warpbook_record::{CounterValue, KernelCounters};
 
-/// The metrics that [`Lab::counters`] reads, named as in Nsight Compute. If a chip lacks some, the others are read.
+/// The metrics that [`Lab::counters`] reads, with the names used by Nsight Compute. Metrics that a chip lacks are skipped.
 pub const METRICS: [&str; 45] = [
     metric::TIME,
     metric::DRAM[0],
@@ -55,24 +55,25 @@ pub const METRICS: [&str; 45] = [
     "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio",
 ];
 
-/// The name for the counts of all kernels in a run together.
+/// The name under which all kernels of a run are counted together.
 const WHOLE: &str = "whole run";
 
 /// The values of hardware counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardwareCounters {
-    /// Name of the counting library, and the number of passes.
+    /// Name of the library that reads the counters, and the number of passes.
     pub source: String,
-    /// Kernels in launch order.
+    /// Counter values of the kernels, in launch order.
     pub kernels: Vec<KernelCounters>,
     /// Notes needed to read the values.
     pub notes: Vec<String>,
 }
 
 impl Lab {
-    /// Reads hardware counters of each kernel launched by a part of a program: bytes of DRAM and L2, sectors per request, bank conflicts, issue slots, stall
-    /// reasons, use of the tensor cores and their operations ([`METRICS`]). The part runs once for each of the hardware's passes, about ten times, so it must
-    /// launch the same work each time. Kernels then run one after the other. If a graph's kernels cannot be told apart, its launch is counted as a whole.
+    /// Reads hardware counters of each kernel that a part of a program launches: bytes of DRAM and L2, sectors per request, bank conflicts, issue slots, stall
+    /// reasons, use of the tensor cores and their operations ([`METRICS`]). The part runs once for each pass of the hardware, about ten times, so it must
+    /// launch the same work each time. While counters are read, kernels run one after another. If the kernels of a graph cannot be told apart, the launch of
+    /// the graph is counted as a whole.
     ///
     /// ```no_run
     /// # use warpbook_lab::Lab;
@@ -91,7 +92,7 @@ impl Lab {
         self.counters_of(&METRICS, part)
     }
 
-    /// Reads other metrics, named as in Nsight Compute (`ncu --query-metrics`).
+    /// Reads other metrics, with the names used by Nsight Compute (`ncu --query-metrics`).
     ///
     /// # Errors
     /// See [`Lab::counters`].
@@ -99,7 +100,7 @@ impl Lab {
         self.counters_after(metrics, || Ok(()), part)
     }
 
-    /// Reads the counters, calling `before` uncounted before each run.
+    /// Reads the counters, with an uncounted call of `before` ahead of each run.
     pub(crate) fn counters_after(
         &self,
         metrics: &[&str],
@@ -111,7 +112,7 @@ impl Lab {
     }
 }
 
-/// Counts a part of a program. The inner error is CUPTI's, for example missing rights; the outer one is the part's own.
+/// Counts a part of a program. The inner error comes from CUPTI, for example because of missing permissions; the outer one comes from the part.
 pub(super) fn counted_on(
     device: &CudaDevice,
     metrics: &[&str],
@@ -120,14 +121,14 @@ pub(super) fn counted_on(
 ) -> Result<warpbook_device::Result<HardwareCounters>> {
     let runs = Runs { before: RefCell::new(before), part: RefCell::new(part), failed: RefCell::new(None) };
     let found = counted(device, metrics, &runs);
-    // If the part fails, its error is the cause, whatever CUPTI reports.
+    // If the part fails, report its error, whatever CUPTI reports.
     match runs.failed.into_inner() {
         Some(error) => Err(error),
         None => Ok(found),
     }
 }
 
-/// A part of a program, whose error is kept until CUPTI has finished.
+/// A part of a program. If the part fails, its error is kept until CUPTI has finished.
 struct Runs<B, P> {
     before: RefCell<B>,
     part: RefCell<P>,
@@ -167,7 +168,7 @@ fn counted<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     device.synchronize()?;
     let of_kernels = counters.of_kernels(metrics, || runs.before(), || runs.run());
     let (counted, is_whole) = match of_kernels {
-        // A graph that CUPTI cannot inspect gives a single range with zero counts.
+        // For a graph that CUPTI cannot inspect, it returns a single range with zero counts.
         Ok(counted) if counted.values.iter().flatten().any(|v| *v > 0.0) => (counted, false),
         Err(error) if runs.has_failed() || error.is_sticky() => return Err(error),
         first => match (counters.of_run(metrics, || runs.before(), || runs.run()), first) {
@@ -200,7 +201,7 @@ fn launched<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     Ok(all)
 }
 
-/// Returns the values with their kernels' names, as far as these are known.
+/// Adds the names of the kernels to the values, as far as the names are known.
 fn told(
     source: String,
     counted: &Counted,
@@ -277,10 +278,10 @@ mod tests {
         }
     }
 
-    /// Asks the installed library, if there is one; this needs no GPU.
+    /// Queries the installed library, if there is one; this needs no GPU.
     #[test]
     fn chips_have_every_metric_but_those_of_others() {
-        // The chips differ in the metrics of their tensor cores.
+        // Chips differ in the metrics of their tensor cores.
         let chips = [
             ("GH100", vec!["bf16_dst_fp32", "fp16", "tf32_dst_fp32", "fp64"]),
             ("GA100", vec!["bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp64"]),

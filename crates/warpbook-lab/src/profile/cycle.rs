@@ -1,4 +1,4 @@
-//! Recorded steps of a program, with the work of host and device.
+//! Recorded steps of a program, with the work of the host and of the device.
 
 use super::{HardwareCounters, Work};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub struct StepTime {
     pub number: u64,
     /// Start of the step in microseconds from the cycle's start.
     pub start_us: f64,
-    /// Duration until the program ended the step; the device may still be busy then.
+    /// Duration in microseconds until the program ended the step; the device may still be busy then.
     pub duration_us: f64,
 }
 
@@ -22,23 +22,24 @@ pub struct StepTime {
 pub struct RangeTime {
     /// Name of the range.
     pub name: String,
-    /// Index of the enclosing range.
+    /// Index of the enclosing range; `None` for an outermost range.
     pub parent: Option<usize>,
-    /// Number of enclosing ranges.
+    /// Number of ranges that enclose this one.
     pub depth: usize,
-    /// Number of the step in which it began.
+    /// Number of the step in which the range began.
     pub step: u64,
     /// Start in microseconds from the cycle's start, on the host's clock.
     pub start_us: f64,
     /// Duration in microseconds on the host's clock; the device may run the work later.
     pub duration_us: f64,
-    /// Declared work of the range.
+    /// Work of the range, as declared by the program.
     pub work: Work,
     /// Device time of the range, including nested ranges.
     pub device_us: f64,
-    /// Number of kernels, copies and fills; if times come from events, the number of times that the host queued work.
+    /// Number of kernels, copies and fills. If times come from events, it is the number of times that the host queued
+    /// work.
     pub launches: u64,
-    /// Bytes requested from the driver in the range; arrays from a pool's segments request none.
+    /// Bytes requested from the driver in the range; arrays in segments of a pool request no bytes.
     pub allocated_bytes: u64,
 }
 
@@ -47,13 +48,13 @@ pub struct RangeTime {
 pub struct DeviceWork {
     /// Name of the kernel, or a text such as "copy to the device".
     pub name: String,
-    /// Kind of activity, with a copy's bytes or a kernel's launch.
+    /// Kind of activity, with the bytes of a copy or the launch of a kernel.
     pub kind: ActivityKind,
     /// Number of the stream, assigned by CUPTI.
     pub stream: u32,
     /// Correlation number of the driver call that queued the work.
     pub correlation: u32,
-    /// CUPTI's numbers of the graph and the node, if it ran in a graph.
+    /// Numbers that CUPTI assigned to the graph and the node, if the work ran in a graph.
     pub graph: Option<(u32, u64)>,
     /// Index of the innermost range in which the host queued the work.
     pub range: Option<usize>,
@@ -66,7 +67,7 @@ pub struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// Returns true if this is the sum of a range's work, not a single kernel, copy or fill.
+    /// Returns true if this entry is the sum of a range's work, not a single kernel, copy or fill.
     #[must_use]
     pub fn is_range(&self) -> bool {
         self.kind == ActivityKind::Range
@@ -80,30 +81,30 @@ impl DeviceWork {
     }
 }
 
-/// A change of the memory that arrays hold on the device.
+/// A change in the amount of memory that arrays occupy on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryChange {
     /// Time in microseconds from the cycle's start, on the host's clock.
     pub at_us: f64,
-    /// The change, and the memory held after it.
+    /// The change, and the amount of memory in use after it.
     pub point: MemoryPoint,
     /// Index of the innermost range at the time of the change.
     pub range: Option<usize>,
 }
 
-/// Hardware counters of a range or of a training step, which was repeated for them.
+/// Hardware counters of a range or of a training step; the work was repeated to read them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeCounters {
     /// Index of the range; `None` for a training step.
     pub range: Option<usize>,
-    /// The counted values.
+    /// Hardware counters of the range.
     pub counters: HardwareCounters,
 }
 
-/// A call of the driver.
+/// A call of a CUDA driver function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCall {
-    /// Name of the function.
+    /// Name of the driver function.
     pub name: String,
     /// Number of the thread, assigned by the system.
     pub thread: u32,
@@ -117,57 +118,58 @@ pub struct HostCall {
     pub duration_us: f64,
 }
 
-/// A recording of some steps; times are in microseconds.
+/// A recording of some steps; all times are in microseconds.
 #[derive(Debug, Clone)]
 pub struct Cycle {
     /// Number of the cycle, from 0.
     pub number: usize,
-    /// Number of the first step.
+    /// Number of the first step in the cycle.
     pub first_step: u64,
-    /// Name of the recorder, such as "CUPTI 130001", or of its replacement with the reason.
+    /// Name of the recorder, such as "CUPTI 130001". If CUPTI was unavailable, the name of the replacement and the
+    /// reason.
     pub source: String,
-    /// Time from the profiler's start to the cycle's start.
+    /// Time from the start of the profiler to the start of the cycle.
     pub began_us: f64,
     /// True if there is a device other than the host.
     pub has_device: bool,
-    /// Bytes held by the lab's arrays on the device at the end of the cycle.
+    /// Number of bytes of the lab's arrays on the device at the end of the cycle.
     pub allocated_bytes: Option<u64>,
-    /// Number of records for which CUPTI had no room.
+    /// Number of records that CUPTI dropped for lack of room.
     pub lost: u64,
-    /// Time from the cycle's start until the device finished.
+    /// Time from the start of the cycle until the device finished.
     pub whole_us: f64,
-    /// Steps, in order.
+    /// Recorded steps, in order.
     pub steps: Vec<StepTime>,
     /// Ranges in the order of their starts, followed by the spans of the `tracing` crate.
     pub ranges: Vec<RangeTime>,
-    /// Device work in the order of its starts.
+    /// Device work, sorted by start time.
     pub work: Vec<DeviceWork>,
-    /// Driver calls in order.
+    /// Driver calls of the host, in order.
     pub calls: Vec<HostCall>,
-    /// Memory held by arrays on the device: at the start, and after each change.
+    /// Memory that arrays occupy on the device: at the start, and after each change.
     pub memory: Vec<MemoryChange>,
     /// Cost of recording, if enough steps were timed without it.
     pub overhead: Option<ProfilerOverhead>,
-    /// Counters of each counted range.
+    /// Hardware counters of each range that was counted.
     pub counters: Vec<RangeCounters>,
-    /// The device's activity in a training step, by operation and with each operation's work: one sample for each
-    /// recorded step.
+    /// The activity of the device in a training step, by operation, with the work of each operation: one sample for
+    /// each recorded step.
     pub operations: Option<Breakdown>,
-    /// Notes on missing parts, with reasons.
+    /// Notes that say which parts are missing and why.
     pub notes: Vec<String>,
 }
 
-/// One moment on two clocks, which relates a recorder's clock to a cycle's.
+/// The same moment on two clocks, which relates a recorder's clock to the clock of a cycle.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
-    /// The time on the recorder's clock in nanoseconds.
+    /// The moment on the recorder's clock, in nanoseconds.
     pub ns: u64,
-    /// This moment in microseconds from the cycle's start.
+    /// The moment in microseconds from the cycle's start.
     pub us: f64,
 }
 
-/// Returns the time from the cycle's start. Work that began before it counts as starting with it, since the clocks
-/// differ slightly.
+/// Returns the time from the start of the cycle in microseconds. Work that began before the cycle counts as starting
+/// with it, since the clocks differ slightly.
 fn since(start_ns: u64, begin: Joint) -> f64 {
     begin.us + start_ns.saturating_sub(begin.ns) as f64 / 1e3
 }
@@ -196,12 +198,12 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joi
         start_us: since(c.start_ns, begin),
         duration_us: c.duration_ns as f64 / 1e3,
     };
-    // Earlier calls belong to the recorder itself.
+    // Earlier calls were made by the recorder itself.
     all.iter().filter(|c| c.start_ns >= begin.ns).map(to_host_call).collect()
 }
 
-/// Returns the device time of each range on each stream, from the events at its ends; ranges with unreadable events are
-/// left out.
+/// Returns the device time of each range on each stream, from the events at the start and the end of the range; ranges
+/// with unreadable events are skipped.
 pub(super) fn range_work(
     times: &EventTimes,
     marks: &[(usize, Mark, Mark)],
@@ -236,7 +238,7 @@ pub(super) fn range_work(
     all
 }
 
-/// Returns the memory changes on the cycle's clock, each with its range; earlier changes are left out.
+/// Returns the memory changes on the cycle's clock, each with its range; changes before the cycle are skipped.
 pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mut [RangeTime]) -> Vec<MemoryChange> {
     let mut all = Vec::new();
     for point in points {
@@ -289,7 +291,7 @@ impl Cycle {
         self
     }
 
-    /// Returns the name of the counted range.
+    /// Returns the name of a range with counters.
     pub fn counted_name(&self, counted: &RangeCounters) -> &str {
         match counted.range {
             Some(range) => self.ranges.get(range).map_or("", |r| &r.name),
@@ -302,8 +304,8 @@ impl Cycle {
         self.work.iter().any(DeviceWork::is_range)
     }
 
-    /// Returns the work to count once: all device work by innermost range or, with times from events, the ranges
-    /// without nested ranges.
+    /// Returns the work without double counting: all device work by innermost range or, if times come from events, only
+    /// the ranges without nested ranges.
     pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
         let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
         let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
@@ -344,7 +346,7 @@ impl Cycle {
         }
     }
 
-    /// Returns the microseconds during which the device was busy in the cycle; overlapping work counts once.
+    /// Returns the time in microseconds during which the device was busy in the cycle; overlapping work counts once.
     #[must_use]
     pub fn busy_us(&self) -> f64 {
         union_us(self.work.iter())

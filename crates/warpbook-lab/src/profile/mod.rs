@@ -22,16 +22,16 @@
 //! # Ok::<(), warpbook_lab::Error>(())
 //! ```
 //!
-//! The outputs and their sources:
+//! The outputs are:
 //!
-//! - [`Cycle::table`] has the ranges with the most device time, with FLOP/s and bandwidth if [`Profiler::range_of`] was given the work;
-//!   [`Cycle::kernels`] has the kernels, copies and fills; [`Cycle::memory`] has the memory held by arrays over time. In the record, ranges with known
+//! - [`Cycle::table`] lists the ranges with the most device time, with FLOP/s and bandwidth if [`Profiler::range_of`] was given the work;
+//!   [`Cycle::kernels`] lists the kernels, copies and fills; [`Cycle::memory`] is the memory that arrays occupy over time. In the record, ranges with known
 //!   work are points of a roofline.
 //! - [`Cycle::overhead`] is the cost of recording: steps before and after a cycle are timed without recording.
 //! - [`Lab::counters`] reads hardware counters of each kernel of a repeatable part: bytes of DRAM and L2, sectors per request, bank conflicts, stall
 //!   reasons, operations of the tensor cores. [`Profiler::counters`] does the same for a range of a profile.
-//! - Spans of the `tracing` crate on the program's own thread also become ranges; a training on the CPU has some for each operation.
-//! - Nsight Systems shows ranges, too: `nsys profile --trace=cuda,nvtx -o report program`. A process has one profiler, so times then come from events.
+//! - Spans of the `tracing` crate on the program's own thread also become ranges; a training on the CPU has a few for each operation.
+//! - Nsight Systems also shows ranges: `nsys profile --trace=cuda,nvtx -o report program`. A process can have only one profiler; times then come from events.
 
 mod count;
 mod counters;
@@ -55,17 +55,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::{ProfilerOverhead, stats};
 
-/// The work of a range, from which its table computes rates.
+/// The work of a range, from which tables compute rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: u64,
     /// Minimum bytes to read and write.
     pub bytes: u64,
 }
 
-/// The schedule of recorded steps: `wait` steps pass, `warm_up` steps run with the recorder active, since its first calls are slow, and the next
-/// `active` steps are kept. Then the schedule repeats.
+/// The schedule of recorded steps: the first `wait` steps are not recorded, the next `warm_up` steps run with the recorder active, since its first calls are
+/// slow, and the next `active` steps are recorded and kept. Then the schedule repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     wait: u64,
@@ -76,7 +76,7 @@ struct Steps {
     repeat: usize,
 }
 
-/// The purpose of a step.
+/// What the profiler does during a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -106,9 +106,9 @@ impl Steps {
 }
 
 impl Lab {
-    /// Records a whole program: each part that is a [`Profiler::range`], and the device's work for it.
+    /// Records a whole program: each part that runs in a [`Profiler::range`], and the work of the device for it.
     ///
-    /// Graphs should be captured inside, so that the recorder sees their nodes.
+    /// Graphs should be captured inside the program, so that the recorder sees their nodes.
     ///
     /// # Errors
     /// If the program fails, or the device reports an error.
@@ -135,8 +135,8 @@ pub struct ProfilerOptions<'a> {
 }
 
 impl<'a> ProfilerOptions<'a> {
-    /// Sets the schedule of the steps that [`Profiler::step`] ends: `wait` steps pass, `warm_up` steps are recorded and discarded, since the
-    /// recorder's first calls are slow, and `active` steps (at least one) are kept; then it repeats. A common choice is 1, 1 and 2.
+    /// Sets the schedule for the steps that [`Profiler::step`] ends: `wait` steps are not recorded, `warm_up` steps are recorded and discarded, since the
+    /// recorder's first calls are slow, and `active` steps (at least one) are kept. Then the schedule repeats. A common choice is 1, 1 and 2.
     #[must_use]
     pub fn schedule(mut self, wait: u64, warm_up: u64, active: u64) -> Self {
         self.steps = Steps { wait, warm_up, active: Some(active.max(1)), ..self.steps };
@@ -150,8 +150,8 @@ impl<'a> ProfilerOptions<'a> {
         self
     }
 
-    /// Declares that each cycle has a different kind of step. They are compared only with the unrecorded steps right before the cycle, except the
-    /// first of these.
+    /// Declares that each cycle runs a different kind of step. Its steps are compared only with the unrecorded steps right before the cycle, except the first
+    /// of these.
     pub fn cycles_differ(mut self) -> Self {
         self.alike = false;
         self
@@ -205,7 +205,7 @@ pub struct Profiler<'a> {
     steps: Steps,
     device: Option<&'a CudaDevice>,
     recorder: Option<Recorder>,
-    /// Name of the recorder, or the reason for missing parts.
+    /// Name of the recorder, or the reason why parts are missing.
     source: String,
     handler: Option<Handler<'a>>,
     step: u64,
@@ -223,7 +223,7 @@ pub struct Profiler<'a> {
     attached_before: bool,
 }
 
-/// The most batches of unrecorded steps that are timed in one wait, since each ends by waiting for the device.
+/// Maximum number of batches of unrecorded steps that are timed in one wait, since each batch ends by waiting for the device.
 const MOST_UNRECORDED: usize = 8;
 
 /// Unrecorded steps that are being timed together.
@@ -233,7 +233,7 @@ struct Idle {
     steps: u64,
 }
 
-/// A batch of steps timed without recording, as long as a cycle, so that device and host overlap as in a recorded cycle.
+/// A batch of steps timed without recording. It has as many steps as a cycle, so that device and host overlap as in a recorded cycle.
 #[derive(Clone, Copy)]
 struct Unrecorded {
     /// Mean time of a step in microseconds.
@@ -247,23 +247,23 @@ struct Recording {
     begin: Instant,
     /// Time from the profiler's start to the cycle's start.
     began_us: f64,
-    /// Clock relation of the current recorder.
+    /// Relates the clock of the current recorder to the clock of the cycle.
     joint: Joint,
-    /// Recordings of earlier recorders in this cycle.
+    /// Data from earlier recorders in this cycle.
     earlier: Earlier,
     step_begin: Instant,
     first_step: u64,
     steps: Vec<StepTime>,
     ranges: Vec<RangeTime>,
-    /// Indices of the open ranges.
+    /// Indices of the ranges that have not ended yet.
     open: Vec<usize>,
     memory: Option<MemoryWatch>,
-    /// Times from events, if nothing records the device: their clock, and the ends of each range.
+    /// Times from events, if nothing else records the device: their clock, and the events of each range.
     times: Option<EventTimes>,
     marks: Vec<(usize, Mark, Mark)>,
 }
 
-/// The part of a cycle's recording before counters were read.
+/// The part of a cycle's recording from before counters were read.
 #[derive(Default)]
 struct Earlier {
     work: Vec<DeviceWork>,
@@ -312,13 +312,13 @@ impl Profiler<'_> {
         self.recording.is_some()
     }
 
-    /// Runs a part of the program as a named range, such as "forward"; ranges can be nested. In an unrecorded step it costs almost nothing. Device
-    /// work is attributed to the innermost range in which the host queued it, and to the enclosing ones, no matter when the device runs it.
+    /// Runs a part of the program as a named range, such as "forward"; ranges can be nested. In an unrecorded step a range costs almost nothing. Device work is
+    /// attributed to the innermost range in which the host queued it, and to the enclosing ones, no matter when the device runs it.
     pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
         self.range_of(name, Work::default(), part)
     }
 
-    /// Runs a range with known work, so that its table has rates.
+    /// Runs a range with known work, so that tables can show its rates.
     pub fn range_of<T>(&mut self, name: &str, work: Work, part: impl FnOnce(&mut Self) -> T) -> T {
         let _heard = Nvtx::tool().map(|tool| tool.range(name));
         let Some(recording) = &mut self.recording else { return part(self) };
@@ -340,13 +340,13 @@ impl Profiler<'_> {
         let cycle = self.cycles.len();
         let mark = |recording: &Recording| recording.times.as_ref().and_then(|times| times.mark().ok());
         let begin = mark(recording);
-        // Ids begin with 1. A range that CUPTI refuses is timed only on the host.
+        // Ids start at 1. A range that CUPTI rejects is timed only on the host.
         let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
         let done = part(self);
         if pushed && let Some(recorder) = &self.recorder {
             recorder.leave();
         }
-        // If the part ended a step, the cycle or this range of it may be gone.
+        // If the part ended a step, the cycle or its entry for this range may no longer exist.
         if let Some(recording) = &mut self.recording
             && cycle == self.cycles.len()
             && recording.open.last() == Some(&place)
@@ -354,7 +354,7 @@ impl Profiler<'_> {
         {
             range.duration_us = us(recording.begin.elapsed()) - range.start_us;
             recording.open.pop();
-            // The program's next call reports the error.
+            // If recording an event fails, the program's next call reports the error.
             if let (Some(begin), Some(end)) = (begin, mark(recording)) {
                 recording.marks.push((place, begin, end));
             }
@@ -362,7 +362,7 @@ impl Profiler<'_> {
         done
     }
 
-    /// Starts the next step in the phase that the schedule assigns.
+    /// Starts the next step in the phase that the schedule gives it.
     fn enter(&mut self) -> Result<()> {
         let phase = self.steps.phase(self.step);
         if phase == Phase::Idle {
@@ -432,7 +432,7 @@ impl Profiler<'_> {
         Ok(())
     }
 
-    /// Ends an unrecorded step.
+    /// Ends one step that was not recorded.
     fn end_idle_step(&mut self) -> Result<()> {
         let Some(idle) = &mut self.idle else { return Ok(()) };
         idle.steps += 1;
@@ -441,7 +441,7 @@ impl Profiler<'_> {
         if idle.steps >= together { self.keep_idle() } else { Ok(()) }
     }
 
-    /// Ends the unrecorded steps.
+    /// Ends a sequence of steps that were not recorded.
     fn end_idle(&mut self) -> Result<()> {
         self.idle_steps = 0;
         self.keep_idle()
@@ -478,7 +478,7 @@ impl Profiler<'_> {
         })
     }
 
-    /// Compares every cycle with the steps after it, in addition to those before it.
+    /// Compares every cycle with the steps after it, in addition to the steps before it.
     fn compare_all(&mut self) {
         if !self.alike {
             return;
@@ -558,12 +558,12 @@ impl Profiler<'_> {
 pub struct Profile {
     /// Name of the device.
     pub device: String,
-    /// The cycles in order.
+    /// The recorded cycles, in order.
     pub cycles: Vec<Cycle>,
 }
 
 impl Profile {
-    /// Returns all cycles merged into one, whose tables cover all of them; `None` without cycles.
+    /// Returns all cycles merged into one, whose tables cover all of them; `None` if there are no cycles.
     #[must_use]
     pub fn whole(&self) -> Option<Cycle> {
         let mut cycles = self.cycles.iter();

@@ -1,4 +1,4 @@
-//! Breaks a training run's recorded steps down by operation: times, and achieved rates computed from the work.
+//! Breaks the recorded steps of a training run down by operation: times, and achieved rates computed from the work.
 
 use super::counters::counted_on;
 use super::record::RUNG;
@@ -10,12 +10,12 @@ use warpbook_nn::train::{Place, Samples, TrainError, Trainer};
 use warpbook_record::Dtype;
 
 impl Profile {
-    /// Breaks the recorded steps of a training run down into operations; `skipped` has the numbers of steps that
-    /// changed no weights. To do so, it runs one more step, one operation at a time, and undoes it. If that is
+    /// Breaks the recorded steps of a training run down into operations; `skipped` contains the numbers of steps that
+    /// changed no weights. To do so, it runs one additional step, one operation at a time, and undoes it. If that is
     /// impossible, a note gives the reason.
     pub fn take_apart(&mut self, trainer: &mut Trainer, samples: Samples<'_>, skipped: &[u64]) {
         let Place::Cuda(device, options) = trainer.place().clone() else { return };
-        // Without CUPTI no kernels are known, and the source already gives the reason.
+        // Without CUPTI, no kernels are recorded, and the source already gives the reason.
         let has_kernels = |c: &Cycle| c.work.iter().any(|w| !w.is_range());
         if !self.cycles.iter().any(has_kernels) {
             return;
@@ -82,7 +82,7 @@ fn operations_of(
 }
 
 impl Cycle {
-    /// Finds the operations of each step, based on a step that was made operation by operation.
+    /// Finds the operations of each step, with the help of a step that was run one operation at a time.
     pub(super) fn take_apart(&mut self, operations: &[Operation], dtype: Option<Dtype>, skipped: &[u64]) {
         let (mut found, mut unlike, mut unchanged) = (Vec::new(), 0, 0);
         for (number, step) in self.steps.clone().into_iter().enumerate() {
@@ -94,7 +94,7 @@ impl Cycle {
                 Some(of_step) => {
                     for (place, known, operation) in of_step {
                         self.work[place].operation.clone_from(&operations[operation].name);
-                        // All steps get the order of the known one, however their branches overlap.
+                        // All steps get the order of the known step, however their branches overlap.
                         let (correlation, graph) = (number as u32, Some((0, known as u64)));
                         found.push(Activity { correlation, graph, ..activity(&self.work[place]) });
                     }
@@ -142,7 +142,7 @@ impl Cycle {
     }
 }
 
-/// Converts the work back to a recorded activity.
+/// Converts device work back to a recorded activity.
 fn activity(w: &DeviceWork) -> Activity {
     let ns = |us: f64| (us * 1e3).round() as u64;
     Activity {

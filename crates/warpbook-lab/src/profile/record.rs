@@ -1,4 +1,4 @@
-//! A profile as a record, whose timeline and breakdown the page shows.
+//! Converts a profile to a record, whose timeline and breakdown the page shows.
 
 use super::{Cycle, Profile};
 use crate::{Lab, driver};
@@ -89,7 +89,7 @@ impl Cycle {
         )
     }
 
-    /// Returns the innermost ranges on the host, and the device's work on its streams, numbered by first use.
+    /// Returns the innermost ranges on the host, and the work on the device's streams, which are numbered by first use.
     pub fn spans(&self, problem: &Problem) -> Vec<Span> {
         let span = |name: &str, operation: &str, stream: String, (start_us, duration_us): (f64, f64)| Span {
             rung: RUNG.into(),
@@ -133,7 +133,7 @@ impl Cycle {
         }
     }
 
-    /// Returns the times of the host's innermost ranges, if the host is the device; `None` without ranges.
+    /// Returns the times of the innermost ranges on the host, if the host is the device; `None` if there are no ranges.
     fn breakdown_of_host(&self, problem: &Problem) -> Option<Breakdown> {
         if self.has_device {
             return None;
@@ -152,8 +152,8 @@ impl Cycle {
         (!operations.is_empty()).then(|| self.breakdown_of(operations, problem, [self.whole_us, busy_us]))
     }
 
-    /// Returns the device's activity by operation of a training step or else by innermost range; work outside of them
-    /// is a separate entry. `None` if the device was not recorded.
+    /// Returns the device's activity by operation of a training step, or else by innermost range. Work outside of
+    /// operations and ranges is a separate entry. Returns `None` if the device was not recorded.
     fn breakdown(&self, problem: &Problem) -> Option<Breakdown> {
         if let Some(apart) = &self.operations {
             return Some(apart.clone());
@@ -183,7 +183,7 @@ impl Cycle {
         Some(self.breakdown_of(operations, problem, [last - first.start_us, self.busy_us()]))
     }
 
-    /// Returns the breakdown of the recorded run into these operations.
+    /// Returns the breakdown of the recorded steps into these operations.
     fn breakdown_of(
         &self,
         operations: Vec<OperationTime>,
@@ -212,7 +212,7 @@ pub fn memory_at(at_us: f64, point: &MemoryPoint) -> MemoryAt {
     }
 }
 
-/// Returns the operation with this name; a new one is added without work and time.
+/// Returns the operation with this name. If there is none, adds one without work and time.
 fn named<'o>(operations: &'o mut Vec<OperationTime>, name: &str) -> &'o mut OperationTime {
     let place = operations.iter().position(|o| o.name == name).unwrap_or_else(|| {
         operations.push(OperationTime {

@@ -10,13 +10,13 @@ const RUNS: u64 = 3;
 /// Time in microseconds above which a rung runs only once.
 const LONG_US: f64 = 1e6;
 
-/// A rung that was measured.
+/// A rung that will be profiled, with its measurement.
 struct Chosen<'r> {
     rung: &'r Rung,
     measurement: &'r Measurement,
 }
 
-/// Returns the rungs with a valid time at the main problem on the lab's device, except learners' kernels, which may
+/// Returns the rungs with a valid time for the main problem on the lab's device, except learners' kernels, which may
 /// hang.
 fn chosen<'r>(measured: &'r Run, problem: &Problem) -> Vec<Chosen<'r>> {
     let choose = |rung: &'r Rung| {
@@ -32,7 +32,7 @@ impl Chosen<'_> {
         if self.measurement.median_us().is_some_and(|us| us > LONG_US) { 1 } else { RUNS }
     }
 
-    /// Returns trials with the fastest tile, so that the others are not tried again.
+    /// Returns trials that are limited to the fastest tile, so that the other tiles are not tried again.
     fn trials<'l>(&self, lab: &'l Lab) -> Result<Trials<'l>> {
         lab.bench().cancel.check()?;
         let tile = self.measurement.tile.clone();
@@ -54,8 +54,8 @@ fn run_once(candidate: &dyn Candidate) -> Result<()> {
 }
 
 impl Lab {
-    /// Profiles an experiment's rungs at the main problem of its record, with one cycle for each: a few recorded runs,
-    /// after equally many unrecorded ones. Rungs without a valid time are left out.
+    /// Profiles an experiment's rungs on the main problem of its record. There is one cycle for each rung, with a few
+    /// recorded runs after equally many unrecorded ones. Rungs without a valid time are skipped.
     ///
     /// # Errors
     /// If nothing was measured, or the device reports an error.
@@ -88,8 +88,8 @@ impl Lab {
         })
     }
 
-    /// Reads hardware counters of an experiment's rungs at the main problem of its record, for [`Run::profiled`]; also
-    /// returns the reasons for missing ones.
+    /// Reads hardware counters of an experiment's rungs on the main problem of its record, for [`Run::profiled`]. Also
+    /// returns the reasons why counters are missing.
     ///
     /// # Errors
     /// If there is no GPU, nothing was measured, counters would be meaningless for this experiment, or they cannot be
@@ -134,7 +134,7 @@ impl Lab {
                 }
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) if e.is_cancelled() => return Err(e),
-                // Missing rights or a missing library affect all rungs equally.
+                // Missing permissions or a missing library affect all rungs equally.
                 Err(e) if found.is_empty() => return Err(e),
                 Err(e) => notes.push(format!("{}: {e}", chosen.rung.id)),
             }

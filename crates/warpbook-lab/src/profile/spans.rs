@@ -14,7 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// The field with the subject of a span: a span "forward" with the operation "conv1" becomes the range "conv1 forward".
+/// The field that names the subject of a span: a span "forward" with the operation "conv1" becomes the range "conv1
+/// forward".
 const OPERATION: &str = "operation";
 
 /// The ranges that a subscriber received, shared with the profiler.
@@ -26,7 +27,7 @@ pub(super) struct Spans {
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// Live spans: the name, the number of handles, and the time when each was entered.
+    /// Live spans by id: the name, the number of handles, and the time when the span was entered.
     alive: HashMap<u64, (String, usize, Option<Instant>)>,
     ended: Vec<Ended>,
 }

@@ -1,4 +1,4 @@
-//! A cycle as tables, with the longest times first.
+//! Shows a cycle as tables, with the longest times first.
 
 use super::{Cycle, HardwareCounters, MemoryChange, Profile, Work};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ struct Sum {
     host_us: f64,
     flops: u64,
     bytes: u64,
-    /// The part of the time for which operations and bytes were counted.
+    /// The part of the time for which operations and bytes are known.
     counted_us: f64,
     allocated: u64,
 }
@@ -38,7 +38,7 @@ impl Cycle {
     pub fn table_of(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for (place, range) in self.ranges.iter().enumerate() {
-            // A range inside another with the same name is already part of that one's time.
+            // If a range is inside another with the same name, its time is already part of the outer range's time.
             if self.is_in_one_of_its_name(place) {
                 continue;
             }
@@ -76,8 +76,8 @@ impl Cycle {
     }
 
     /// Returns a table of at most `rows` operations of a training step, those with the most device time first.
-    /// Operations with known work have rates: FLOPs of products and convolutions, and the minimum bytes to move. Empty
-    /// for other programs.
+    /// Operations with known work have rates, computed from the FLOPs of products and convolutions and the minimum
+    /// bytes to move. The table is empty for other programs.
     #[must_use]
     pub fn operations_table(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -152,8 +152,8 @@ impl Cycle {
         table(["driver function", "count", "total", "average"], sorted.iter().take(rows).map(row).collect())
     }
 
-    /// Returns a table of the memory held by arrays on the device: at the start, at the peak and at the end, with the
-    /// amounts allocated and freed.
+    /// Returns a table of the memory that arrays occupy on the device: at the start, at the peak and at the end, with
+    /// the amounts allocated and freed.
     #[must_use]
     pub fn memory_table(&self) -> Table {
         let (Some(first), Some(last)) = (self.memory.first(), self.memory.last()) else { return Table::default() };
@@ -169,7 +169,7 @@ impl Cycle {
         )
     }
 
-    /// Draws the memory held by arrays on the device over the cycle: memory from the driver, the part reserved by
+    /// Draws the memory that arrays occupy on the device over the cycle: memory from the driver, the part reserved by
     /// pools, and the part in use.
     ///
     /// # Errors
@@ -179,7 +179,8 @@ impl Cycle {
         warpbook_charts::draw().memory(&self.profiled(&self.problem()), self.whole_us, head)
     }
 
-    /// Returns the work of ranges with a single kernel, by the kernel's name, with its time in them.
+    /// Returns the work of ranges with a single kernel, by the kernel's name, with the time of the kernel in these
+    /// ranges.
     fn work_of_kernels(&self) -> Vec<(&str, Work, f64)> {
         // The name of each range's only kernel; `None` if several ran in it.
         let mut only: HashMap<usize, Option<&str>> = HashMap::new();
@@ -193,7 +194,7 @@ impl Cycle {
         }
         let known = |(place, name): (usize, Option<&'_ str>)| {
             let range = &self.ranges[place];
-            // The work of an enclosing range counts, too.
+            // The work of an enclosing range also counts.
             let is_told = range.work != Work::default();
             let outer = std::iter::successors(range.parent, |p| self.ranges[*p].parent);
             let told_around = outer
@@ -377,7 +378,7 @@ impl HardwareCounters {
         counters(&self.kernels, ROWS)
     }
 
-    /// Returns remarks: the counting library, the meaning of the columns, and the notes.
+    /// Returns remarks: the library that reads the counters, the meaning of the columns, and the notes.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         [counted_by([&*self.source])].into_iter().chain(self.notes.iter().cloned()).collect()

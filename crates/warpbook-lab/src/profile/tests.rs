@@ -76,7 +76,7 @@ fn a_program_without_steps_is_one_cycle_and_its_error_is_kept() {
     // The program ends before its first active step.
     let early = lab.profiler().schedule(5, 0, 1).run(|p| p.step()).unwrap();
     assert!(early.text().contains("before the schedule's first active step"), "{}", early.text());
-    // A cycle that is cut off by the program's end has the steps until then.
+    // A cycle that is cut off by the end of the program contains the steps up to that point.
     let cut = lab.profiler().schedule(0, 0, 4).run(|p| p.step()).unwrap();
     assert_eq!((cut.cycles.len(), cut.cycles[0].steps.len()), (1, 1));
     // A step that ends inside a range also ends the range.
@@ -84,7 +84,7 @@ fn a_program_without_steps_is_one_cycle_and_its_error_is_kept() {
     assert!(inside.cycles[0].ranges[0].duration_us > 0.0);
 }
 
-/// Returns a cycle of two steps on a device: a copy and two kernels in ranges, and one kernel outside.
+/// Returns a cycle of two steps on a device: a copy and two kernels in ranges, and one kernel outside of any range.
 fn recorded() -> Cycle {
     let kernel = ActivityKind::Kernel { grid: [4, 1, 1], block: [128, 1, 1], registers: 32, shared_bytes: 0 };
     let activity = |name: &str, kind: &ActivityKind, start_ns, duration_ns, stream, correlation| Activity {
@@ -368,12 +368,12 @@ fn what_recording_costs_is_measured_by_steps_that_go_by() {
     assert_eq!(run.profiled[0].overhead, Some(overhead));
     assert!(run.notes.iter().any(|n| n.contains("a recorded step took")), "{:?}", run.notes);
     assert!(profile.text().contains("The cost of recording: a recorded step took"), "{}", profile.text());
-    // The step before the cycle is the program's first, so the baseline are the steps after the cycle, which the
+    // The step before the cycle is the program's first, so the baseline is made of the steps after the cycle, which the
     // cycle's handler cannot know.
     let mut heard = Vec::new();
     let after = lab.profiler().schedule(1, 0, 1).repeat(1).on_cycle(|c| heard.push(c.overhead)).run(program).unwrap();
     assert_eq!((heard, after.cycles[0].overhead.unwrap().unrecorded_steps), (vec![None], 3));
-    // One cold and one warm step make no baseline.
+    // One cold and one warm step are not enough for a baseline.
     assert_eq!(lab.profiler().schedule(1, 0, 4).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(2, 0, 3).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(0, 0, 1).run(program).unwrap().cycles[0].overhead, None);
@@ -481,7 +481,7 @@ fn spans_of_the_tracing_crate_are_ranges() {
                 tracing::trace_span!("forward", operation = "conv1").in_scope(|| work(2));
                 tracing::trace_span!("forward", operation = "fc1").in_scope(|| work(1));
             });
-            // This span is on another thread than the program's.
+            // This span is on a different thread from the program's thread.
             std::thread::scope(|s| s.spawn(|| tracing::trace_span!("elsewhere").in_scope(|| work(1))).join()).unwrap();
             p.step()?;
         }

@@ -1,4 +1,4 @@
-//! A cycle as a trace in Chrome's format, for Perfetto (ui.perfetto.dev) and chrome://tracing.
+//! Converts a cycle to a trace in Chrome's format, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 //!
 //! The format is Chrome's "Trace Event Format": complete events, flows from a call to the work that it queued, and
 //! counters.
@@ -10,10 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use warpbook_device::ActivityKind;
 
-/// The numbers of the trace's two processes.
+/// Process ids of the host and the device in the trace.
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
-/// The host's lanes that are not threads.
+/// Lanes of the host that are not threads.
 const STEPS: u32 = 0;
 const RANGES: u32 = 1;
 
@@ -95,7 +95,7 @@ impl Cycle {
 }
 
 impl Profile {
-    /// Returns all cycles as one trace, each at its own time.
+    /// Returns all cycles as one trace, each at the time when it ran.
     #[must_use]
     pub fn chrome_trace(&self) -> String {
         let (mut all, mut lanes) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ impl Profile {
                 if let Some(id) = event.get("id").and_then(Value::as_u64) {
                     event["id"] = json!(id + flows);
                 }
-                // All cycles name the lanes in the same way, so each name is written once.
+                // All cycles name the lanes in the same way, so each name is written only once.
                 if event["ph"] != "M" || !lanes.contains(&event) {
                     if event["ph"] == "M" {
                         lanes.push(event.clone());

@@ -43,7 +43,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
             });
             entry.start_ns = entry.start_ns.min(warp_phases.start_ns);
             entry.end_ns = entry.end_ns.max(end_ns);
-            // A warp that only begins and ends does no work, like three of a producer's four warps.
+            // A warp that only begins and ends does no work. In a group of producer warps, three of the four do this.
             if warp_phases.phases.len() > 1 {
                 entry.warps.push(warp_phases);
             }
@@ -79,7 +79,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
     Ok((xray, said))
 }
 
-/// Returns the time of the first mark; the error names an SM whose clock was not compared.
+/// Returns the time of the first mark. The error names an SM whose clock was not compared.
 fn begin(marks: &Marks) -> Result<Option<f64>, String> {
     let mut begin: Option<f64> = None;
     for (.., warp) in marks.kernels.iter().flat_map(|k| &k.marks) {
@@ -91,7 +91,8 @@ fn begin(marks: &Marks) -> Result<Option<f64>, String> {
     Ok(begin)
 }
 
-/// Returns the phases of all kernels, each once, without the end mark; the name for dropped marks comes last.
+/// Returns the phases of all kernels without duplicates and without the end mark. The name for dropped marks comes
+/// last.
 fn phases(kernels: &[KernelMarks]) -> Vec<String> {
     let mut all: Vec<String> = vec![phase::START.into()];
     for name in kernels.iter().flat_map(|k| k.phases.iter().skip(Names::END + 1)) {

@@ -1,13 +1,13 @@
-//! Selects the marks that a record keeps. For a run with millions of marks, these are every block's start and end, and
-//! the phases of some warps.
+//! Selects the marks that a record keeps. For a run with millions of marks, it keeps the start and end of every block,
+//! and the phases of some warps.
 
 use std::collections::BTreeMap;
 use warpbook_record::xray::phase;
 use warpbook_record::{XrayBlock, XrayWarp};
 
-/// The most phases kept for a warp: the first and the last ones, in equal parts.
+/// Maximum number of phases kept for a warp; half of them are the first ones, half the last ones.
 const MOST_OF_WARP: usize = 512;
-/// The fewest phases kept for a warp; a warp with fewer cannot be drawn.
+/// Minimum number of phases kept for a warp; a warp with fewer phases cannot be drawn.
 const LEAST_OF_WARP: usize = 16;
 /// Approximate sizes in a record's file in bytes: of a block, of a warp and of a phase.
 const BLOCK_BYTES: usize = 190;
@@ -19,9 +19,9 @@ const PHASE_BYTES: usize = 7;
 pub(super) struct Limits {
     /// Number of blocks whose start and end are kept.
     blocks: usize,
-    /// Approximate number of phases.
+    /// Approximate number of phases that are kept.
     phases: usize,
-    /// Size limit in bytes of the blocks and phases in a file, if there is one.
+    /// Maximum size in bytes of the blocks and phases in a file, if there is a limit.
     bytes: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Limits {
         Self { blocks: all.blocks.min(bytes / 2 / BLOCK_BYTES).max(1), bytes: Some(bytes), ..all }
     }
 
-    /// Returns the number of phases that fit next to these blocks and their kept warps.
+    /// Returns the number of phases that fit into the limit in addition to these blocks and their kept warps.
     fn phases_next_to(&self, blocks: &[XrayBlock]) -> usize {
         let Some(bytes) = self.bytes else { return self.phases };
         let taken = blocks.iter().map(|b| BLOCK_BYTES + WARP_BYTES * b.warps.len()).sum();
@@ -54,13 +54,13 @@ pub(super) struct Kept {
     pub(super) notes: Vec<String>,
 }
 
-/// Thins out the blocks of a run, which are sorted by start.
+/// Thins out the blocks of a run. The blocks must be sorted by start.
 ///
-/// On four SMs all warps of the blocks are kept: on the lowest SM, on those whose last block ends first and last, and
-/// on one in the middle. For other blocks, the first warp of each role is kept, where a role is the set of a warp's
-/// phases. If even that is too much, only start and end are kept.
+/// All warps of the blocks on four SMs are kept: the lowest SM, the SMs whose last block ends first and last, and one
+/// in the middle. For other blocks, the first warp of each role is kept, where a role is the set of a warp's phases. If
+/// even that is too much, only start and end are kept.
 ///
-/// If not all phases fit, the four SMs get half of the room and whatever the others leave.
+/// If not all phases fit, the four SMs get half of the room and whatever the other SMs leave unused.
 pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limits) -> Kept {
     let (of_warps, of_blocks) = (blocks.iter().map(|b| b.warps.len()).sum::<usize>(), blocks.len());
     let mut notes = Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     }
     let detailed = detailed(&blocks);
     for block in blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)) {
-        // The roles, each with its number of warps.
+        // The distinct roles, each with its number of warps.
         let mut roles: Vec<(Vec<u64>, u64)> = Vec::new();
         block.warps.retain(|w| {
             let role = role(w);
@@ -90,7 +90,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     if phases_left(&blocks, LEAST_OF_WARP) > limits.phases_next_to(&blocks) {
         blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)).for_each(|b| b.warps.clear());
     }
-    // If those SMs have more blocks than a record can hold, the first ones are kept.
+    // If those SMs have more blocks than a record can hold, keep the first ones.
     let mut left = match limits.bytes {
         None => limits.phases / LEAST_OF_WARP,
         Some(bytes) => bytes.saturating_sub(BLOCK_BYTES * blocks.len()) / (WARP_BYTES + PHASE_BYTES * LEAST_OF_WARP),
@@ -137,12 +137,12 @@ fn phases_left(blocks: &[XrayBlock], most: usize) -> usize {
     blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len().min(most)).sum()
 }
 
-/// Returns the number of phases that remain of warps with these numbers of phases.
+/// Returns the number of phases that remain if warps with these numbers of phases keep at most `most` each.
 fn phases_of(warps: &[usize], most: usize) -> usize {
     warps.iter().map(|phases| (*phases).min(most)).sum()
 }
 
-/// Returns the largest number of phases per warp for which all fit; short warps leave room for long ones.
+/// Returns the largest number of phases per warp for which everything fits; short warps leave room for long ones.
 fn most_of_warp(warps: &[usize], fitting: usize) -> usize {
     let (mut fits, mut too_many) = (LEAST_OF_WARP, MOST_OF_WARP + 1);
     while too_many - fits > 1 {
@@ -156,7 +156,7 @@ fn most_of_warp(warps: &[usize], fitting: usize) -> usize {
     fits
 }
 
-/// Returns the SMs whose warps are all kept.
+/// Returns the SMs on which all warps are kept.
 fn detailed(blocks: &[XrayBlock]) -> Vec<u64> {
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     for b in blocks {

@@ -16,13 +16,13 @@ use warpbook_record::{ChartKind, Measurement, Outcome, Problem, Run, Rung, neare
 
 /// Size in bytes of the device memory that receives marks.
 const RING_BYTES: u64 = 512 << 20;
-/// The shortest time limit in seconds after which a run's kernels are assumed to hang, and the limit as a multiple of
-/// the time without marks.
+/// Minimum time limit in seconds after which a run's kernels are assumed to hang, and the limit as a multiple of the
+/// time without marks.
 const LEAST_LIMIT_S: f64 = 10.0;
 const LIMIT_TIMES: f64 = 200.0;
 
-/// The most recordings of a run, and the acceptable clock error in nanoseconds, about the time of a message to L2 and
-/// back.
+/// Maximum number of recordings of a run, and the acceptable clock error in nanoseconds, about the time of a round trip
+/// to L2.
 const RECORDINGS: usize = 4;
 const CLOSE_NS: f64 = 1000.0;
 
@@ -51,7 +51,7 @@ impl Lab {
     /// kernels are compiled with their marks (`MARK(phase)`, see `kernels/xray.cuh`), the result is checked, and one
     /// run is recorded. Runs are timed with and without marks.
     ///
-    /// A product uses its requested tile, or else the one that `gemm` would choose for the rung; other tiles are
+    /// A product uses the requested tile, or else the tile that `gemm` would choose for the rung; other tiles are
     /// neither compiled nor timed. Kernels that run for more than 10 seconds, and more than 200 times as long as
     /// without marks, are abandoned.
     ///
@@ -69,8 +69,8 @@ impl Lab {
         self.xray_kept(experiment, rung, Limits::default())
     }
 
-    /// Records an X-ray like [`Lab::xray`] whose marks take at most about `bytes` in the record's file. Marks beyond
-    /// that are thinned out, and notes say by how much. It is meant for a record that is merged into another with
+    /// Records an X-ray like [`Lab::xray`], but its marks take at most about `bytes` in the record's file. Marks beyond
+    /// that are thinned out, and notes say by how much. This is meant for a record that is merged into another with
     /// [`Run::absorb`].
     ///
     /// # Errors
@@ -164,8 +164,8 @@ fn command(experiment: &str, run: &str, rung: &str) -> String {
     }
 }
 
-/// Returns the time limit in seconds for work with marks, from the time since `begun`, which the work took without
-/// marks.
+/// Returns the time limit in seconds for work with marks. The same work without marks started at `begun` and has just
+/// ended.
 fn limit_after(begun: Instant) -> f64 {
     (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S)
 }
@@ -177,16 +177,16 @@ struct Ray<'r> {
     prepared: &'r dyn Prepared,
     rung: &'r Rung,
     problem: &'r Problem,
-    /// Id of the rung's tile, if no tiles are tried.
+    /// Id of the tile that the rung uses; `None` if tiles are tried.
     tile: Option<String>,
     /// Seconds after which the rung without marks is assumed to hang; `None` if it is known to end.
     limit_s: Option<f64>,
-    /// Limits on the kept marks.
+    /// Limits on the number of kept marks.
     limits: Limits,
 }
 
 impl Ray<'_> {
-    /// Makes a candidate; runs needed for that are abandoned after `limit_s`.
+    /// Makes a candidate. Runs that are needed to make it are abandoned after `limit_s`.
     fn candidate(&self, tile: Option<String>, limit_s: Option<f64>) -> Result<Box<dyn Candidate + '_>> {
         let trials = Trials::new(self.lab, self.rung, self.problem);
         self.prepared.candidate(self.rung, &mut Trials { tile, limit_s, ..trials })
@@ -228,13 +228,13 @@ impl Ray<'_> {
         let making_limit_s = limit_after(begun);
         let begun = Instant::now();
         let check = self.checked(&*plain, "without marks", self.limit_s)?;
-        // The time includes the check, and loading at the first launch.
+        // The measured time includes the check, and loading the kernel at the first launch.
         let limit_s = limit_after(begun);
         let details = plain.details();
         let alone = plain.timed_alone();
         let bench = self.lab.bench();
         let time = |c: &dyn Candidate| time_alone(self.lab, self.device, bench, c);
-        // If a candidate needs the whole memory, it is dropped before the other one is made.
+        // If a candidate needs all of the memory, it is dropped before the other one is made.
         let (plain, first) = if alone {
             let first = time(&*plain)?;
             drop(plain);
@@ -267,7 +267,7 @@ impl Ray<'_> {
             recorded.map_err(|e| self.endless(e.into(), "while its marks are recorded"))
         };
         let mut marks = record()?;
-        // If the GPU changes its clocks during a run, the SMs' times drift apart; another run may avoid this.
+        // If the GPU changes its clock rate during a run, the times of the SMs drift apart; another run may avoid this.
         for _ in 1..RECORDINGS {
             if marks.clocks.largest_error_ns() <= CLOSE_NS {
                 break;
@@ -294,7 +294,7 @@ impl Ray<'_> {
         };
         self.says("setting the marks on one scale");
         let (xray, notes) = assemble(&marks, taken, &self.limits).map_err(Error::Setting)?;
-        // In a merged record, notes must name their subject.
+        // In a merged record, a note must name the rung that it refers to.
         run.notes.extend(notes.iter().map(|note| format!("X-ray of {}: {note}", self.rung.id)));
         run.xrays.push(xray);
         let mut m = Measurement {
@@ -312,7 +312,7 @@ impl Ray<'_> {
         Ok(())
     }
 
-    /// Times both candidates, in turn if they share a stream and need no reset.
+    /// Times both candidates, in rounds if they share a stream and need no reset.
     fn in_turn(&self, both: [&dyn Candidate; 2]) -> Result<[Samples; 2]> {
         let bench = self.lab.bench();
         let same = match both.map(Candidate::stream) {

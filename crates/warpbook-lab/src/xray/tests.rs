@@ -14,8 +14,8 @@ fn total(w: &XrayWarp) -> u64 {
     w.phases.iter().map(|(_, ns)| ns).sum()
 }
 
-/// Returns blocks in waves over the SMs, whose last warp has a different role; phases last a few microseconds, like
-/// those of an epoch.
+/// Returns blocks in waves over the SMs, whose last warp has a different role; phases last a few microseconds, like the
+/// phases of an epoch.
 fn blocks(sms: u64, per_sm: u64, warps: u64, marks: usize) -> Vec<XrayBlock> {
     let warp = |warp: u64, start_ns: u64| XrayWarp {
         warp,
@@ -82,7 +82,7 @@ proptest! {
             let stood_for: u64 = after.warps.iter().map(|w| w.stands_for).sum();
             prop_assert_eq!(stood_for, before.warps.len() as u64, "each warp is kept or stood for");
         }
-        // All of SM 0 is kept.
+        // All warps of SM 0 are kept.
         prop_assert_eq!(kept.blocks[0].warps.len() as u64, warps);
         let left_out = kept.blocks.iter().map(|b| b.warps.len()).sum::<usize>() < (sms * per_sm * warps) as usize;
         prop_assert!(kept.notes.iter().any(|n| n.contains("warps were kept")) == left_out, "{:?}", kept.notes);
@@ -99,7 +99,7 @@ proptest! {
         let all = blocks(sms, per_sm, warps, marks);
         let kept = keep(all.clone(), &names(), &Limits::of_bytes(kib << 10));
         prop_assert!(!kept.blocks.is_empty() && phases_of(&kept.blocks) > 0);
-        // The X-ray itself takes a few hundred bytes.
+        // The X-ray itself takes a few hundred bytes in addition.
         let bytes = bytes_of(kept.blocks);
         prop_assert!(bytes <= (kib << 10) * 11 / 10 + 1000, "{bytes} bytes of {kib} KiB");
     }
@@ -119,7 +119,7 @@ fn the_sms_of_which_all_is_kept_have_the_most_room() {
     assert_eq!(kept.blocks.iter().filter(|b| has_all(b)).count(), 3);
     assert!(most(&has_all) > 300 && (16..200).contains(&most(&|b| !has_all(b))), "{:?}", kept.notes);
     assert_eq!(kept.notes.iter().filter(|n| n.contains("first and last")).count(), 2, "{:?}", kept.notes);
-    // By default, blocks that fit are kept unchanged.
+    // By default, blocks are kept unchanged if they fit.
     let few = blocks(132, 1, 16, 100);
     let [within, whole] = [Limits::of_bytes(400 << 10), Limits::default()].map(|l| keep(few.clone(), &names(), &l));
     assert_eq!((within.blocks, within.notes), (whole.blocks, whole.notes));

@@ -1,4 +1,4 @@
-//! The file of a frozen network: safetensors, with everything else as JSON in its metadata.
+//! File format of a frozen network: safetensors, with everything except the weights as JSON in the metadata.
 
 use super::Frozen;
 use crate::train::{Description, Place, TrainError, Views};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Largest number of activation elements for one image.
 const MOST: usize = 1 << 28;
 
-/// Contents of the metadata.
+/// Contents of the JSON text in the metadata of the file.
 #[derive(Serialize, Deserialize)]
 struct About {
     /// Version of the format.
@@ -26,7 +26,7 @@ struct Version {
 }
 
 impl Frozen {
-    /// Writes a safetensors file with weights, layers, normalisation and classes. It is written under a temporary name, then renamed.
+    /// Writes a safetensors file with weights, layers, normalisation and classes. The file is first written under a temporary name and then renamed.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -61,7 +61,7 @@ impl Frozen {
         Self::from_bytes(path, &weights::read_tensors(path)?)
     }
 
-    /// Returns true if a file's metadata mark it as a frozen network, of any version.
+    /// Returns true if the metadata of a file mark it as a frozen network of any version.
     #[must_use]
     pub fn is_in(path: impl AsRef<Path>) -> bool {
         version(weights::metadata_of_file(path.as_ref()).as_deref()).is_some()
@@ -79,7 +79,7 @@ impl Frozen {
                 )));
             }
             None => {
-                // A checkpoint needs no recipe.
+                // The command that freezes a checkpoint needs no recipe.
                 let recipe = if describes_a_network(text.as_deref()) { "" } else { "RECIPE " };
                 return Err(TrainError::Setting(format!(
                     "{shown} is not a frozen network. Convert it: warpbook freeze {recipe}{shown} --out FILE"
@@ -104,7 +104,7 @@ impl Frozen {
     }
 }
 
-/// Returns true if the metadata describe a network, as a checkpoint's do.
+/// Returns true if the metadata describe a network, as they do in a checkpoint.
 fn describes_a_network(text: Option<&str>) -> bool {
     let described = text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
     described.is_some_and(|about| about["network"].is_object())
@@ -211,7 +211,7 @@ mod tests {
         check("not a safetensors file");
         Weights::init(&Recipe::mnist().network, 1).save(&path).unwrap();
         check("Convert it: warpbook freeze RECIPE ");
-        // Lengths stay, so the file's offsets stay valid.
+        // The replacements keep the length, so the file's offsets stay valid.
         let whole = bytes(&small());
         let replaced = |from: &str, to: &str| {
             assert_eq!(from.len(), to.len());

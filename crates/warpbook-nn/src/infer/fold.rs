@@ -5,7 +5,7 @@ use crate::train::TrainError;
 use crate::weights::Weights;
 use std::collections::HashMap;
 
-/// Returns the network for inference with its weights. Up to rounding it computes the same outputs: a batch normalisation with running
+/// Returns the network for inference with its weights. Its outputs are the same up to rounding: a batch normalisation with running
 /// statistics after a convolution or a linear layer is that layer with w' = w gamma / sqrt(variance + epsilon) and b' = (b - mean) gamma /
 /// sqrt(variance + epsilon) + beta. A batch normalisation stays if another layer reads its input too, or if it follows neither kind of
 /// layer.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_batch_norm_that_cannot_be_folded_stays() {
-        // Nothing to fold into; another layer in between; a sum that also reads the convolution's output.
+        // Not folded: no layer before the normalisation; another layer in between; a sum that also reads the convolution's output.
         check(vec![batch_norm(), flatten(), linear(2)], &["bn1", "flatten1", "fc1"]);
         check(vec![conv2d(3, 3), relu(), batch_norm()], &["conv1", "relu1", "bn1"]);
         check(vec![conv2d(3, 3), residual([batch_norm(), gelu()])], &["conv1", "bn1", "gelu1", "residual1"]);

@@ -45,7 +45,7 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Freezes a recipe's network with these weights. It sees each image once, even if the recipe has several views.
+    /// Freezes a recipe's network with these weights. The network sees each image once, even if the recipe has several views.
     ///
     /// # Errors
     /// If the network takes no images, does not have one output per class, or has other parameters than the weights.
@@ -75,14 +75,14 @@ impl Frozen {
         .checked()
     }
 
-    /// Records where its training data set can be opened again: a name that [`warpbook_data::open`] knows, or a folder.
+    /// Records where the training data set can be opened again: a name that [`warpbook_data::open`] knows, or a folder.
     #[must_use]
     pub fn with_data(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// Records which images it was trained on, and how they were resized: [`Dataset::identity`] of these images.
+    /// Records which images the network was trained on and how the images were resized: [`Dataset::identity`] of these images.
     #[must_use]
     pub fn trained_on(mut self, images: Identity) -> Self {
         self.identity = Some(images);
@@ -103,7 +103,7 @@ impl Frozen {
         &self.place
     }
 
-    /// Checks rules that also hold for files.
+    /// Checks the rules that also apply to networks read from files.
     fn checked(self) -> Result<Self, TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         let [channels, ..] = self.shape;
@@ -137,7 +137,7 @@ impl Frozen {
         self.source.as_ref()
     }
 
-    /// The images of the training; `None` if the file is of an older version, or [`Frozen::trained_on`] was not called.
+    /// Identity of the training images; `None` if the file is of an older version, or [`Frozen::trained_on`] was not called.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
@@ -153,7 +153,7 @@ impl Frozen {
     /// Reads a PNG or JPEG image and prepares it like the training images: see [`fit_image`].
     ///
     /// # Errors
-    /// Like [`fit_image`].
+    /// The same errors as [`fit_image`].
     pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, warpbook_data::Error> {
         fit_image(path, self.shape, self.fit())
     }
@@ -200,7 +200,7 @@ impl Frozen {
         Predictor::new(self, batch)
     }
 
-    /// Loss and accuracy over a data set, whose classes are matched by name.
+    /// Loss and accuracy over a data set, with classes matched by name.
     ///
     /// # Errors
     /// If the data set's images have another shape, the network lacks one of its classes, or the loss is not finite.

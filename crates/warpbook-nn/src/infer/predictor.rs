@@ -9,11 +9,11 @@ use warpbook_device::{Bench, Samples};
 /// The classification of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// The most probable class.
+    /// Index of the most probable class.
     pub class: usize,
     /// Probability of [`Prediction::class`], from 0 to 1.
     pub confidence: f32,
-    /// Probability of each class.
+    /// Probability of each class, in the order of the classes.
     pub probabilities: Vec<f32>,
 }
 
@@ -52,7 +52,7 @@ enum Engine {
     Cuda(Box<CudaInference>),
 }
 
-/// The CPU's passes, with the normalisation of images.
+/// The forward pass on the CPU, with the normalisation of images.
 #[derive(Debug)]
 struct OnCpu {
     engine: CpuEngine,
@@ -106,8 +106,8 @@ impl Predictor {
         }
     }
 
-    /// Times a batch of at most [`Predictor::batch`] images, from pixels in host memory to outputs there. On a GPU it uses CUDA events;
-    /// launch and wait are in [`Samples::wall_us`].
+    /// Times a batch of at most [`Predictor::batch`] images, from pixels in host memory to outputs in host memory. On a GPU the time is measured
+    /// with CUDA events; [`Samples::wall_us`] also includes the launch and the wait.
     ///
     /// # Errors
     /// If the batch is too large or not a whole number of images, or the device fails.

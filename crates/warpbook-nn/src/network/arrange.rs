@@ -1,4 +1,4 @@
-//! Layout of parameters during training: activations are NHWC, PyTorch's are NCHW.
+//! Layout of parameters during training: activations are NHWC here and NCHW in PyTorch.
 
 use super::{Network, Op, ParamId, Shape};
 use warpbook_data::parallel::chunks;
@@ -92,7 +92,7 @@ impl Arrangement {
         self.params[param].load(stored)
     }
 
-    /// The layout for NCHW images, which is PyTorch's.
+    /// The layout for NCHW images, which PyTorch uses.
     pub(crate) fn identity(network: &Network) -> Self {
         Self { params: vec![Permutation::Same; network.params().len()], transposes: false }
     }

@@ -4,14 +4,14 @@ use super::layer::{Kind, Layer};
 use crate::ops::conv2d::cuda::Method;
 use warpbook_gemm::ProductBy;
 
-/// The backends that compute a layer on a GPU, forward and backward, where it overrides the training's options.
+/// Backends that compute one layer on a GPU, forward and backward, instead of those in the training options.
 ///
 /// Set in code only: a layer's text, files and checkpoints do not contain it, and the CPU ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct By {
     /// Method of a convolution.
     pub convolution: Option<Method>,
-    /// The implementation of the matrix products, of a linear layer or of a convolution by [`Method::Im2col`].
+    /// Implementation of the matrix products in a linear layer, or in a convolution that uses [`Method::Im2col`].
     pub product: Option<ProductBy>,
 }
 
@@ -25,8 +25,8 @@ impl Layer {
         }
     }
 
-    /// Chooses the implementation of the layer's matrix products on a GPU, such as a kernel of your own. The layer is linear, or a
-    /// convolution, which [`Method::Im2col`] then computes. See [`By`].
+    /// Chooses the implementation of the layer's matrix products on a GPU, such as a kernel of your own. The layer must be a linear layer or a
+    /// convolution; a convolution is then computed by [`Method::Im2col`]. See [`By`].
     #[must_use]
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         match (&self.kind, self.by.convolution) {
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!((backend_of(2).convolution, backend_of(3), backend_of(4)), (stock, By::default(), By::default()));
         assert_eq!((backend_of(5).product, backend_of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
         assert_eq!(backend_of(7), By::default());
-        // A network rebuilt from its layers keeps the choice; their text, as in files, does not.
+        // The choice is kept in a network rebuilt from its layers, but not in the text of the layers, which files contain.
         let again = Network::new(network.input(), network.layers()).unwrap();
         assert_eq!(again, network);
         let words: Layer = network.layers()[5].words().unwrap().parse().unwrap();

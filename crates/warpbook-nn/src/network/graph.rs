@@ -21,17 +21,17 @@ pub struct Node {
     pub name: String,
     /// Text of the layer as its author wrote it.
     pub written: String,
-    /// The computation.
+    /// Kind of the operation, with its settings.
     pub op: Op,
-    /// The value it reads.
+    /// Value that the operation reads.
     pub input: ValueId,
-    /// The value it writes.
+    /// Value that the operation writes.
     pub output: ValueId,
     /// Parameters, in the order that [`Op`] documents.
     pub params: Vec<ParamId>,
     /// Backend on a GPU, if the author chose one.
     pub by: By,
-    /// The layer of an [`Op::Own`].
+    /// The custom layer, if `op` is [`Op::Own`].
     pub own: Option<OwnLayer>,
 }
 
@@ -47,9 +47,9 @@ pub enum Op {
         /// True if b is added.
         bias: bool,
     },
-    /// An element-wise function.
+    /// An element-wise function such as a ReLU.
     Activation(Activation),
-    /// A pool.
+    /// Maximum or average pooling.
     Pool(Pool),
     /// Batch normalisation; parameters: weight, bias, running mean, running variance.
     BatchNorm {
@@ -62,7 +62,7 @@ pub enum Op {
     },
     /// Dropout of elements with this probability; `layer` selects its stream of random numbers.
     Dropout {
-        /// Probability.
+        /// Probability that an element is dropped.
         p: f32,
         /// Index among the network's dropouts, from 0.
         layer: u32,
@@ -83,7 +83,7 @@ pub(super) struct Inferred {
     pub params: Vec<ParamSpec>,
 }
 
-/// Infers all shapes, in order.
+/// Infers the shapes of all values, layer by layer.
 pub(super) fn infer(input: Shape, layers: &[Layer]) -> Result<Inferred, NetworkError> {
     if !(1..=MOST_ELEMENTS).contains(&input.elements()) {
         return Err(NetworkError(format!(
@@ -101,7 +101,7 @@ const MOST_ELEMENTS: usize = 1 << 31;
 
 struct Builder {
     found: Inferred,
-    /// Number of layers of each kind so far, by the stem of the name.
+    /// Number of layers of each kind so far, by the stem of their names, such as `conv`.
     counts: Vec<(String, usize)>,
     names: HashSet<String>,
     dropouts: u32,
@@ -286,7 +286,7 @@ impl Builder {
         output
     }
 
-    /// Returns the layer's own name, or the next one of its kind.
+    /// Returns the layer's given name, or the next unused name for layers of its kind.
     fn name(&mut self, layer: &Layer) -> Result<String, NetworkError> {
         let stem = layer.kind.stem();
         let place = self.counts.iter().position(|(s, _)| *s == stem).unwrap_or_else(|| {

@@ -12,7 +12,7 @@ pub struct Layer {
     pub(super) name: Option<String>,
     /// Backend on a GPU.
     pub(super) by: By,
-    /// A setting that this kind of layer does not have; the network refuses it.
+    /// Setting that this kind of layer does not have, if one was set; [`super::Network::new`] then fails.
     pub(super) misuse: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub struct Conv2d {
     pub padding: [usize; 2],
     /// True if a bias is added to each channel.
     pub bias: bool,
-    /// True if training leaves the weight unchanged; a bias is trained.
+    /// True if training leaves the weight unchanged; a bias is still trained.
     pub frozen: bool,
 }
 
@@ -81,9 +81,9 @@ pub struct Pool {
 /// How a pool reduces a window to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolKind {
-    /// The largest value.
+    /// The largest value of the window.
     Max,
-    /// The mean.
+    /// The mean of the window.
     Average,
 }
 
@@ -118,13 +118,13 @@ pub fn gelu() -> Layer {
     Kind::Activation(Activation::Gelu).into()
 }
 
-/// Creates a maximum pool with adjacent windows of `size` x `size`.
+/// Creates a maximum pooling layer with adjacent windows of `size` x `size`.
 #[must_use]
 pub fn max_pool(size: usize) -> Layer {
     pool(PoolKind::Max, size)
 }
 
-/// Creates an average pool with adjacent windows of `size` x `size`.
+/// Creates an average pooling layer with adjacent windows of `size` x `size`.
 #[must_use]
 pub fn avg_pool(size: usize) -> Layer {
     pool(PoolKind::Average, size)
@@ -140,7 +140,7 @@ pub fn batch_norm() -> Layer {
     Kind::BatchNorm { momentum: 0.1, epsilon: 1e-5, scale: true }.into()
 }
 
-/// Creates a dropout: in training, elements become zero with probability `p`, and the others are scaled by 1 / (1 - p).
+/// Creates a dropout layer: in training, elements become zero with probability `p`, and the others are scaled by 1 / (1 - p).
 #[must_use]
 pub fn dropout(p: f32) -> Layer {
     Kind::Dropout { p }.into()
@@ -165,7 +165,7 @@ pub fn own(layer: &OwnLayer) -> Layer {
 }
 
 impl Layer {
-    /// Names the layer and so its parameters: `conv1` gives `conv1.weight`. Unnamed convolutions are `conv1`, `conv2`, ..., linear layers
+    /// Names the layer and therefore its parameters: `conv1` gives `conv1.weight`. Unnamed convolutions are `conv1`, `conv2`, ..., linear layers
     /// `fc1`, ..., batch normalisations `bn1`, ....
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {

@@ -17,7 +17,7 @@
 //! | [`max_pool`], [`avg_pool`] | windows of an image |
 //! | [`batch_norm`], [`dropout`] | differ between training and inference |
 //! | [`flatten`], [`residual`] | an image as a vector; x + f(x) of a list of layers |
-//! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::custom_layer`] |
+//! | [`own`] | a custom layer: forward and backward pass in CUDA C++, with trained parameters; see [`crate::ops::custom_layer`] |
 
 mod arrange;
 mod backend;
@@ -42,7 +42,7 @@ pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
 pub(crate) use rebuild::Rebuilt;
 pub use shape::{Shape, windows};
 
-/// The reason why a list of layers is no network: names the layer, and the shapes that do not match.
+/// The reason why a list of layers is not a valid network: names the layer and the shapes that do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NetworkError(pub(crate) String);
@@ -62,7 +62,7 @@ pub enum Role {
     RunningMean,
     /// The running variance of a batch normalisation, which is not trained.
     RunningVariance,
-    /// A parameter of a custom layer, which defines its initial value.
+    /// A parameter of a custom layer; the layer defines the initial value.
     Own,
 }
 
@@ -77,15 +77,15 @@ impl Role {
 /// A parameter of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamSpec {
-    /// PyTorch's name, such as `conv1.weight`.
+    /// Name of the parameter as in PyTorch, such as `conv1.weight`.
     pub name: String,
-    /// PyTorch's shape.
+    /// Sizes of the parameter as in PyTorch, the outermost first.
     pub shape: Vec<usize>,
-    /// Its purpose, which decides how it is initialised and trained.
+    /// Purpose of the parameter, which decides how it is initialised and trained.
     pub role: Role,
-    /// Number of inputs that each output of its layer sums over; it scales the initial values.
+    /// Number of terms in the sum that gives each output of the layer; the initial values are scaled by it.
     pub fan_in: usize,
-    /// True if training leaves it unchanged although its role is trained.
+    /// True if training leaves the parameter unchanged although parameters with its role are normally trained.
     pub frozen: bool,
 }
 
@@ -96,7 +96,7 @@ impl ParamSpec {
         self.shape.iter().product()
     }
 
-    /// Returns true if it has no elements, which no network allows.
+    /// Returns true if the parameter has no elements; no valid network has such a parameter.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -109,7 +109,7 @@ pub struct Network {
     nodes: Vec<Node>,
     values: Vec<Shape>,
     params: Vec<ParamSpec>,
-    /// First operation of each segment after the first: see [`Network::checkpointed`].
+    /// Index of the first operation of each segment except the first segment: see [`Network::checkpointed`].
     cuts: Vec<usize>,
 }
 
@@ -117,7 +117,7 @@ impl Network {
     /// Builds a network from layers, for samples of this shape: `[channels, height, width]`, or a number of features.
     ///
     /// # Errors
-    /// If a layer does not fit its input's shape, two layers have one name, or a setting is invalid.
+    /// If a layer does not fit its input's shape, two layers have the same name, or a setting is invalid.
     pub fn new(input: impl Into<Shape>, layers: impl IntoIterator<Item = Layer>) -> Result<Self, NetworkError> {
         let layers: Vec<Layer> = layers.into_iter().collect();
         let graph::Inferred { nodes, values, params } = graph::infer(input.into(), &layers)?;
@@ -139,7 +139,7 @@ impl Network {
         network
     }
 
-    /// Returns this network without choices of backends ([`By`]).
+    /// Returns this network without backends chosen for single layers ([`By`]).
     pub(crate) fn without_choices(mut self) -> Self {
         self.nodes.iter_mut().for_each(|node| node.by = By::default());
         self
@@ -194,7 +194,7 @@ impl Network {
         self.nodes.iter().find_map(initial_in).unwrap_or(0.0)
     }
 
-    /// Number of trained numbers.
+    /// Number of trained weights: the elements of all trained parameters.
     #[must_use]
     pub fn parameter_count(&self) -> usize {
         self.params.iter().filter(|p| p.role.is_trained()).map(ParamSpec::len).sum()
@@ -254,7 +254,7 @@ mod tests {
         );
         assert_eq!(n.output(), Shape::Vector(10));
         assert_eq!(n.parameter_count(), 1_199_882);
-        // Per sample: 26² x 32 outputs of 9 terms, 24² x 64 of 288, 128 of 9216, 10 of 128.
+        // Outputs per sample: 26² x 32 with 9 terms each, 24² x 64 with 288 terms, 128 with 9216 terms, and 10 with 128 terms.
         assert_eq!(n.forward_flops(), 2 * (676 * 32 * 9 + 576 * 64 * 288 + 128 * 9216 + 10 * 128));
         assert_eq!(n.training_flops(), 3 * n.forward_flops() - 2 * 676 * 32 * 9);
         let dropouts =

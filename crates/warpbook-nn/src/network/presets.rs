@@ -1,11 +1,11 @@
-//! The networks of the published figures.
+//! Networks used for the published measurements.
 
 use super::{Layer, Network, conv2d, dropout, flatten, linear, max_pool, relu};
 
 /// PyTorch's MNIST example: two convolutions, a pool, and two linear layers, for images of 1 x 28 x 28 and ten classes.
 ///
 /// # Panics
-/// If a probability of dropout is not in [0, 1).
+/// If a dropout probability is not in [0, 1).
 #[must_use]
 pub fn mnist_cnn(dropout_after_pool: f32, dropout_before_last: f32) -> Network {
     let drop = |p: f32| (p != 0.0).then(|| dropout(p));
@@ -26,7 +26,7 @@ pub fn cifar10_cnn() -> Network {
     known([3, 32, 32], layers)
 }
 
-/// Three linear layers of `features` x `features` with ReLU between them: the network that often illustrates mixed precision.
+/// Three linear layers of `features` x `features` with ReLU between them: a common example for mixed precision.
 ///
 /// # Panics
 /// If `features` is 0, or above 46340: a layer has at most 2^31 weights.

@@ -5,9 +5,9 @@ use super::{Network, Node, Op};
 
 /// How [`Network::rebuilt`] replaces an operation.
 pub(crate) enum Rebuilt {
-    /// Replace it with this layer.
+    /// Replace the operation with this layer.
     As(Layer),
-    /// Replace it with this layer if its list would be empty otherwise; else remove it.
+    /// Replace the operation with this layer if the list of layers would otherwise be empty; if not, remove the operation.
     OnlyIfAlone(Layer),
 }
 
@@ -55,7 +55,7 @@ impl Network {
             let rebuilt = match (node.op, node.layer()) {
                 (_, Some(layer)) => replace(node, layer),
                 (Op::Add(start), None) => {
-                    // The list is a chain, so everything written after the branch's start is the branch.
+                    // The list is a chain, so all operations after the start of the branch belong to the branch.
                     let first = list.iter().position(|(output, _)| *output > start).unwrap_or(list.len());
                     Rebuilt::As(residual(kept(list.split_off(first))).named(&*node.name))
                 }

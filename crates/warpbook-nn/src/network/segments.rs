@@ -13,7 +13,7 @@ impl Network {
     /// operations stay inside one segment. Values that a later segment's residual connection adds are kept.
     ///
     /// # Errors
-    /// If there are 0 segments, or more than the network has possible beginnings.
+    /// If there are 0 segments, or more segments than operations where a segment can begin.
     pub fn checkpointed(mut self, segments: usize) -> Result<Self, NetworkError> {
         let begins = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } | Op::Own);
         let places: Vec<usize> = (1..self.nodes.len()).filter(|i| begins(&self.nodes[*i].op)).collect();
@@ -59,7 +59,7 @@ impl Network {
         self.segments().into_iter().enumerate().flat_map(|(s, range)| range.map(move |_| s)).collect()
     }
 
-    /// For each buffer, true if it holds recomputed values: operations of a single segment use it, and that is not the last segment.
+    /// For each buffer, true if its values are recomputed: only operations of one segment use the buffer, and that segment is not the last.
     /// `buffer` gives the buffer of each value.
     pub(crate) fn recomputed(&self, buffer: &[ValueId]) -> Vec<bool> {
         let segment = self.segment_of();

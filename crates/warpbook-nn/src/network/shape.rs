@@ -20,7 +20,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape of an image.
+    /// Creates the shape of an image.
     #[must_use]
     pub fn image(channels: usize, height: usize, width: usize) -> Self {
         Self::Image { channels, height, width }
@@ -38,7 +38,7 @@ impl Shape {
         self.sides()[0]
     }
 
-    /// Positions in a channel: the pixels of an image, 1 for a vector.
+    /// Number of positions in a channel: the pixels of an image, 1 for a vector.
     #[must_use]
     pub fn positions(self) -> usize {
         let [_, height, width] = self.sides();

@@ -5,7 +5,7 @@
 //! | convolution | `conv2d FILTERS KERNEL [stride S] [padding P] [frozen] [no_bias]` |
 //! | linear layer | `linear FEATURES [no_bias]` |
 //! | activations | `relu`, `gelu` |
-//! | pools | `max_pool SIZE [stride S] [padding P]`, `avg_pool` alike |
+//! | pools | `max_pool SIZE [stride S] [padding P]`, `avg_pool` with the same words |
 //! | batch normalisation | `batch_norm [momentum M] [epsilon E] [no_scale]` |
 //! | dropout | `dropout P` |
 //! | flatten | `flatten` |
@@ -22,10 +22,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Write;
 use std::str::{FromStr, SplitWhitespace};
 
-/// Largest size that is accepted.
+/// Largest kernel, stride, padding or number of features that is accepted.
 const MOST: usize = 1 << 20;
 
-/// First words of the layers' texts.
+/// First word of the text of each kind of layer.
 const KINDS: [&str; 9] =
     ["conv2d", "linear", "relu", "gelu", "max_pool", "avg_pool", "batch_norm", "dropout", "flatten"];
 
@@ -125,8 +125,8 @@ impl FromStr for Layer {
 }
 
 impl Layer {
-    /// Text from which [`Layer::from_str`] makes this layer; `None` for a residual branch, which is a list, and for a custom layer, whose
-    /// source is in a program.
+    /// Text from which [`Layer::from_str`] makes this layer; `None` for a residual branch, which is a list, and for a custom layer, because its
+    /// source is part of a program.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let mut text = match &self.kind {

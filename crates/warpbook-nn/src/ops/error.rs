@@ -36,7 +36,7 @@ pub enum OpError {
     Window {
         /// Name of the operation.
         op: &'static str,
-        /// "height" or "width".
+        /// Side of the image: "height" or "width".
         side: &'static str,
         /// Elements of the window along this side.
         window: usize,
@@ -62,9 +62,9 @@ pub enum OpError {
     Index {
         /// Name of the operation.
         op: &'static str,
-        /// "label" or "index".
+        /// Kind of the rejected value: "label" or "index".
         name: &'static str,
-        /// Position in the batch.
+        /// Position of the rejected value in the batch.
         at: usize,
         /// Rejected value.
         value: usize,
@@ -80,9 +80,9 @@ pub enum OpError {
         op: &'static str,
         /// Name of the array.
         name: &'static str,
-        /// Type of its elements.
+        /// Type of the array's elements.
         found: Dtype,
-        /// Type that the kernels take.
+        /// Type that the kernels were loaded for.
         needed: Dtype,
     },
     /// The matrix product reports an error.

@@ -6,9 +6,9 @@
 //! threads of the current rayon pool, and any number of threads gives the same bits. Every implementation is tested
 //! against f64.
 //!
-//! On a GPU an operation is a struct that loads its kernels once, for a type of elements. Its functions check lengths and types and queue
+//! On a GPU an operation is a struct that loads its kernels once, for one element type. Its functions check lengths and types and queue
 //! kernels: they allocate nothing and wait for nothing, so they can be captured in a graph. Values that change from step to step, such as
-//! the step's index, are read from device memory. Outputs must overlap no other array, unless a function allows an input.
+//! the step's index, are read from device memory. Outputs must overlap no other array, unless a function allows an input as its output.
 
 pub mod activation;
 pub mod add;

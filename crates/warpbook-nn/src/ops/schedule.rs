@@ -14,7 +14,7 @@ pub enum Schedule {
     Step {
         /// Time between two changes, at least 1.
         every: u64,
-        /// Factor of each change.
+        /// Factor by which each change multiplies the rate.
         gamma: f64,
     },
     /// `CosineAnnealingLR`: half a cosine from the rate down to `minimum` in `period`, then back. Source: Loshchilov and Hutter, ICLR 2017.
@@ -46,13 +46,13 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// `OneCycleLR` with PyTorch's settings.
+    /// Creates [`Schedule::OneCycle`] with PyTorch's default settings.
     #[must_use]
     pub fn one_cycle(total: u64) -> Self {
         Self::OneCycle { total, rise: 0.3, start_divisor: 25.0, end_divisor: 1e4 }
     }
 
-    /// Returns true if the rate is 0 at this time and at all later ones.
+    /// Returns true if the rate is 0 at this time and at all later times.
     #[must_use]
     pub fn is_over(&self, time: u64) -> bool {
         matches!(*self, Self::Linear { total, end } if end == 0.0 && time >= total)
@@ -85,7 +85,7 @@ impl Schedule {
         }
     }
 
-    /// Learning rate at `time`; `rate` is a schedule's initial rate, or the highest of [`Schedule::OneCycle`].
+    /// Learning rate at `time`; `rate` is a schedule's initial rate, or the highest rate of [`Schedule::OneCycle`].
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -98,7 +98,7 @@ impl Schedule {
             Self::Linear { total, end } => rate * (1.0 + (end - 1.0) * time.min(total) as f64 / total as f64),
             Self::OneCycle { total, rise, start_divisor, end_divisor } => {
                 let start = rate / start_divisor;
-                // The last times of the two parts; the second ends the schedule.
+                // Last time of each of the two parts; the second part ends the schedule.
                 let (top, last) = (rise * total as f64 - 1.0, total as f64 - 1.0);
                 let time = (time as f64).min(last);
                 if time <= top {

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use warpbook_device::{DevicePtr, KernelArg, Slice};
 
-/// `Settings` of the kernels.
+/// The struct `Settings` of the kernels in `kernels/nn/step.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settings {
@@ -51,7 +51,7 @@ impl Settings {
     }
 }
 
-/// `Verdict` of the kernels.
+/// The struct `Verdict` of the kernels in `kernels/nn/step.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct VerdictArgs {
@@ -71,7 +71,7 @@ struct VerdictArgs {
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     args: VerdictArgs,
-    /// Keeps the arrays alive.
+    /// Keeps alive the arrays that `args` points to.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -97,8 +97,8 @@ impl Verdict {
         Self { args: VerdictArgs::default(), owner: None }
     }
 
-    /// The verdict of a step: `counters` `[4]` and `losses` belong to the training, `overflow` is the norm's finding. The verdict writes
-    /// `control.found`; if that is `None`, nothing is decided.
+    /// The verdict of a step: `counters` `[4]` and `losses` are arrays of the training, and `overflow` is a result of the norm. The verdict
+    /// writes `control.found`; if that is `None`, nothing is decided.
     pub fn new(
         optimizer: &Optimizer,
         (counters, losses): (&Slice<u32>, &Slice<f64>),
@@ -132,7 +132,7 @@ impl Verdict {
     }
 }
 
-/// `Scaler` of the kernels, which works like `torch.amp.GradScaler`.
+/// The struct `Scaler` of the kernels, which works like `torch.amp.GradScaler`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scaler {
@@ -142,7 +142,7 @@ pub(crate) struct Scaler {
     pub unused: u32,
 }
 
-/// `End` of the kernels.
+/// The struct `End` of the kernels in `kernels/nn/step.cuh`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct EndArgs {
@@ -164,7 +164,7 @@ struct EndArgs {
 /// Arrays that the end of a step reads and writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended<'a> {
-    /// Number of samples of the step, and of the order.
+    /// Number of samples of the step, and number of samples in the order.
     pub samples: [u32; 2],
     pub scaler: Scaler,
     /// Training counters, `[4]`.
@@ -175,7 +175,7 @@ pub(crate) struct Ended<'a> {
     pub scale: Option<(&'a Slice<f32>, &'a Slice<u32>)>,
     /// Norm of the gradients, `[1]`.
     pub norm: Option<&'a Slice<f64>>,
-    /// Skip flags and norms of the steps, `[slots]` each.
+    /// Skip flags, loss scales and norms of the steps, `[slots]` each.
     pub skipped: &'a Slice<u32>,
     pub scales: &'a Slice<f32>,
     pub norms: &'a Slice<f64>,
@@ -185,7 +185,7 @@ pub(crate) struct Ended<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     args: EndArgs,
-    /// Keeps the arrays alive.
+    /// Keeps alive the arrays that `args` points to.
     owner: Arc<dyn Any + Send + Sync>,
 }
 

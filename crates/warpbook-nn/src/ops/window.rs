@@ -15,9 +15,9 @@ pub(crate) struct Axis {
 /// The elements of one window that lie in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taps {
-    /// Range of these elements in the window.
+    /// Range within the window of the elements that lie in the image.
     pub inside: Range<usize>,
-    /// Position in the image of the first of these elements; 0 if there is none.
+    /// Position in the image of the first element that lies in the image; 0 if there is none.
     pub first: usize,
 }
 

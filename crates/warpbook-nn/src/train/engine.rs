@@ -44,7 +44,7 @@ impl<'a> Batches<'a> {
 /// The outcome of a training step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepOutcome {
-    /// Mean loss of its batch.
+    /// Mean loss of the step's batch.
     pub loss: f64,
     /// Number of correctly classified samples; 0 for a loss without labels.
     pub correct: usize,
@@ -63,7 +63,7 @@ pub struct StepOperation {
     pub name: String,
     /// Floating-point operations of convolutions and linear layers, a multiply-add counted as two; 0 for other operations.
     pub flops: u64,
-    /// Bytes that the operation has to read and write at the least: each array of a batch and each weight once. 0 if negligible.
+    /// Smallest number of bytes that the operation has to read and write: each array of a batch and each weight once. 0 if negligible.
     pub bytes: u64,
     /// Bytes written (a part of `bytes`).
     pub written_bytes: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Trained {
     pub broken: Option<Broken>,
 }
 
-/// A step whose loss is not finite; the weights are those from before the step.
+/// A step whose loss is not finite; the weights are restored to their values before the step.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub loss: f64,
@@ -108,7 +108,7 @@ pub(crate) struct State {
     pub slots: Vec<Weights>,
     /// Number of steps that changed the weights.
     pub updates: u64,
-    /// Loss scale, if there is one.
+    /// State of the loss scale; `None` if the loss is not scaled.
     pub scaler: Option<ScalerState>,
     /// Kernels chosen so far for the matrix products on a GPU; other kernels would give other bits.
     pub kernels: Vec<Finding>,
@@ -117,7 +117,7 @@ pub(crate) struct State {
 /// The state of a gradient scaler.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScalerState {
-    /// Factor of the loss.
+    /// Factor by which the loss is multiplied.
     pub scale: f32,
     /// Number of steps without an overflow since the scale last changed.
     pub steps: u32,
@@ -147,7 +147,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Prepares steps with these batches, which [`Engine::queue_step`] repeats.
     fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError>;
 
-    /// Queues the next prepared step without waiting for it; the CPU makes it at once.
+    /// Queues the next prepared step without waiting for it; the CPU runs the step at once.
     fn queue_step(&mut self) -> Result<(), TrainError>;
 
     /// Makes the next prepared step one operation at a time, waiting for each.
@@ -155,7 +155,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
         Err(TrainError::Setting("Steps can be made one operation at a time on a GPU only.".into()))
     }
 
-    /// Waits for the queued steps, as long as all ranks live.
+    /// Waits for the queued steps, as long as all ranks are alive.
     fn wait(&mut self) -> Result<(), TrainError>;
 
     /// Waits for the last `count` queued steps and returns their outcomes.

@@ -7,7 +7,7 @@ use crate::weights::Weights;
 use rayon::prelude::*;
 use warpbook_data::Dataset;
 
-/// Largest number of images from which the whitening filters are computed; the first ones are taken.
+/// Largest number of images from which the whitening filters are computed; the first images are used.
 const WHITENED: usize = 5000;
 /// Constant added to the eigenvalues.
 const EPSILON: f64 = 5e-4;
@@ -16,11 +16,12 @@ const EPSILON: f64 = 5e-4;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Initial {
     /// Name of a convolution that reads the images and whitens their patches: its first filters are the eigenvectors of the covariance of
-    /// patches of training images, divided by the roots of their eigenvalues, in ascending order; the others are their negatives. It has
-    /// two filters for each element of a patch. Sources: Page, "How to Train Your ResNet", 2018; Jordan, "94% on CIFAR-10 in 3.29 Seconds
+    /// patches of training images, divided by the roots of their eigenvalues, in ascending order; the other filters are the negatives of the
+    /// first. The layer has two filters for each element of a patch. Sources: Page, "How to Train Your ResNet", 2018; Jordan, "94% on CIFAR-10
+    /// in 3.29 Seconds
     /// on a Single GPU", 2024.
     pub whiten: Option<String>,
-    /// True if filter i of every other convolution copies channel i, as long as both exist, like `torch.nn.init.dirac_`.
+    /// True if, in all other convolutions, filter i copies channel i, as long as both exist, like `torch.nn.init.dirac_`.
     pub identity: bool,
     /// Factors of the random numbers, by names of parameters as in [`Group::params`]; the first matching entry applies.
     pub factors: Vec<(String, f64)>,
@@ -30,7 +31,7 @@ impl Recipe {
     /// Draws the initial weights from the recipe's seed and, if a layer whitens, from these samples.
     ///
     /// # Errors
-    /// If the whitening layer is not in the network, does not read the images, or has another number of filters.
+    /// If the whitening layer is not in the network, does not read the images, or has the wrong number of filters.
     pub fn initial_weights<'a>(&self, samples: impl Into<Samples<'a>>) -> Result<Weights, TrainError> {
         let drawn = Weights::init(&self.network, self.seed);
         let mut values = drawn.values().to_vec();
@@ -95,14 +96,14 @@ fn pass_on(values: &mut [f32], shape: &[usize]) {
     }
 }
 
-/// Mean product of every two elements of a normalised patch, `[len][len]`: exact sums of bytes, then f64.
+/// Mean product of every two elements of a normalised patch, `[len][len]`: computed from exact sums of bytes, then in f64.
 fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviation: &[f32]) -> Vec<f64> {
     let [channels, height, width] = set.shape();
     let len = channels * rows * columns;
     let count = set.len().min(WHITENED);
     let (down, over) = (height - rows + 1, width - columns + 1);
     let image_len = channels * height * width;
-    // Sums of each element, then of its products with itself and earlier elements.
+    // First the sum of each element, then the sums of its products with itself and with earlier elements.
     let of_image = |image: &[u8]| -> Vec<u64> {
         let line = |element: usize, y: usize| {
             let (c, at) = (element / (rows * columns), element % (rows * columns));

@@ -5,7 +5,7 @@ use crate::ops::cross_entropy::{self, CrossEntropy, MeanLoss};
 use crate::ops::mse;
 use serde::{Deserialize, Serialize};
 
-/// A loss, the mean over a batch.
+/// A loss function, averaged over a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Loss {
@@ -31,7 +31,7 @@ impl Loss {
     /// Computes the loss of outputs f32 `[batch][outputs]` and, if requested, its gradient times a scale.
     ///
     /// # Errors
-    /// If the target has another kind than the loss, or a length does not match.
+    /// If the target has the wrong kind for the loss, or a length does not match.
     pub fn evaluate(
         self,
         outputs: &[f32],

@@ -2,7 +2,7 @@
 
 use super::TrainError;
 
-/// Refuses a batch whose bytes are not free; the message names the largest batch that fits. `memory` is the name of the device's memory.
+/// Refuses a batch that needs more bytes than are free; the message names the largest batch that fits. `memory` is the name of the device's memory.
 pub(super) fn ensure_it_fits(
     batch: usize,
     (free, memory): (u64, &str),
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_largest_batch_that_fits_is_named() {
-        // The case: 7 MiB of weights, and 3 MiB for each sample.
+        // Test case: 7 MiB of weights, and 3 MiB for each sample.
         let check = |batch, free: u64| {
             ensure_it_fits(batch, (free << 20, "memory"), |n| (7 + 3 * n as u64) << 20).map_err(|e| e.to_string())
         };

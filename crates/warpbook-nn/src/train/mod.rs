@@ -64,7 +64,7 @@ pub enum TrainError {
     /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// A value is not finite.
+    /// A loss or another result is infinite or NaN.
     #[error("{0}")]
     NotFinite(String),
 }

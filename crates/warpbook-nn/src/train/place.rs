@@ -7,15 +7,15 @@ use warpbook_device::{CudaDevice, Device};
 /// The place where a network is trained or used.
 #[derive(Debug, Clone, Default)]
 pub enum Place {
-    /// On the CPU, in fp32.
+    /// The CPU, in fp32.
     #[default]
     Cpu,
-    /// On a GPU.
+    /// A GPU, with the options of the training.
     Cuda(CudaDevice, CudaOptions),
 }
 
 impl Place {
-    /// A device in a precision, with the fastest options.
+    /// Returns the place on a device in a precision, with the fastest options.
     ///
     /// # Errors
     /// If the precision is not fp32 on the CPU, or neither fp32 nor fp16 on a GPU below compute capability 8.0.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use warpbook_record::{DeviceInfo, Dtype, Requires};
 
-/// The types of a training, with PyTorch's meaning. Weights, their gradients and the optimiser's state are always f32.
+/// Number types of a training, as PyTorch defines them. Weights, their gradients and the optimiser's state are always f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -21,7 +21,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// All precisions.
+    /// All precisions, fp32 first.
     pub const ALL: [Self; 4] = [Self::Fp32, Self::Tf32, Self::AmpFp16, Self::AmpBf16];
 
     /// Name on the command line.
@@ -121,7 +121,7 @@ impl std::str::FromStr for Precision {
 /// Result of [`Precision::table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrecisionTable {
-    /// The precision described.
+    /// The precision that the table describes.
     pub precision: Precision,
     /// One row per kind of operation.
     pub rows: Vec<PrecisionRow>,
@@ -130,11 +130,11 @@ pub struct PrecisionTable {
 /// A row of [`Precision::table`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrecisionRow {
-    /// Kind of operation.
+    /// Kind of operation, such as sums or products.
     pub operations: &'static str,
-    /// Type in memory.
+    /// Type of the operation's arrays in memory.
     pub stored: Dtype,
-    /// Type of the arithmetic.
+    /// Type in which the operation computes.
     pub arithmetic: Dtype,
 }
 
@@ -146,11 +146,11 @@ pub struct PrecisionRow {
 /// (`kernels/nn/step.cu`), and nothing waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GradScaler {
-    /// Initial scale.
+    /// Scale before the first step.
     pub init_scale: f32,
     /// Factor by which the scale grows; above 1.
     pub growth_factor: f32,
-    /// Factor of the scale after an overflow; between 0 and 1.
+    /// Factor by which the scale shrinks after an overflow; between 0 and 1.
     pub backoff_factor: f32,
     /// Number of steps without an overflow after which the scale grows; at least 1.
     pub growth_interval: u32,

@@ -31,12 +31,12 @@ pub struct Prefetcher {
     stream: Option<Arc<Stream>>,
     lent: Option<Batch>,
     loaded: Receiver<Result<Batch, TrainError>>,
-    /// Sends free batches to the thread; dropped to end it.
+    /// Sends free batches to the thread; dropped to end the thread.
     room: Option<Sender<Batch>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A batch of a [`Prefetcher`]; it holds its images until the next batch is requested.
+/// A batch of a [`Prefetcher`]; its images are valid until the next batch is requested.
 #[derive(Debug)]
 pub struct Batch {
     indices: Vec<u32>,
@@ -63,7 +63,7 @@ impl Batch {
         self.indices.is_empty()
     }
 
-    /// Indices of its images in the data set.
+    /// Indices of the batch's images in the data set.
     #[must_use]
     pub fn indices(&self) -> &[u32] {
         &self.indices
@@ -131,7 +131,7 @@ impl<I: Iterator<Item = u32>> Load<I> {
 
 impl Prefetcher {
     /// Loads batches into host memory. `order` gives the indices of the images, for any number of epochs; each batch takes the next `batch`
-    /// of them, and the last one takes the rest.
+    /// of them, and the last batch takes the rest.
     ///
     /// # Errors
     /// If the batch has no image, or no thread can be started.
@@ -188,7 +188,7 @@ impl Prefetcher {
         Ok(Self { stream, lent: None, loaded, room: Some(room), thread: Some(thread) })
     }
 
-    /// Returns the next batch; `None` after the last one. Kernels queued on the prefetcher's stream from now on wait for its copy, and the
+    /// Returns the next batch; `None` after the last one. Kernels queued on the prefetcher's stream from now on wait for the copy of this batch, and the
     /// previous batch is overwritten once all work queued on this stream until now has ended.
     ///
     /// # Errors
@@ -273,7 +273,7 @@ mod tests {
             while taken.load(Ordering::SeqCst) < expect && begun.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Leaves time to load one batch too many.
+            // Gives the thread time to load one batch too many.
             std::thread::sleep(Duration::from_millis(30));
             assert_eq!(taken.load(Ordering::SeqCst), expect);
         };
@@ -281,7 +281,7 @@ mod tests {
         reaches(15);
         assert_eq!(batches.next_batch().unwrap().unwrap().indices(), [5, 6, 7, 8, 9]);
         reaches(20);
-        // Must end a thread that still has batches to load.
+        // Dropping the batches must end a thread that still has batches to load.
         drop(batches);
         assert_eq!(Arc::strong_count(&taken), 1, "the thread has ended");
     }

@@ -19,13 +19,13 @@ pub struct Augmentation {
     pub flip: bool,
     /// True if the border mirrors the image at its edge; otherwise it is black.
     pub reflect: bool,
-    /// True if an image is mirrored in every second epoch, after a random first choice; otherwise each epoch draws anew. On a GPU this
+    /// True if an image is mirrored in every second epoch, after a random first choice; otherwise each epoch makes new random choices. On a GPU this
     /// keeps the images in device memory.
     pub alternate: bool,
 }
 
 impl Augmentation {
-    /// Crops from a black border, and random flips.
+    /// Creates an augmentation with crops from a black border and random flips.
     #[must_use]
     pub fn new(crop: usize, flip: bool) -> Self {
         Self { crop, flip, reflect: false, alternate: false }
@@ -41,7 +41,7 @@ pub enum Views {
     One,
     /// The unchanged image, and its mirror image.
     Flips,
-    /// Both of [`Views::Flips`], and with half the weight both shifted by a pixel down and right, and up and left; the border mirrors the
+    /// Both views of [`Views::Flips`], and with half the weight both views shifted by a pixel down and right, and up and left; the border mirrors the
     /// image. Source: Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
     FlipsAndShifts,
 }
@@ -51,7 +51,7 @@ impl Views {
     pub const NAMED: [(&'static str, Self); 3] =
         [("one", Self::One), ("flips", Self::Flips), ("flips_and_shifts", Self::FlipsAndShifts)];
 
-    /// Name in files.
+    /// Name of the variant in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMED.into_iter().find(|(_, views)| *views == self).map_or("one", |(name, _)| name)
@@ -111,7 +111,7 @@ pub struct Recipe {
     pub schedule: Schedule,
     /// True if the schedule's time counts steps; otherwise it counts epochs.
     pub schedule_by_step: bool,
-    /// Largest norm of all gradients together; larger ones are scaled down. Infinity clips nothing, but the norm is computed and recorded.
+    /// Largest norm of all gradients together; larger gradients are scaled down. With infinity nothing is clipped, but the norm is computed and recorded.
     pub clip: Option<f64>,
     /// Samples per batch.
     pub batch: usize,
@@ -121,7 +121,7 @@ pub struct Recipe {
     pub accumulate: usize,
     /// Number of passes over the training images.
     pub epochs: u32,
-    /// Largest number of steps, whatever the epochs; `None` for no limit.
+    /// Largest number of steps, regardless of the number of epochs; `None` for no limit.
     pub steps: Option<u64>,
     /// Mean of each channel, for pixels from 0 to 1.
     pub mean: Vec<f32>,
@@ -204,7 +204,7 @@ impl Recipe {
         }
     }
 
-    /// Removes dropout.
+    /// Removes dropout from the recipe's network.
     #[must_use]
     pub fn without_dropout(self) -> Self {
         Self { network: self.network.without_dropout(), ..self }
@@ -243,7 +243,7 @@ impl Recipe {
     /// The recipe's parameters in groups; `None` if the optimiser alone decides.
     ///
     /// # Errors
-    /// Like [`Grouped::new`].
+    /// The same errors as [`Grouped::new`].
     pub fn grouped(&self) -> Result<Option<Grouped>, TrainError> {
         Ok(Grouped::new(&self.network, &self.optimizer, &self.groups)?)
     }
@@ -334,7 +334,7 @@ mod tests {
     fn views_have_names() {
         for (name, views) in Views::NAMED {
             assert_eq!((views.name(), name.parse(), name.replace('_', "-").parse()), (name, Ok(views), Ok(views)));
-            // The form in checkpoints.
+            // Checkpoints contain the name.
             assert_eq!(serde_json::to_string(&views).unwrap(), format!("\"{name}\""));
             assert!((views.all().iter().map(|(_, share)| share).sum::<f32>() - 1.0).abs() < 1e-6);
         }

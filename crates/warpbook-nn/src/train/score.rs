@@ -5,11 +5,11 @@ use super::{MeanLoss, TrainError};
 /// Loss and accuracy of a network on a data set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// Mean loss.
+    /// Mean loss over all samples.
     pub loss: f64,
     /// Number of correctly classified samples.
     pub correct: usize,
-    /// Number of samples.
+    /// Number of samples that were evaluated.
     pub of: usize,
 }
 
@@ -20,7 +20,7 @@ impl Score {
         self.correct as f64 / self.of.max(1) as f64
     }
 
-    /// Checks that the loss is finite; otherwise the accuracy means nothing.
+    /// Checks that the loss is finite; otherwise the accuracy is meaningless.
     ///
     /// # Errors
     /// If the loss is not finite.

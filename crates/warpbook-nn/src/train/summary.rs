@@ -12,17 +12,17 @@ pub struct SummaryRow {
     pub name: String,
     /// The layer's text as it was written.
     pub layer: String,
-    /// Shape of its output for one sample.
+    /// Shape of the output for one sample.
     pub output: String,
-    /// Number of trained numbers.
+    /// Number of trained weights: the elements of all trained parameters.
     pub parameters: usize,
-    /// FLOPs of its forward pass for the whole batch.
+    /// FLOPs of the forward pass for the whole batch.
     pub flops: u64,
-    /// Bytes of its output for the whole batch; 0 if it computes in place.
+    /// Bytes of the output for the whole batch; 0 if the operation computes in place.
     pub output_bytes: u64,
-    /// Bytes of the gradient of its output; 0 if that is computed in place, or not needed.
+    /// Bytes of the gradient of the output; 0 if the gradient is computed in place or not needed.
     pub gradient_bytes: u64,
-    /// Bytes of its other arrays: positions of maxima, statistics, partial sums.
+    /// Bytes of other arrays: positions of maxima, statistics, partial sums.
     pub other_bytes: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct PlannedMemory {
     pub weights: u64,
     /// Copy of the weights in half precision, if products read one.
     pub half_copy: u64,
-    /// Gradients of the weights, and their sums in f32 if a batch is taken in parts.
+    /// Gradients of the weights, and their sums in f32 if a batch is computed in parts.
     pub gradients: u64,
     /// Optimiser state.
     pub state: u64,
@@ -66,7 +66,7 @@ pub struct Summary {
     pub step_flops: u64,
     /// Number of segments of the network: see [`Network::checkpointed`].
     pub segments: usize,
-    /// FLOPs of a step's recomputation; not included in [`Self::step_flops`], so that rates compare.
+    /// FLOPs of a step's recomputation; not included in [`Self::step_flops`], so that rates remain comparable.
     pub recomputed_flops: u64,
     /// Bytes of the input.
     pub input_bytes: u64,
@@ -113,7 +113,7 @@ impl Summary {
         }
     }
 
-    /// Number of trained numbers.
+    /// Number of trained weights: the elements of all trained parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
         self.rows.iter().map(|r| r.parameters).sum()
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!((summary.parameters(), summary.rows.len()), (1_199_882, 11));
         assert_eq!(summary.rows[2].flops, 2 * 512 * 576 * 64 * 288);
         assert_eq!(summary.step_flops, mnist_cnn(0.25, 0.5).training_flops() * 512);
-        // Each parameter begins at a multiple of 64 numbers: the biases of 32 and 10 take 64.
+        // Each parameter begins at a multiple of 64 numbers: biases of 32 and 10 numbers take 64.
         let weights = 4 * (288 + 32 + 64 + 18432 + 64 + 1_179_648 + 128 + 1280 + 64);
         let memory = summary.memory;
         assert_eq!((memory.weights, memory.gradients, memory.half_copy, memory.state), (weights, weights, 0, 0));

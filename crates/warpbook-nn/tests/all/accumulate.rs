@@ -74,7 +74,7 @@ fn a_batch_in_parts_trains_as_the_batch_at_once() {
     }
 }
 
-/// On the CPU an image's position in the batch decides its random draws, whichever part it is in.
+/// On the CPU an image's position in the batch decides its random draws, regardless of the part that contains it.
 #[test]
 fn dropout_and_augmentation_are_those_of_the_whole_batch_and_clipping_is_of_the_sum() {
     let layers = || vec![conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(24), relu(), linear(10)];
@@ -171,7 +171,7 @@ fn a_resumed_training_in_parts_has_the_same_bits() {
     resumes(&Place::Cpu, &with_everything(3));
 }
 
-/// Each part has its own statistics, and updates the running ones.
+/// Each part has its own statistics, and updates the running statistics.
 #[test]
 fn batch_normalisation_takes_the_statistics_of_a_part() {
     let layers = || vec![conv2d(3, 5), batch_norm().momentum(0.5), relu(), flatten(), linear(10)];
@@ -226,7 +226,7 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
                 ..base
             };
             let place = Place::Cuda(device.clone(), options);
-            // With 25 features, a part's first feature is seldom the first of a Philox block.
+            // With 25 features, a part's first feature is rarely the first of a Philox block.
             let layers = || {
                 vec![
                     conv2d(4, 5),

@@ -13,7 +13,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, batch: 24, learning_rate: 0.02, ..Recipe::mnist() }
 }
 
-/// A recipe with dropout and augmentation, which draw by the position in the batch.
+/// A recipe with dropout and augmentation, whose random numbers depend on the position in the batch.
 fn drawing() -> Recipe {
     let layers = [conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(12), relu(), linear(10)];
     let augmentation = Some(Augmentation::new(2, true));

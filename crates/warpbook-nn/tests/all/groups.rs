@@ -163,7 +163,7 @@ fn grouped_steps_are_the_references() {
     }
 }
 
-/// A small network like the speedrun's.
+/// A recipe with a small network like the network of the speedrun.
 fn recipe() -> Recipe {
     let layers = [
         conv2d(8, 2).frozen().named("whiten"),
@@ -226,7 +226,7 @@ fn a_training_in_groups_is_that_of_the_cpu() {
         let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..CudaOptions::new(precision) });
         let (got, mut gpu) = losses(&place, &recipe());
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
-            // Muon's iteration always uses bf16, and its filters are as large as their rate.
+            // Muon's iteration always uses bf16, and the error of a filter is proportional to the learning rate.
             let bound = if precision == Precision::Fp32 { 0.02 } else { 0.08 };
             let error = (got.loss - want.loss).abs() / want.loss;
             assert!(
@@ -269,7 +269,7 @@ fn a_training_at_once_repeats_to_the_bit() {
 fn the_loss_falls_on_the_cpu() {
     let digits = synthetic_digits(256, 100, 5);
     let schedule = Schedule::Linear { total: 96, end: 0.0 };
-    // Mirrored digits are different digits.
+    // Images are not mirrored, because mirrored digits are different digits.
     let augmentation = Some(Augmentation { crop: 1, flip: false, reflect: true, alternate: false });
     let mut recipe = Recipe { epochs: 12, learning_rate: 0.2, schedule, augmentation, views: Views::One, ..recipe() };
     recipe.groups[0].rate = 1.2;
@@ -334,7 +334,7 @@ fn the_first_layers_are_settled_when_their_rates_stay_0() {
     let mut never = recipe();
     never.groups[1].schedule = Some(Schedule::Linear { total: 6, end: 0.1 });
     assert_eq!(settled(&never, 100), 0);
-    // Muon brings filters to their norm at any rate.
+    // Muon rescales filters to their norm even if the rate is 0, so they never settle.
     never.groups[1].schedule = None;
     never.groups[0].schedule = Some(Schedule::Linear { total: 1, end: 0.0 });
     assert_eq!(settled(&never, 100), 0);

@@ -21,7 +21,7 @@ fn compiled(layer: &OwnLayer, dtype: Dtype, layout: Layout, architecture: &str) 
     Ok(stats.map(|s| s.registers))
 }
 
-/// Noise images; the higher the label, the brighter.
+/// Noise images; images with a higher label are brighter.
 fn images(n: usize) -> Dataset {
     let len = SHAPE.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
@@ -158,7 +158,7 @@ fn other_parameters_and_missing_kernels_are_told_with_the_right_ones() {
         &["live/swish.cu, line 2: `forward` has other parameters", forward],
     );
     check("__global__ void forward", "void forward", &["line 2: `forward` has other parameters", forward]);
-    // Only the compiler knows the types of the elements.
+    // The conditional mixes `T` and `int`, which is ambiguous only for some types of elements, so only the compiler finds the error.
     check("y[i] = v /", "y[i] = x[i] > 0 ? x[i] : 0; y[i] = v /", &["line 6", "ambiguous"]);
 }
 

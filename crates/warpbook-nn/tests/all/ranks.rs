@@ -146,7 +146,7 @@ fn the_same_number_of_ranks_gives_the_same_bits() {
     let options = RanksOptions { bucket_bytes: 2000, ..RanksOptions::default() };
     let first = on_ranks(&recipe, 3, options);
     assert_eq!(first, on_ranks(&recipe, 3, options));
-    // One bucket adds in another order, within the same bound.
+    // A single bucket adds in another order, but stays within the same bound.
     assert_close("one bucket", &on_ranks(&recipe, 3, RanksOptions::default())[0], &first[0], 2e-4);
 }
 
@@ -229,7 +229,7 @@ fn a_loss_that_is_no_number_ends_all_and_names_the_rank() {
         course(&mut trainer, u64::MAX).unwrap_err().to_string()
     });
     for why in &all {
-        // A rank may learn of it from a faster one.
+        // A rank may learn of the error from a faster rank.
         assert!(why.contains("Step ") && why.contains(" on rank ") && why.contains("Lower the learning rate"), "{why}");
     }
 }
@@ -255,7 +255,7 @@ fn a_time_budget_is_that_of_rank_0() {
         let (train, test) = digits();
         let recipe = Recipe { epochs: 100_000, ..plain() };
         let trainer = Trainer::on_ranks(&Place::Cpu, recipe, &train, None, ranks).unwrap();
-        // The other rank has a much larger budget.
+        // Rank 0 has a short time budget, and the other rank a much longer one.
         let budget = if ranks.rank() == 0 { Duration::from_millis(300) } else { Duration::from_secs(600) };
         let mut trainer = trainer.time_budget(budget);
         (trainer.train(&train, &test, 100, &mut |_| Flow::Continue).unwrap(), trainer.step())

@@ -52,7 +52,7 @@ fn a_small_network_learns_synthetic_digits() {
     let mut trainer = Trainer::new(Recipe { epochs: 4, ..recipe() }, &digits.train, None).unwrap();
     let before = trainer.evaluate(&digits.train).unwrap();
     let events = train(&mut trainer, &digits.train, None);
-    // 700 images make ten whole batches and one of 60.
+    // 700 images make ten whole batches and one batch of 60.
     assert_eq!(trainer.step(), 44);
     assert_eq!(events.len(), 48, "a line a batch and one an epoch");
     let Some(Event::Epoch { epoch: 4, test, .. }) = events.last() else { panic!("{events:?}") };
@@ -103,7 +103,7 @@ fn steps_that_are_taken_back_leave_nothing() {
     });
     assert!(between.unwrap() != before, "the steps changed the weights");
     assert!(trainer.weights().unwrap() == before && trainer.step() == 3, "all is what it was");
-    // An error is passed on, and also changes nothing.
+    // An error of the closure is passed on, and the state is restored, too.
     let refused = trainer.with_state_restored(|trainer| {
         trainer.queue_step()?;
         Err::<(), _>(TrainError::Setting("no".into()))
@@ -133,7 +133,7 @@ fn small() -> Recipe {
     Recipe { network, optimizer: Optimizer::sgd(), batch: 32, epochs: 1000, ..recipe() }
 }
 
-/// The same holds after a restart, and after an early end.
+/// The results are also equal after a restart, and after an early end.
 #[test]
 fn all_steps_without_evaluations_are_those_of_a_watched_training() {
     // Each epoch has five batches; the last one may be smaller.
@@ -208,7 +208,7 @@ fn a_checkpoint_is_kept_after_every_epoch_and_where_it_is_stopped() {
     let path = folder.path().join("c.safetensors");
     let digits = synthetic_digits(320, 32, 1);
     let mut trainer = Trainer::new(small(), &digits.train, None).unwrap().checkpoint(&path);
-    // The step in the file when steps 11 and 21 are reported, and when a listener stops the training.
+    // Returns the step in the file when steps 11 and 21 are reported, and when a listener stops the training.
     let kept = |path: &std::path::Path| {
         let mut reader = Trainer::new(small(), &digits.train, None).unwrap();
         reader.resume(path).unwrap();

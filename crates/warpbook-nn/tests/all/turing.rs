@@ -36,7 +36,7 @@ fn recipes() -> [Recipe; 3] {
     [Recipe::mnist(), Recipe::cifar10(), Recipe::amp_recipe()]
 }
 
-/// Removes duplicates.
+/// Removes duplicates and keeps the order.
 fn once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for item in items {

@@ -1,10 +1,10 @@
-//! Unsafe code is limited to small files that launch kernels. Each block there says why it is sound.
+//! Unsafe code is limited to small files that launch kernels. A comment on each unsafe block says why the block is sound.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use warpbook_device::testing;
 
-/// Largest number of lines of such a file.
+/// Largest number of lines of a file with unsafe code.
 const SMALL: usize = 280;
 /// Files with other names that launch kernels: short operations, and a library's call on the CPU.
 const OTHERS: [&str; 9] = [

@@ -40,7 +40,7 @@ impl Matrix {
 }
 
 impl Node {
-    /// Plans a product by the rung with this id if the device supports it, else by the chosen rung.
+    /// Plans a product by the rung with this id if the device supports it, otherwise by the rung that is chosen automatically.
     fn new(device: &CudaDevice, rung: &str, product: Product) -> Self {
         let cc = device.info().compute_capability;
         let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();

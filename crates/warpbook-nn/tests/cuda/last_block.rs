@@ -23,7 +23,7 @@ fn on(device: &CudaDevice, options: CudaOptions) -> Place {
     Place::Cuda(device.clone(), options)
 }
 
-/// Noise images; the higher the label, the brighter.
+/// Noise images; images with a higher label are brighter.
 fn images(shape: [usize; 3], n: usize) -> Dataset {
     let len = shape.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 10) as u8).collect();
@@ -121,7 +121,7 @@ fn train(place: &Place, recipe: &Recipe, data: &Data) -> Came {
 #[track_caller]
 fn same(who: &str, apart: &Came, last: &Came) {
     for (step, (a, b)) in apart.outcomes.iter().zip(&last.outcomes).enumerate() {
-        // Compared as text, in which a NaN norm equals itself.
+        // Outcomes are compared as text, in which a NaN norm equals itself.
         let [a, b] = [a, b].map(|outcome| format!("{outcome:?}"));
         assert_eq!(a, b, "{who}: step {step}, by kernels and by last blocks");
     }
@@ -243,7 +243,7 @@ fn a_step_taken_apart_has_fewer_operations_and_the_same_bits() {
     }
 }
 
-/// A broken loss halts the steps that were queued after it, whether the loss or the norm decides about them.
+/// A broken loss halts the steps that were queued after it, both if the loss and if the norm decides whether a step is applied.
 #[test]
 fn a_training_that_is_halted_keeps_the_same_bits() {
     let Some(device) = testing::gpu("a_training_that_is_halted_keeps_the_same_bits with last blocks") else { return };

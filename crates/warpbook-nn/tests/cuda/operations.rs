@@ -41,7 +41,7 @@ fn a_step_by_operation_is_a_step() {
         let flops: u64 = operations.iter().map(|o| o.flops).sum();
         assert_eq!(flops, 32 * recipe.network.training_flops(), "{operations:?}");
         assert!(operations.iter().all(|o| o.written_bytes <= o.bytes), "{operations:?}");
-        // An error of the caller ends the step.
+        // An error of the caller's function ends the step.
         let refused = one.step_by_operation(&mut |_| Err(TrainError::Setting("enough".into())));
         assert_eq!(refused.unwrap_err().to_string(), "enough");
     }

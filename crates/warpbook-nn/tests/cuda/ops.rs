@@ -16,7 +16,7 @@ use warpbook_nn::ops::optimizer::{self, Optimizer, clip};
 use warpbook_nn::ops::{Layout, add, mse, pool};
 use warpbook_record::Dtype;
 
-/// Lengths that are not whole groups, and one that needs several steps of the grid.
+/// Lengths that are not whole groups of elements, and one length for which the grid has to loop.
 const LENGTHS: [usize; 5] = [1, 3, 17, 1023, 5_000_011];
 const LAYOUTS: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
 
@@ -295,7 +295,7 @@ fn pooling_is_that_of_the_cpu() {
     for_types("pooling_is_that_of_the_cpu", |b| {
         for g in pools() {
             let ((oh, ow), n) = (g.output().unwrap(), g.output_len().unwrap());
-            // Few different values, so that windows contain equal ones.
+            // The values are rounded to a few different numbers, so that windows contain equal values.
             let x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
             let dy: Vec<f32> = random(n, 2, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
             let [mut y, mut average] = [vec![0.0; n], vec![0.0; n]];
@@ -354,7 +354,7 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
             assert_eq!(b.slice(&index_at), index, "{g:?}");
             kernels.max_backward(&b.stream, &g, &index_at, &dy_at, &dx_at).unwrap();
             assert_eq!(bits(&b.values(&dx_at)), bits(&dx), "{g:?}");
-            // Cases: no dropout after the pool, and a dropout of a quarter.
+            // Cases: no dropout after the pool, and a dropout with probability 1/4.
             for scale in [1.0, 4.0 / 3.0] {
                 kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at, scale), &dy_at, &dx_at).unwrap();
                 let masked = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };

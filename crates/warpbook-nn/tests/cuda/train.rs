@@ -17,7 +17,7 @@ use warpbook_record::Requires;
 
 const SHAPE: [usize; 3] = [2, 6, 7];
 
-/// Noise images; the higher the label, the brighter.
+/// Noise images; images with a higher label are brighter.
 fn images(n: usize) -> Dataset {
     let len = SHAPE.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
@@ -502,7 +502,7 @@ fn a_loss_that_is_no_number_leaves_the_running_statistics_of_the_step_before() {
         let mut broken = Trainer::on(&place, r.clone(), &data, None).unwrap();
         let error = broken.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap_err();
         assert!(matches!(error, TrainError::NotFinite(_)) && broken.step() == 1, "graph {graph}: {error}");
-        // The steps after the broken one were queued together with it.
+        // The steps after the broken step were queued together with it.
         let mut before = Trainer::on(&place, r.clone(), &data, None).unwrap();
         before.train_until(1, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
         let (got, want) = (broken.weights().unwrap(), before.weights().unwrap());
@@ -637,7 +637,7 @@ fn a_data_set_is_copied_to_the_device_once() {
     let mut trainer = Trainer::on(&cuda(&device, CudaOptions::new(Precision::AmpFp16)), r, &data, None).unwrap();
     trainer.train_until(4, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
     let bytes = trainer.bytes();
-    // A clone shares the images.
+    // A clone shares the images with the original.
     let clone = data.clone();
     trainer.train_until(12, &clone, &data, 1, &mut |_| Flow::Continue).unwrap();
     trainer.train(&data, &clone, 1, &mut |_| Flow::Continue).unwrap();

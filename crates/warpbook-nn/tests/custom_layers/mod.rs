@@ -1,4 +1,4 @@
-//! Custom layers for tests: of training here, and of the check of a layer in `crates/warpbook/tests/all/own_layer.rs`.
+//! Custom layers for the tests of training in this crate, and for the tests of the layer check in `crates/warpbook/tests/all/own_layer.rs`.
 
 use warpbook_nn::ops::custom_layer::OwnLayer;
 

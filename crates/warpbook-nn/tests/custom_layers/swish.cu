@@ -1,4 +1,4 @@
-// The learner's layer of several tests: Swish (Ramachandran et al., 2017) with a slope that is learned.
+// The custom layer of several tests: Swish (Ramachandran et al., 2017) with a learned slope.
 __global__ void forward(const T* x, const float* beta, T* y, unsigned n) {
     unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;

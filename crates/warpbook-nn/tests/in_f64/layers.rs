@@ -30,7 +30,7 @@ pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
     (0..s.outputs * s.inputs).map(element).collect()
 }
 
-/// Computes the column sums of dy, which has rows of `outputs`.
+/// Computes the column sums of dy, whose rows have `outputs` elements.
 pub fn linear_bias_gradient(dy: &[f64], outputs: usize) -> Vec<f64> {
     (0..outputs).map(|o| dy.iter().skip(o).step_by(outputs).sum()).collect()
 }

@@ -1,4 +1,4 @@
-//! Tests collectives between ranks that are threads of one process; results must be exact to the bit.
+//! Tests collectives between ranks that are threads of one process. The results must be exact to the bit.
 
 use half::{bf16, f16};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(30), stall: Duration::from_secs(60) }
 }
 
-/// Returns each rank's result of `work`, in rank order.
+/// Runs `work` on every rank, and returns the results in rank order.
 fn together<R: Send>(world: usize, work: impl Fn(&mut Group) -> R + Sync) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -53,7 +53,7 @@ fn values_are_broadcast() {
     }
 }
 
-/// Computes the sums in the ring's order: part p begins at rank p.
+/// Computes the expected results in the order in which the ring adds: part p begins at rank p.
 fn expected(world: usize, len: usize, reduce: Reduce, round: &dyn Fn(f32) -> f32) -> Vec<f32> {
     let part_of = |i: usize| (0..world).find(|p| (len * p / world..len * (p + 1) / world).contains(&i)).unwrap();
     let sum = |i: usize| {
@@ -116,7 +116,7 @@ fn an_abort_is_heard_by_all_and_stays() {
                 Placement { rank, local_rank: rank, world: 3, host, port, token, launcher: Launcher::Warpbook };
             scope.spawn(move || {
                 let mut group = Group::join(&placement, limits(), listener).unwrap();
-                // The others may be notified before they leave.
+                // The other ranks may be told of the abort before they have left the barrier.
                 assert!(group.barrier().is_ok() || rank != 1);
                 if rank == 1 {
                     group.abort("the loss is NaN.");
@@ -148,7 +148,7 @@ fn who_waits_for_others_says_so() {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| join(&place(0, "127.0.0.1"), Some(listener)));
-        // This rank's host name is looked up, which may take long.
+        // This rank looks up a host name that does not exist, which may take a long time.
         scope.spawn(|| join(&place(1, "nobody.invalid"), None));
     });
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());

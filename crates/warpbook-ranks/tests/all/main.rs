@@ -1,4 +1,4 @@
-//! Tests of ranks as threads and as processes, in one binary.
+//! Tests ranks as threads and as processes, in a single executable.
 
 mod collectives;
 mod processes;

@@ -1,4 +1,4 @@
-//! Tests of ranks as processes: the test binary starts itself.
+//! Tests ranks as processes. For this, the test executable starts itself.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,16 +8,16 @@ use warpbook_ranks::{
     launched_listener,
 };
 
-/// The environment variable with the job of a process that runs as a rank.
+/// Environment variable that tells a process which job to do as a rank.
 const JOB: &str = "WARPBOOK_TEST_JOB";
-/// Time limit for everything here, on a busy machine.
+/// Time limit for every wait in these tests, long enough for a busy machine.
 const LONG: Duration = Duration::from_secs(90);
 
 fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(4), stall: Duration::from_secs(4) }
 }
 
-/// Runs as a rank.
+/// Does the job of a rank if the environment says so; otherwise this test does nothing.
 #[test]
 fn rank_process() {
     let Ok(job) = std::env::var(JOB) else { return };
@@ -104,13 +104,13 @@ fn args() -> [&'static str; 4] {
     ["processes::rank_process", "--exact", "--nocapture", "--test-threads=1"]
 }
 
-/// Starts the ranks with Warpbook's launcher.
+/// Starts ranks with Warpbook's launcher, and returns the outcome and their lines.
 fn launched(job: &str, ranks: usize) -> (Outcome, Vec<Line>) {
-    // The launcher's children inherit its environment, so a shell in between sets the job.
+    // Ranks inherit the environment of their launcher, so a shell between the launcher and each rank sets the job.
     let program = std::env::current_exe().unwrap();
     let script = format!("{JOB}='{job}' exec '{}' {}", program.display(), args().join(" "));
     let mut launch = Launch::new("/bin/sh", ["-c", &script], ranks);
-    // The grace is longer than the others need to notice.
+    // The grace period is longer than the other ranks need to notice the failure.
     launch.grace = Duration::from_secs(8);
     let (begun, mut lines) = (Instant::now(), Vec::new());
     let outcome = launch.run(&mut |line| lines.push(line.clone())).unwrap();
@@ -194,7 +194,7 @@ fn a_rank_that_leaves_early_or_does_something_else_is_named() {
     assert!(all.contains("The ranks do different things: rank "), "{all}");
 }
 
-/// Starts a process as a rank, like a launcher other than Warpbook's.
+/// Starts a process as a rank, in the same way as a launcher other than Warpbook's.
 fn spawned(job: &str, rank: &str, world: &str, port: u16, more: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(args()).env(JOB, job).env("RANK", rank).env("LOCAL_RANK", rank).env("WORLD_SIZE", world);
@@ -225,7 +225,7 @@ fn port() -> u16 {
 #[test]
 fn ranks_of_another_launcher_meet() {
     let port = port();
-    // The last rank starts first.
+    // Rank 2 is started first, and rank 1 last.
     let children = [2, 0, 1].map(|rank: usize| spawned("sum", &rank.to_string(), "3", port, &[]));
     for (code, text) in children.map(ended) {
         assert!(code == 0 && text.contains("first 6"), "{text}");
@@ -241,7 +241,7 @@ fn a_port_in_use_is_said() {
 
 #[test]
 fn an_address_of_another_machine_is_said() {
-    // 192.0.2.0/24 is reserved for documentation, so no machine has it.
+    // The network 192.0.2.0/24 is reserved for documentation, so no machine has this address.
     let (code, text) = ended(spawned("join 5", "0", "2", port(), &[("MASTER_ADDR", "192.0.2.1")]));
     assert!(code == 2 && text.contains("cannot listen at 192.0.2.1") && text.contains("MASTER_ADDR"), "{text}");
 }
@@ -254,7 +254,7 @@ fn an_unreachable_master_is_said() {
     // Some machines accept a connection to a port without a listener, and then close it.
     let is_told = text.contains("refused") || text.contains("closed the connection");
     assert!(is_told && !text.contains("looked up"), "the reason of the last attempt: {text}");
-    // A program listens but sends nothing, or nonsense.
+    // A program listens at the port but sends nothing, or nonsense.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, text) = ended(spawned("join 2", "1", "2", mute.local_addr().unwrap().port(), &[]));
     assert!(code == 2 && text.contains("did not answer") && text.contains("within 3s"), "{text}");
@@ -283,7 +283,7 @@ fn equal_ranks_are_said_to_all() {
     let port = port();
     let children = ["0", "1", "1"].map(|rank| spawned("join 40", rank, "3", port, &[]));
     for (code, text) in children.map(ended) {
-        // The rank that came first may get the message, or see the rendezvous end.
+        // The first process that claims rank 1 may receive the message, or only see that the rendezvous has ended.
         assert!(code == 2 && text.contains("say that they are rank 1"), "{text}");
     }
 }
@@ -296,7 +296,7 @@ fn a_rank_of_another_run_is_turned_away_and_the_others_meet() {
     let stranger = spawned("join 20", "1", "2", port, &token("other"));
     let (code, text) = ended(stranger);
     assert!(code == 2 && text.contains("its token is another"), "{text}");
-    // A stranger connects that is no rank at all.
+    // A stranger that is not a rank connects to the port.
     let mut http = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     std::io::Write::write_all(&mut http, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let second = spawned("sum", "1", "2", port, &token("one"));
@@ -309,7 +309,7 @@ fn a_rank_of_another_run_is_turned_away_and_the_others_meet() {
 #[test]
 fn ranks_end_with_their_launcher() {
     use std::io::{BufRead, BufReader};
-    // Starts a process that launches ranks and is then killed.
+    // Starts a process that launches ranks, and then kills it.
     let program = std::env::current_exe().unwrap();
     let mut launcher = Command::new(program)
         .args(["processes::launcher_process", "--exact", "--nocapture", "--test-threads=1"])
@@ -328,7 +328,7 @@ fn ranks_end_with_their_launcher() {
     launcher.kill().unwrap();
     launcher.wait().unwrap();
     let begun = Instant::now();
-    // A process that has ended but was not waited for is a zombie.
+    // A process that has ended but has not been waited for is a zombie.
     let lives = |id: &String| std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|s| !s.contains(") Z "));
     while ids.iter().any(lives) {
         assert!(begun.elapsed() < LONG, "ranks are left over: {ids:?}");
@@ -336,7 +336,7 @@ fn ranks_end_with_their_launcher() {
     }
 }
 
-/// Runs as a launcher that will be killed.
+/// Runs as a launcher that will be killed, if the environment says so.
 #[test]
 fn launcher_process() {
     if std::env::var_os("WARPBOOK_TEST_LAUNCHER").is_none() {
@@ -350,7 +350,7 @@ fn launcher_process() {
 
 #[test]
 fn an_interrupt_is_passed_on_and_a_second_one_kills() {
-    // A shell that started with the signal ignored cannot trap it, so its loops end by themselves, with code 9.
+    // A shell that was started with the signal ignored cannot trap it, so its loops end by themselves, with code 9.
     for (asked, job) in [
         (1, "trap 'echo caught; exit 130' INT; echo ready; for i in $(seq 600); do sleep 0.1; done; exit 9"),
         (2, "trap '' INT; echo ready; for i in $(seq 600); do sleep 0.1; done; exit 9"),

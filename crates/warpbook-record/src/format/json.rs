@@ -3,17 +3,17 @@
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt;
 
-/// The most characters of a file that a message repeats.
+/// Maximum number of characters of a file that a message repeats.
 const MOST_SAID: usize = 200;
 
-/// The reason why a text does not hold a value of a type.
+/// The reason why a text cannot be read as a value of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
     /// The text is not JSON: the reason, with line and column.
     Syntax(String),
     /// The text is JSON, but has another type.
     Type {
-        /// The reason.
+        /// What is wrong with the type.
         what: String,
         /// Path of the value, such as `measurements[1].problem`; empty for the whole text.
         path: String,
@@ -35,7 +35,7 @@ impl std::error::Error for Wrong {}
 /// Reads a value from JSON text.
 ///
 /// # Errors
-/// If the text is not JSON, or holds a value of another type.
+/// If the text is not JSON, or contains a value of another type.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
     serde_json::from_str(text).map_err(|error| wrong(text, &error))
 }
@@ -46,7 +46,7 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
     let what = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let end = before + column;
-    // serde_json reports some wrong types, of lists and enumerations, as wrong syntax.
+    // serde_json reports some wrong types of lists and enumerations as wrong syntax.
     if error.is_data() || serde_json::from_str::<IgnoredAny>(text).is_ok() {
         // A wrong type is reported before a value's first byte or after its last, except for a list's type; wrong
         // syntax is reported after the first byte.
@@ -56,7 +56,7 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
         return Wrong::Type { what: shortened(what), path: shortened(&path) };
     }
     let place = format!("at line {line} column {column}");
-    // Python and JavaScript write such numbers, but JSON lacks them.
+    // Python and JavaScript write NaN and infinity as such words, but JSON does not allow them.
     let here = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     let begins = |name: &&str| {
         (column.saturating_sub(2)..=column).any(|at| here.get(at..).is_some_and(|rest| rest.starts_with(*name)))
@@ -69,8 +69,8 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
 }
 
 /// Returns the path of the value in which, or before which, a prefix of a JSON text ends. The crate
-/// `serde_path_to_error` would find it too, but it wraps the reader of every type, which makes the page a twentieth
-/// larger.
+/// `serde_path_to_error` would find the path too, but it wraps the reader of every type, which makes the page a
+/// twentieth larger.
 fn path(text: &str) -> String {
     /// A step of the path: an object's key (once it is read) or a list's index.
     enum Part<'a> {
@@ -144,8 +144,8 @@ mod tests {
         }
     }
 
-    /// Replaces every value of a record by every kind of value; the path must be the one that `serde_path_to_error`
-    /// finds.
+    /// Replaces every value of a record by every kind of value, and checks that the path is the same as from
+    /// `serde_path_to_error`.
     #[test]
     fn paths_are_those_of_the_library() {
         fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {

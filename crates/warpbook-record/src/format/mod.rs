@@ -1,4 +1,4 @@
-//! Records as JSON: a reader that trusts no input, numbers that JSON cannot express, and the upgrade from format 1.
+//! Records as JSON: a reader for untrusted input, numbers that JSON cannot express, and the upgrade from format 1.
 
 pub mod json;
 pub(crate) mod older;

@@ -13,7 +13,7 @@ pub(crate) fn upgrade(run: &mut Run) {
     };
     let Some(steps) = run.notes.iter().find_map(number) else { return };
     for m in run.measurements.iter_mut().filter(|m| m.steps.is_none() && !m.test.is_empty()) {
-        // The number holds only for Warpbook's rungs; other frameworks stop as soon as they reach the accuracy.
+        // The number is valid only for Warpbook's rungs; other frameworks stop as soon as they reach the accuracy.
         if run.rungs.iter().any(|r| r.id == m.rung && r.framework().is_none()) {
             m.steps = Some(steps);
         }

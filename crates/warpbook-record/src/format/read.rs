@@ -67,7 +67,7 @@ impl Run {
     /// Reads a record of this format or an older one. Unknown fields are ignored.
     ///
     /// # Errors
-    /// If the file is not a readable record; the [`ReadError`] says in a sentence what is wrong. Any bytes may be given.
+    /// If the file is not a readable record; the [`ReadError`] says in a sentence what is wrong. Any bytes may be passed.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() > MAX_BYTES {
             return Err(ReadError::TooLarge { bytes: bytes.len() });
@@ -85,7 +85,7 @@ impl Run {
             Wrong::Type { .. } if !text.trim_start().starts_with('{') => ReadError::NotARecord(NO_OBJECT.into()),
             wrong => wrong.into(),
         })?;
-        // serde would read a list as the fields in order.
+        // Without this check, serde would read a list as the fields in order.
         if !text.trim_start().starts_with('{') {
             return Err(ReadError::NotARecord(NO_OBJECT.into()));
         }
@@ -96,7 +96,7 @@ impl Run {
             1 => {
                 let mut old: Value = read(text)?;
                 let (problems, descriptor) = crate::format::v1::upgrade(&mut old).map_err(ReadError::NotARecord)?;
-                // Paths in an upgraded record differ from those in its file.
+                // Paths in an upgraded record differ from the paths in its file.
                 let run: Self = read(&old.to_string()).map_err(|wrong| match wrong {
                     Wrong::Syntax(what) | Wrong::Type { what, .. } => ReadError::NotARecord(what),
                 })?;

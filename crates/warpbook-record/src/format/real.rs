@@ -1,7 +1,7 @@
 //! Floating-point numbers that survive JSON.
 //!
-//! JSON has no NaN and no infinity, and a diverged run has both. They are written as the strings `"NaN"`, `"Infinity"`
-//! and `"-Infinity"`; every finite number is a plain JSON number.
+//! JSON has neither NaN nor infinity, but a diverged run may contain both. They are written as the strings `"NaN"`,
+//! `"Infinity"` and `"-Infinity"`; every finite number is a plain JSON number.
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Real(pub f64);
 
 impl Real {
-    /// Returns the number that JSON lacks, given its name.
+    /// Returns NaN or an infinity, given its name in a record; `None` for other names.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "NaN" => Some(Self(f64::NAN)),
@@ -71,7 +71,7 @@ impl schemars::JsonSchema for Real {
     }
 }
 
-/// `#[serde(with = "real::one")]` for an `f64` field.
+/// For use as `#[serde(with = "real::one")]` on an `f64` field.
 pub mod one {
     use super::Real;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -92,7 +92,7 @@ pub mod one {
     }
 }
 
-/// `#[serde(with = "real::many")]` for a `Vec<f64>` field.
+/// For use as `#[serde(with = "real::many")]` on a `Vec<f64>` field.
 pub mod many {
     use super::Real;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -113,7 +113,7 @@ pub mod many {
     }
 }
 
-/// `#[serde(with = "real::map")]` for a map from names to numbers.
+/// For use as `#[serde(with = "real::map")]` on a map from names to numbers.
 pub mod map {
     use super::Real;
     use serde::{Deserialize, Deserializer, Serializer};

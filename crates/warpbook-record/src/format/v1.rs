@@ -1,5 +1,5 @@
-//! Upgrades records of format 1 while they are read. This file is frozen: it states the meaning of that format for each
-//! experiment, and changes only to correct a mistake.
+//! Upgrades records of format 1 while they are read. This file is frozen: it defines the meaning of that format for
+//! each experiment, and changes only to correct a mistake.
 
 use crate::format::real::Real;
 use crate::{
@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Upgrades a record of format 1 to format 2 and returns its problems and its descriptor, which are set later. An error
-/// names an entry whose problem format 1 does not have; the reader reports any other error.
+/// Upgrades a record of format 1 to format 2 and returns its problems and its descriptor, which are set later. The
+/// error names an entry whose problem does not exist in format 1; the reader reports any other error.
 pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), String> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut seen = HashSet::new();
@@ -43,7 +43,7 @@ pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), Str
     Ok((problems, descriptor(run.get("experiment").and_then(Value::as_str).unwrap_or_default())))
 }
 
-/// Moves a cluster's size into the tile, and a variant's rung from its id into a field.
+/// Moves the size of a cluster into the tile, and the name of a variant's rung from the variant's id into a field.
 fn upgrade_rung(rung: &mut Value) {
     let kernels = rung.get_mut("runner").and_then(|r| r.get_mut("kernels"));
     if let Some(schedule) = kernels.and_then(|k| k.get_mut("schedule"))
@@ -169,7 +169,7 @@ fn main_problem(problems: &[Problem]) -> Option<&Problem> {
         let cube = is("m", 4096) && is("n", 4096) && is("k", 4096);
         u8::from(points) + u8::from(cube) * (1 + u8::from(p.dtype == Dtype::Bf16))
     };
-    // The first of equals wins: problems with measurements come before those with only a training or a part.
+    // The first of several equals wins. Problems with measurements come before problems with only a training or a part.
     problems.iter().rev().filter(|p| rank(p) > 0).max_by_key(|p| rank(p))
 }
 

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breakdown {
-    /// Id of the rung.
+    /// Id of the recorded rung.
     pub rung: String,
-    /// The work, by its id.
+    /// Problem that the rung solved, stored as its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
@@ -57,13 +57,13 @@ pub struct OperationTime {
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub alone_us: Vec<f64>,
-    /// Floating-point operations; 0 if they are not counted, for example because they are few.
+    /// Number of floating-point operations; 0 if they are not counted, for example because there are few.
     #[serde(default)]
     pub flops: u64,
-    /// Least number of bytes to read and write; 0 if they are not counted.
+    /// Least number of bytes that must be read and written; 0 if they are not counted.
     #[serde(default)]
     pub bytes: u64,
-    /// Bytes written (a part of `bytes`).
+    /// Number of bytes written, which are part of `bytes`.
     #[serde(default)]
     pub written_bytes: u64,
     /// Type of the operation's arithmetic, if FLOPs are counted and the type differs from the problem's.
@@ -78,8 +78,7 @@ impl OperationTime {
         stats::median(&self.samples_us)
     }
 
-    /// Returns the operation's median time in microseconds without others beside it, from [`Self::alone_us`] if that
-    /// was recorded.
+    /// Returns the operation's median time in microseconds while no other operation runs, from [`Self::alone_us`] if that was recorded.
     #[must_use]
     pub fn own_median_us(&self) -> Option<f64> {
         if self.alone_us.is_empty() { self.median_us() } else { stats::median(&self.alone_us) }
@@ -87,7 +86,7 @@ impl OperationTime {
 }
 
 impl Breakdown {
-    /// Returns the median time from the first activity's start to the last one's end, in microseconds.
+    /// Returns the median time from the start of the first activity to the end of the last activity, in microseconds.
     #[must_use]
     pub fn whole_median_us(&self) -> Option<f64> {
         stats::median(&self.whole_us)
@@ -118,8 +117,8 @@ impl Breakdown {
         self.sum_of(OperationTime::own_median_us)
     }
 
-    /// Takes over the operations' times from runs whose kernels follow one another. Returns false and changes nothing
-    /// unless both breakdowns have the same operations with the same numbers of launches.
+    /// Copies the operations' times from runs whose kernels follow one another. Returns false and changes nothing unless both breakdowns have the same
+    /// operations with the same numbers of launches.
     pub fn set_alone(&mut self, serial: &Self) -> bool {
         let mut left: Vec<&OperationTime> = serial.operations.iter().collect();
         let mut found = Vec::new();
@@ -138,7 +137,7 @@ impl Breakdown {
         true
     }
 
-    /// Returns the sum of the operations' medians, which exceeds the whole time if two of them overlap.
+    /// Returns the sum of the operations' medians, which exceeds the whole time if operations overlap.
     #[must_use]
     pub fn sum_us(&self) -> f64 {
         self.sum_of(OperationTime::median_us)
@@ -156,9 +155,8 @@ impl Run {
         self.breakdowns.iter().find(|b| b.rung == rung && b.problem == *problem)
     }
 
-    /// Returns the bound of an operation: the time of its least bytes or of its arithmetic, each at the measured
-    /// ceiling. Data that fits easily into L2 is assumed to be there, since the operation before left it. `None` if
-    /// neither is counted or has a ceiling.
+    /// Returns the bound of an operation: the time of its least bytes or of its arithmetic, each at the measured ceiling. Data that easily fits into L2 is
+    /// assumed to be there already, left by the operation before. Returns `None` if neither bytes nor FLOPs are counted or have a ceiling.
     #[must_use]
     pub fn operation_bound(&self, of: &Breakdown, operation: &OperationTime) -> Option<Bound> {
         let OperationTime { flops, bytes, written_bytes, dtype, .. } = operation;
@@ -269,7 +267,7 @@ mod tests {
             assert_eq!(found, expect, "{flops} {bytes}");
         };
         check(0, 500, None, Some((Some(MemoryLevel::L2), 5.0)));
-        // Half of the bytes are written, so DRAM's ceiling is the rate of copies.
+        // Half of the bytes are written, so the ceiling of DRAM is the rate of copies.
         check(0, 1000, None, Some((Some(MemoryLevel::Dram), 200.0)));
         check(4000, 500, None, Some((None, 200.0)));
         check(4000, 500, Some(Dtype::F16), Some((None, 20.0)));

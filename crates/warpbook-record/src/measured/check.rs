@@ -10,8 +10,8 @@ pub struct Check {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub max_abs_error: f64,
-    /// The largest |got - want| / max(|want|, scale), where the comparer gives the scale; the tolerance limits this
-    /// error.
+    /// The largest |got - want| / max(|want|, scale), where the caller of the comparison gives the scale. The tolerance
+    /// limits this error.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub max_rel_error: f64,
@@ -46,7 +46,7 @@ impl Check {
             (max_abs_error, any) = (worst(max_abs_error, error), true);
             max_rel_error = worst(max_rel_error, error / want.abs().max(scale));
         }
-        // `<=` and not `!(>)`: NaN must fail.
+        // This uses `<=` and not `!(>)`, so that NaN fails.
         let passed = any && max_rel_error <= tolerance;
         Self { reference: reference.into(), max_abs_error, max_rel_error, tolerance, passed }
     }

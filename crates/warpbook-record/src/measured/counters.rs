@@ -9,19 +9,19 @@ pub mod metric {
 
     /// Duration in nanoseconds.
     pub const TIME: &str = "gpu__time_duration.sum";
-    /// Bytes read from DRAM, and bytes written to it.
+    /// Bytes read from DRAM, and bytes written to DRAM.
     pub const DRAM: [&str; 2] = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
     /// Bytes between L1 and L2.
     pub const L2: &str = "lts__t_bytes.sum";
     /// L2 hit rate in percent.
     pub const L2_HITS: &str = "lts__t_sector_hit_rate.pct";
-    /// Sectors of 32 bytes that loads access, and their requests.
+    /// Number of 32-byte sectors that loads access, and number of load requests.
     pub const LOADS: [&str; 2] =
         ["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"];
-    /// Sectors of 32 bytes that stores access, and their requests.
+    /// Number of 32-byte sectors that stores access, and number of store requests.
     pub const STORES: [&str; 2] =
         ["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"];
-    /// Wavefronts added by bank conflicts, of loads and of stores.
+    /// Wavefronts that bank conflicts add to loads, and to stores.
     pub const CONFLICTS: [&str; 2] = [
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -32,22 +32,21 @@ pub mod metric {
     pub const ISSUE: &str = "smsp__issue_active.avg.pct_of_peak_sustained_active";
     /// Average number of threads, of the 32 of a warp, that execute an instruction.
     pub const LANES: &str = "smsp__thread_inst_executed_per_inst_executed.ratio";
-    /// Percent of the warps that an SM can hold.
+    /// Average number of active warps, in percent of the warps that an SM can hold.
     pub const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
     /// Percent of cycles in which the tensor cores compute.
     pub const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
-    /// Percent of `TENSOR` below which a kernel may not have used the tensor cores at all: an H100 shows 0.13 for a
-    /// kernel without any tensor-core instruction.
+    /// A kernel with less than this percentage in `TENSOR` may not have used the tensor cores at all, since an H100 shows 0.13 for a kernel without any
+    /// tensor-core instruction.
     pub const IDLE_PIPE: f64 = 1.0;
-    /// Thread instructions in fp32 (add, multiply, and both fused), with the operations of each.
+    /// Metrics of fp32 thread instructions (add, multiply, and fused multiply-add), with the operations of each instruction.
     pub const FP32: [(&str, f64); 3] = [
         ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
         ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
         ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
     ];
-    /// Floating-point operations of the tensor cores by input type; a multiplication and an addition count as two. No
-    /// chip has all of these metrics: Hopper counts fp16 regardless of the type of its sums, other chips distinguish
-    /// the sums' type, and Turing only has the metric for sums in fp32.
+    /// Floating-point operations of the tensor cores by input type; a multiplication and an addition count as two. No chip has all of these metrics: Hopper
+    /// counts fp16 regardless of the type of its sums, other chips distinguish the type of the sums, and Turing only has the metric for sums in fp32.
     pub const TENSOR_OPS: [(&str, Dtype); 7] = [
         ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", Dtype::Bf16),
         ("sm__ops_path_tensor_src_fp16.sum", Dtype::F16),
@@ -66,7 +65,7 @@ pub mod metric {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelCounters {
-    /// Name of the kernel; a number if the name is unknown, and "whole run" for all kernels together.
+    /// Name of the kernel, or a number if the name is unknown. "whole run" stands for all kernels together.
     pub kernel: String,
     /// Grid of blocks; empty if it is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,7 +74,7 @@ pub struct KernelCounters {
     pub values: Vec<CounterValue>,
 }
 
-/// A counter's value.
+/// Value of one hardware counter of a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterValue {
@@ -145,8 +144,8 @@ impl KernelCounters {
         }
     }
 
-    /// Returns the stall reasons, each with the average number of a scheduler's warps that wait for it per issued
-    /// instruction; the largest comes first. A warp that was chosen to issue ("selected") is not stalled.
+    /// Returns the stall reasons, largest first, each with the average number of a scheduler's warps that wait for this reason per issued instruction. A warp
+    /// that was chosen to issue ("selected") is not stalled.
     #[must_use]
     pub fn stalls(&self) -> Vec<(String, f64)> {
         let reason = |v: &CounterValue| {
@@ -188,7 +187,7 @@ mod tests {
         let with = |more: &[(&str, f64)]| kernel(&[&fp32[..], more].concat());
         assert_eq!(with(&[]).flops(), Some((23.0, Dtype::F32)));
         assert_eq!(with(&[(metric::TENSOR, 0.0), (metric::TENSOR_OPS[0].0, 0.0)]).flops(), Some((23.0, Dtype::F32)));
-        // This chip does not count the tensor cores' operations.
+        // This chip does not count the operations of the tensor cores.
         assert_eq!(with(&[(metric::TENSOR, 40.0)]).flops(), None);
         let idle = with(&[(metric::TENSOR, 0.13), (metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 0.0)]);
         assert_eq!(idle.flops(), Some((23.0, Dtype::F32)), "the pipe shows a little without any of its instructions");

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The most points in each list of a [`Course`].
+/// Maximum number of points in each list of a [`Course`].
 pub const MAX_POINTS: usize = 20_000;
 
 /// The course of a training, step by step. Its losses are in the [`TrainLog`](crate::TrainLog) that it belongs to.
@@ -10,26 +10,27 @@ pub struct Course {
     /// The recipe of the training: names such as "optimiser", each with its value.
     #[serde(default)]
     pub recipe: Vec<(String, String)>,
-    /// Description of the samples, such as "MNIST: the original files"; it says so if the samples are synthetic.
+    /// Description of the samples, such as "MNIST: the original files"; the description says so if the samples are
+    /// synthetic.
     #[serde(default)]
     pub data: String,
     /// Number of steps that a logged loss is averaged over; the last loss of an epoch may cover fewer. 1 if every step
     /// is logged.
     #[serde(default)]
     pub log_every: u64,
-    /// Steps made before this training, if it resumed an earlier one.
+    /// Number of steps made before this training, if it resumed an earlier one.
     #[serde(default)]
     pub first_step: u64,
-    /// Steps since the beginning, including earlier trainings.
+    /// Number of steps since the beginning, including earlier trainings that this one resumed.
     #[serde(default)]
     pub steps: u64,
-    /// Steps in a whole epoch.
+    /// Number of steps in a whole epoch.
     #[serde(default)]
     pub steps_per_epoch: u64,
-    /// Learning rate: a point for each change.
+    /// Learning rate, with a point for each change.
     #[serde(default)]
     pub learning_rates: Vec<StepValue>,
-    /// Loss scale, if the loss was scaled before the backward pass: a point for each change.
+    /// Loss scale, if the loss was scaled before the backward pass, with a point for each change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loss_scales: Vec<StepValue>,
     /// Steps that left the weights unchanged because a gradient had overflowed, counted from 1; only the first
@@ -39,8 +40,8 @@ pub struct Course {
     /// Number of skipped steps.
     #[serde(default)]
     pub skipped_total: u64,
-    /// Norm of all gradients before clipping, if it was computed: the mean over the steps of a logged loss, without
-    /// skipped steps.
+    /// Norm of all gradients before clipping, if it was computed. Each point is the mean over the steps of a logged
+    /// loss, without skipped steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gradient_norms: Vec<StepValue>,
     /// Evaluations of the network.
@@ -50,7 +51,7 @@ pub struct Course {
     #[serde(with = "crate::format::real::one", default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub total_s: f64,
-    /// The most bytes that the training requested from its device, samples included.
+    /// Peak number of bytes that the training requested from its device, including the samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_allocated_bytes: Option<u64>,
     /// The largest decrease of the device's free memory in bytes.
@@ -69,13 +70,13 @@ impl Course {
     }
 }
 
-/// A value that holds at a step, or from a step on.
+/// A value at a step, or from that step onwards.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepValue {
     /// The step, counted from 1.
     pub step: u64,
-    /// The value.
+    /// Value at this step.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub value: f64,
@@ -87,7 +88,7 @@ pub struct StepValue {
 pub struct EpochPoint {
     /// The epoch, counted from 1.
     pub epoch: u64,
-    /// Steps since the beginning.
+    /// Number of steps since the beginning.
     pub step: u64,
     /// Time of the epoch's steps in seconds.
     #[serde(with = "crate::format::real::one")]

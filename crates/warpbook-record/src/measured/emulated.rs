@@ -1,13 +1,13 @@
 use serde::{Deserialize, Serialize};
 
-/// Result of a run in the emulator: the findings of its checks, and its counts. It has no times.
+/// Result of a run in the emulator: the findings of its checks and its counts, but no times.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Emulated {
     /// Orders in which blocks and warps ran, such as "forwards" and "backwards".
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<String>,
-    /// The first thing that the checks found; `None` if they found nothing.
+    /// The first mistake that the checks found; `None` if they found none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,
     /// Remarks on harmless facts, such as several threads writing the same value.
@@ -16,19 +16,19 @@ pub struct Emulated {
     /// Counts for each line of the source that has any, ordered by file and line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineCounts>,
-    /// The first request of each instruction that accesses memory, for up to four instructions a line, in the order of files and lines.
+    /// The first request of each instruction that accesses memory, for up to four instructions per line, ordered by file and line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<WarpRequest>,
-    /// The most shuffles that one warp executed in one launch.
+    /// Maximum number of shuffles that one warp executed in one launch.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shuffles_of_a_warp: u64,
-    /// The most barriers that one block passed in one launch.
+    /// Maximum number of barriers that one block passed in one launch.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub barriers_of_a_block: u64,
 }
 
 impl Emulated {
-    /// Returns the sum over all lines; its file is empty and its line is 0.
+    /// Returns the sum of the counts over all lines, with an empty file name and line 0.
     #[must_use]
     pub fn total(&self) -> LineCounts {
         let mut total = LineCounts::default();
@@ -36,7 +36,7 @@ impl Emulated {
         total
     }
 
-    /// Reason for skipping a row of the emulator: its result is right, but it has no time.
+    /// Reason given for skipping a row whose result was right in the emulator, since such a row has no time.
     pub const NO_TIME: &'static str = "emulated: no time";
 }
 
@@ -46,7 +46,7 @@ impl Emulated {
 pub struct Finding {
     /// Kind of the mistake, such as "race" or "out_of_bounds".
     pub cause: String,
-    /// The whole finding in a sentence, with its place and threads.
+    /// The whole finding in a sentence, including its place and threads.
     pub message: String,
     /// Path of the source, if the place is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,12 +61,12 @@ pub struct Finding {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
-    /// It reads.
+    /// The access reads.
     #[default]
     Load,
-    /// It writes.
+    /// The access writes.
     Store,
-    /// It reads and writes in one step.
+    /// The access reads and writes in one step.
     Atomic,
 }
 
@@ -85,24 +85,24 @@ pub struct WarpRequest {
     pub is_shared: bool,
     /// The buffer's name, such as "argument 1 (`x`)".
     pub place: String,
-    /// The first lane that took part, such as "block (0, 0, 0), thread (0, 0, 0)".
+    /// The thread of the first lane that took part, such as "block (0, 0, 0), thread (0, 0, 0)".
     pub thread: String,
     /// Bytes that each lane accessed.
     pub bytes: u32,
-    /// By lane: the offset of its first byte in the buffer; `None` for lanes that did not take part.
+    /// For each lane, the offset of its first byte in the buffer; `None` for lanes that did not take part.
     pub offsets: Vec<Option<u64>>,
 }
 
-/// The traffic between warps and global memory of one kind of request.
+/// The traffic between warps and global memory for one kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Transfers {
-    /// Requests of warps.
+    /// Number of memory requests that warps made.
     pub requests: u64,
-    /// Sectors of 32 bytes that these requests touched.
+    /// Number of 32-byte sectors that these requests touched.
     pub sectors: u64,
-    /// Bytes that lanes asked for.
+    /// Number of bytes that the lanes requested.
     pub bytes: u64,
 }
 
@@ -111,7 +111,7 @@ impl Transfers {
         *self == Self::default()
     }
 
-    /// Adds the counts of other requests.
+    /// Adds the counts of other requests to these counts.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.sectors += other.sectors;
@@ -133,25 +133,25 @@ pub struct LineCounts {
     pub file: String,
     /// Number of the line, counted from 1.
     pub line: u32,
-    /// Instructions of warps.
+    /// Number of instructions that warps executed.
     pub instructions: u64,
-    /// Active lanes, summed over the instructions; up to 32 an instruction.
+    /// Number of active lanes, summed over the instructions; at most 32 per instruction.
     pub active_lanes: u64,
-    /// Branches at which active lanes of a warp went different ways.
+    /// Number of branches at which active lanes of a warp diverged.
     pub divergent_branches: u64,
-    /// Requests of warps to global memory.
+    /// Number of requests that warps made to global memory.
     pub requests: u64,
-    /// Sectors of 32 bytes that these requests touched.
+    /// Number of 32-byte sectors that these requests touched.
     pub sectors: u64,
-    /// The fewest sectors that could hold the bytes of these requests' active lanes.
+    /// Least number of sectors that could contain the bytes requested by the active lanes.
     pub ideal_sectors: u64,
-    /// Wavefronts of shared memory.
+    /// Number of wavefronts of shared memory.
     pub wavefronts: u64,
-    /// The fewest wavefronts for the same bytes: those without bank conflicts.
+    /// Least number of wavefronts for the same bytes, which is reached without bank conflicts.
     pub ideal_wavefronts: u64,
-    /// Atomic operations of lanes.
+    /// Number of atomic operations, counted for each lane.
     pub atomics: u64,
-    /// Bytes that lanes requested from global, shared and local memory.
+    /// Number of bytes that lanes requested from global, shared and local memory.
     pub bytes: u64,
     /// Loads from global memory, without atomics.
     #[serde(skip_serializing_if = "Transfers::is_none")]
@@ -159,22 +159,22 @@ pub struct LineCounts {
     /// Stores to global memory, without atomics.
     #[serde(skip_serializing_if = "Transfers::is_none")]
     pub stores: Transfers,
-    /// Words of 4 bytes that lanes loaded from shared memory.
+    /// Number of 4-byte words that lanes loaded from shared memory.
     #[serde(skip_serializing_if = "is_zero")]
     pub shared_words_loaded: u64,
-    /// Floating-point multiply-adds of lanes.
+    /// Number of floating-point multiply-adds, counted for each lane.
     #[serde(skip_serializing_if = "is_zero")]
     pub multiply_adds: u64,
-    /// Shuffles of warps.
+    /// Number of shuffles, counted for each warp.
     #[serde(skip_serializing_if = "is_zero")]
     pub shuffles: u64,
-    /// Arrivals of warps at barriers of their block.
+    /// Number of times that a warp arrived at a barrier of its block.
     #[serde(skip_serializing_if = "is_zero")]
     pub barrier_arrivals: u64,
 }
 
 impl LineCounts {
-    /// Adds the counts of another line or launch; file and line stay.
+    /// Adds the counts of another line or launch; the file and the line stay the same.
     pub fn add(&mut self, other: &Self) {
         self.instructions += other.instructions;
         self.active_lanes += other.active_lanes;
@@ -194,7 +194,7 @@ impl LineCounts {
         self.barrier_arrivals += other.barrier_arrivals;
     }
 
-    /// Returns the mean number of active lanes of an instruction; `None` if there was none.
+    /// Returns the mean number of active lanes per instruction; `None` if there were no instructions.
     #[must_use]
     pub fn mean_lanes(&self) -> Option<f64> {
         (self.instructions > 0).then(|| self.active_lanes as f64 / self.instructions as f64)

@@ -4,7 +4,7 @@ use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// The data of a run, with one entry for each kind of work that has its own.
+/// The data of a run, with one entry for each kind of work that has its own data.
 ///
 /// Older records have a sentence instead, such as "x evenly spaced; several features: Gaussian x"; it is split into
 /// entries when it is read.
@@ -25,19 +25,19 @@ pub struct Input {
     pub data: String,
 }
 
-/// The forms that a record may contain.
+/// The forms in which a record may store its inputs.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
 #[schemars(inline, untagged)]
 #[expect(dead_code, reason = "it only describes the format")]
 enum Form {
     Entries(Vec<Input>),
-    /// The sentence of older records.
+    /// A sentence, as in older records.
     Sentence(String),
 }
 
 impl Inputs {
-    /// Makes inputs with one entry for all problems.
+    /// Creates inputs with one entry for all problems.
     #[must_use]
     pub fn of_all(data: impl Into<String>) -> Self {
         Self(vec![Input { work: String::new(), data: data.into() }])
@@ -101,7 +101,8 @@ impl fmt::Display for Inputs {
     }
 }
 
-/// Written out, since an untagged enum would first keep a copy of the value, and errors would lose their path.
+/// This is written by hand, since an untagged enum would first make a copy of the value, and errors would lose their
+/// path.
 impl<'de> Deserialize<'de> for Inputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;

@@ -16,17 +16,17 @@ pub enum Outcome {
     Measured,
     /// The rung was not run.
     Skipped {
-        /// The reason, in a sentence.
+        /// Reason why the rung was not run, in a sentence.
         why: String,
     },
     /// The rung ran into an error, or its check failed.
     Failed {
-        /// The error, in a sentence.
+        /// Error or failed check, in a sentence.
         error: String,
     },
 }
 
-/// Written by hand, since serde's derived reader for an internally tagged enum first copies all fields.
+/// This is written by hand, since serde's derived reader for an internally tagged enum first copies all fields.
 impl<'de> Deserialize<'de> for Outcome {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -63,7 +63,7 @@ pub enum TimedBy {
     CudaEvents,
     /// The host's clock around the region.
     WallClock,
-    /// No clock: there are no times, as in the emulator.
+    /// No clock, since there are no times, as in the emulator.
     Nothing,
     /// A clock that this version does not know.
     #[serde(other)]
@@ -85,7 +85,7 @@ pub enum L2State {
     Other,
 }
 
-/// The policy for taking the samples of a run.
+/// The rules for taking the samples of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
@@ -97,19 +97,19 @@ pub struct Policy {
     pub warmup: u32,
     /// Number of samples wanted for each measurement.
     pub samples: u32,
-    /// Total time of its samples in seconds after which a measurement stops early.
+    /// Total time of a measurement's samples in seconds after which the measurement stops early.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub budget_s: f64,
-    /// Length in microseconds below which a region is repeated between two events and the time is divided.
+    /// Regions shorter than this many microseconds are repeated between two events, and the time is divided by the number of repetitions.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
-    /// Data of the problems.
+    /// Data that the problems were computed on.
     pub inputs: Inputs,
 }
 
-/// Figures of the compiler and the device about one kernel of a rung.
+/// Figures that the compiler and the device report about one kernel of a rung.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelStats {
@@ -119,7 +119,7 @@ pub struct KernelStats {
     pub entry: String,
     /// Target architecture of the compilation, such as "sm_90".
     pub architecture: String,
-    /// Number of registers of a thread.
+    /// Number of registers per thread.
     pub registers: u32,
     /// Static shared memory of a block in bytes.
     pub static_shared_bytes: u32,
@@ -139,7 +139,7 @@ pub struct KernelStats {
     /// Number of blocks resident on an SM at once, if a device could report it.
     #[serde(default)]
     pub blocks_per_multiprocessor: Option<u32>,
-    /// Resident warps divided by the most that an SM holds, if a device could report them.
+    /// Resident warps divided by the maximum number of warps of an SM, if a device could report them.
     #[serde(default)]
     pub occupancy: Option<f64>,
 }
@@ -150,7 +150,7 @@ pub struct KernelStats {
 pub struct Measurement {
     /// Id of the measured [`Rung`](crate::Rung).
     pub rung: String,
-    /// The work, given by the id of its [`Problem`].
+    /// The problem that was solved, stored as the id of the [`Problem`].
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
@@ -166,7 +166,7 @@ pub struct Measurement {
     /// Number of samples taken, including those beyond the thousand that are kept.
     #[serde(default)]
     pub samples_total: u64,
-    /// Times of the same regions by the host's clock, launch and final synchronisation included, in microseconds.
+    /// Times of the same regions by the host's clock in microseconds, including the launch and the final synchronisation.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub wall_us: Vec<f64>,
@@ -176,19 +176,19 @@ pub struct Measurement {
     /// Kernels that the rung ran.
     #[serde(default)]
     pub kernels: Vec<KernelStats>,
-    /// Choice of the rung's rule for this size, with the reason, if the rung has a rule.
+    /// Kernel that the rung's rule chose for this size, with the reason, if the rung has a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
-    /// Bytes read and written at each level of memory, by counting, not by measuring.
+    /// Bytes read and written at each level of memory, which are counted and not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
-    /// Floating-point operations, if they differ from the problem's.
+    /// Number of floating-point operations, if it differs from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops: Option<u64>,
     /// Type of most operations, if it differs from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
-    /// The most device memory held at once in bytes, inputs included, if it was counted.
+    /// Peak device memory in bytes, including inputs, if it was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
     /// Number of GPUs, if there were several; operations and traffic are totals over all of them.
@@ -197,7 +197,7 @@ pub struct Measurement {
     /// Correctly classified test samples, one entry for each timed sample in order, if each sample is a whole training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<Right>,
-    /// Steps of the optimiser in each sample, if each sample is a whole training with a fixed number of steps.
+    /// Number of optimiser steps in each sample, if each sample is a whole training with a fixed number of steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
     /// Findings and counts of the emulator, if the rung ran there. Such a row is skipped or failed, and has no samples.
@@ -256,7 +256,7 @@ impl Measurement {
         is_clean && self.check.as_ref().is_some_and(|c| c.passed) && !matches!(self.outcome, Outcome::Failed { .. })
     }
 
-    /// Stores samples and their wall times, the first thousand of each list.
+    /// Stores the first thousand samples and the first thousand wall times.
     pub fn set_samples(&mut self, samples_us: Vec<f64>, wall_us: Vec<f64>) {
         self.samples_total = samples_us.len() as u64;
         self.samples_us = samples_us;
@@ -291,8 +291,8 @@ impl Measurement {
         stats::median(&self.wall_us)
     }
 
-    /// Returns the mean and the sample standard deviation of the accuracies in [`Measurement::test`], from 0 to 1; the
-    /// deviation of a single accuracy is 0. `None` if there are none, or if one of them has no samples.
+    /// Returns the mean and the sample standard deviation of the accuracies in [`Measurement::test`], from 0 to 1; the deviation of a single accuracy is 0.
+    /// Returns `None` if there are no accuracies, or if one of them has no samples.
     #[must_use]
     pub fn accuracy(&self) -> Option<(f64, f64)> {
         let all = self.test.iter().map(|right| right.accuracy()).collect::<Option<Vec<f64>>>()?;
@@ -311,8 +311,8 @@ impl Measurement {
         Some(self.problem.items? as f64 / (self.median_us()? * 1e-6))
     }
 
-    /// Returns the bytes per second if every input is read once a pass. A rung that also writes and re-reads
-    /// intermediates moves more bytes than this; a rung that keeps its data on the chip moves fewer.
+    /// Returns the bytes per second, assuming that every input is read once per pass. A rung that also writes and re-reads intermediates moves more bytes than
+    /// this; a rung that keeps its data on the chip moves fewer.
     #[must_use]
     pub fn effective_bytes_per_s(&self) -> Option<f64> {
         Some(self.problem.bytes as f64 / (self.median_us()? * 1e-6))
@@ -357,16 +357,16 @@ impl Measurement {
     }
 }
 
-/// A loss at an epoch.
+/// A loss of a training, logged at an epoch or at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossPoint {
-    /// Epoch of the loss, counted from 1; the loss is that of the weights at the start of the epoch.
+    /// Epoch of the loss, counted from 1. The loss is computed with the weights at the start of the epoch.
     pub epoch: u64,
-    /// Number of steps made before the loss was taken, counted from 1, if losses are logged by step.
+    /// Step after which the loss was taken, counted from 1, if losses are logged by step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// The loss.
+    /// Value of the loss.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub loss: f64,
@@ -378,7 +378,7 @@ pub struct LossPoint {
 pub struct TrainLog {
     /// Id of the trained rung.
     pub rung: String,
-    /// The work, given by the id of its [`Problem`].
+    /// The problem that was solved, stored as the id of the [`Problem`].
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
@@ -403,7 +403,7 @@ pub struct TrainLog {
 }
 
 impl TrainLog {
-    /// Returns true if a loss or a parameter is no longer a finite number.
+    /// Returns true if a loss or a parameter is not a finite number.
     #[must_use]
     pub fn diverged(&self) -> bool {
         !self.train_loss.is_finite()
@@ -412,7 +412,7 @@ impl TrainLog {
     }
 }
 
-/// A group of parts, by what they divide.
+/// Ways to divide the work of a rung into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -420,14 +420,13 @@ impl TrainLog {
 pub enum PartGroup {
     /// The kernels of one pass, each timed alone; together they make up the pass.
     Operation,
-    /// The fused pass with one of its parts left out; the difference to the whole is the part's cost.
+    /// The fused pass with one of its parts left out; the difference from the whole pass is the cost of that part.
     Ablation,
-    /// The whole work with another of the rung's tiles; the part's name is the tile's id.
+    /// The whole work with another tile of the rung; the part's name is the tile's id.
     Tile,
     /// The copies that a result on the host needs: "to the device", "to the host". Records of format 1 also have "compute".
     Transfer,
-    /// Phases of a process from its start, one after the other: "import", "data", "train". Together they make up almost
-    /// the whole process.
+    /// Phases of a process from its start, one after the other: "import", "data", "train". Together the phases cover almost the whole process.
     Phase,
     /// A group that this version does not know.
     #[serde(other)]
@@ -440,15 +439,15 @@ pub enum PartGroup {
 pub struct Part {
     /// Id of the rung; empty for a part that all rungs share.
     pub rung: String,
-    /// The work that it is a part of, given by its id; times are those of one pass, such as an epoch.
+    /// The problem that the part belongs to, stored as its id. The times are for one pass, such as an epoch.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// The part's group.
+    /// How the work was divided.
     pub group: PartGroup,
     /// Name of the part, such as "forward" or "without loss".
     pub name: String,
-    /// Times in microseconds.
+    /// Times of the part in microseconds.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
@@ -469,11 +468,11 @@ pub struct Span {
     /// Id of the rung; empty for work that belongs to no rung.
     #[serde(default)]
     pub rung: String,
-    /// The work, given by its id.
+    /// The problem that the span belongs to, stored as its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// Name of the span, for example a kernel's.
+    /// Name of the span, for example the name of a kernel.
     pub name: String,
     /// Operation that the span belongs to, such as "conv1 weight gradient", if it is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -491,7 +490,7 @@ pub struct Span {
     /// Number of bytes copied or filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Number of the driver call behind the activity; all activities of one graph launch share it.
+    /// Number of the driver call that caused the activity; all activities of one graph launch have the same number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<u32>,
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profiled {
-    /// Id of the rung.
+    /// Id of the profiled rung.
     pub rung: String,
-    /// The work, by its id.
+    /// Problem that the rung solved, stored as its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
@@ -40,10 +40,10 @@ pub struct MemoryAt {
     pub at_us: f64,
     /// Bytes allocated from the driver by arrays, arenas and pools.
     pub allocated_bytes: u64,
-    /// The part of these bytes that arrays in pools use.
+    /// The part of `allocated_bytes` that is used by arrays in pools.
     #[serde(default)]
     pub pool_allocated_bytes: u64,
-    /// Bytes of the pools' segments, used or not.
+    /// Bytes of the pools' segments, whether they are used or not.
     #[serde(default)]
     pub pool_reserved_bytes: u64,
 }
@@ -65,7 +65,7 @@ pub struct PowerAt {
     /// Power cap in watts: the highest average power before clocks are lowered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_watts: Option<f64>,
-    /// True if the power cap holds the clocks down.
+    /// True if the power cap lowers the clocks.
     #[serde(default)]
     pub capped: bool,
     /// Floating-point operations of the runs so far; 0 if they are not counted.
@@ -83,9 +83,9 @@ pub struct Settled {
     pub watts: Option<f64>,
     /// Floating-point operations per second; `None` if they were not counted.
     pub flops_per_s: Option<f64>,
-    /// Number of readings in which the power cap held the clocks down.
+    /// Number of readings in which the power cap lowered the clocks.
     pub capped: usize,
-    /// Number of all readings in the second half.
+    /// Number of readings in the second half.
     pub readings: usize,
 }
 
@@ -93,8 +93,7 @@ pub struct Settled {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilerOverhead {
-    /// Time of a recorded step in microseconds, until the device was done: the mean of a cycle's steps, or their median
-    /// on the CPU.
+    /// Time of a recorded step in microseconds, until the device was done: the mean of the steps of a cycle, or their median on the CPU.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub recorded_us: f64,
@@ -116,7 +115,7 @@ pub struct ProfilerOverhead {
 }
 
 impl ProfilerOverhead {
-    /// The fewest unrecorded steps for a baseline, since a program's first step is slower than its others.
+    /// Least number of unrecorded steps for a baseline, since the first step of a program is slower than the others.
     const LEAST_STEPS: u64 = 2;
 
     /// Returns the ratio of recorded to unrecorded time; `None` if recorded steps are not slower by more than the
@@ -131,7 +130,7 @@ impl ProfilerOverhead {
 }
 
 impl Profiled {
-    /// Makes an empty profile of a rung at a problem.
+    /// Creates an empty profile of a rung at a problem.
     #[must_use]
     pub fn new(rung: impl Into<String>, problem: Problem, source: impl Into<String>) -> Self {
         Self {
@@ -200,7 +199,7 @@ mod tests {
         let rate = settled.flops_per_s.expect("operations");
         assert!((rate - 2e4).abs() < 1e-6, "{rate}");
         assert_eq!((profile(0).settled(), profile(1).settled()), (None, None));
-        // A clock that does not advance gives no rate.
+        // If the clock does not advance, no rate can be computed.
         let mut still = profile(4);
         still.power.iter_mut().for_each(|r| r.at_us = 0.0);
         assert_eq!(still.settled().and_then(|s| s.flops_per_s), None);

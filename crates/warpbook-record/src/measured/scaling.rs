@@ -3,7 +3,7 @@
 use crate::{Measurement, Run};
 
 impl Run {
-    /// Returns the measurement of the same rung on one device: the one at size 1 on the same line of a sweep over
+    /// Returns the measurement of the same rung on one device, which is at size 1 on the same line of a sweep over
     /// numbers of devices.
     #[must_use]
     pub fn on_one(&self, m: &Measurement) -> Option<&Measurement> {
@@ -13,9 +13,9 @@ impl Run {
         self.measurements.iter().find(|other| is_one(other) && self.is_sound(other))
     }
 
-    /// Returns the scaling efficiency: the item rate divided by that of equally many single devices. With the same work
-    /// for each device (weak scaling) it is t(1) / t(N); with a fixed total (strong scaling) it is t(1) / (N t(N)).
-    /// `None` if either was not measured.
+    /// Returns the scaling efficiency: the item rate divided by the item rate of the same number of single devices.
+    /// With the same work for each device (weak scaling) it is t(1) / t(N); with a fixed total (strong scaling) it is
+    /// t(1) / (N t(N)). Returns `None` if either rate was not measured.
     #[must_use]
     pub fn scaling_efficiency(&self, m: &Measurement) -> Option<f64> {
         let (one, devices) = (self.on_one(m)?.items_per_s()?, m.problem.size());

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires, Rung};
 
-/// A bound on a measurement, from the measured ceilings.
+/// A lower bound on the time of a measurement, from the measured ceilings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// Level of memory that sets the bound; `None` for arithmetic.
@@ -23,7 +23,8 @@ impl Bound {
 }
 
 impl Run {
-    /// Returns the bandwidth ceiling of a problem: L2's if its working set stays in L2 between passes, else DRAM's.
+    /// Returns the bandwidth ceiling of a problem: the ceiling of L2 if the working set stays in L2 between passes,
+    /// otherwise the ceiling of DRAM.
     #[must_use]
     pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
         self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
@@ -38,9 +39,10 @@ impl Run {
     }
 
     /// Returns the bound on a measurement: the slowest part of its work, each part at its measured ceiling. The parts
-    /// are the operations and the bytes counted at each level of memory; if none were counted, the problem's least
-    /// bytes at [`Run::ceiling`]. Each of several GPUs does its share, but all bytes of the link cross the same link.
-    /// `None` if no part has a ceiling, as for copies by the CUDA driver, which cross the link between host and device.
+    /// are the operations and the bytes counted at each level of memory; if no bytes were counted, the problem's least
+    /// bytes at [`Run::ceiling`] are used. Each of several GPUs does its share, but all bytes of the link cross the
+    /// same link. Returns `None` if no part has a ceiling, as for copies by the CUDA driver, which cross the link
+    /// between host and device.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
         if self.is_copy(m) {
@@ -85,7 +87,7 @@ impl Run {
     }
 
     /// Returns the bound of a problem for any rung: the time of its least bytes or of its operations at the measured
-    /// ceilings, on the largest number of GPUs that a rung used. `None` if the device only copied.
+    /// ceilings, on the largest number of GPUs that a rung used. Returns `None` if the device only copied.
     #[must_use]
     pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
         let mut own = self.measurements.iter().filter(|m| m.problem == *problem && self.on_device(m)).peekable();
@@ -105,8 +107,8 @@ impl Run {
         Some(bound.us / m.median_us()?)
     }
 
-    /// Returns true if a measurement was made on the record's device, and not on the CPU of a GPU's host. Rungs that
-    /// require nothing run on the CPU.
+    /// Returns true if a measurement was made on the record's device, and not on the host's CPU in a GPU's record.
+    /// Rungs that require no GPU run on the CPU.
     #[must_use]
     pub fn on_device(&self, m: &Measurement) -> bool {
         let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
@@ -210,7 +212,7 @@ mod tests {
         run.measurements = vec![timed("01", &p, 500.0), timed("cpu", &p, 500.0), wrong(timed("02", &p, 500.0))];
         let of_ladder: Vec<_> = run.ladder(&p).iter().map(|r| r.fraction_of_bound.map(rounded)).collect();
         assert_eq!(of_ladder, [None, Some(0.5), None]);
-        // In a CPU's record the ceilings are the CPU's.
+        // In a CPU's record, the ceilings apply to the CPU.
         run.environment.device.kind = DeviceKind::Cpu;
         run.environment.device.l2_bytes = None;
         assert_eq!((fraction(&run, "cpu"), fraction(&run, "01")), (Some(2.0), None));
@@ -225,7 +227,7 @@ mod tests {
         run.rungs = vec![copy];
         run.measurements = vec![timed("01", &p, 1.0)];
         assert_eq!((run.bound(&run.measurements[0]), run.least_time(&p)), (None, None));
-        // A copy with counted traffic has a bound, for example one over the link between GPUs.
+        // A copy with counted traffic has a bound, for example a copy over the link between GPUs.
         let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 500 }];
         assert!(run.bound(&Measurement { traffic, ..run.measurements[0].clone() }).is_some());
         // With a kernel in addition to the copies, there is a shortest time again.

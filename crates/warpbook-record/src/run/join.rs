@@ -3,12 +3,12 @@
 use super::Run;
 
 impl Run {
-    /// Adds the rungs and figures of another record, such as another framework's, of the same experiment on the same
-    /// device. Its rungs come after the CPU rungs at the start of the ladder. If both records describe a problem, this
-    /// record's description stays.
+    /// Adds the rungs and figures of another record of the same experiment on the same device, for example from another
+    /// framework. The new rungs come after the CPU rungs at the start of the ladder. If both records describe a
+    /// problem, this record's description is kept.
     ///
-    /// From a record with only X-rays, a ladder takes the X-rays but no measurements. These were made alongside an
-    /// X-ray at one problem, and the X-ray contains their times.
+    /// If the other record has only X-rays, its X-rays are added to a ladder but not its measurements, which were made
+    /// alongside an X-ray at one problem. The X-ray contains their times.
     ///
     /// # Errors
     /// If the experiments, devices or rules of timing differ, or if both records have the same measurement or X-ray.
@@ -127,7 +127,7 @@ mod tests {
             name: "forward".into(),
             samples_us: vec![1.0],
         };
-        // This is the same problem in other words.
+        // This is the same problem with a different label.
         let p_of_theirs = p.with(|p| p.label = "theirs".into());
         let theirs = Run {
             rungs: vec![rung("eager", GPU, Runner::External("PyTorch".into()))],

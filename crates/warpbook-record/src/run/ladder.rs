@@ -6,13 +6,13 @@ use crate::{Baseline, Measurement, Problem, Rung, Runner, TrainLog};
 /// A row of a ladder: a measurement with its comparisons.
 #[derive(Debug, Clone)]
 pub struct LadderRow<'a> {
-    /// The measurement.
+    /// Measurement that the row shows.
     pub measurement: &'a Measurement,
     /// The measured rung, if the record has it.
     pub rung: Option<&'a Rung>,
     /// Speed-up over [`Run::baseline`].
     pub speed_up: Option<f64>,
-    /// Fraction of the bound: see [`Run::fraction_of_bound`].
+    /// Fraction of the bound that the rung reaches; see [`Run::fraction_of_bound`].
     pub fraction_of_bound: Option<f64>,
 }
 
@@ -48,8 +48,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns the baseline of the speed-ups at a problem, as the descriptor defines it. If that was not measured or
-    /// its check failed, it is the first sound measurement of the ladder.
+    /// Returns the baseline of the speed-ups at a problem, as the descriptor defines it. If that baseline was not
+    /// measured or its check failed, returns the first sound measurement of the ladder.
     #[must_use]
     pub fn baseline(&self, problem: &Problem) -> Option<&Measurement> {
         let named = match &self.descriptor.baseline {
@@ -62,10 +62,10 @@ impl Run {
         named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
     }
 
-    /// Returns the slow and the fast way to do the work of a problem. These are the two that the record names
-    /// ([`Descriptor::compared`](crate::Descriptor::compared)) if both are sound, else the first and the fastest of the
-    /// others, in the ladder's order. Sound measurements on the GPU count if there are at least two, else those on the
-    /// CPU. `None` if neither has two.
+    /// Returns the slow and the fast way to do the work of a problem. They are the two rungs that the record names
+    /// ([`Descriptor::compared`](crate::Descriptor::compared)) if both are sound, otherwise the first and the fastest
+    /// of the other rungs, in the ladder's order. Only sound measurements on the GPU count if there are at least two,
+    /// otherwise only those on the CPU. Returns `None` if neither device has two.
     #[must_use]
     pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
         if let [slow, fast] = &self.descriptor.compared[..] {
@@ -85,7 +85,8 @@ impl Run {
         first_and_fastest(false).or_else(|| first_and_fastest(true))
     }
 
-    /// Returns the fastest sound measurement of a problem among those that do all of the work; see [`Run::is_sound`].
+    /// Returns the fastest sound measurement of a problem among the rungs that do all of the work; see
+    /// [`Run::is_sound`].
     #[must_use]
     pub fn fastest(&self, problem: &Problem) -> Option<&Measurement> {
         self.fastest_where(problem, |_| true).map(|(m, _)| m)
@@ -120,8 +121,8 @@ impl Run {
     }
 
     /// Returns true for kernels that a rule chose, at a problem where their rung was also measured under its own name.
-    /// They are the same kernel a second time, neither another implementation nor another candidate for the fastest.
-    /// The first word of the choice names the rung; without one, any rung counts.
+    /// Such kernels are the same kernel a second time, and so neither another implementation nor another candidate for
+    /// the fastest. The first word of the choice names the rung; if there is no choice, any rung counts.
     #[must_use]
     pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
         let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
@@ -155,7 +156,7 @@ mod tests {
                 assert_eq!(row.speed_up, if valid { ratio(row.measurement) } else { None }, "{}", row.measurement.rung);
             }
         };
-        // The runs come in another order than the ladder.
+        // The measurements are in a different order from the ladder.
         let all = [
             timed("02", &p, 10.0),
             timed("01", &p, 40.0),
@@ -166,7 +167,7 @@ mod tests {
         check(Baseline::FirstValid, &all, Some(("cpu", 900.0)));
         check(Baseline::FastestLibrary, &all, Some(("faster_library", 5.0)));
         check(Baseline::Rung("01".into()), &all, Some(("01", 40.0)));
-        // These use the fallback: no library, no such rung, a failed check.
+        // These cases use the fallback: no library, no such rung, and a failed check.
         check(Baseline::FastestLibrary, &all[..2], Some(("01", 40.0)));
         check(Baseline::Rung("03".into()), &all, Some(("cpu", 900.0)));
         let failed = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0)];
@@ -194,10 +195,10 @@ mod tests {
             assert!(run.slow_and_fast(&problem("another")).is_none());
         };
         let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
-        // The pair follows the ladder's order, not that of the runs; the slow way may be the fastest.
+        // The pair follows the order of the ladder and not of the measurements. The "slow" way may be the fastest.
         check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
         check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The record's own pair wins if both were measured.
+        // The pair that the record names is returned if both rungs were measured.
         let named = |rows: &[Measurement], pair: [&str; 2]| {
             let descriptor =
                 crate::Descriptor { compared: pair.map(Into::into).to_vec(), ..crate::Descriptor::default() };
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(named(&rows, ["02", "01"]), Some(("02".into(), "01".into())));
         assert_eq!(named(&rows, ["02", "03"]), Some(("library".into(), "01".into())));
         check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The CPU's rungs count if the GPU has fewer than two; they are never mixed with the GPU's.
+        // The rungs of the CPU are used if the GPU has fewer than two; rungs of both are never mixed.
         let cpu = timed("cpu", &p, 900.0);
         check(&[cpu.clone(), first, second.clone()], Some([("01", 4.0), ("02", 6.0)]));
         check(&[cpu.clone(), second], None);
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(run.fastest_library(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("faster_library", 6.0)));
         assert_eq!(run.fastest_of(&p, Rung::is_cpu).map(|(_, us)| us), Some(900.0));
         assert!(run.fastest_library(&other).is_none());
-        // A rung that the record does not describe can be the fastest, but is of no kind.
+        // A rung that the record does not describe can be the fastest, but belongs to no kind of rung.
         run.measurements.push(timed("strange", &p, 3.5));
         assert_eq!(who(run.fastest(&p)), Some(("strange", 3.5)));
         assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
         // The ladder still has a row for the repeated rung.
         assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
-        // A rung counts under its own name if the others are libraries or failed.
+        // The chosen rung counts if the other rungs are libraries or failed.
         for kernel in [1, 2] {
             run.measurements[kernel] = wrong(run.measurements[kernel].clone());
         }

@@ -1,4 +1,4 @@
-//! The record formats: their look, their tolerance for unknown values, and their errors.
+//! Tests of the record formats: the written text, the tolerance for unknown values, and the errors.
 
 use crate::common::{assert_same, expected, expected_of_v1, file, golden, golden_v1};
 use warpbook_record::{
@@ -168,7 +168,7 @@ fn published_records_open_and_keep_their_figures() {
         assert_eq!(run.main_problem.as_ref(), Some(&main.id), "{name}");
         // Training steps on several ranks, and speed-runs, are compared with one another and have no ceilings.
         let has_ceilings = !run.peaks.bandwidth.is_empty();
-        // Copies have no ceilings either, since they cross the link to the host.
+        // Copies by the driver have no ceilings either, since they cross the link to the host.
         let is_copied = run.rungs.iter().any(Rung::is_driver) && run.rungs.iter().all(|r| r.is_driver() || r.is_cpu());
         assert_eq!(run.least_time(main).is_some(), has_ceilings && !is_copied, "{name}");
         assert!(has_ceilings || ["scaling", "time-to-accuracy"].contains(&&*run.experiment), "{name}");
@@ -189,7 +189,7 @@ fn with_unknown_fields(value: &mut Json, name: &str) {
             for (key, v) in map.iter_mut() {
                 with_unknown_fields(v, key);
             }
-            // Maps from names are left alone, and enums whose only key is the variant.
+            // Maps from names, and enums whose only key is the variant, are left unchanged.
             if !["sources", "parameters", "runner", "requires", "schedule", "baseline"].contains(&name) {
                 map.insert("of_the_future".into(), serde_json::json!({ "deep": [1, "two", null] }));
             }
@@ -367,7 +367,7 @@ fn problems_that_the_list_lacks_are_written_once() {
     run.problems = vec![spare.clone(), all[2].clone(), spare.clone()];
     let again = read(&run.to_json().unwrap()).unwrap();
     let ids = |list: &[warpbook_record::Problem]| -> Vec<String> { list.iter().map(|p| p.id.clone()).collect() };
-    // Problems of the list come first, the others follow in the order of the measurements.
+    // Problems of the list come first; the other problems follow in the order of the measurements.
     assert_eq!(ids(&again.problems), ids(&[spare, all[2].clone(), all[0].clone(), all[1].clone(), all[3].clone()]));
     assert_same(&Run { problems: all.clone(), ..again }, &expected());
     assert_eq!(run.problems.len(), 3, "the record itself stays as it was");
@@ -475,7 +475,7 @@ fn other_files_are_refused_with_a_sentence() {
         with_schema(Some(0.into())).as_bytes(),
         "The record has format 0, which never existed; formats are counted from 1.",
     );
-    // A later format is recognised, whatever else the record holds.
+    // A later format is recognised, whatever else the record contains.
     check(
         b"{\"schema\": 3, \"experiment\": 5}",
         "The record has format 3; this version of Warpbook reads formats up to 2. Update Warpbook to open it.",

@@ -18,7 +18,7 @@ const LEVELS: [MemoryLevel; 5] =
     [MemoryLevel::Registers, MemoryLevel::Shared, MemoryLevel::L2, MemoryLevel::Dram, MemoryLevel::Other];
 const QUANTITIES: [Quantity; 5] =
     [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
-/// The most problems in a generated record.
+/// Maximum number of problems in a generated record.
 const MAX_PROBLEMS: usize = 4;
 
 fn real() -> impl Strategy<Value = f64> {
@@ -30,7 +30,7 @@ fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..8)
 }
 
-/// Generates times, mostly sensible, so that enough measurements are valid.
+/// Generates times, most of them plausible, so that enough measurements are valid.
 fn times() -> impl Strategy<Value = Vec<f64>> {
     prop_oneof![proptest::collection::vec(1e-3..1e6, 1..5), reals()]
 }
@@ -88,7 +88,7 @@ fn problems() -> impl Strategy<Value = Vec<Problem>> {
     })
 }
 
-/// Generates a placeholder, until the record's problems are known.
+/// Generates a placeholder for a problem, which is used until the record's problems are known.
 fn nth() -> impl Strategy<Value = Problem> {
     (0..MAX_PROBLEMS).prop_map(|i| Problem::new("", "", Vec::new(), Dtype::Other).with(|p| p.flops = i as u64))
 }
@@ -97,7 +97,7 @@ fn place(placeholder: &mut Problem, problems: &[Problem]) {
     *placeholder = problems[placeholder.flops as usize % problems.len()].clone();
 }
 
-/// Generates an id of a rung: one of the golden record's, or any text.
+/// Generates an id of a rung: an id from the golden record, or any text.
 fn rung_id() -> impl Strategy<Value = String> {
     let known: Vec<String> = expected().rungs.iter().map(|r| r.id.to_string()).collect();
     prop_oneof![select(known), text()]
@@ -575,7 +575,7 @@ fn is_record(text: &str) -> bool {
     }
 }
 
-/// Generates any JSON, mixed with names and words of records.
+/// Generates arbitrary JSON that contains names and words from records.
 fn any_json() -> impl Strategy<Value = Value> {
     const WORDS: [&str; 31] = [
         "schema",
@@ -627,7 +627,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Collects the JSON pointers of all values below one.
+/// Collects the JSON pointers of all values inside a value.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
@@ -718,7 +718,7 @@ proptest! {
     }
 }
 
-/// Checks that enough changed records can be read for the property above to test them.
+/// Checks that enough of the changed records can still be read for the property test above to be useful.
 #[test]
 fn changes_that_keep_a_record_are_found() {
     for golden in [golden(), golden_v1()] {

@@ -98,7 +98,7 @@ fn what_a_profiler_found_is_part_of_the_format() {
     assert!(!validator().is_valid(&record));
 }
 
-/// Courses are optional, since older records lack them; a training's own record has one.
+/// Courses are optional, since older records lack them; the record of a training has one.
 #[test]
 fn a_course_is_whole_or_absent() {
     let validator = validator();

@@ -1,7 +1,7 @@
-// Idea: a thread takes a row and follows the formula.
+// Idea: each thread computes one row exactly as the formula says.
 // Formula: y[r][c] = exp(x[r][c] - max_r) / sum_r exp(x[r][c] - max_r); x and y f32 [rows][columns], row-major.
-// Since the last rung: none; this is the first on a GPU.
-// Needs: nothing; any rows and columns.
+// Since the last rung: no change; this is the first rung on a GPU.
+// Needs: nothing; any number of rows and columns works.
 // Expect: neighbouring threads read addresses a row apart, so a warp's loads are not coalesced, and a row is read three times.
 #define MINUS_INFINITY __int_as_float(0xff800000)
 

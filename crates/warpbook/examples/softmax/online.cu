@@ -1,9 +1,9 @@
 // Idea: the row is read once: it stays in registers while the maximum and the sum are found together.
 // Formula: as before; with the running maximum m and the sum s of exp(x - m), a new maximum m' scales the sum by exp(m - m')
 //          (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
-// Since the last rung: 16-byte loads and stores, all of a row in flight at once; one pass for maximum and sum.
-// Needs: columns a multiple of 4 for 16-byte loads, else 4-byte ones; rows longer than 128 VECTORS are read a second time.
-// Expect: one read and one write of DRAM for each element, which is the least: the time of a copy.
+// Since the last rung: 16-byte loads and stores, with a whole row in flight at once; one pass computes both maximum and sum.
+// Needs: columns in multiples of 4 for 16-byte loads, otherwise loads have 4 bytes; rows longer than 128 VECTORS are read twice.
+// Expect: one DRAM read and one DRAM write for each element, which is the minimum, so the kernel takes as long as a copy.
 #define MINUS_INFINITY __int_as_float(0xff800000)
 
 constexpr unsigned HELD = 32 * VECTORS;  // Vectors of a row that a warp holds in registers.
@@ -13,7 +13,7 @@ struct Running {
 
     __device__ __forceinline__ void add(float other_largest, float other_sum) {
         const float top = fmaxf(largest, other_largest);
-        // Nothing was added yet to what is still at minus infinity.
+        // A maximum of minus infinity means that nothing was added yet; without this case, inf - inf would give NaN.
         sum = (largest == top ? sum : sum * __expf(largest - top)) + (other_largest == top ? other_sum : other_sum * __expf(other_largest - top));
         largest = top;
     }

@@ -1,8 +1,8 @@
-// Idea: a warp takes a row: its lanes read neighbouring columns, and shuffles combine what they found.
+// Idea: each warp computes one row: its lanes read neighbouring columns, and shuffles combine their results.
 // Formula: y[r][c] = exp(x[r][c] - max_r) / sum_r exp(x[r][c] - max_r); x and y f32 [rows][columns], row-major.
-// Since the last rung: 32 lanes share a row, so that their loads are coalesced; maximum and sum go through shuffles.
-// Needs: nothing; any rows and columns.
-// Expect: the row is still read three times, but two of these times from L1; loads of 4 bytes a lane.
+// Since the last rung: 32 lanes share a row, so that their loads are coalesced; shuffles combine the maximum and the sum.
+// Needs: nothing; any number of rows and columns works.
+// Expect: the row is still read three times, but two of the three reads come from L1; each load has 4 bytes a lane.
 #define MINUS_INFINITY __int_as_float(0xff800000)
 
 __device__ __forceinline__ float warp_max(float v) {

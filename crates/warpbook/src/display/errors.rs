@@ -7,7 +7,7 @@ use warpbook_nn::train::TrainError;
 /// Number of errors to show, since the first one often causes the others.
 const SHOWN_ERRORS: usize = 3;
 
-/// Returns the error as a box with its sentence. For a kernel that does not compile, it also has the line and the
+/// Returns a box with the error message. For a kernel that does not compile, the box also shows the line and the
 /// compiler's message.
 pub(super) fn html_of(error: &(dyn StdError + 'static)) -> String {
     compile_error(error).map_or_else(|| boxed(&escape(&error.to_string())), compile_html)

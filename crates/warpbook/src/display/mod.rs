@@ -1,4 +1,4 @@
-//! The display of values in a notebook cell: HTML for browsers and text for everything else, in one bundle.
+//! The display of values in a notebook cell: HTML for browsers, together with text for everything else.
 
 mod code;
 mod errors;
@@ -34,7 +34,7 @@ pub trait Show {
 
 /// Displays a value in a notebook cell; evcxr calls this on the last expression of a cell.
 pub trait EvcxrDisplay {
-    /// Prints the bundle that the cell shows.
+    /// Prints the HTML and the text that the cell shows.
     fn evcxr_display(&self);
 }
 

@@ -1,7 +1,7 @@
 use super::html::{STYLE, escape};
 use super::{Show, printable};
 
-/// Several values in a row or a column as one bundle, since a cell shows only one value.
+/// Several values in a row or a column, shown as one value, since a cell shows only one.
 ///
 /// ```
 /// use warpbook::prelude::*;

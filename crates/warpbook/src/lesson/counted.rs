@@ -1,4 +1,4 @@
-//! Hardware counters of a pair's halves, side by side, and the latencies of a GPU's memories.
+//! Hardware counters of both halves of a pair from the optimisation guide, side by side, and the latencies of a GPU's memories.
 
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
@@ -8,14 +8,14 @@ use warpbook_device::register_latency;
 use warpbook_experiments::Pair;
 use warpbook_record::{DeviceInfo, KernelCounters, Profiled};
 
-/// Beginning of a record's note that nothing was counted.
+/// Start of the note in a record which says that no hardware counters were read.
 const WITHOUT: &str = "Hardware counters: ";
-/// Number of kernels of a rung that are shown, the longest first.
+/// Maximum number of kernels shown for a rung, starting with the longest.
 const KERNELS: usize = 4;
 /// Heading of the chart of latencies.
 const HEADING: &str = "How long an input takes, by where it is";
 
-/// Counts the rungs of a pair if its reason is inside a kernel; if they cannot be counted, the record says why.
+/// Reads the hardware counters of a pair's rungs if the reason for their ratio is inside a kernel. If the counters cannot be read, the record says why.
 pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
     if pair.plan(None).is_ok_and(|plan| plan.uncounted.is_some()) || lab.device().cuda().is_none() {
         return;
@@ -29,8 +29,8 @@ pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
     }
 }
 
-/// Returns the counters that show why one half is faster, a row for each kernel of each rung, with a note on the counting; if there are none, the
-/// reason. `None` for a pair whose reason is not inside a kernel.
+/// Returns the hardware counters that show why one half of a pair is faster, with a row for each kernel of each rung and a note on the counting. If there are
+/// none, returns the reason. Returns `None` for a pair whose reason is not inside a kernel.
 pub(super) fn counted(run: &Run) -> Option<Panel> {
     let columns = Pair::of_record(&run.experiment)?.counters;
     if columns.is_empty() {
@@ -59,7 +59,7 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     Some(Panel::column([&heading, &table, &meaning]))
 }
 
-/// Counts the rungs of an experiment that a record has, and returns the counters with notes.
+/// Reads the hardware counters of an experiment's rungs that are in a record, and returns them with notes.
 ///
 /// # Errors
 /// If there is no GPU, or its counters cannot be read; the message says what is missing.
@@ -70,12 +70,12 @@ pub(super) fn rungs_counted(
 ) -> Result<(Vec<Profiled>, Vec<String>)> {
     match lab.device().cuda() {
         Some(_) => lab.count_rungs(experiment, measured),
-        // Without a GPU this says what it needs.
+        // Without a GPU this call returns an error that says what is needed.
         None => lab.counters(|| Ok(())).map(|_| (Vec::new(), Vec::new())),
     }
 }
 
-/// Shows what the hardware counted of each kernel in the last epoch of some descents. Where counters cannot be read, it says what is missing.
+/// Shows the hardware counters of each kernel in the last epoch of a regression's descents. If counters cannot be read, the panel says what is missing.
 ///
 /// # Errors
 /// If a descent cannot be run.
@@ -111,12 +111,12 @@ fn last_of_each(kernels: &[KernelCounters]) -> Vec<&KernelCounters> {
     last
 }
 
-/// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds; those of
-/// memories come from the record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they come from the published record,
-/// which lacks the latency of registers; without that record, a sentence says so.
+/// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds. The latencies of
+/// the memories come from the record of the pair `memory-latency`, in which a time in milliseconds equals a latency in nanoseconds per load. Without a GPU the
+/// latencies come from the published record, which lacks the latency of registers. If there is no published record either, a sentence says so.
 ///
 /// # Errors
-/// If the device reports an error, or the record has no walk that a GPU made.
+/// If the device reports an error, or the record has no pointer chase on a GPU.
 pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
     let Some(device) = lab.device().cuda() else {
         let record = of_a_gpu(walks);
@@ -138,7 +138,7 @@ pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
     Ok(Panel::column([&chart, &said]))
 }
 
-/// Returns the latencies of a GPU's memories in nanoseconds, from the walks of a record; NaN if it has no walk that fits.
+/// Returns the latencies of a GPU's memories in nanoseconds, from the pointer chases in a record; NaN for a memory without a suitable chase.
 pub(super) fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
     let kib = |rung: &str, least: u64, most: u64| {
         let fits = |p: &&Problem| (least..=most).contains(&p.size());
@@ -153,7 +153,7 @@ pub(super) fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64)
     [
         ("shared memory", kib("03_shared_memory", 1, 128)),
         ("L1", kib("01_one_chain", 1, 64)),
-        // The walk is well beyond L1, and within the nearest half of L2.
+        // This array is far larger than L1, and fits into the nearer half of L2.
         ("L2", kib("01_one_chain", 1024, l2_kib / 4)),
         ("DRAM", kib("01_one_chain", 4 * l2_kib, u64::MAX)),
     ]

@@ -17,11 +17,11 @@ pub fn variant(rung: &str) -> Result<LiveKernel> {
     LiveKernel::variant(found)
 }
 
-/// Compiles an edited kernel of the regression, checks it, and times it with its rung at 5 M points; without a GPU it runs in the emulator, at few points
-/// and without a time.
+/// Compiles an edited kernel of the regression, checks it, and times it together with the unedited rung at 5 M points. Without a GPU the kernel runs in the
+/// emulator, with few points and without a time.
 ///
 /// # Errors
-/// For the reasons of [`Lab::attempt_at`].
+/// If [`Lab::attempt_at`] returns an error.
 pub fn attempt(lab: &Lab, live: &LiveKernel) -> Result<Attempt> {
     let descent = Regression::new().parts(false);
     let problem = descent.problems().swap_remove(0);

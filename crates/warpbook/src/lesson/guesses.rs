@@ -8,17 +8,17 @@ use warpbook_record::{Answer, Guessed};
 
 /// Factor within which a guess counts as a good one.
 const GOOD: f64 = 1.15;
-/// Factor within which it still counts as near.
+/// Factor within which a guess still counts as near.
 const NEAR: f64 = 2.0;
-/// Beginning of the sentence if the guess is still `None`.
+/// Start of the sentence about a guess that is still `None`.
 pub(super) const NONE: &str = "You made no guess.";
 
 fn is_ratio(guess: f64) -> bool {
     guess.is_finite() && guess > 0.0
 }
 
-/// The guesses of a lesson, with what was measured. A guess is `None` until the learner writes one, as in `Some(2.0)`; one that is `None` is neither judged nor
-/// kept. A cell that runs again replaces its guess.
+/// The guesses of a lesson with the measurements. A guess is `None` until the learner writes one, as in `Some(2.0)`; `None` is neither judged nor kept. Running
+/// a cell again replaces its guess.
 ///
 /// ```
 /// use warpbook::lesson::Guesses;
@@ -33,7 +33,7 @@ pub struct Guesses {
 }
 
 impl Guesses {
-    /// Makes an empty list, at the beginning of a lesson; its guesses have the lesson's name in a record.
+    /// Creates an empty list at the beginning of a lesson. Records store its guesses under the lesson's name.
     #[must_use]
     pub fn new(lesson: &str) -> Self {
         Self { lesson: lesson.to_owned(), all: Vec::new() }
@@ -47,7 +47,7 @@ impl Guesses {
         }
     }
 
-    /// Compares with the measurement a guess of how many times as fast one rung is as another, at a size.
+    /// Compares a guess of one rung's speed-up over another, at a size, with the measurement.
     pub fn faster(
         &mut self,
         run: &Run,
@@ -60,7 +60,7 @@ impl Guesses {
         self.ratio_of_times(run, problem, &said, (old, new), guess.into())
     }
 
-    /// Compares with the measurement a guess of how many times as long one rung takes as another, at a size.
+    /// Compares a guess of how many times as long one rung takes as another, at a size, with the measurement.
     pub fn longer(
         &mut self,
         run: &Run,
@@ -73,7 +73,7 @@ impl Guesses {
         self.ratio_of_times(run, problem, &said, (new, old), guess.into())
     }
 
-    /// Compares a guess with the ratio of the first rung's time to the second's. The words stand before and after the ratio.
+    /// Compares a guess with the ratio of the first rung's time to the second's. `before` and `after` are the words around the ratio in the sentence.
     fn ratio_of_times(
         &mut self,
         run: &Run,
@@ -120,7 +120,7 @@ impl Guesses {
         self.figure(what, guess.into(), measured, |v| format!("{v:.0} %"))
     }
 
-    /// Compares a guess with a measured number of a unit, such as "sectors".
+    /// Compares a guess with a measured number in some unit, such as "sectors".
     pub fn number(&mut self, what: &str, unit: &str, guess: impl Into<Option<f64>>, measured: Option<f64>) -> String {
         let written = |v: f64| match v {
             v if v == v.trunc() && v.abs() < 1e6 => format!("{v:.0}"),
@@ -131,7 +131,7 @@ impl Guesses {
         self.figure(what, guess.into(), measured, |v| format!("{}{unit}", written(v)))
     }
 
-    /// Compares a guess with a count.
+    /// Compares a guessed count with the measured count.
     pub fn count(&mut self, what: &str, guess: impl Into<Option<usize>>, measured: Option<usize>) -> String {
         self.number(what, "", guess.into().map(|guess| guess as f64), measured.map(|count| count as f64))
     }
@@ -175,19 +175,19 @@ impl Guesses {
         }
     }
 
-    /// Returns the guesses with what was measured, in the order in which they were made.
+    /// Returns the guesses with the measurements, in the order in which the guesses were made.
     #[must_use]
     pub fn all(&self) -> &[Guessed] {
         &self.all
     }
 
-    /// Returns the record with these guesses in it.
+    /// Returns a copy of the record with these guesses added.
     #[must_use]
     pub fn kept_in(&self, run: &Run) -> Run {
         Run { guesses: self.all.clone(), ..run.clone() }
     }
 
-    /// Shows all guesses with what was measured, and how many were good.
+    /// Shows all guesses with the measurements and the number of good guesses.
     #[must_use]
     pub fn score(&self) -> Panel {
         if self.all.is_empty() {

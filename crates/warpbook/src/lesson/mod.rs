@@ -1,8 +1,8 @@
-//! Sentences and tables that a lesson computes from a record: no figure in a notebook is typed.
+//! Sentences and tables that a lesson computes from a record, so that no figure in a notebook is typed by hand.
 //!
-//! The functions of this module are about any record and about the regression; [`first`] is about the first kernels of lessons 00 to 02, [`matmul`] about the
-//! matrix product, [`training`] about a training, [`precision`] about its types, [`cifar`] about a training on photographs, and [`guide`] about the pairs of the
-//! optimisation guide. [`pictures`] draws how CUDA works.
+//! The functions of this module are about records in general and about the regression; [`first`] is about the first kernels of lessons 00 to 02, [`matmul`]
+//! about the matrix product, [`training`] about a training, [`precision`] about its types, [`cifar`] about a training on photographs, and [`guide`] about the
+//! pairs of the optimisation guide. [`pictures`] draws how CUDA works.
 
 pub mod cifar;
 mod counted;
@@ -45,12 +45,12 @@ use std::time::{Duration, Instant};
 use warpbook_charts::Table;
 use warpbook_record::Measurement;
 
-/// Rung that reaches the same result with less work; the others all do the same work and are compared without it.
+/// Id of the rung that reaches the same result with less work. All other rungs do the same work and are compared without this one.
 pub const LESS_WORK: &str = "07_sufficient_statistics";
-/// Time after which a program that a lesson runs is ended.
+/// Time limit after which a program that a lesson runs is stopped.
 const PATIENCE: Duration = Duration::from_secs(540);
 
-/// Returns `story` with the results of these rungs at 5 M points, measured here without the timeline of an epoch; without a GPU it stays unchanged.
+/// Returns `story` with the results of these rungs at 5 M points, measured here without the timeline of an epoch. Without a GPU, returns `story` unchanged.
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
 }
@@ -69,7 +69,7 @@ fn recorded(training: TrainingRun) -> Result<Run> {
     error.map_or(Ok(record), |error| Err(error.into()))
 }
 
-/// Returns `story` with the results of a later run on the same device, in place of its own for the same rungs and sizes.
+/// Returns `story` with the results of a later run on the same device, which replace the results for the same rungs and sizes.
 #[must_use]
 pub fn with(story: &Run, new: &Run) -> Run {
     let mut story = story.clone();
@@ -147,7 +147,7 @@ fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duratio
     }
 }
 
-/// Returns the command of a program that may be a Python, without the variables that are meant for Jupyter's own.
+/// Returns the command for a program that may be a Python interpreter, without the environment variables that are meant for Jupyter's interpreter.
 fn foreign(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
@@ -191,7 +191,8 @@ fn run_program(
                 let _ = std::io::stdout().flush();
                 last = line;
             }
-            // The exit status is asked for only then, so that the last lines are read; programs left behind may hold the output open for long.
+            // The exit status is read only when no line has arrived, so that the last lines are not lost. Waiting for the end of the output could take long,
+            // since child processes may keep it open.
             Err(why) => {
                 match child.try_wait() {
                     Ok(Some(status)) => break status,
@@ -268,12 +269,12 @@ pub fn at(run: &Run, problem: &Problem) -> Run {
     part
 }
 
-/// Returns a rung's measurement at a size, if it is right.
+/// Returns a rung's measurement at a size, if its result is right.
 fn valid<'a>(run: &'a Run, id: &str, problem: &Problem) -> Option<&'a Measurement> {
     run.measurement(id, problem).filter(|m| m.is_valid())
 }
 
-/// Returns the median time of a rung in microseconds, if it was measured and is right.
+/// Returns the median time of a rung in microseconds, if it was measured and its result is right.
 #[must_use]
 pub fn median_us(run: &Run, id: &str) -> Option<f64> {
     valid(run, id, run.main_problem()?)?.median_us()
@@ -332,7 +333,7 @@ pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
     if said.is_empty() { vec!["Nothing of this was measured, so there is nothing to compare.".into()] } else { said }
 }
 
-/// Answers from the measurement whether something helps that was predicted not to.
+/// Answers from the measurements whether a change helps that was predicted not to help.
 #[must_use]
 pub fn does_it_help(run: &Run, question: &str, new: &str, old: &str) -> String {
     let answer = match median_us(run, new).zip(median_us(run, old)).map(|(n, o)| n / o) {
@@ -418,7 +419,7 @@ mod tests {
         // The script leaves another process behind, which holds its output open.
         check(absorbed("sleep 60 & exit 4"), "exit status: 4");
         assert!(begin.elapsed() < Duration::from_secs(30));
-        // The record's own rungs come a second time.
+        // The script returns rungs that the record already has.
         check(absorbed(&format!("cp '{}' \"$2\"", published().display())), "Both records have the rung");
     }
 }

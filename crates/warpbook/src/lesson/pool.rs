@@ -7,25 +7,25 @@ use warpbook_device::PoolUse;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Steps of a program with what a pool held after each of them.
+/// Steps of a program with the memory that a pool held after each step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PoolSteps {
     steps: Vec<(String, PoolUse)>,
 }
 
 impl PoolSteps {
-    /// Makes an empty list.
+    /// Creates an empty list of steps.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a step with what the pool holds after it.
+    /// Adds a step with the memory that the pool holds after it.
     pub fn note(&mut self, step: &str, used: PoolUse) {
         self.steps.push((step.to_owned(), used));
     }
 
-    /// Returns what the pool held after a step, counted from 0.
+    /// Returns the memory that the pool held after a step; steps are counted from 0.
     #[must_use]
     pub fn after(&self, step: usize) -> Option<PoolUse> {
         self.steps.get(step).map(|(_, used)| *used)
@@ -58,8 +58,8 @@ impl PoolSteps {
         table(&headers, self.steps.iter().map(row).collect())
     }
 
-    /// Draws what was reserved and allocated after each step, with a mark where a guess expects what is reserved: (step, MiB). Without steps, as without a GPU,
-    /// it says that there is no pool.
+    /// Draws the reserved and the allocated memory after each step, with a mark for a guess of the reserved memory, (step, MiB). If there are no steps, as
+    /// without a GPU, it says that there is no pool.
     #[must_use]
     pub fn chart(&self, guess: Option<(usize, f64)>) -> Panel {
         if self.steps.is_empty() {

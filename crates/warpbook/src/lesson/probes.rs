@@ -16,14 +16,14 @@ fn on_the_gpu(what: &str) -> String {
     format!("{what} needs a GPU, so it was not measured here.")
 }
 
-/// Read of shared memory by a warp: its addresses, the number of wavefronts that would serve it, and the cycles it took.
+/// A warp's read of shared memory, with its addresses and the cycles it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpRead {
     /// Name of the rung with this read.
     pub name: &'static str,
-    /// Bytes a lane.
+    /// Number of bytes that each lane reads.
     pub bytes: u32,
-    /// Offset at which each lane reads.
+    /// Offset in shared memory at which each lane reads.
     pub offsets: [u32; 32],
     /// Cycles per read, with many in flight; `None` if it was not measured.
     pub cycles: Option<f64>,
@@ -43,7 +43,7 @@ impl WarpRead {
         all.len()
     }
 
-    /// Returns the wavefronts if `lanes` lanes are served together: the largest number of different words that any bank has.
+    /// Returns the number of wavefronts if `lanes` lanes are served together: for each group of lanes, the largest number of different words in one bank.
     fn wavefronts_of(&self, lanes: usize) -> u32 {
         let wavefronts = |offsets: &[u32]| {
             let mut words: Vec<u32> =
@@ -56,13 +56,13 @@ impl WarpRead {
         self.offsets.chunks(lanes).map(wavefronts).sum()
     }
 
-    /// Returns the wavefronts if equal addresses are merged across the whole warp.
+    /// Returns the number of wavefronts if equal addresses are merged across the whole warp.
     #[must_use]
     pub fn merged(&self) -> u32 {
         self.wavefronts_of(32)
     }
 
-    /// Returns the wavefronts if a read of more than 4 bytes a lane is served half a warp at a time, and equal addresses are merged within the half.
+    /// Returns the number of wavefronts if a read of more than 4 bytes a lane is served half a warp at a time, and equal addresses are merged within the half.
     #[must_use]
     pub fn by_halves(&self) -> u32 {
         self.wavefronts_of(if self.bytes > 4 { 16 } else { 32 })
@@ -73,13 +73,13 @@ impl WarpRead {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpReads {
     device: String,
-    /// Reads that were measured.
+    /// Reads of shared memory, with their measured cycles.
     pub reads: Vec<WarpRead>,
 }
 
 /// Returns the reads to measure: some with a known number of wavefronts, and the fragments of rungs 06 and 07.
 fn reads() -> Vec<WarpRead> {
-    // Rung 06: 16 threads across; rung 07: lanes 0 and 1 in one column, four columns across.
+    // Rung 06 has 16 threads across. In rung 07, lanes 0 and 1 are in one column, and there are four columns across.
     let of_07 = |lane: u32| (lane / 2 / 4 * 2 + lane % 2, lane / 2 % 4);
     vec![
         WarpRead::new("4 bytes a lane, neighbours", 4, |lane| lane * 4),
@@ -178,7 +178,7 @@ pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> 
 /// if the GPU, or the type, has no `wgmma`.
 ///
 /// # Errors
-/// If there is no GPU, and for the reasons of [`Lab::counters`].
+/// If there is no GPU, or [`Lab::counters`] returns an error.
 pub fn wgmma_counters(lab: &Lab, dtype: Dtype) -> Result<Option<HardwareCounters>> {
     let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A reading of hardware counters"))?;
     let Some(rounds) = WgmmaRounds::new(device, dtype)? else { return Ok(None) };
@@ -206,7 +206,7 @@ pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&Compu
     format!("On {device}, mma.sync on fragments in registers does {}{of_ceiling}.{rung}", figures::rate(warps))
 }
 
-/// Measures the time of an exchange among the blocks of these persistent rungs, and how much of it each rung's epoch shows.
+/// Measures how long the blocks of these persistent rungs take to exchange their sums, and how much of that time shows in each rung's epoch.
 ///
 /// # Errors
 /// If the device reports an error.
@@ -241,7 +241,7 @@ pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&
     Ok(said)
 }
 
-/// Compares the time of an epoch beyond its bytes and operations with the time of an exchange alone; both in microseconds.
+/// Compares the part of an epoch's time that its bytes and operations do not explain with the time of an exchange alone, both in microseconds.
 fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
     let (shown, left) = (figures::time_difference(beyond), beyond - alone);
     if left < 0.0 {

@@ -24,9 +24,9 @@ pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
     )
 }
 
-/// Returns the bytes of one float of each training point.
+/// Returns the number of bytes of an array with one float per training point.
 fn column_bytes(problem: &Problem) -> u64 {
-    // A problem's own bytes are those of x, or several of them, and y.
+    // A problem's working set consists of y and one or more arrays x.
     problem.working_set_bytes / (warpbook_kernels::regression::features_of(problem) + 1)
 }
 
@@ -39,7 +39,7 @@ fn passes(problem: &Problem) -> u64 {
 }
 
 /// Returns the time of moving `floats` floats per point and epoch, in microseconds for all epochs, if an epoch touches `kept` floats of each point. Also
-/// returns the bandwidth that this assumes, in words.
+/// describes the assumed bandwidth in words.
 #[must_use]
 pub fn predict(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Option<(f64, String)> {
     let ceiling = run.peaks.ceiling(column_bytes(problem) * kept, run.environment.device.l2_bytes)?;
@@ -103,14 +103,14 @@ pub fn kernels_against_bytes(run: &Run, problem: &Problem) -> Table {
     table(&["kernel", "bytes a point", "predicted, from memory", "measured alone", "bandwidth"], rows)
 }
 
-/// Returns the sum of a rung's kernels in microseconds an epoch, each timed alone.
+/// Returns the total time of a rung's kernels, each timed alone, in microseconds per epoch.
 fn kernels_us(run: &Run, id: &str) -> Option<f64> {
     let spans = run.parts_of(id, run.main_problem()?, PartGroup::Operation);
     let sum: f64 = spans.iter().filter_map(|s| s.median_us()).sum();
     (sum > 0.0).then_some(sum)
 }
 
-/// Says how long an epoch takes, and how much of it its kernels take.
+/// Says how long an epoch takes, and how much of that time the kernels take.
 #[must_use]
 pub fn between_kernels(run: &Run, id: &str) -> String {
     let epoch = run.main_problem().and_then(|p| run.measurement(id, p)).and_then(|m| m.pass_us());
@@ -128,7 +128,7 @@ pub fn between_kernels(run: &Run, id: &str) -> String {
     )
 }
 
-/// Says what the ablation shows: the cost of a pass without its arithmetic, and without its data too.
+/// Says what the ablation shows: the time of a pass without its arithmetic, and the time without its data as well.
 #[must_use]
 pub fn price_of_the_data(run: &Run) -> String {
     let spans = run.main_problem().map(|p| run.parts_of("02_fused", p, PartGroup::Ablation)).unwrap_or_default();
@@ -155,7 +155,7 @@ pub fn price_of_the_data(run: &Run) -> String {
     )
 }
 
-/// Returns a table of rungs with the fused kernels: the time of an epoch, and its share beyond the kernels.
+/// Returns a table of rungs with the fused kernels: the time of an epoch, and the share of it that is not spent in kernels.
 #[must_use]
 pub fn epochs(run: &Run, ids: &[&str]) -> Table {
     let kernels = kernels_us(run, "02_fused");
@@ -239,7 +239,7 @@ pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
     format!("{}: {why} An epoch takes {}{bound}.", problem.label, figures::time(epoch))
 }
 
-/// Lists the bytes a point and epoch at each level: "6.49 B registers, 1.51 B shared memory".
+/// Lists the bytes per point and epoch at each memory level: "6.49 B registers, 1.51 B shared memory".
 fn traffic(m: &Measurement) -> String {
     let passes = training_points(&m.problem) * passes(&m.problem) as f64;
     let level = |t: &Traffic| format!("{} B {}", figures::short(t.bytes as f64 / passes), t.level.label());
@@ -252,8 +252,8 @@ pub(super) fn epoch_bound(run: &Run, m: &Measurement) -> Option<(f64, &'static s
     Some((bound.us * m.pass_us()? / m.median_us()?, bound.label()))
 }
 
-/// Returns a table of each rung below its own roof: its bytes and where they come from, the least time that those and its operations allow, and the
-/// time that it took.
+/// Returns a table that compares each rung with its own roofline: its bytes and where they come from, the least time that its bytes and operations allow, and
+/// the measured time.
 #[must_use]
 pub fn bounds(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
@@ -342,7 +342,7 @@ pub fn small_and_large(run: &Run) -> Table {
     Table { headers, rows }
 }
 
-/// Returns a table of the gain of each step on a way up the ladder: rungs with a few words on what is new, each compared with the one before it.
+/// Returns a table of the gain of each step up the ladder. `steps` lists rungs with a few words on what is new; each rung is compared with the one before it.
 #[must_use]
 pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
     let (mut first, mut last) = (None::<f64>, None::<f64>);

@@ -1,4 +1,4 @@
-//! Sentences of lesson 50 about several GPUs: where it runs, how a guess compares, and a step on paper.
+//! Sentences of lesson 50 about several GPUs: where it runs, how a guess compares, and the estimate of a step.
 
 use crate::prelude::experiment::*;
 use crate::prelude::*;
@@ -15,7 +15,7 @@ pub fn gpus_together(lab: &Lab) -> usize {
     if has_nccl { Inventory::cuda_devices().map_or(0, |all| all.len()) } else { 0 }
 }
 
-/// Says where the lesson measures, in a sentence for its top.
+/// Returns a sentence for the top of the lesson that says where it measures.
 #[must_use]
 pub fn place(lab: &Lab, ranks: usize) -> String {
     let (gpus, name) = (gpus_together(lab), &lab.device().info().name);
@@ -33,7 +33,7 @@ pub fn place(lab: &Lab, ranks: usize) -> String {
     )
 }
 
-/// Returns the measurement of a way on `ranks` ranks, in the first problem of a scaling record whose name contains the word.
+/// Returns the measurement of a rung on `ranks` ranks, in the first problem of a scaling record whose name contains the word.
 fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r Measurement> {
     let line = scaling_lines(run).into_iter().find(|line| line.contains(word))?;
     let is = |m: &&Measurement| {
@@ -44,7 +44,7 @@ fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r M
     run.measurements.iter().find(|m| is(m) && run.is_sound(m))
 }
 
-/// Returns the time of a step in microseconds: `word` is "a rank" for weak scaling and "in all" for strong.
+/// Returns the time of a step in microseconds: `word` is "a rank" for weak scaling and "in all" for strong scaling.
 #[must_use]
 pub fn step_us(run: &Run, word: &str, rung: &str, ranks: usize) -> Option<f64> {
     found(run, word, rung, ranks)?.median_us()
@@ -56,19 +56,19 @@ pub fn efficiency_percent(run: &Run, word: &str, rung: &str, ranks: usize) -> Op
     run.scaling_efficiency(found(run, word, rung, ranks)?).map(|e| 100.0 * e)
 }
 
-/// Factor within which messages and bytes cost alike.
+/// Factor within which the costs of messages and of bytes count as equal.
 const ALIKE: f64 = 1.2;
 
-/// Estimate of a training step on many GPUs, from measurements on few and from assumptions.
+/// Estimate of a training step on many GPUs, from measurements on a few GPUs and from assumptions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOnPaper {
     /// Forward pass, backward pass and update on one GPU, in microseconds.
     pub compute_us: f64,
-    /// Share of it that is the backward pass, behind which gradients travel.
+    /// Share of `compute_us` that is the backward pass, during which gradients are sent.
     pub backward: f64,
-    /// Bytes of gradients, as they travel.
+    /// Number of bytes that the gradients have when they are sent.
     pub gradient_bytes: f64,
-    /// Number of buckets that they travel in.
+    /// Number of buckets in which the gradients are sent.
     pub buckets: u32,
     /// Bus bandwidth of an all-reduce within a machine, in bytes a second.
     pub link_bytes_per_s: f64,
@@ -76,9 +76,9 @@ pub struct StepOnPaper {
     pub per_machine: u32,
     /// Bandwidth between machines for each GPU, in bytes a second.
     pub network_bytes_per_s: f64,
-    /// Time of even the shortest message, in microseconds.
+    /// Time of the shortest message, in microseconds.
     pub latency_us: f64,
-    /// Standard deviation of a GPU's time for a step, over that time.
+    /// Standard deviation of a GPU's time for a step, as a share of that time.
     pub spread: f64,
     /// Hours between two failures of one GPU, including its machine and its network.
     pub hours_between_failures: f64,
@@ -89,11 +89,11 @@ pub struct StepOnPaper {
 pub struct OnPaper {
     /// Number of GPUs.
     pub gpus: u32,
-    /// Time of the gradients' bytes on a ring, all buckets one after the other.
+    /// Time to send the gradients' bytes around a ring, with all buckets one after the other.
     pub bytes_us: f64,
-    /// Time of the messages.
+    /// Time of all messages apart from their bytes.
     pub messages_us: f64,
-    /// Part of both that is not hidden behind the backward pass.
+    /// Part of `bytes_us` and `messages_us` that is not hidden behind the backward pass.
     pub exposed_us: f64,
     /// Time that all GPUs wait for the slowest.
     pub waiting_us: f64,
@@ -167,7 +167,7 @@ impl StepOnPaper {
         Table { headers: headers.map(String::from).into(), rows: gpus.iter().map(row).collect() }
     }
 
-    /// Returns the largest cost besides computing on `gpus` GPUs in a word: "waiting", "messages", "bytes" or "both".
+    /// Returns the largest cost apart from computing on `gpus` GPUs in a word: "waiting", "messages", "bytes" or "both".
     #[must_use]
     pub fn breaks_first(&self, gpus: u32) -> &'static str {
         let p = self.on(gpus);
@@ -179,7 +179,7 @@ impl StepOnPaper {
         }
     }
 
-    /// Describes the largest cost besides computing on `gpus` GPUs.
+    /// Describes the largest cost apart from computing on `gpus` GPUs.
     #[must_use]
     pub fn what_breaks(&self, gpus: u32) -> String {
         let p = self.on(gpus);
@@ -231,7 +231,7 @@ mod tests {
         let eight = step().on(8);
         // The bytes are 1.75 times 100 MB at 400 GB/s; each of 4 buckets has 14 messages.
         assert!((eight.bytes_us - 437.5).abs() < 1e-9 && (eight.messages_us - 280.0).abs() < 1e-9, "{eight:?}");
-        // Three quarters hide behind the backward pass: 450 us.
+        // Three quarters of the backward pass, which are 450 us, hide communication.
         assert!((eight.exposed_us - (717.5 - 450.0)).abs() < 1e-9, "{eight:?}");
         let on = |gpus: u32| step().on(gpus);
         assert!(on(9).bytes_us > 7.0 * on(8).bytes_us, "the slower network");

@@ -1,4 +1,5 @@
-//! Published records of several GPUs, read for lesson 50: steps by ranks and by one process, the inputs of a step on paper, and a product over a link.
+//! Published records of several GPUs, read for lesson 50: training steps with ranks and with one process, the inputs of an estimated step, and a product that
+//! uses a link.
 
 use super::scaling::{StepOnPaper, efficiency_percent, step_us};
 use crate::figures;
@@ -10,22 +11,22 @@ use warpbook_record::{LinkCurve, LinkPoint, Measurement, MemoryLevel, Span};
 /// Assumptions about a cluster that were not measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assumed {
-    /// Bytes a second of the network, for each GPU.
+    /// Network bandwidth for each GPU, in bytes per second.
     pub network_bytes_per_s: f64,
-    /// GPUs of a machine.
+    /// Number of GPUs in a machine.
     pub gpus_of_a_machine: u32,
     /// Mean hours between two failures of a GPU.
     pub hours_between_failures: f64,
 }
 
-/// Returns the work of a line of a record on so many GPUs.
+/// Returns the problem that a line of a record's sweep solves on this number of GPUs.
 #[must_use]
 pub fn work_on(run: &Run, line: &str, gpus: u64) -> Option<Problem> {
     let is_on = |p: &&Problem| p.size() == gpus && p.sweep.as_ref().is_some_and(|s| s.line == line);
     run.problems.iter().find(is_on).cloned()
 }
 
-/// Returns the measurement of a way on so many GPUs.
+/// Returns the measurement of a rung on this number of GPUs, in a line of the record's sweep.
 fn on_gpus<'r>(run: &'r Run, line: &str, way: &str, gpus: u64) -> Option<&'r Measurement> {
     let is_on = |m: &&Measurement| {
         m.rung == way && m.problem.size() == gpus && m.problem.sweep.as_ref().is_some_and(|s| s.line == line)
@@ -33,7 +34,7 @@ fn on_gpus<'r>(run: &'r Run, line: &str, way: &str, gpus: u64) -> Option<&'r Mea
     run.measurements.iter().find(is_on)
 }
 
-/// Shows the time of a step by ranks and by one process, on one GPU, on two and on four, for lines of the record that begin with a word.
+/// Shows the time of a step with ranks and with one process, on one, two and four GPUs, for the lines of the record that begin with `word`.
 #[must_use]
 pub fn ranks_and_one_process(run: &Run, word: &str, precisions: &[&str]) -> Table {
     let mut headers = vec!["work".to_owned(), "precision".to_owned()];
@@ -57,7 +58,7 @@ pub fn ranks_and_one_process(run: &Run, word: &str, precisions: &[&str]) -> Tabl
 }
 
 /// Returns the share of a step that is the backward pass: in the recorded step on two GPUs from the end of the loss to the last kernel that does not belong to
-/// the update, over the time of that way on one GPU.
+/// the update, divided by the step's time on one GPU.
 fn backward_share(run: &Run, line: &str, timeline: &str) -> Option<f64> {
     let (one, two) = (on_gpus(run, line, timeline, 1)?, on_gpus(run, line, timeline, 2)?);
     let spans = run.spans_of(timeline, &two.problem);
@@ -65,7 +66,7 @@ fn backward_share(run: &Run, line: &str, timeline: &str) -> Option<f64> {
     let end_of =
         |kernels: &dyn Fn(&str) -> bool| spans.iter().filter(|s| kernels(&s.name)).map(|s| s.end_us()).reduce(f64::max);
     let loss = end_of(&|name| name.starts_with("cross_entropy") || name.starts_with("mse"))?;
-    // The update, the norm that decides it in fp16, and what it keeps.
+    // Names of the update's kernels, including the norm that fp16 checks first and the copies that can undo a step.
     const UPDATE: [&str; 5] = ["adam", "sgd", "sum_squares", "copy", "restore"];
     let last = end_of(&|name| !UPDATE.iter().any(|begin| name.starts_with(begin)))?;
     Some((last - loss) / one.median_us()?)
@@ -77,8 +78,8 @@ pub fn transfer_us(point: &LinkPoint) -> f64 {
     warpbook_record::stats::median(&point.samples_us).unwrap_or(f64::NAN)
 }
 
-/// Returns a step of a scaling record with the batch of each GPU kept (weak scaling), and a table of its inputs with their origins. `timeline` is the way whose
-/// steps the record has as timelines. `None` if the records lack an input.
+/// Returns an estimate of a step from a scaling record with a fixed batch per GPU (weak scaling), and a table of its inputs with their origins. `timeline` is
+/// the rung whose steps the record has as timelines. Returns `None` if the records lack an input.
 #[must_use]
 pub fn step_from_records(
     run: &Run,
@@ -90,7 +91,7 @@ pub fn step_from_records(
     let samples = one.samples_us.len() as f64;
     let mean = one.samples_us.iter().sum::<f64>() / samples;
     let variance = one.samples_us.iter().map(|us| (us - mean).powi(2)).sum::<f64>() / (samples - 1.0);
-    // As "2.37 MiB of gradients in 2 buckets".
+    // The text looks like "2.37 MiB of gradients in 2 buckets".
     let travels: Vec<&str> = two.choice.as_deref()?.split(' ').collect();
     let [size, "MiB", "of", "gradients", "in", buckets, _] = travels[..] else { return None };
     let (longest, bus) = all_reduce.best()?;
@@ -158,7 +159,7 @@ pub fn step_from_records(
     Some((step, Table { headers, rows: rows.into_iter().map(Vec::from).collect() }))
 }
 
-/// Shows what a step on paper says of two GPUs and of four, next to what was measured there.
+/// Shows the estimated step times on two and on four GPUs next to the measured times.
 #[must_use]
 pub fn paper_against_measured(paper: &StepOnPaper, run: &Run, line: &str, way: &str) -> Table {
     let headers = ["GPUs", "a step: on paper", "measured", "paper / measured", "efficiency: on paper", "measured"]
@@ -179,21 +180,21 @@ pub fn paper_against_measured(paper: &StepOnPaper, run: &Run, line: &str, way: &
     Table { headers: headers.to_vec(), rows: [2, 4].map(row).to_vec() }
 }
 
-/// Returns the bus bandwidth of an all-reduce over the KiB of an array, as a curve in GB/s.
+/// Returns the bus bandwidth of an all-reduce in GB/s as a curve over the array's size in KiB.
 #[must_use]
 pub fn bus_curve(link: &LinkCurve) -> Curve {
     let point = |point: &LinkPoint| Some((point.bytes as f64 / 1024.0, link.bytes_per_s(point)? / 1e9));
     Curve::new(format!("{} GPUs", link.gpus), link.points.iter().filter_map(point).collect::<Vec<_>>())
 }
 
-/// Returns how many times as fast as one GPU a way is at the record's main problem.
+/// Returns the speed-up of a rung over one GPU at the record's main problem.
 #[must_use]
 pub fn gain_over_one_gpu(run: &Run, way: &str) -> Option<f64> {
     let us = |id: &str| run.measurement(id, run.main_problem()?)?.median_us();
     Some(us("one_gpu")? / us(way)?)
 }
 
-/// Returns the least time that a way's multiplication takes on its GPUs, and the least time in which what arrives over the link gets there, in microseconds.
+/// Returns the least time of a rung's multiplication on its GPUs and the least time of its transfers over the link, both in microseconds.
 #[must_use]
 pub fn least_us(run: &Run, m: &Measurement) -> Option<(f64, f64)> {
     let multiplication = m.operations() as f64 / (f64::from(m.gpus()) * run.arithmetic(&m.problem)?.flops_per_s());
@@ -201,7 +202,7 @@ pub fn least_us(run: &Run, m: &Measurement) -> Option<(f64, f64)> {
     Some((multiplication * 1e6, arrives as f64 / run.peaks.level(MemoryLevel::Link)?.bytes_per_s() * 1e6))
 }
 
-/// Shows what ways of each record take, next to the least that their parts could take.
+/// Shows the times of some rungs of each record next to the least times of their parts.
 #[must_use]
 pub fn limits(runs: &[&Run], ways: &[&str]) -> Table {
     let headers = [

@@ -124,7 +124,7 @@ fn every_rung_is_right_or_says_why_on_a_gpu() {
     }
 }
 
-/// Uses as many tiles a block as the published batches have, and fewer stages than warpgroups.
+/// Uses as many tiles per block as the published batches do, and fewer stages than warpgroups.
 #[test]
 fn large_batches_are_right_on_a_gpu() {
     if testing::gpu("large_batches_are_right_on_a_gpu").is_none() {

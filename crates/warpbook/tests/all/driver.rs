@@ -20,7 +20,7 @@ impl Experiment for Faulty {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan, Error> {
         let problem = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
         let mut rungs: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
-        // As a learner's kernel it runs last, but its row keeps its place.
+        // A learner's kernel runs last, but its row stays in place.
         rungs[0].variant_of = Some("wrong".into());
         Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(problem).into(), rungs) })
     }

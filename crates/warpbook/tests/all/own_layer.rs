@@ -69,7 +69,7 @@ fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
     let Some(device) = testing::gpu("a_kernel_that_does_not_fit_its_launch_is_an_error") else { return };
     let layer = swish_with("__global__ void forward", "__global__ void __launch_bounds__(64) forward");
     let sentence = match check(&device, &layer, [4, 5, 7]) {
-        // The larger bound of the declaration may apply.
+        // The compiler may apply the larger launch bound of the kernel's declaration, so that the launch succeeds.
         Ok(report) => {
             assert!(report.is_right(), "{report}");
             return;

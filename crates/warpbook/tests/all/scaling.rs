@@ -96,15 +96,15 @@ fn pytorchs_figures_become_rows() {
     assert_eq!((rung.framework(), &*rung.title), (Some("PyTorch 2.9.1"), "PyTorch DDP, fp32"));
     let rows: Vec<_> = run.measurements.iter().filter(|m| m.rung == "pytorch_ddp_fp32").collect();
     let efficiencies: Vec<Option<f64>> = rows.iter().map(|m| run.scaling_efficiency(m)).collect();
-    // The batches: one rank's on both lines, two ranks with 8 each, and two ranks with 4 each.
+    // In this order: one rank on each of the two lines, two ranks with 8 images each, and two ranks with 4 images each.
     assert_eq!(efficiencies, [Some(1.0), Some(1.0), Some(0.8), Some(0.5)]);
     assert!(run.notes.iter().any(|n| n.starts_with("1 of PyTorch's 4 figures")), "{:?}", run.notes);
     std::fs::write(&path, "{}").unwrap();
     assert!(PyTorch::read(&path).unwrap_err().to_string().contains("a file of notebooks/pytorch/ddp.py"));
 }
 
-/// The set is a single batch, so the checked steps take that many epochs, more than the recipe has, with replicas and
-/// with ranks.
+/// The data set is a single batch, so the checked steps need more epochs than the recipe has. This must work with
+/// replicas and with ranks.
 #[test]
 fn all_steps_of_rows_are_checked() {
     let lab = Lab::open("cpu").unwrap();

@@ -220,7 +220,7 @@ fn a_training_in_fp16_has_its_loss_scale_and_the_steps_that_were_skipped() {
     assert_eq!(run.record().rungs[0].id, "13_last_block_fp16", "the ladder's way, with another scale");
     assert!(!run.record().sources.is_empty());
     assert_eq!(run.html().matches(SVG).count(), 5);
-    // A time budget ends it in the middle, although a GPU queues many steps at once.
+    // A time budget ends the training in the middle, although a GPU queues many steps at once.
     let endless = Recipe { batch: 128, epochs: 1_000_000, ..Recipe::mnist() };
     let session = lab.train(endless, &digits).precision(Precision::AmpFp16).time_budget(Duration::from_secs(2));
     let run = session.run().unwrap();

@@ -184,7 +184,7 @@ fn every_way_is_right_on_a_gpu() {
     assert_eq!(run.measurements.len(), 3 * (ways().len() + 1));
     for m in &run.measurements {
         let needs = &run.rung(&m.rung).unwrap().requires;
-        // A library is missing, or has nothing to do.
+        // A rung is skipped if its library is missing or has nothing to compute.
         let recipe =
             if m.problem.text("network") == Some("amp-recipe") { Recipe::amp_recipe() } else { Recipe::mnist() };
         let way = ways().into_iter().find(|w| w.id == m.rung);
@@ -204,7 +204,7 @@ fn every_way_is_right_on_a_gpu() {
         let is_ours = m.rung != "cpu_all_threads" && !run.rung(&m.rung).unwrap().is_library();
         assert_eq!(m.kernels.len() > 3, is_ours, "{}", m.rung);
     }
-    // Each training's memory is counted without that of earlier ones.
+    // The memory of each training is counted without the memory of earlier trainings.
     let peak = |rung: &str| measurement(&run, rung).peak_bytes;
     assert!(peak("08_graph_bf16").zip(peak("01_direct")).is_none_or(|(last, first)| last < 2 * first));
     assert!(charts::draw().loss_curve(&run, &run.problems[0]).unwrap().table.headers.len() > 2);

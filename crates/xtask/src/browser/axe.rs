@@ -15,7 +15,7 @@ const AXE: npm::Package = npm::Package {
     version: "4.14.1",
     integrity: "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
 };
-/// Script that returns axe-core's findings on the page, one a line: the rule, its requirement, and the first elements
+/// Script that returns axe-core's findings on the page, one per line: the rule, its requirement, and the first elements
 /// that break it.
 const FINDINGS: &str = "
     return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) =>

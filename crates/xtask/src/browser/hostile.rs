@@ -24,7 +24,7 @@ pub(super) fn runs_nothing(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Returns the record with markup in every free text, as far as the page still reads it. It is converted to the current
+/// Returns the record with markup in every free text, as far as the page can still read the record. The record is converted to the current
 /// format first, in which the record chooses all of these texts.
 pub(super) fn record(run: &Run) -> Result<String> {
     let original: Value = serde_json::from_str(&run.to_json()?)?;
@@ -32,8 +32,8 @@ pub(super) fn record(run: &Run) -> Result<String> {
     each_text(&original, &mut String::new(), &mut |kind, text| {
         texts.entry(kind.to_owned()).or_default().insert(text.to_owned());
     });
-    // A text that must be one of few names cannot be changed, or reads as an unknown one. Reading the changed record
-    // shows which texts are free.
+    // A text that must be one of a few names either cannot be changed or is then read as an unknown name. Reading the
+    // changed record shows which texts are free.
     let survive = |kinds: &BTreeSet<&str>| -> Result<bool> {
         let text = changed(&original, &mut String::new(), &|k| kinds.contains(k)).to_string();
         let Ok(read) = Run::from_json(text.as_bytes()) else { return Ok(false) };

@@ -136,7 +136,7 @@ pub struct Stage {
     page: String,
     /// The address of the page's first record.
     record: String,
-    /// The address of the folder's single file on disk.
+    /// The address of the single-file page on disk.
     file: String,
     /// The folder for screenshots, and for files that a check writes.
     shots: PathBuf,
@@ -198,11 +198,11 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     let has_rules = rules.is_ok();
     let chromium = Browser::chromium(w)?;
     let mut log = log_file(&w.log("browser"))?;
-    // Measuring checks have the machine to themselves; after them, both browsers work at once.
+    // Checks that measure times run alone; after them, both browsers run their checks at the same time.
     let measured = chosen(|name| MEASURED.contains(&name));
     drive(&chromium, &site.url(), &stage, measured, "", &mut report, &mut log)?;
     let others = chosen(|name| !MEASURED.contains(&name)).filter(|(name, _)| has_rules || *name != AXE);
-    // Firefox's screenshots and files go to a folder next to the others.
+    // Firefox's screenshots and files go to a folder inside Chromium's.
     let other = Stage { shots: stage.shots.join("firefox"), port: stage.port + 1, ..stage.clone() };
     let in_firefox = || -> Result<Report> {
         let (mut report, mut log) = (Report::default(), log_file(&w.log("browser-firefox"))?);

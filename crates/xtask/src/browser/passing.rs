@@ -77,7 +77,7 @@ pub fn pasted(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that an opened record is still there after a reload, also by its link, and that a deleted one stays deleted.
+/// Checks that an opened record is still there after a reload, also by its link, and that a deleted record stays deleted.
 pub fn kept(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     drop_file(browser, "good", None)?;

@@ -16,7 +16,7 @@ fn heading(text: &str) -> String {
     format!("document.querySelector('h1')?.textContent === {}", json!(text))
 }
 
-/// Opens all cards by keyboard, then the list at the side, then board, report and comparison.
+/// Opens all cards by keyboard, then the records of the list at the side, then the board, the report and a comparison.
 pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
@@ -51,7 +51,7 @@ pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that one ticked box changes nothing, that two compare the ticked records, and that no part of another record
+/// Checks that one ticked box changes nothing, that two ticked boxes compare their records, and that no part of another record
 /// is shown.
 pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
@@ -86,7 +86,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that no other record is shown while the page asks about one.
+/// Checks that no other record is shown while the page asks whether to open a record.
 pub fn only_the_question(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.open(&format!("{}?src=https://records.invalid/x.json", stage.page))?;
     browser.wait_until("the question", "document.querySelector('.ask')", READY)?;
@@ -116,7 +116,7 @@ pub fn names_in_vain(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(count == named.len(), "{query} is answered {said}");
         ensure!(named.iter().all(|n| said.to_string().contains(n)), "{query} is answered {said}");
     }
-    // A link may name a problem that only its own record has, so that is not reported.
+    // A link may name a problem that only its own record has, so this name is not reported.
     open_ready(browser, &stage.record)?;
     browser.eval(
         "const s = document.getElementById('problem'); s.selectedIndex = s.selectedIndex ? 0 : 1;
@@ -153,7 +153,7 @@ fn drop_changed(browser: &Browser, file: &str, change: &str) -> Result<()> {
     )
 }
 
-/// Compares a published record with the one dropped last.
+/// Compares a published record with the record that was dropped last.
 fn compare_with(browser: &Browser, file: &str) -> Result<()> {
     browser.eval(&format!(
         "const item = (name) => document.querySelector(`.select[title=\"${{name}}\"]`).closest('.record').querySelector('.tick input');
@@ -221,7 +221,7 @@ pub fn titles_and_what_is_kept(browser: &Browser, stage: &Stage) -> Result<()> {
         says.contains("1 record from your disk for this visit only") && !says.contains("keeps"),
         "next to that it says {says}"
     );
-    // The sentence refers to the kept record as "it".
+    // If the browser keeps a record, the page must say so.
     open_ready(browser, &stage.page)?;
     drop_file(browser, "good", None)?;
     browser.wait_until(

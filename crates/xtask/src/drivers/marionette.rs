@@ -21,7 +21,7 @@ use std::time::Duration;
 
 const REMEDY: &str = "Firefox is missing: install it (on Debian: apt-get install firefox-esr)";
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// The size limit of a message in bytes, large enough for a screenshot.
+/// The maximum size of a message in bytes, large enough for a screenshot.
 const MOST_BYTES: usize = 256 << 20;
 /// Preferences: no start page, no updates, no background requests, and a port chosen by the operating system.
 const PREFERENCES: &str = r#"user_pref("marionette.port", 0);
@@ -54,7 +54,7 @@ const MEDIA: &str = "
 const FORGET: &str = "
     return new Promise((done) =>
         Services.clearData.deleteData(Ci.nsIClearDataService.CLEAR_ALL, { onDataDeleted: () => done(true) }));";
-/// A script that returns the errors of pages, without those of the browser's own scripts.
+/// A script that returns the errors of pages, without the errors of the browser's own scripts.
 const ERRORS: &str = "
     const all = Services.console.getMessageArray().filter((m) => m instanceof Ci.nsIScriptError)
         .filter((m) => !(m.flags & Ci.nsIScriptError.warningFlag) && /^(http|file)/.test(m.sourceName))

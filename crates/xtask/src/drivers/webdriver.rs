@@ -26,7 +26,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Finds both programs; installs them if they are missing.
+    /// Finds Chromium and its driver; installs them if they are missing.
     fn ensure(w: &Workspace) -> Result<Self> {
         if let Some(found) = Self::find() {
             return Ok(found);

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(90);
 /// The time limit for a lesson's charts to appear.
 const SHOWN: Duration = Duration::from_secs(90);
-/// The checked lessons: all have charts and tables, the first also has differences between kernels, the second images.
+/// The checked lessons: all have charts and tables, the first also has differences between kernels, and the second also
+/// has images.
 const LOOKED_AT: [&str; 3] = ["20_matmul_ladder", "31_mnist_cnn", "41_memory"];
 /// Environment variables for the folders in which Jupyter keeps a user's state.
 const STATE: [(&str, &str); 5] = [
@@ -37,7 +38,7 @@ type Variables = [(&'static str, PathBuf)];
 pub struct Jupyter {
     /// The server's process.
     pub process: Guard,
-    /// The address that opens it, with the token.
+    /// The address that opens JupyterLab, with the token.
     pub url: String,
     /// The file with the server's output.
     pub log: PathBuf,
@@ -68,7 +69,7 @@ impl Jupyter {
         }
         // The token is not on the command line, where other users could read it.
         c.env("JUPYTER_TOKEN", &token).envs(variables.iter().cloned()).current_dir(folder);
-        // In its own process group, JupyterLab does not get Ctrl-C from the terminal, at which it would ask for
+        // In its own process group, JupyterLab does not get Ctrl-C from the terminal, which would make it ask for
         // confirmation.
         c.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut process = Guard::new(c.spawn().context("JupyterLab cannot be started")?);
@@ -103,12 +104,12 @@ pub fn check(w: &Workspace) -> Result<Report> {
     let venv = Venv::ensure(w)?;
     venv.ensure_jupyter(w)?;
     let home = w.target.join("xtask/jupyter");
-    // This user has no signatures, and opens copies, since opening a notebook writes files next to it.
+    // This user has no signatures. The check opens copies, since opening a notebook writes files next to it.
     replace_dir(&home, |home| {
         // By default, JupyterLab does not render cells out of sight.
         let settings = home.join("settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings");
         write_atomic(&settings, "{\"windowingMode\": \"none\"}")?;
-        // With no kernel allowed, none is started.
+        // If no kernel is allowed, JupyterLab starts none.
         let config = "{\"KernelSpecManager\": {\"allowed_kernelspecs\": [\"none\"]}}";
         write_atomic(&home.join("config/jupyter_server_config.json"), config)?;
         for lesson in LOOKED_AT {

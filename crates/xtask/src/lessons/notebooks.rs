@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 const EXECUTE: &str = include_str!("execute.py");
 /// Lesson whose first plot is timed.
 const MEASURED: &str = "10_fused_regression.ipynb";
-/// Time limit from the first cell to the first plot, in an empty build folder, and in one that another kernel has used. On a slower machine it may take longer,
-/// see [`yardstick`].
+/// Time limit from the first cell to the first plot, in an empty build folder; the next constant is the limit in a build folder that another kernel has used.
+/// Both are longer on a slower machine, see [`yardstick`].
 const COLD_LIMIT: Duration = Duration::from_secs(108);
 const WARM_LIMIT: Duration = Duration::from_secs(15);
 const CELL_LIMIT: Duration = Duration::from_secs(600);
@@ -35,7 +35,7 @@ pub fn set_up(w: &Workspace) -> Result<Venv> {
     Ok(venv)
 }
 
-/// Sets up the environment, with the compiler of the notebooks' kernels; only a GPU requires it.
+/// Sets up the environment, with the compiler for the kernels of the notebooks; only a GPU requires the compiler.
 fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
     let cuda = nvrtc::Cuda::probe(w);
     if cuda.devices > 0 {
@@ -67,7 +67,7 @@ pub fn run(w: &Workspace, write: bool) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Runs the step of `cargo xtask test`: the first plot twice, with nothing else running, then every notebook, two at a time, and one that lies outside of the
+/// Runs the step of `cargo xtask test`: the first plot twice, with nothing else running, then every notebook, two at a time, and one notebook outside of the
 /// repository. The folder `kernels` has the kernels that were compiled before.
 pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
     let venv = set_up_with_nvrtc(w)?;
@@ -91,11 +91,10 @@ pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
         let error = run.error.or_else(|| too_late(run.first_plot, when, limit.mul_f64(slowness)));
         outcomes.push((measured.as_path(), error));
     }
-    // A second kernel begins with the first one's build.
+    // A second kernel starts with a copy of the first kernel's build.
     copy_builds(&builds.join("0"), &builds.join("1"))?;
     let outside = Outside::new(w)?;
-    // The notebook outside of the repository comes first: it compiles this repository's packages again, which takes
-    // long.
+    // The notebook outside of the repository comes first, since it compiles this repository's packages again, which takes long.
     let first = std::iter::once(&outside.notebook);
     let queue: Mutex<VecDeque<&PathBuf>> = Mutex::new(first.chain(longest_first(&notebooks)).collect());
     let ran: Mutex<Vec<(&Path, Option<String>)>> = Mutex::default();
@@ -136,14 +135,14 @@ fn copy_builds(from: &Path, to: &Path) -> Result<()> {
     run_seen(&mut copy)
 }
 
-/// Sorts notebooks by size, the largest first: it would end long after all others if it began last.
+/// Sorts notebooks by size, the largest first, since it would end long after all others if it began last.
 fn longest_first(notebooks: &[PathBuf]) -> Vec<&PathBuf> {
     let mut all: Vec<&PathBuf> = notebooks.iter().collect();
     all.sort_by_key(|n| std::cmp::Reverse(fs::read_to_string(n).map_or(0, |text| text.matches("\"code\"").count())));
     all
 }
 
-/// Returns what is wrong with the time of a first plot; `None` if it is within the limit.
+/// Returns a sentence about the time of a first plot if it exceeds the limit; `None` if it is within the limit.
 fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option<String> {
     match first_plot {
         None => Some("no cell drew a plot".into()),
@@ -298,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Returns the cells of the lessons from 10 on, each with the notebook's name, its kind and its source.
+    /// Returns the cells of the lessons with numbers from 10 on, each with the notebook's name, its kind and its source.
     fn cells_from_10_on() -> Vec<(String, Vec<(String, String)>)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
         let mut lessons = Vec::new();
@@ -379,8 +378,8 @@ mod tests {
         assert!(with(&|c| c.push(("markdown".into(), "**1. A.**\n\n**2. B.**".into()))).contains("two exercises"));
     }
 
-    /// Checks outputs without style: JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their reader has not
-    /// made.
+    /// Checks that outputs are complete without style: JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their
+    /// reader has not produced.
     #[test]
     fn stored_outputs_say_all_they_say_without_style() {
         let (mut charts, mut outputs) = (0, 0);

@@ -28,8 +28,8 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Writes both. The bare repository has the contents that this checkout would publish, including uncommitted
-    /// changes.
+    /// Writes the notebook, and the bare repository with the contents that this checkout would publish, including
+    /// uncommitted changes.
     pub fn new(w: &Workspace) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;

@@ -12,10 +12,10 @@ pub enum Gpu {
 }
 
 impl Gpu {
-    /// All of them.
+    /// All GPUs that records are published for.
     pub const ALL: [Self; 2] = [Self::H200, Self::H100];
 
-    /// Returns the name in file names.
+    /// Returns the GPU's name as used in file names.
     pub const fn id(self) -> &'static str {
         match self {
             Self::H200 => "h200",
@@ -33,15 +33,15 @@ pub struct Made {
     pub replaces: Option<&'static str>,
     /// Number of GPUs that the commands need.
     pub gpus: usize,
-    /// The commands in order; each needs the one before.
+    /// The commands in order; each needs the results of the one before.
     pub steps: Vec<String>,
-    /// Records that are merged into the file at the end.
+    /// Records that are merged into the file by the last command.
     parts: Vec<String>,
-    /// The end of the names of intermediate files.
+    /// The end of the names of the intermediate files.
     ending: String,
 }
 
-/// Folders with the images' files, and a folder for intermediate records; all relative to the repository.
+/// Folders of the image data sets, and a folder for intermediate records; all relative to the repository.
 const MNIST: &str = "data/mnist";
 const CIFAR10: &str = "data/cifar10";
 const SCRATCH: &str = "target/publish";
@@ -51,7 +51,7 @@ impl Made {
         Self { file, replaces: None, gpus, steps: Vec::new(), parts: Vec::new(), ending }
     }
 
-    /// Returns a record on a number of GPUs: "data/results/matmul-h200.json".
+    /// Returns a record, without commands yet, on a number of GPUs: "data/results/matmul-h200.json".
     fn record(name: &str, gpu: Gpu, gpus: usize) -> Self {
         let on = if gpus == 1 { gpu.id().to_owned() } else { format!("{}-x{gpus}", gpu.id()) };
         Self::new(format!("data/results/{name}-{on}.json"), gpus, format!("{on}.json"))
@@ -72,26 +72,26 @@ impl Made {
         self.step(step)
     }
 
-    /// Adds a command whose record, an intermediate file of this name, is merged into the record at the end.
+    /// Adds a command that writes an intermediate file of this name, whose record is merged into the final record at the end.
     fn part(mut self, command: &str, name: &str) -> Self {
         let part = self.scratch(name);
         self.parts.push(part.clone());
         self.step(format!("{command} --out {part}"))
     }
 
-    /// Adds PyTorch's rows next to those of a record: a script of `notebooks/pytorch` with its options.
+    /// Adds a script of `notebooks/pytorch` with its options, which measures in PyTorch what the record `like` measures.
     fn pytorch_like(self, like: &str, script: &str, options: &str, name: &str) -> Self {
         let options = if options.is_empty() { String::new() } else { format!(" {options}") };
         self.part(&format!("python3 notebooks/pytorch/{script}.py --like {like}{options}"), name)
     }
 
-    /// Adds PyTorch's rows next to ours.
+    /// Adds a script that measures in PyTorch what our record measures.
     fn pytorch(self, script: &str, options: &str, name: &str) -> Self {
         let like = self.file.clone();
         self.pytorch_like(&like, script, options, name)
     }
 
-    /// Ends with the merge of the parts.
+    /// Adds the final command, which merges the parts.
     fn merged(self) -> Self {
         if self.parts.is_empty() {
             return self;
@@ -101,7 +101,7 @@ impl Made {
     }
 }
 
-/// The pairs of the guide, and true for those that PyTorch has, too.
+/// The guide's pairs of a slow and a fast way, with true if PyTorch measures the pair as well.
 const PAIRS: [(&str, bool); 23] = [
     ("accumulation", true),
     ("allocation", true),
@@ -166,14 +166,14 @@ fn regression(gpu: Gpu) -> Made {
         .merged()
 }
 
-/// Shapes of the matrix product in fp32 and bf16, and further ones with their types.
+/// Shapes of the matrix product in fp32 and bf16; the constants below list further shapes, with their types.
 const PRODUCTS: &str = "256x256x256,512x512x512,1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x8192x8192,16384x16384x16384,1000x1000x1000,\
                         4097x4095x4093,128x8192x8192,8192x8192x128,64x4096x11008,65536x512x512";
 const MORE_PRODUCTS: &str = "256x256x256:tf32,256x256x256:fp16,512x512x512:tf32,512x512x512:fp16,1024x1024x1024:tf32,1024x1024x1024:fp16,\
                              2048x2048x2048:tf32,2048x2048x2048:fp16,4096x4096x4096:tf32,4096x4096x4096:fp16,8192x8192x8192:tf32,\
                              8192x8192x8192:fp16,16384x16384x16384:tf32,1000x1000x1000:tf32,1000x1000x1000:fp16,1536x1536x1536:bf16,\
                              1536x1536x1536:bf16:nt,3000x5000x7000:bf16,3000x5000x7000:bf16:nt";
-/// Products of linear layers, forwards and backwards, in fp16 and bf16: shape, and which operands are transposed.
+/// Matrix products of linear layers, forwards and backwards, in fp16 and bf16: the shape, and which operands are transposed.
 const LAYERS: [(&str, &str); 18] = [
     ("512x128x9216", ":nt"),
     ("512x9216x128", ""),
@@ -259,7 +259,7 @@ fn looped() -> Made {
     Made { replaces: Some("data/loader-loop-h200.json"), ..record }
 }
 
-/// The CIFAR-10 speedruns: with six views and with two, and in new processes.
+/// The CIFAR-10 speedruns: with six views, with two views, and in new processes.
 fn speedruns() -> [Made; 3] {
     let note = "--to 90 --data-note 'recompressed as JPEG q75'";
     let ours =
@@ -279,7 +279,7 @@ fn speedruns() -> [Made; 3] {
     ]
 }
 
-/// Returns a record of trainings that are followed step by step: the first, with the others merged into it, and PyTorch's same trainings.
+/// Returns a record of trainings that are followed step by step: the first training, with the others merged into it, and the same trainings in PyTorch.
 fn trainings(name: &str, recipe: &str, data: &str, runs: &[(String, String)]) -> Made {
     let made = Made::record(name, Gpu::H200, 1);
     let train = |options: &str| format!("train {recipe} --data {data} {options} --clip inf --log-every 10");
@@ -299,7 +299,7 @@ fn mnist_trainings() -> Made {
     trainings("train-mnist", "mnist", MNIST, &runs)
 }
 
-/// Trainings of the CIFAR-10 CNN from five seeds in each precision.
+/// Returns the trainings of the CIFAR-10 CNN from five seeds in each precision.
 fn cifar10_trainings(epochs: u32) -> Made {
     let of = |precision: &str, seed: u32| {
         (format!("{precision}-{seed}"), format!("--precision {precision} --epochs {epochs} --seed {seed}"))
@@ -326,7 +326,7 @@ fn scaling() -> Made {
         format!("python3 notebooks/pytorch/ddp.py --gpus 4 --network {network} --batch {batches} --out {out}")
     };
     let of_both = "--precision amp-fp16,amp-bf16,fp32";
-    // Batches of 512 and 128 on each GPU, and on all of them together.
+    // The batch sizes are 512 and 128, for each GPU (weak scaling) and for all GPUs together (strong scaling).
     let ours = format!(
         "scaling --gpus 4 --network cifar10 --batch 512,128 {of_both} --synthetic --samples 7 --pytorch {cifar}"
     );
@@ -340,7 +340,7 @@ fn scaling() -> Made {
         .merged()
 }
 
-/// The products' measured times that `gemm()` chooses by, which become part of the program when it is built again.
+/// Returns the measured times of matrix products from which `gemm()` chooses its kernels; they become part of the program when it is built again.
 fn findings(gpu: Gpu) -> Made {
     let file = format!("data/findings/nvidia-{}.json", gpu.id());
     let made = Made::new(file, 1, format!("{}.json", gpu.id()));
@@ -424,7 +424,7 @@ mod tests {
             .filter(|path| path.extension().is_some_and(|e| e == "json"))
             .map(|path| w.show(&path))
             .collect();
-        // The list of records is generated, and a test run writes on which GPU it was.
+        // The list of records is generated, and `gpu-tests.json` is written by a test run.
         files.retain(|file| file != "data/results/index.json" && file != "data/gpu-tests.json");
         files
     }
@@ -482,9 +482,9 @@ mod tests {
         parts.map(|part| part.split_once(' ').unwrap_or((part, ""))).map(|(name, value)| (name, value.trim())).collect()
     }
 
-    /// Returns what is listed but is not in the commands of a record, if anything. The record may name more, and other files.
+    /// Returns what is listed but missing in the commands of a record, if anything. The record may name more options, and other files.
     fn differs(listed: &str, recorded: &[&str]) -> Option<String> {
-        // Older records name `train` for what `speedrun` does now.
+        // Older records name the command `train` for what is now `speedrun`.
         let named =
             |command: &str| command.split(' ').take(3).collect::<Vec<_>>().join(" ").replace(" speedrun ", " train ");
         let is_file = |name: &str| ["out", "data", "like", "pytorch"].contains(&name);

@@ -1,4 +1,4 @@
-//! One line on what each published experiment computes, since the records do not say it.
+//! One line on what each published experiment computes, since the records do not contain it.
 
 use warpbook_record::Run;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The readers' first page.
+/// The page that readers see first.
 pub(super) const README: &str = "README.md";
 /// Generated tables with texts from records, which may name files that no longer exist.
 const TABLES: &str = "data/README.md";
@@ -49,7 +49,7 @@ fn is_external(link: &str) -> bool {
         || link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// Returns what is wrong with a link in a file, if anything.
+/// Returns a sentence about what is wrong with a link in a file, if anything.
 fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) -> Option<String> {
     let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
     let to = if file.is_empty() { from.to_path_buf() } else { normal(&from.parent()?.join(file)) };
@@ -118,8 +118,8 @@ fn exists(path: &Path) -> bool {
     if path.to_string_lossy().ends_with('/') { path.is_dir() } else { path.is_file() }
 }
 
-/// Returns true if a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` mean
-/// several.
+/// Returns true if a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` match
+/// several files.
 fn is_path(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
     let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));

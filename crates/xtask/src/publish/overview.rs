@@ -28,8 +28,8 @@ const OF_THE_GUIDE: [&str; 7] = [
     "44_memory_for_compute",
 ];
 
-/// Returns the table: a row for each kind of work in an experiment, and one row for the guide. Of several records of the
-/// same work it shows one that compares it with another framework, if there is one, and then the one with the shortest
+/// Returns the table: a row for each kind of work in an experiment, and one row for the guide. From several records of the
+/// same work, it prefers those that compare the work with another framework, and among them the one with the shortest
 /// time.
 pub(super) fn table(records: &[Record]) -> Option<String> {
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
@@ -55,7 +55,7 @@ pub(super) fn table(records: &[Record]) -> Option<String> {
     markdown(&headers, &rows)
 }
 
-/// Warpbook's fastest rung at a record's main problem.
+/// Warpbook's fastest rung for a record's main problem.
 struct Best<'r> {
     record: &'r Record,
     problem: &'r Problem,
@@ -72,8 +72,8 @@ impl<'r> Best<'r> {
         Some(Self { record, problem, fastest, us })
     }
 
-    /// Returns true if both do the same work. In a problem's name, the text after a comma only says how it is done, as
-    /// in "cifar10-speedrun 90 %, mirrored views".
+    /// Returns true if both records do the same work. In a problem's name, the text after a comma only says how it is
+    /// done, as in "cifar10-speedrun 90 %, mirrored views".
     fn is_of_the_work_of(&self, other: &Self) -> bool {
         let work = |best: &Self| best.problem.short.split(',').next().map(str::to_owned);
         self.record.run.experiment == other.record.run.experiment && work(self) == work(other)

@@ -38,10 +38,10 @@ struct Bound {
     found: Option<f64>,
 }
 
-/// The number of rows for a survey: one for all products, then one for each kind of sides.
+/// The number of rows for a survey: one for all products, then one for each kind of sides of the matrices.
 const ROWS: usize = 4;
 
-/// Returns a table of all surveys, each with the limits that it misses; `None` without a survey.
+/// Returns a table of all surveys, each with the limits that it misses; `None` if there are no surveys.
 pub fn table(w: &Workspace) -> Result<Option<String>> {
     let folder = w.path("data/surveys");
     if !folder.exists() {

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Column, Measurement, Problem, Quantity, Requires, Run, Rung, Runner};
 
-/// Returns for each record the ladder at its main problem, then all problems with GPU libraries and with other
-/// frameworks if it has such rungs; then whole trainings and the guide's pairs.
+/// Returns the tables. Each record has a table of the ladder for its main problem, and tables that compare all problems with GPU
+/// libraries and with other frameworks if it has such rungs. Whole trainings and the guide's pairs come last.
 pub(super) fn results(records: &[Record]) -> Option<String> {
     let tables = |r: &Record| {
         let main = r.run.main_problem()?;
@@ -26,7 +26,7 @@ pub(super) fn is_of_the_guide(record: &Record) -> bool {
     record.run.experiment.starts_with("guide-")
 }
 
-/// Returns a table with one row for each pair of the guide, at the record's main problem: see [`Run::slow_and_fast`].
+/// Returns a table with one row for each pair of the guide, for the record's main problem: see [`Run::slow_and_fast`].
 fn guide(pairs: &[&Record]) -> Option<String> {
     let row = |r: &&Record| {
         let problem = r.run.main_problem()?;
@@ -111,7 +111,7 @@ fn about_the_choice(run: &Run) -> Option<String> {
     ))
 }
 
-/// Returns a Markdown table with right-aligned columns of figures; `None` without rows.
+/// Returns a Markdown table with right-aligned columns of figures; `None` if there are no rows.
 pub(super) fn markdown(headers: &[(String, bool)], rows: &[Vec<String>]) -> Option<String> {
     let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(headers.iter().map(|h| h.0.as_str()).collect());
@@ -133,13 +133,13 @@ pub(super) fn code(id: &str) -> String {
     format!("`{}`", cell(id).replace('`', ""))
 }
 
-/// Returns a figure, or a dash.
+/// Returns a figure, or a dash if there is none.
 pub(super) fn or_dash(text: Option<String>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or_else(|| "–".into())
 }
 
-/// Returns a table of all rungs at a problem with the columns of the record's descriptor, and each rung's bound after %
-/// of bound.
+/// Returns a table of all rungs for a problem with the columns of the record's descriptor. Each rung's bound follows the
+/// column "% of bound".
 fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     let run = &record.run;
     let mut columns: Vec<Column> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
@@ -172,7 +172,7 @@ fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     Some(opening(record, problem, &problem.label) + &markdown(&headers, &rows)? + &note)
 }
 
-/// Returns this problem and those that differ from it only in their type, one of each type.
+/// Returns this problem and the problems that differ from it only in their type, one for each type.
 fn dtypes<'a>(run: &'a Run, main: &'a Problem) -> Vec<&'a Problem> {
     let mut seen = HashSet::new();
     let alike = run.problems().into_iter().filter(|p| p.short == main.short && (p.dtype != main.dtype || *p == main));
@@ -255,11 +255,11 @@ pub(super) fn rate(run: &Run) -> Option<Column> {
     }
 }
 
-/// The most columns of other frameworks in a table.
+/// The maximum number of columns of other frameworks in a table.
 const MOST_OTHERS: usize = 5;
 
 /// Returns the rungs of other frameworks on the run's device. If a table would be too wide, only the fastest are kept,
-/// by the mean logarithm of their times relative to the fastest at each problem.
+/// by the mean logarithm of their times relative to the fastest for each problem.
 fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
     let problems = run.problems();
     let slowness = |rung: &Rung| {

@@ -38,8 +38,8 @@ fn phases(run: &Run, m: &Measurement) -> Option<String> {
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-/// Returns a table with one row for each rung in records of whole trainings, with phases if they have any; `None`
-/// without such a record.
+/// Returns a table with one row for each rung in records of whole trainings, with phases if the records have any; `None`
+/// if there is no such record.
 pub(super) fn trainings(records: &[Record]) -> Option<String> {
     let mut rows = Vec::new();
     let mut told = Vec::new();

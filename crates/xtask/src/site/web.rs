@@ -220,7 +220,7 @@ enum Toolchain {
 impl Toolchain {
     /// Returns the first available or installable toolchain: the default one with the standard library's source, the
     /// distribution's, and the default one with a compiled standard library, which makes a larger page.
-    /// `WARPBOOK_WASM=distribution` allows only the second.
+    /// `WARPBOOK_WASM=distribution` allows only the second of these.
     fn ensure(w: &Workspace) -> Result<Self> {
         let any = std::env::var_os("WARPBOOK_WASM").is_none_or(|v| v != "distribution");
         let rustup = |args: &[&str]| {
@@ -294,7 +294,7 @@ fn has_std(w: &Workspace) -> bool {
     files.map(|e| e.file_name()).any(|n| n.to_string_lossy().starts_with("libstd-"))
 }
 
-/// Returns a linker for WebAssembly: the one of rustup's compiler, or LLVM's.
+/// Returns a linker for WebAssembly: the linker of rustup's compiler, or LLVM's.
 fn linker(w: &Workspace) -> Option<PathBuf> {
     let host = rustc(w, &["-vV"])?.lines().find_map(|l| l.strip_prefix("host: ").map(str::to_owned))?;
     let shipped = Path::new(&rustc(w, &["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin/rust-lld");
@@ -342,7 +342,7 @@ fn guarded(script: &str) -> Result<String> {
         }
         guarded = guarded.replace(what, with);
     }
-    // Such a closure ends before this statement.
+    // The script of such a closure ends before this statement.
     const NEXT: &str = "real._wbg_cb_unref = ";
     let pieces: Vec<&str> = guarded.split(NEXT).collect();
     let (last, closures) = pieces.split_last().filter(|(_, before)| !before.is_empty()).ok_or_else(|| unknown(NEXT))?;

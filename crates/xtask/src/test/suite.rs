@@ -48,7 +48,7 @@ pub struct Timed {
 /// Compiles all tests of the workspace.
 ///
 /// # Errors
-/// If something does not compile.
+/// Returns an error if something does not compile.
 pub fn build(w: &Workspace) -> Result<Vec<Executable>> {
     let mut build = cargo(w);
     build.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -77,7 +77,7 @@ fn executable(message: &Value) -> Option<Executable> {
 /// Runs executables, `at_once` of them at a time, and prints the output of each when it ends.
 ///
 /// # Errors
-/// If the log of skipped tests cannot be emptied.
+/// Returns an error if the log of skipped tests cannot be emptied.
 pub fn run_all(executables: &[Executable], setting: &Setting) -> Result<(Report, Vec<Timed>)> {
     if setting.skips.exists() {
         fs::remove_file(&setting.skips).context("the log of skipped tests cannot be removed")?;
@@ -125,7 +125,7 @@ fn run_one(executable: &Executable, setting: &Setting) -> (String, Duration, boo
 /// Compiles and runs the examples in the documentation of all libraries.
 ///
 /// # Errors
-/// If Cargo cannot be started.
+/// Returns an error if Cargo cannot be started.
 pub fn examples(w: &Workspace) -> Result<Report> {
     let mut test = cargo(w);
     test.args(["test", "--workspace", "--doc", "--no-fail-fast"]).stdin(Stdio::null());

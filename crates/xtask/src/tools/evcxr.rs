@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const VERSION: &str = "0.22.0";
-/// Settings for compiling evcxr. A reader mostly waits for rustc in a cell, which they do not affect; full optimisation
-/// of evcxr itself would mainly lengthen its installation.
+/// Settings for compiling evcxr. They do not affect rustc, which is what a reader of a notebook mostly waits for, so
+/// full optimisation of evcxr would mainly lengthen its installation.
 const SETTINGS: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),

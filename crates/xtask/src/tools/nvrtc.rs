@@ -16,7 +16,7 @@ const KNOWS_ALL: (u32, u32) = (12, 8);
 /// The parts of CUDA found on this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuda {
-    /// The newest CUDA version that the driver supports (major, minor); `None` without a driver.
+    /// The newest CUDA version that the driver supports (major, minor); `None` if there is no driver.
     pub driver: Option<(u32, u32)>,
     /// The number of GPUs that the driver can use.
     pub devices: u32,

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The most Rust files in a folder of `src`.
+/// The maximum number of Rust files in a folder of `src`.
 const FILES: usize = 12;
-/// The most lines in a file.
+/// The maximum number of lines in a file.
 const LINES: usize = 600;
 
 /// Crates in which files may not depend on each other in a circle.
@@ -37,7 +37,7 @@ const STACK: [&str; 18] = [
     "warpbook-web",
     "xtask",
 ];
-/// The floors of `warpbook-charts`, each with the floors that it may use.
+/// The layers of `warpbook-charts`, each with the layers that it may use.
 const FLOORS: [(&str, &[&str]); 4] =
     [("draw", &[]), ("record", &["draw"]), ("charts", &["draw", "record"]), ("compare", &["draw", "record"])];
 
@@ -82,14 +82,14 @@ fn uses_of(name: &str) -> Vec<Uses> {
     all
 }
 
-/// Returns uses that go up, or to a neighbouring floor.
+/// Returns the uses of a higher layer, or of another layer at the same level.
 fn upwards(uses: &Uses) -> Vec<String> {
     let floor = |file: &str| FLOORS.iter().find(|(name, _)| file.starts_with(&format!("{name}/")));
     let mut wrong = Vec::new();
     for (from, all) in uses {
         for to in all {
             let is_fine = match (floor(from), floor(to)) {
-                // The root only re-exports, so it belongs to no floor.
+                // The root only re-exports items, so it belongs to no layer.
                 (None, _) => true,
                 (Some(_), None) => false,
                 (Some((a, below)), Some((b, _))) => a == b || below.contains(b),

@@ -28,7 +28,7 @@ const PAGES: [Page<'static>; 6] = [
     Page { file: "notebooks/README.md", lines: 1..=90, bytes: usize::MAX },
 ];
 
-/// Returns what is wrong with a page, if anything.
+/// Returns a sentence about what is wrong with a page, if anything.
 fn fault(root: &Path, Page { file, lines, bytes }: &Page<'_>) -> Option<String> {
     let Ok(text) = fs::read_to_string(root.join(file)) else {
         return Some(format!("{file} is missing: say there what this is, where to begin, and what it must never know"));

@@ -41,7 +41,7 @@ struct Crate {
 
 /// Returns the uses between all files reachable from a crate's root, such as `src/lib.rs`. Test-only code does not
 /// count, and neither does a re-export whose name the file does not use itself. Using a re-exported name counts as
-/// using the file that defines it.
+/// using the file that defines the item.
 pub fn uses(root: &Path) -> Uses {
     let src = root.parent().unwrap();
     let mut all = Crate::default();
@@ -114,7 +114,7 @@ impl Crate {
                 Some("use") if !tokens.get(at + 1).is_some_and(|t| is_punct(t, '<')) => {
                     let end = at + tokens[at..].iter().position(|t| is_punct(t, ';')).unwrap();
                     let leaves = leaves(&tokens[at + 1..end]);
-                    // A visibility before it, such as `pub` or `pub(crate)`, makes it a re-export.
+                    // A visibility such as `pub` or `pub(crate)` before the `use` makes it a re-export.
                     let is_export = code.last().is_some_and(|t| {
                         matches!(t, TokenTree::Group(g) if g.delimiter() == Delimiter::Parenthesis)
                             || is_ident(t, "pub")

@@ -16,17 +16,17 @@ use web_sys::File;
 use yew::Context;
 use yew::html::Scope;
 
-/// The most files that the page opens at once.
+/// The maximum number of files that the page opens at once.
 const MAX_FILES: usize = 200;
 /// If more records are dropped than can be compared, the page is redrawn after each batch of this size.
 const DRAWN_EVERY: usize = 10;
-/// The most bytes of a file that the browser keeps; larger ones would slow down the next start.
+/// The maximum number of bytes of a file that the browser keeps; larger ones would slow down the next start.
 const MAX_KEPT: usize = 16 << 20;
-/// The most bytes that the browser keeps in all.
+/// The maximum number of bytes that the browser keeps in all.
 const MAX_KEPT_IN_ALL: usize = 96 << 20;
 
 impl App {
-    /// Starts reading the records that the browser kept, and the one in the link.
+    /// Starts reading the records that the browser kept, and the record in the link.
     pub(in crate::app) fn begin_sources(&mut self, ctx: &Context<Self>) {
         self.loading.pending += 1;
         ctx.link().send_future(async {
@@ -40,7 +40,7 @@ impl App {
         self.read_fragment(ctx);
     }
 
-    /// Handles a message about records from disk, clipboard or link; returns whether the page must be redrawn.
+    /// Handles a message about records from the disk, the clipboard or a link; returns whether the page must be redrawn.
     pub(in crate::app) fn update_disk(&mut self, ctx: &Context<Self>, msg: DiskMsg) -> bool {
         match msg {
             DiskMsg::Files(files) => self.read_files(ctx, files),
@@ -53,7 +53,7 @@ impl App {
             DiskMsg::Progress(name, reading) => self.show_progress(&name, reading),
             DiskMsg::Kept(all) => self.take_kept(all),
             DiskMsg::NotKept(key, name) => {
-                // If the browser keeps nothing, one alert is enough.
+                // If the browser keeps nothing, one alert for all records is enough.
                 if self.not_kept.is_empty() {
                     self.notices.alert(format!(
                         "{name} is open, but this browser cannot keep it: open it again after a reload."
@@ -85,7 +85,7 @@ impl App {
             self.notices.said = format!("Reading {}.", first.name());
         }
         let send = ctx.link().clone();
-        // Files are read one after the other, so that the list has their order.
+        // Files are read one after the other, so that the list shows them in their order.
         spawn_local(async move {
             browser::pause().await;
             for file in files.into_iter().take(count) {
@@ -146,7 +146,7 @@ impl App {
         } else if read == 1 && of <= MAX_RECORDS && !self.link.is_apart() {
             self.link.show_all();
         } else if read == 1 && of > MAX_RECORDS && self.link.board.is_none() {
-            // More records than a comparison can take are a class.
+            // More records than a comparison can show are treated as a class.
             self.link.show_board(String::new());
         }
     }

@@ -28,7 +28,7 @@ impl App {
         });
     }
 
-    /// Handles an answer of the server, or its absence; returns whether the page must be redrawn.
+    /// Handles the server's answer to a poll, or the lack of an answer; returns whether the page must be redrawn.
     pub(in crate::app) fn answered(
         &mut self,
         ctx: &Context<Self>,
@@ -63,7 +63,7 @@ impl App {
         true
     }
 
-    /// Reads a record again that is already shown.
+    /// Rereads a record that is already shown.
     fn read_again(&self, ctx: &Context<Self>, key: String) {
         let address = format!("data/{}", js_sys::encode_uri_component(&key));
         ctx.link().send_future(async move {

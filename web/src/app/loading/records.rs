@@ -1,4 +1,4 @@
-//! Loads the page's own records and those at the link's addresses.
+//! Loads the page's own records and the records at the link's addresses.
 
 use crate::address::{fragment, key_of};
 use crate::app::messages::{LibraryMsg, Msg};
@@ -121,7 +121,7 @@ impl App {
         });
     }
 
-    /// Reads the records at the link's addresses, or asks the reader about those on other sites.
+    /// Reads the records at the link's addresses, or asks the reader about records on other sites.
     pub(in crate::app) fn follow_link(&mut self, ctx: &Context<Self>) {
         for address in self.link.sources.clone() {
             let is_known = self.library.get(&key_of(&address)).is_some() || self.loading.folders.contains(&address);

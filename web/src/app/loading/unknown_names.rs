@@ -1,4 +1,4 @@
-//! Removes names from the address that do not exist, and tells the reader about them.
+//! Removes from the address the names that do not exist, and tells the reader about them.
 
 use crate::address::key_of;
 use crate::app::state::App;
@@ -28,7 +28,7 @@ impl App {
         }
     }
 
-    /// Removes names from the address that the shown record does not have, and reports those that came with a link.
+    /// Removes from the address the names that the shown record does not have, and reports names that came with a link.
     pub(in crate::app) fn check_names(&mut self) {
         let first = self.link.ticked.first().filter(|_| self.link.compares());
         let Some(key) = first.cloned().or_else(|| self.chosen().map(|e| e.key.clone())) else { return };

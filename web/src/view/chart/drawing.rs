@@ -22,7 +22,7 @@ use yew::{
 /// The smallest width of a tooltip, in CSS pixels.
 const TIP_WIDTH: f64 = 272.0;
 
-/// The input of a drawing.
+/// The properties of the component [`Drawing`].
 #[derive(Properties, PartialEq)]
 pub struct DrawingProps {
     /// An `<svg>` drawn by `warpbook-charts`.
@@ -71,7 +71,7 @@ pub struct Drawing {
     brushed: Rc<Cell<bool>>,
     /// The index of the mark or legend entry that had the focus in the previous drawing.
     focused: Option<usize>,
-    /// `true` if the next drawing must take the focus, as the previous one had it.
+    /// `true` if the next drawing must take the focus because the previous drawing had it.
     refocus: Rc<Cell<bool>>,
 }
 
@@ -188,7 +188,7 @@ impl Component for Drawing {
                 onfocusin={focus} onfocusout={blur} onkeydown={keys}>
                 // warpbook-charts escapes all text, and the page's policy lets no script in it run.
                 <div class="drawing">{ Html::from_html_unchecked(ctx.props().svg.clone()) }</div>
-                // Tooltip and brush are always one child each. If their number changed, yew would rebuild the drawing
+                // The tooltip and the brush are always one child each. If the number of children changed, yew would rebuild the drawing
                 // and lose its focus.
                 { self.tip.as_ref().map_or_else(Html::default, |tip| self.tip(ctx, tip)) }
                 { self.brush.map_or_else(Html::default, brush) }
@@ -228,7 +228,7 @@ impl Drawing {
         plot_in(&self.root.cast::<Element>()?)
     }
 
-    /// Converts a point of the box into one of the drawing, whose pixels may be larger.
+    /// Converts a point of the box to a point of the drawing, whose pixels may be larger.
     fn in_drawing(&self, at: (f64, f64)) -> Option<(f64, f64)> {
         let (svg, root) = (self.svg()?, self.root.cast::<Element>()?.get_bounding_client_rect());
         let of = svg.get_bounding_client_rect();

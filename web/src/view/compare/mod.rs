@@ -72,7 +72,7 @@ fn compare(app: &App, send: &Send) -> Html {
     }
 }
 
-/// Shows the figures at one problem, and a summary of all problems.
+/// Shows the figures for one problem, and a summary of all problems.
 fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html {
     let first = all.runs[0];
     let drifts = (1..all.runs.len()).any(|i| all.drift(i).is_some());

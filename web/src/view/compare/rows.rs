@@ -7,7 +7,8 @@ use crate::view::controls::{Send, press, scrolled};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, Verdict};
 use yew::{Html, classes, html};
 
-/// Shows the rungs of one problem: those with a figure in the baseline and in another record, and the others in a fold.
+/// Shows the rungs of one problem: first those with a figure in the baseline and in another record, then the others in
+/// a collapsible section.
 pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
     let (held, alone): (Vec<_>, Vec<_>) = at.rows.iter().partition(|r| r.cells.iter().any(|c| c.ratio.is_some()));
     let alone: Vec<&ComparedRow<'_>> = alone;
@@ -30,7 +31,7 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
     }
 }
 
-/// Shows the rows that changed at any problem, in a fold.
+/// Shows the rows that changed for any problem, in a collapsible section.
 pub fn moved(all: &Comparison<'_>) -> Html {
     let rows = moved_rows(all);
     let more = rows.len().saturating_sub(MAX_LISTED);

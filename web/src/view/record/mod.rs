@@ -27,7 +27,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         _ if tab.has_problem() => problem_choice(send, run, p, tab),
         _ => html! {},
     });
-    // A chart over sizes may draw another problem than the one the page is at.
+    // A chart over sizes may draw a different problem from the page's.
     let drawn = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
     html! {
         <>
@@ -110,7 +110,7 @@ fn tiles(headline: &charts::Headline, winners: Html) -> Html {
     }
 }
 
-/// Shows the tabs after the ARIA pattern: one Tab stop, with arrow keys between the tabs.
+/// Shows the tabs in ARIA's tab pattern: one Tab stop, with arrow keys between the tabs.
 fn tab_list(send: &Send, tabs: &[Tab], shown: Tab) -> Html {
     let keys = {
         let (send, tabs) = (send.clone(), tabs.to_vec());

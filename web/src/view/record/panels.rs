@@ -14,7 +14,7 @@ use warpbook_record::{ChartKind, Problem, Profiled, Quantity, Run, Xray};
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
-/// Shows a tab's content; `problem` is the page's, and `shown` is the one that the tab has figures of.
+/// Shows a tab's content; `problem` is the page's problem, and `shown` is the problem that the tab has figures of.
 pub fn panel(
     app: &App,
     send: &Send,
@@ -85,10 +85,10 @@ fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// The number of rungs above which a sweep highlights only some lines.
+/// A sweep with more rungs than this highlights only some lines.
 const MANY: usize = 8;
 
-/// Shows boxes that highlight the lines of rungs in a sweep of many.
+/// Shows check boxes that highlight the lines of rungs in a sweep of many rungs.
 fn picks(app: &App, send: &Send, run: &Run, of: &Problem) -> Html {
     let drawn = |id: &str| run.measurements.iter().any(|m| m.rung == id && m.problem.same_line(of));
     let rungs: Vec<_> = run.rungs.iter().filter(|r| drawn(&r.id)).collect();

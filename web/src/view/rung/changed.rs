@@ -9,8 +9,8 @@ use warpbook_charts::{changes, lines_in_common};
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Html, html};
 
-/// Shows changes in the launch, in the kernels' files and in their includes; the source if there is no rung to compare
-/// with.
+/// Shows changes in the launch, in the kernels' files and in their includes, or the whole source if there is no rung to
+/// compare with.
 pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem>, &Rung, Option<&Rung>)) -> Html {
     let Some(before) = before else {
         return html! { <><p class="quiet">{ "No rung of its kind comes before it." }</p>{ files(send, run, rung) }</> };
@@ -49,7 +49,7 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
     }
 }
 
-/// A new file that shares at least this part of its lines with an old one is compared with it.
+/// A new file that shares at least this fraction of its lines with an old one is compared with it.
 const LEAST_ALIKE: f64 = 0.2;
 
 /// The files of two rungs, paired for comparison.
@@ -66,8 +66,8 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// Pairs files; `alike` returns the part of a file's lines that another file has too. A file may be paired with one
-    /// that both rungs use, since it may have grown out of it.
+    /// Pairs files; `alike` returns the fraction of a file's lines that another file also has. A file may be paired with one
+    /// that both rungs use, since it may have been derived from that file.
     fn of(old: &[&'a str], new: &[&'a str], alike: impl Fn(&str, &str) -> f64) -> Self {
         let (both, fresh): (Vec<&str>, Vec<&str>) = new.iter().copied().partition(|p| old.contains(p));
         let (mut pairs, mut added): (Vec<(&str, &str)>, Vec<&str>) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! A rung's figures at a problem: samples, bound, check and kernels.
+//! A rung's figures for a problem: samples, bound, check and kernels.
 
 use crate::plot::sample_plot::SamplePlot;
 use crate::text::format::{self, NONE, percent, significant};
@@ -30,7 +30,7 @@ pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
 
 type Fact = (&'static str, String, Option<&'static str>);
 
-/// Returns names and values, with a class if they are good or bad.
+/// Returns names and values, with a style class if the value is good or bad.
 fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
     let mut out: Vec<Fact> = Vec::new();
     match &m.outcome {

@@ -8,8 +8,8 @@ use yew::{Html, html};
 const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 190.0;
 
-/// Shows the ceilings, all rungs of the problem, and a line from the rung before to this one; nothing without a
-/// roofline.
+/// Shows the ceilings, all rungs of the problem, and a line from the rung before to this one; shows nothing if there is
+/// no roofline.
 pub fn roof(run: &Run, problem: &Problem, rung: &Rung, before: Option<&Rung>) -> Html {
     let Some(drawn) = roofline_points(run, problem, (WIDTH, HEIGHT)) else { return html! {} };
     let find = |id: &str| drawn.points.iter().find(|p| p.rung == id);

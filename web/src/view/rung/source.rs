@@ -124,7 +124,7 @@ pub fn own_files(rung: &Rung) -> Vec<&str> {
     paths
 }
 
-/// Shows a file's source in a fold.
+/// Shows a file's source in a collapsible section.
 pub fn file(path: &str, text: Option<&str>, open: bool) -> Html {
     let Some(text) = text else {
         return html! { <p class="empty">{ format!("The record does not hold {path}.") }</p> };

@@ -1,4 +1,4 @@
-//! A swipeable part of the page: left for the next item, right for the previous.
+//! A part of the page that reacts to swipes: left for the next item, right for the previous.
 
 use crate::app::SwipeStart;
 use wasm_bindgen::JsCast;
@@ -38,7 +38,7 @@ pub fn swipe(begun: &SwipeStart, on_step: Callback<isize>, content: Html) -> Htm
     }
 }
 
-/// Returns the step that a finger's path means; `None` if it is short or not sideways.
+/// Returns the step that a finger's path asks for; `None` if the path is short or not sideways.
 fn direction(from: (f64, f64), to: (f64, f64)) -> Option<isize> {
     let (along, down) = (to.0 - from.0, to.1 - from.1);
     (along.abs() >= LEAST && along.abs() > 2.0 * down.abs()).then_some(if along < 0.0 { 1 } else { -1 })

@@ -19,7 +19,7 @@ use yew::{AttrValue, Callback, Component, Context, Html, KeyboardEvent, NodeRef,
 
 /// The address is updated after this many milliseconds without a change.
 const REST: i32 = 300;
-/// The most rows in the table of totals.
+/// The maximum number of rows in the table of totals.
 const TOTALS: usize = 12;
 
 /// Shows the timeline of a problem, starting with the fastest of the recorded rungs.
@@ -50,7 +50,7 @@ impl Traces {
     }
 }
 
-/// The input of a timeline.
+/// The properties of the component [`Timeline`].
 #[derive(Properties, PartialEq)]
 pub struct TimelineProps {
     /// The id of the rung shown first.
@@ -67,7 +67,7 @@ pub struct TimelineProps {
     pub shown: Shown,
     /// `true` if the page is dark.
     pub dark: bool,
-    /// The room for a chart, in CSS pixels; the canvas resizes with it.
+    /// The width available for a chart, in CSS pixels; the canvas resizes with it.
     pub width: u32,
     /// The receiver of messages to the page.
     pub send: Callback<Msg>,
@@ -79,7 +79,7 @@ pub enum TimelineMsg {
     Rung(String),
     /// Show this interval.
     See(Sight),
-    /// A pointer went down: its number, its place along the canvas, and whether it selects.
+    /// A pointer went down: its number, its place along the canvas, and `true` if it selects.
     Down(i32, f64, bool),
     /// A pointer moved: its number and its place.
     Move(i32, f64),
@@ -113,7 +113,7 @@ pub struct Timeline {
     found: f64,
     /// The number of changes so far.
     changes: u32,
-    /// The room for the lanes' names in the last drawing.
+    /// The width of the column of the lanes' names in the last drawing.
     names: Cell<f64>,
     /// The listener on the wheel; it keeps the browser from zooming the page or going back.
     wheel: Option<EventListener>,
@@ -159,7 +159,7 @@ impl Component for Timeline {
         }
         self.changes += 1;
         let number = self.changes;
-        // The address is updated with a delay, since browsers refuse one that changes with every wheel event.
+        // The address is updated with a delay, since browsers refuse an address that changes with every wheel event.
         ctx.link().send_future(async move {
             browser::wait(REST).await;
             TimelineMsg::Rested(number)
@@ -242,7 +242,7 @@ impl Component for Timeline {
             let active = EventListenerOptions::enable_prevent_default();
             self.wheel = Some(EventListener::new_with_options(&canvas, "wheel", active, move |event| {
                 let Some(e) = event.dyn_ref::<web_sys::WheelEvent>() else { return };
-                // A trackpad's pinch sends Ctrl. Without it, vertical wheel events scroll the page.
+                // A pinch on a trackpad sends wheel events with Ctrl. Vertical wheel events without Ctrl scroll the page.
                 if e.ctrl_key() || e.delta_x().abs() > e.delta_y().abs() {
                     e.prevent_default();
                     send.emit(TimelineMsg::Wheel((e.delta_x(), e.delta_y()), f64::from(e.offset_x()), e.ctrl_key()));
@@ -390,7 +390,7 @@ impl Timeline {
         }
     }
 
-    /// Shows the time of each operation in the selection, or else in sight.
+    /// Shows the time of each operation in the selection or, without one, in the visible interval.
     fn totals(&self, ctx: &Context<Self>, trace: &Trace, shown: (f64, f64)) -> Html {
         let all = trace.totals(shown, &self.wanted);
         let sum: f64 = all.iter().map(|t| t.us).sum();

@@ -11,13 +11,13 @@ use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 pub const LANE: f64 = 34.0;
 /// The height of the axis, in CSS pixels.
 pub const AXIS: f64 = 24.0;
-/// The room for the lanes' names: the least and the most in CSS pixels, and the largest share of the canvas.
+/// The width of the column of the lanes' names: the smallest and the largest in CSS pixels, and the largest share of the canvas.
 pub const NAMES: (f64, f64, f64) = (56.0, 150.0, 0.28);
 /// The gap between a name and its lane.
 const NAME_GAP: f64 = 8.0;
 /// The height of one line of a name, in CSS pixels.
 const NAME_LINE: f64 = 14.0;
-/// The colours of operation kinds, with one for the rest at the end; they are the colours of a chart's series.
+/// The colours of operation kinds, the same as those of a chart's series; the last colour is for all remaining kinds.
 pub const TONES: [&str; 8] = ["#2a7fc4", "#d55e00", "#00966c", "#b9629b", "#b8860b", "#2b95a8", "#96705b", "#80868c"];
 
 /// The contents of a drawing.
@@ -28,12 +28,12 @@ pub struct Picture<'a> {
     pub sight: Sight,
     /// The selected interval in microseconds.
     pub selected: Option<(f64, f64)>,
-    /// Bars without this text are drawn pale.
+    /// Bars whose text does not contain this are drawn pale.
     pub wanted: &'a str,
 }
 
 impl Picture<'_> {
-    /// Draws the timeline; returns the room for the lanes' names in CSS pixels, or `None` if the browser has no canvas.
+    /// Draws the timeline; returns the width of the lanes' names in CSS pixels, or `None` if the browser has no canvas.
     pub fn draw(&self, canvas: &HtmlCanvasElement) -> Option<f64> {
         let paper: CanvasRenderingContext2d = canvas.get_context("2d").ok().flatten()?.dyn_into().ok()?;
         let scale = browser::window().device_pixel_ratio().clamp(1.0, 3.0);

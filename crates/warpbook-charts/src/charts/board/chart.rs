@@ -10,16 +10,16 @@ use crate::record::{joined, l2_state, label, median_of};
 use warpbook_record::Measurement;
 
 const ROW: f64 = 20.0;
-/// Room above the rows for the keys of the band and the line.
+/// Height reserved above the rows for the legend of the band and the line.
 const KEY: f64 = 22.0;
-/// Height of the name of a published record's line.
+/// Height of the label of a published record's line.
 const KEY_LINE: f64 = 16.0;
 const MOST_LINES: usize = 3;
 const AXIS: f64 = 40.0;
 const NAMES: f64 = 170.0;
-/// Room for a label such as "432 µs · 1.00×".
+/// Width reserved for a label such as "432 µs · 1.00×".
 const FIGURES: f64 = 118.0;
-/// Ratio of the slowest to the fastest from which the axis is logarithmic.
+/// The axis is logarithmic if the slowest time is at least this many times the fastest.
 const WIDE: f64 = 4.0;
 
 impl Options {
@@ -27,7 +27,7 @@ impl Options {
     /// times.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nobody has a figure that counts.
+    /// Returns [`ChartError::NothingToDraw`] if nobody has a valid figure.
     pub fn ranking(&self, task: &BoardTask<'_>) -> Result<Chart, ChartError> {
         let rows: Vec<Dot<'_>> =
             task.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
@@ -97,7 +97,7 @@ fn counted_people(n: usize) -> String {
     if n == 1 { "1 person is".into() } else { format!("{n} people are") }
 }
 
-/// Positions of rows and their parts; on a phone names and figures are above their line.
+/// Positions of the rows and their parts. On a phone, names and figures are above each row's line.
 struct Layout {
     width: f64,
     narrow: bool,
@@ -116,7 +116,7 @@ impl Layout {
     }
 }
 
-/// A person's best time.
+/// The dot for a person's best time.
 struct Dot<'a> {
     person: &'a str,
     rung: &'a str,
@@ -124,7 +124,7 @@ struct Dot<'a> {
     us: f64,
 }
 
-/// The median and the quartiles of times in ascending order, interpolated between neighbours (type 7 of Hyndman and Fan).
+/// Median and quartiles of a sorted list of times, interpolated between neighbours (type 7 of Hyndman and Fan).
 struct Spread {
     low: f64,
     median: f64,

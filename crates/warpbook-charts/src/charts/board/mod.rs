@@ -1,4 +1,4 @@
-//! A class board: each person's best figure at each task, and the people without a valid one.
+//! A class board: each person's best figure at each task, and the people without a valid figure.
 
 mod chart;
 
@@ -8,16 +8,16 @@ use crate::record::{device, is_own, label, name, verdict};
 use std::cmp::Reverse;
 use warpbook_record::{L2State, Measurement, Outcome, Problem, Run, Rung, Runner, TimedBy};
 
-/// Records of several people, task by task. Tasks with the most people come first, and among these the problems that their records show first.
+/// Records of several people, grouped by task. Tasks with the most people come first; among equals, the main problems of records come first.
 #[derive(Debug, Clone)]
 pub struct Board<'a> {
-    /// The tasks.
+    /// Tasks, those with the most people first.
     pub tasks: Vec<BoardTask<'a>>,
     /// Names of all people, in the order of their records.
     pub people: Vec<String>,
 }
 
-/// One problem of one experiment on one kind of device, timed in one way: only such figures are compared.
+/// A problem of an experiment on one kind of device, timed in one way. Only figures of the same task are compared.
 #[derive(Debug, Clone)]
 pub struct BoardTask<'a> {
     /// Name of the experiment.
@@ -26,25 +26,25 @@ pub struct BoardTask<'a> {
     pub problem: &'a Problem,
     /// Name of the device.
     pub device: String,
-    /// Each person once: the fastest first, those without a figure that counts last.
+    /// One entry for each person: the fastest first, people without a valid figure last.
     pub entries: Vec<BoardEntry<'a>>,
-    /// People who have records, but none of this task.
+    /// Names of the people who have records but none for this task.
     pub absent: Vec<String>,
-    /// Figures from outside the class: the best of each published record, such as "published: On the chip", with its time in microseconds.
+    /// Figures from outside the class: for each published record, a label such as "published: On the chip" and its best time in microseconds.
     pub published: Vec<(String, f64)>,
     by: (TimedBy, L2State),
-    /// A record with the task, for the properties that all such records share.
+    /// One of the records with this task, used to read the properties that all of them share.
     run: &'a Run,
 }
 
 /// One person's result at a task.
 #[derive(Debug, Clone)]
 pub struct BoardEntry<'a> {
-    /// The record's author, or the file's name without one.
+    /// The record's author or, if it names none, the file's name.
     pub person: String,
     /// Index of the record that the figure comes from.
     pub record: usize,
-    /// Title of the figure's rung; empty without a figure.
+    /// Title of the rung with the best figure; empty if there is no figure.
     pub rung: String,
     /// The fastest figure that passed its check, with its time in microseconds.
     pub best: Option<(&'a Measurement, f64)>,
@@ -53,11 +53,10 @@ pub struct BoardEntry<'a> {
 }
 
 impl<'a> Board<'a> {
-    /// Sorts records into tasks. A person is the record's author, or else the name given with the record, such as the
-    /// file name.
+    /// Sorts records into tasks. A record belongs to its author or, if it names none, to the name given with it, such as the file name.
     ///
-    /// The figure of a record comes from the learner's own kernels if it has some, else from all kernels, else from
-    /// every rung. Otherwise all people would share the time of the fastest library.
+    /// The figure of a record is the best of the learner's own kernels if it has any, else of all kernels, else of all rungs. If libraries always counted,
+    /// everybody would have the time of the fastest library.
     #[must_use]
     pub fn of(records: &[(&str, &'a Run)]) -> Self {
         let mut board = Self { tasks: Vec::new(), people: Vec::new() };
@@ -83,7 +82,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    /// Adds the best of each published record at its tasks; these are not ranked.
+    /// Adds the best figure of each published record to its tasks; these figures are not ranked.
     #[must_use]
     pub fn with_published(mut self, records: &[&Run]) -> Self {
         for (run, problem) in records.iter().flat_map(|run| run.problems().into_iter().map(move |p| (*run, p))) {
@@ -145,7 +144,7 @@ impl<'a> BoardTask<'a> {
         format!("{}: {}, {}{cold}", clean(self.experiment), label(self.problem), self.device)
     }
 
-    /// Returns the task's id for addresses; equal experiments, problems and devices give the same id.
+    /// Returns an id of the task for addresses of pages; tasks with equal experiments, problems and devices have equal ids.
     #[must_use]
     pub fn id(&self) -> String {
         format!(
@@ -162,19 +161,18 @@ impl<'a> BoardTask<'a> {
         self.entries.iter().filter_map(|e| e.best.map(|(m, us)| (e, m, us)))
     }
 
-    /// Returns the people without a valid figure, with the reasons: their results were not checked, or failed the
-    /// check.
+    /// Returns the people without a valid figure, with the reasons: their results were not checked, or failed the check.
     pub fn unchecked(&self) -> impl Iterator<Item = &BoardEntry<'a>> {
         self.entries.iter().filter(|e| !e.missing.is_empty())
     }
 
-    /// Returns true if a record's figures at a problem belong to this task.
+    /// Returns true if a record's figures for a problem belong to this task.
     fn is_of(&self, run: &Run, problem: &Problem) -> bool {
         let by = (run.policy.timed_by, run.policy.l2);
         self.experiment == run.experiment && self.problem == problem && self.device == device(run) && self.by == by
     }
 
-    /// Adds a person's entry. If the person has one already, the better figure stays.
+    /// Adds a person's entry. If the person already has an entry, the better figure stays.
     fn add(&mut self, new: BoardEntry<'a>) {
         let Some(old) = self.entries.iter_mut().find(|e| e.person == new.person) else {
             self.entries.push(new);
@@ -215,7 +213,7 @@ impl<'a> BoardTask<'a> {
 }
 
 impl<'a> BoardEntry<'a> {
-    /// Makes a person's entry; `None` if the record has no run of the problem.
+    /// Makes a person's entry; `None` if the record has no measurement of the problem.
     fn new(run: &'a Run, problem: &Problem, record: usize, person: &str) -> Option<Self> {
         let all: Vec<&Measurement> = run
             .measurements
@@ -246,7 +244,7 @@ impl<'a> BoardEntry<'a> {
     }
 }
 
-/// Returns the record's author, or the file's name without its extension.
+/// Returns the record's author or, if it names none, the file's name without its extension.
 fn person(run: &Run, file: &str) -> String {
     let author = clean(run.author.as_deref().unwrap_or_default());
     let file = clean(file);

@@ -1,4 +1,4 @@
-//! The bandwidth of a link between GPUs, over the size of a transfer.
+//! Chart of the bandwidth of a link between GPUs over the size of a transfer.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
@@ -6,11 +6,11 @@ use crate::record::{device, heading, joined};
 use warpbook_record::{LinkCurve, Run};
 
 impl Options {
-    /// Draws the bandwidth of the link between the GPUs of a run over the bytes of a transfer, with a line for each kind of transfer: copies one way,
-    /// copies both ways together, and the bus bandwidth of all-reduces.
+    /// Draws the bandwidth of the link between the GPUs of a run over the bytes of a transfer, with a line for each kind of transfer: copies in one direction,
+    /// copies in both directions at once, and the bus bandwidth of all-reduces.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no link was measured for the record.
+    /// Returns [`ChartError::NothingToDraw`] if no link was measured for the record.
     pub fn link_bandwidth(&self, run: &Run) -> Result<Chart, ChartError> {
         if run.peaks.links.is_empty() {
             return Err(ChartError::NothingToDraw("No link between GPUs was measured for the record.".into()));

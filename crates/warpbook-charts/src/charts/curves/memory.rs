@@ -1,10 +1,10 @@
-//! Device memory held by arrays over time.
+//! Chart of the device memory held by arrays over time.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{MemoryAt, Profiled};
 
-/// Largest number of changes that is drawn.
+/// Maximum number of changes drawn.
 const MOST: usize = 4000;
 
 impl Options {
@@ -13,7 +13,7 @@ impl Options {
     /// such chart.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was allocated or freed.
+    /// Returns [`ChartError::NothingToDraw`] if nothing was allocated or freed.
     pub fn memory(&self, profiled: &Profiled, until_us: f64, head: [&str; 2]) -> Result<Chart, ChartError> {
         let all = &profiled.memory;
         if all.len() < 2 {

@@ -1,4 +1,4 @@
-//! Line charts of figures that are not in a record, such as those that a lesson computes from several trainings.
+//! Line charts of figures that are not in a record, such as figures that a lesson computes from several trainings.
 
 pub(crate) mod links;
 pub(crate) mod memory;
@@ -11,12 +11,12 @@ use crate::draw::{
 };
 use crate::record::Kind;
 
-/// A line: its name, and points of x and y in any order.
+/// A line of a chart: its name, and its points in any order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Curve {
     /// Name at the line's end.
     pub name: String,
-    /// Points of x and y; those that are not finite are left out.
+    /// Points as (x, y); points that are not finite are left out.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -31,7 +31,7 @@ impl Curve {
 /// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Linear, around the values.
+    /// Linear over the range of the values.
     Linear,
     /// Linear from zero.
     FromZero,
@@ -63,7 +63,7 @@ impl Options {
     /// Draws lines over two axes, each with its caption: `x` and `y` are (caption, scale).
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no point can be drawn.
+    /// Returns [`ChartError::NothingToDraw`] if no point can be drawn.
     pub fn curves(
         &self,
         [title, subtitle]: [&str; 2],

@@ -1,4 +1,4 @@
-//! A device's clock and power over time, during runs of one rung after another.
+//! A device's clock and power over time, while several rungs run one after another.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::text::words::counted;
@@ -6,23 +6,23 @@ use crate::draw::{Chart, ChartError, Options};
 use crate::record::{device, heading, joined, label, names};
 use warpbook_record::{PowerAt, Problem, Profiled, Run};
 
-/// Largest number of readings a rung that is drawn.
+/// Maximum number of readings drawn for each rung.
 const MOST: usize = 4000;
 
 impl Options {
-    /// Draws the SM clock over time, a line for each rung with readings at the problem.
+    /// Draws the SM clock over time, with one line for each rung that has readings for the problem.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if there are no readings.
+    /// Returns [`ChartError::NothingToDraw`] if there are no readings.
     pub fn clocks(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.sm_mhz.map(f64::from))).collect();
         drawn(self, run, problem, ("clock of the SMs", "MHz"), &lines)
     }
 
-    /// Draws the power over time, a line for each rung with readings at the problem, and the power cap.
+    /// Draws the power over time, with one line for each rung that has readings for the problem, and the power cap.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if there are no readings.
+    /// Returns [`ChartError::NothingToDraw`] if there are no readings.
     pub fn power(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.watts)).collect();
         let end = lines.iter().flat_map(|l| &l.points).map(|(at, _)| *at).fold(0.0, f64::max);
@@ -33,8 +33,8 @@ impl Options {
     }
 }
 
-/// Describes the steady state of each rung in a sentence, from the second half of its readings, and then the power cap.
-/// Empty if the record has no readings at the problem.
+/// Describes the steady state of each rung in a sentence, from the second half of its readings, and adds a sentence
+/// about the power cap. Returns an empty list if the record has no readings for the problem.
 #[must_use]
 pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
     let sentence = |p: &Profiled| {
@@ -61,7 +61,7 @@ pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
     all
 }
 
-/// Returns the readings at a problem.
+/// Returns the profiles that have readings for a problem.
 fn read<'r>(run: &'r Run, problem: &'r Problem) -> impl Iterator<Item = &'r Profiled> {
     run.profiled.iter().filter(move |p| p.problem == *problem && p.power.len() > 1)
 }

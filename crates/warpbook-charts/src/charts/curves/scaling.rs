@@ -1,20 +1,20 @@
-//! The scaling of work over several devices: throughput and efficiency over their number.
+//! Charts of scaling to several devices: throughput and efficiency over the number of devices.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
 use crate::record::{heading, names, usable};
 use warpbook_record::{Measurement, Run};
 
-/// Name of the line that starts at the fastest rung on one device.
+/// Name of the line of perfect scaling, which starts at the fastest rung on one device.
 const IDEAL: &str = "perfect scaling";
 
-/// Returns the measurements of one line of the record's sweep, by the line's name; the sizes are numbers of devices.
+/// Returns the measurements along the named line of the record's sweep, in which sizes are numbers of devices.
 fn of_line<'a>(run: &'a Run, line: &str) -> Vec<&'a Measurement> {
     let is_on = |m: &&Measurement| m.problem.sweep.as_ref().is_some_and(|s| s.line == line) && run.is_sound(m);
     run.measurements.iter().filter(is_on).collect()
 }
 
-/// Makes a curve for each rung: a figure over the number of devices.
+/// Makes a curve for each rung, which shows a figure over the number of devices.
 fn by_rung(run: &Run, line: &str, figure: impl Fn(&Measurement) -> Option<f64>) -> Vec<Curve> {
     let all = of_line(run, line);
     let points = |id: &str| {
@@ -31,11 +31,11 @@ fn caption(run: &Run) -> String {
 }
 
 impl Options {
-    /// Draws items per second over the number of devices, for one line of the record's sweep. A further line shows
-    /// perfect scaling of the fastest rung on one device.
+    /// Draws items per second over the number of devices, for one line of the record's sweep. An additional line shows perfect scaling of the fastest rung on
+    /// one device.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was measured on that line.
+    /// Returns [`ChartError::NothingToDraw`] if nothing was measured on that line.
     pub fn scaling_throughput(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
         let highest = of_line(run, line).iter().filter_map(|m| m.items_per_s()).fold(0.0, f64::max);
         let (unit, name) = if highest >= 1e6 { (1e6, "million") } else { (1e3, "thousand") };
@@ -45,8 +45,7 @@ impl Options {
         sizes.dedup();
         let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
         if alone > 0.0 && sizes.len() > 1 {
-            // The line has a point at every number of devices, since proportional growth is curved on an axis that
-            // doubles.
+            // The line has a point at every number of devices, since proportional growth is not straight on a logarithmic axis of devices.
             all.push(Curve::new(IDEAL, sizes.into_iter().map(|n| (n, n * alone))));
         }
         let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };
@@ -62,7 +61,7 @@ impl Options {
     /// Draws the scaling efficiency over the number of devices, for one line of the record's sweep: [`Run::scaling_efficiency`] in percent.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was measured on that line on one device.
+    /// Returns [`ChartError::NothingToDraw`] if nothing was measured on that line on one device.
     pub fn scaling_efficiency(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
         let all = by_rung(run, line, |m| run.scaling_efficiency(m).map(|e| 100.0 * e));
         let title = format!("{}: scaling efficiency", heading(run));

@@ -47,7 +47,7 @@ impl Matrix {
         }
     }
 
-    /// Sets width and height of an element in pixels.
+    /// Sets the width and the height of an element in pixels.
     #[must_use]
     pub fn cell(mut self, width: f64, height: f64) -> Self {
         let side = |v: f64, n: usize| if v.is_finite() && v > 0.0 { v } else { 8.0 }.min(MAX_SIDE / n as f64);
@@ -55,7 +55,7 @@ impl Matrix {
         self
     }
 
-    /// Shades elements in one of eight tones, with a label for the legend; an empty label has no entry.
+    /// Shades elements in one of eight tones, with a label for the legend; an empty label adds no entry to the legend.
     #[must_use]
     pub fn shade(self, rows: Range<usize>, columns: Range<usize>, tone: usize, label: &str) -> Self {
         self.shaded(rows, columns, tone, true, label)
@@ -99,7 +99,7 @@ impl Matrix {
         self
     }
 
-    /// Writes text into elements: a function gives each element's text, which may be empty.
+    /// Writes text into elements: a function returns each element's text, which may be empty.
     #[must_use]
     pub fn write(mut self, text: impl Fn(usize, usize) -> String) -> Self {
         for row in 0..self.rows.min(MAX_ASKED) {
@@ -116,28 +116,28 @@ impl Matrix {
         self
     }
 
-    /// Names a row, to its left.
+    /// Writes a name to the left of a row.
     #[must_use]
     pub fn at_row(mut self, row: usize, text: &str) -> Self {
         self.at_rows.push((row.min(self.rows - 1), clean(text)));
         self
     }
 
-    /// Names a column, above it.
+    /// Writes a name above a column.
     #[must_use]
     pub fn at_column(mut self, column: usize, text: &str) -> Self {
         self.at_columns.push((column.min(self.columns - 1), clean(text)));
         self
     }
 
-    /// Draws a line after every so many rows and columns; 0 draws none.
+    /// Draws a line after every `rows` rows and every `columns` columns; 0 draws none.
     #[must_use]
     pub fn rule(mut self, rows: usize, columns: usize) -> Self {
         self.rule = (rows, columns);
         self
     }
 
-    /// Sets a remark below the matrix.
+    /// Sets the caption below the matrix.
     #[must_use]
     pub fn caption(mut self, text: &str) -> Self {
         self.caption = clean(text);
@@ -169,7 +169,7 @@ impl Matrix {
         self.cell.1 *= by;
     }
 
-    /// Draws the elements only, from a top left corner.
+    /// Draws only the elements, with their top left corner at the given position.
     pub(super) fn draw_elements(&self, canvas: &Canvas<'_>, (left, top): (f64, f64)) -> Drawn {
         let x = |column: usize| left + column as f64 * self.cell.0;
         let y = |row: usize| top + row as f64 * self.cell.1;
@@ -221,7 +221,7 @@ impl Matrix {
     }
 }
 
-/// Returns the names of rows or columns that have room, in order.
+/// Returns, in order, the names of rows or columns that fit.
 fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item = (usize, &str)> {
     let mut sorted: Vec<(usize, &str)> = names.iter().map(|(at, t)| (*at, t.as_str())).collect();
     sorted.sort_by_key(|n| n.0);
@@ -235,7 +235,7 @@ fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item
     })
 }
 
-/// Cuts a range to a count.
+/// Clips a range to `0..count`; `None` if nothing is left.
 fn within(range: Range<usize>, count: usize) -> Option<Range<usize>> {
     let range = range.start..range.end.min(count);
     (range.start < range.end).then_some(range)

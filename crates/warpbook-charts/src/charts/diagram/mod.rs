@@ -1,7 +1,7 @@
-//! Diagrams from code: which elements of which tile are read, where data goes, and what runs at the same time.
+//! Diagrams drawn by code: which elements of which tile are read, where data goes, and what runs at the same time.
 //!
-//! A [`Diagram`] is rows of parts, left to right: a [`Matrix`] with shaded elements, a [`Product`] of three matrices, a [`Sign`] between two parts, a
-//! [`Timeline`]. Sizes are CSS pixels; parts that are too wide are made narrower.
+//! A [`Diagram`] consists of rows of parts, from left to right: a [`Matrix`] with shaded elements, a [`Product`] of three matrices, a [`Sign`] between two
+//! parts, or a [`Timeline`]. Sizes are in CSS pixels; parts that are too wide are made narrower.
 //!
 //! ```
 //! use warpbook_charts::diagram::{Diagram, Matrix, Sign};
@@ -59,7 +59,7 @@ impl Diagram {
         }
     }
 
-    /// Sets the line below the title.
+    /// Sets the line of text below the title.
     #[must_use]
     pub fn subtitle(mut self, text: &str) -> Self {
         self.subtitle = clean(text);
@@ -100,14 +100,14 @@ impl Diagram {
         self
     }
 
-    /// Sets the headers of the table behind the picture.
+    /// Sets the headers of the table that accompanies the picture.
     #[must_use]
     pub fn table<H: Into<String>>(mut self, headers: impl IntoIterator<Item = H>) -> Self {
         self.table = Table::new(headers);
         self
     }
 
-    /// Adds a row to that table; cells beyond its headers are dropped, missing ones are empty.
+    /// Adds a row to the table of [`Diagram::table`]; cells beyond the last header are dropped, and missing cells are empty.
     #[must_use]
     pub fn figures<C: AsRef<str>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
         let count = self.table.headers.len();
@@ -117,7 +117,7 @@ impl Diagram {
         self
     }
 
-    /// Returns labels with their tones, in the order of their first use.
+    /// Returns the entries of the legend, which are labels with their tones, in the order of their first use.
     fn legend(&self) -> Vec<(Key, bool)> {
         let mut keys: Vec<(Key, bool)> = Vec::new();
         for (key, written) in self.rows.iter().flat_map(|r| &r.parts).flat_map(Part::keys) {
@@ -131,7 +131,7 @@ impl Diagram {
     /// Draws the picture.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was added.
+    /// Returns [`ChartError::NothingToDraw`] if nothing was added.
     pub fn draw(mut self) -> Result<Chart, ChartError> {
         self.rows.retain(|r| !r.parts.is_empty());
         if self.rows.is_empty() {
@@ -186,7 +186,7 @@ impl Diagram {
     }
 }
 
-/// Breaks the entries into lines, each entry with its position.
+/// Breaks the entries of the legend into lines and gives each entry its position.
 fn legend_lines(keys: &[(Key, bool)]) -> Vec<Vec<((Key, bool), f64)>> {
     let mut lines: Vec<Vec<((Key, bool), f64)>> = Vec::new();
     let mut x = f64::INFINITY;

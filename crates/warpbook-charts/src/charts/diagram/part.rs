@@ -11,9 +11,9 @@ use crate::draw::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Part {
-    /// A matrix.
+    /// A single matrix.
     Matrix(Matrix),
-    /// Three matrices.
+    /// The three matrices of a product.
     Product(Box<Product>),
     /// A sign or an arrow.
     Sign(Sign),
@@ -54,7 +54,7 @@ impl Part {
         }
     }
 
-    /// Returns the keys of the part's shades; the flag is true if text is written on a shade.
+    /// Returns the legend entries of the part's shades, each with a flag that is true if text is written on the shade.
     pub(super) fn keys(&self) -> Vec<(&Key, bool)> {
         let has_texts = |m: &'_ Matrix| !m.texts.is_empty();
         match self {
@@ -68,7 +68,7 @@ impl Part {
         }
     }
 
-    /// Splits the part's width into the share that grows with its elements, and the rest.
+    /// Returns the part's width as two summands: the width that scales with its elements, and the rest.
     pub(super) fn widths(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -96,7 +96,7 @@ impl Part {
         growing + fixed
     }
 
-    /// Returns the part's heights above and below its middle.
+    /// Returns how far the part extends above and below its middle.
     pub(super) fn heights(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -130,7 +130,7 @@ impl Part {
     }
 }
 
-/// Parts side by side, and the heading above them.
+/// A row of parts side by side, with the heading above them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Row {
     pub(super) heading: String,
@@ -138,7 +138,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Starts another row wherever names and signs leave matrices no room.
+    /// Starts a new row wherever names and signs leave no room for the matrices.
     pub(super) fn broken(self) -> Vec<Self> {
         let mut out = vec![Self { heading: self.heading, parts: Vec::new() }];
         let mut x = 0.0;
@@ -156,7 +156,7 @@ impl Row {
         out
     }
 
-    /// Narrows the row to the width of the diagram.
+    /// Narrows the row to fit the width of the diagram.
     pub(super) fn fit(&mut self) {
         let gaps = self.parts.len().saturating_sub(1) as f64 * GAP;
         for _ in 0..3 {

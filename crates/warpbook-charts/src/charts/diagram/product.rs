@@ -1,10 +1,10 @@
-//! The three matrices of a product.
+//! A diagram of the three matrices of a product.
 
 use super::matrix::Matrix;
 use super::style::NAME;
 use crate::draw::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
 
-/// A product c = a b, drawn so that the rows of a line up with those of c, and the columns of b with those of c.
+/// A product c = a b. The rows of `a` are aligned with the rows of `c`, and the columns of `b` with the columns of `c`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
     pub(super) a: Matrix,
@@ -13,7 +13,8 @@ pub struct Product {
 }
 
 impl Product {
-    /// Makes a product; a's rows become as high as c's, and b's columns as wide.
+    /// Makes a product. The rows of `a` get the height of the rows of `c`, and the columns of `b` get the width of the
+    /// columns of `c`.
     #[must_use]
     pub fn new(mut a: Matrix, mut b: Matrix, c: Matrix) -> Self {
         (a.cell.1, b.cell.0) = (c.cell.1, c.cell.0);

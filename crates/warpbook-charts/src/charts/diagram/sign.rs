@@ -1,4 +1,4 @@
-//! Signs and arrows.
+//! Signs and arrows between the parts of a diagram.
 
 use crate::draw::{At, Canvas, Drawn, Font, Paint, Stroke, clean};
 

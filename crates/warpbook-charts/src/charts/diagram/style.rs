@@ -2,7 +2,7 @@
 
 use crate::draw::{Font, Paint, Rgb, SERIES};
 
-/// Opacity of elements that are read or written; text is readable on it.
+/// Opacity of elements that are read or written, low enough for text on them to be readable.
 pub(super) const STRONG: f64 = 0.6;
 /// Opacity of elements without text, which may be only a few pixels in size.
 const STRONGEST: f64 = 0.9;
@@ -16,9 +16,9 @@ pub(super) const CELL: Font = Font { size: 12.0, bold: false, paint: Paint::INK 
 pub(super) const LEAST: f64 = 40.0;
 /// Longest side of a drawn matrix.
 pub(super) const MAX_SIDE: f64 = 640.0;
-/// Largest number of shaded ranges, texts and spans that are drawn.
+/// Maximum number of shaded ranges, texts and spans that are drawn.
 pub(super) const MAX_MARKS: usize = 4096;
-/// Largest number of rows and columns that a function is called for.
+/// Maximum number of rows, and of columns, for which a caller's function is called.
 pub(super) const MAX_ASKED: usize = 512;
 
 pub(super) fn color(tone: usize) -> Rgb {

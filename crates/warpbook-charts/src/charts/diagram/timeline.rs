@@ -1,19 +1,19 @@
-//! Timelines: lanes of spans.
+//! Timelines: spans of time in lanes.
 
 use super::sign::draw_arrow;
 use super::style::{CELL, Key, MAX_MARKS, paint};
 use crate::draw::text::words::time_tick;
 use crate::draw::{At, Axis, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH, clean};
 
-/// Spans from left to right, in lanes below each other. Times have no unit, unless [`Timeline::in_microseconds`] gives them one.
+/// Spans from left to right, in lanes one below the other. Times have no unit unless [`Timeline::in_microseconds`] gives them one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     pub(super) lanes: Vec<String>,
     pub(super) spans: Vec<Span>,
     pub(super) links: Vec<((usize, f64), (usize, f64))>,
-    /// Earliest end of the axis.
+    /// The axis ends at this time or later.
     pub(super) until: f64,
-    /// Room for the lanes' names, which a diagram's timelines share.
+    /// Width reserved for the lanes' names, the same for all timelines of a diagram.
     pub(super) names: f64,
     /// True if times are microseconds; the axis then has ticks.
     pub(super) in_us: bool,
@@ -37,26 +37,26 @@ impl Timeline {
         Self { lanes, names, ..Self::default() }
     }
 
-    /// Extends the axis to this time, so that two timelines have one scale.
+    /// Extends the axis to this time, so that two timelines can have the same scale.
     #[must_use]
     pub fn until(mut self, time: f64) -> Self {
         self.until = if (0.0..=1e9).contains(&time) { time } else { 0.0 };
         self
     }
 
-    /// Declares the times as microseconds: the axis gets ticks.
+    /// Declares that times are in microseconds, which gives the axis ticks.
     #[must_use]
     pub fn in_microseconds(self) -> Self {
         Self { in_us: true, ..self }
     }
 
-    /// Adds a span to a lane (counted from 0), with a text in it and a label for the legend; either may be empty.
+    /// Adds a span to a lane (counted from 0), with a text inside it and a label for the legend; either may be empty.
     #[must_use]
     pub fn span(self, lane: usize, times: (f64, f64), tone: usize, text: &str, label: &str) -> Self {
         self.add(lane, times, text, Key { tone, strong: true, label: clean(label) })
     }
 
-    /// Adds a span like [`Timeline::span`], but lightly shaded, as for waiting.
+    /// Adds a span like [`Timeline::span`], but shaded lightly, as for waiting.
     #[must_use]
     pub fn wait(self, lane: usize, times: (f64, f64), tone: usize, text: &str, label: &str) -> Self {
         self.add(lane, times, text, Key { tone, strong: false, label: clean(label) })
@@ -70,7 +70,7 @@ impl Timeline {
         self
     }
 
-    /// Adds an arrow from a time on one lane to a time on another lane, which waits for it.
+    /// Adds an arrow from a time on one lane to the time on another lane at which the other lane stops waiting for it.
     #[must_use]
     pub fn link(mut self, from: (usize, f64), to: (usize, f64)) -> Self {
         let fine = |(lane, t): (usize, f64)| lane < self.lanes.len() && (0.0..=1e9).contains(&t);

@@ -9,11 +9,11 @@ use crate::record::{
 use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
 
 impl Options {
-    /// Draws the device's activity in one run of the fastest recorded rung: a bar for each operation, in the order in which they are queued, each
-    /// with the share of its bound that it reaches; and the idle time. The table has all rungs.
+    /// Draws the device's activity in one run of the fastest recorded rung: a bar for each operation, in the order in which operations are queued, with the
+    /// share of its bound that it reaches; and a bar for the idle time. The table has all rungs.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing was recorded at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if nothing was recorded for the problem.
     pub fn breakdown(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let all = of_problem(run, problem);
         let Some(shown) = all.first() else { return Err(missing("breakdown of a run", problem)) };
@@ -34,7 +34,7 @@ impl Options {
     }
 }
 
-/// Returns the recorded breakdowns at a problem, the fastest rung first, the others in the ladder's order.
+/// Returns the recorded breakdowns for a problem, the fastest rung first, the others in the ladder's order.
 fn of_problem<'a>(run: &'a Run, problem: &Problem) -> Vec<Taken<'a>> {
     let place = |b: &Breakdown| run.rungs.iter().position(|r| r.id == b.rung).unwrap_or(usize::MAX);
     let mut all: Vec<&Breakdown> = run.breakdowns.iter().filter(|b| b.problem == *problem).collect();
@@ -52,14 +52,14 @@ struct Taken<'a> {
     whole_us: f64,
     idle_us: f64,
     between_us: Option<f64>,
-    /// The rung's median time without a recorder in microseconds.
+    /// The rung's median time in microseconds, measured without a recorder.
     timed_us: Option<f64>,
     operations: Vec<Operation<'a>>,
 }
 
 struct Operation<'a> {
     of: &'a OperationTime,
-    /// Time on its own in microseconds, if that was recorded.
+    /// Time of the operation run on its own, in microseconds, if it was recorded.
     us: Option<f64>,
     bound: Option<Bound>,
 }

@@ -8,7 +8,7 @@ use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// Median in microseconds, if it is usable.
+    /// Median time in microseconds, if it is finite and above zero.
     pub(crate) us: Option<f64>,
     pub(crate) mad: Option<f64>,
     pub(crate) samples: u64,
@@ -56,7 +56,7 @@ impl Group {
         Row { name: self.title.clone(), id: String::new(), content: Content::Heading(self.id.clone()) }
     }
 
-    /// Returns the whole pass: the part with that name, else the first.
+    /// Returns the part that is the whole pass: the part with that name, or else the first part.
     pub(super) fn whole(&self) -> Option<(usize, f64)> {
         let at = self.parts.iter().position(|s| s.name.starts_with("whole")).unwrap_or(0);
         Some((at, self.parts.get(at)?.us?))
@@ -76,7 +76,7 @@ impl MarkData {
 }
 
 impl Part {
-    /// Returns the part's mark data with a shown value; `of` has the rung and the problem.
+    /// Returns the part's mark data with a formatted value; `of` contains the rung and the problem.
     pub(crate) fn data(&self, of: MarkData, value: String) -> MarkData {
         MarkData { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }
     }

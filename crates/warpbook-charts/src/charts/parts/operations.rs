@@ -12,7 +12,7 @@ impl Options {
     /// Rungs of other frameworks that have such times are also drawn, on the same scale and in another colour.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no such times at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no such times for the problem.
     pub fn operations(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
         if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
@@ -64,7 +64,7 @@ impl Options {
     /// Draws the cost of each part of the fused pass: the whole pass, and the pass with one part left out.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no such times at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no such times for the problem.
     pub fn ablation(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
         if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
@@ -131,7 +131,7 @@ fn claim(groups: &[Group]) -> Option<String> {
     }
     let (group, part, saved) = best?;
     Some(match saved {
-        // The threshold is below the difference between two passes.
+        // Two measurements of the same pass differ by more than this threshold.
         s if s < 0.01 => format!("{}: no part of a pass costs more than 1 % of it", group.title),
         s => format!("{}: {} a pass takes {} less", group.title, part.name, percent(s)),
     })

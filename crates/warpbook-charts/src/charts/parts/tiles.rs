@@ -7,18 +7,18 @@ use crate::draw::{
 use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, policy_note, usable, verdict};
 use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
 
-/// Largest number of tiles that is read.
+/// Maximum number of tiles that are read.
 const MAX_TILES: usize = 400;
-/// Bars for one rung's tiles; one more is drawn if it would be the only one left out.
+/// Number of bars for one rung's tiles; one more is drawn if it would be the only tile left out.
 const A_RUNG: usize = 4;
 
 impl Options {
-    /// Draws the time of each rung with each of its tiles, over its time with the chosen tile: the cost or gain of a change of the tile. Rungs are
-    /// listed one below another, each with the chosen tile, in its own colour, and the fastest of the others; one row summarises the rest. A tile is
+    /// Draws the time of each rung with each of its tiles relative to its time with the chosen tile, which shows what another tile would cost or gain. Rungs
+    /// are listed one below another, each with the chosen tile in its own colour and the fastest of the other tiles; one row summarises the rest. A tile is
     /// named by the meaning of its id.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no rung with several tiles at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no rung with several tiles for the problem.
     pub fn tiles(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut left = MAX_TILES;
         let mut tiled = Vec::new();
@@ -88,17 +88,17 @@ impl Options {
     }
 }
 
-/// Name of the line at 1.
+/// Name of the reference line at a ratio of 1.
 const CHOSEN: &str = "the chosen tile";
 
 struct Tiled {
     part: Part,
     chosen: bool,
-    /// Sizes, such as "BM 128, BN 256".
+    /// Sizes of the tile, such as "BM 128, BN 256".
     sizes: String,
     /// Meaning of the sizes, such as "128 × 256, 4 stages"; empty if the sizes are not known.
     decoded: String,
-    /// Reason why there is no time.
+    /// Reason why the tile has no time.
     why: String,
 }
 
@@ -107,7 +107,7 @@ struct TiledRung {
     tiles: Vec<Tiled>,
 }
 
-/// Returns a rung's tiles in the order of its row, including the chosen one.
+/// Returns a rung's tiles, including the chosen one, in the order in which they are listed.
 fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
     let known: Vec<&Tile> =
         run.rung(&group.rung).map_or(&[][..], |r| r.kernels()).iter().flat_map(|k| &k.tiles).collect();
@@ -158,7 +158,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
     TiledRung { group, tiles }
 }
 
-/// Describes sizes in words: the block first, then those that vary among the rung's tiles.
+/// Describes sizes in words: the block first, then the sizes that vary among the rung's tiles.
 fn decoded(sizes: &[Define], varying: &[&str]) -> String {
     let size = |name: &str| sizes.iter().find(|d| d.name == name).map(|d| d.value);
     let block: Vec<String> = ["BM", "BN", "BK"].iter().filter_map(|n| Some(size(n)?.to_string())).collect();
@@ -214,7 +214,7 @@ impl TiledRung {
         self.tiles.iter().filter_map(|t| Some((t, t.part.us?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Returns the time that tiles are compared with: the chosen tile's, or the fastest if that has none.
+    /// Returns the time that tiles are compared with: the time of the chosen tile or, if it has none, the fastest time.
     fn base(&self) -> Option<f64> {
         self.chosen().or(self.fastest()).map(|t| t.1)
     }

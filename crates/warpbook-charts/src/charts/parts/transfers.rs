@@ -8,13 +8,13 @@ use crate::record::{Measure, device, heading, joined, l2, label, median_of, miss
 use warpbook_record::{PartGroup, Problem, Run, Runner};
 
 impl Options {
-    /// Draws the cost of a result on the host, a bar for each rung: the copy to the device, the work, and the copy
-    /// back. If some sums are many times as long as others, bars are shares of each rung's sum.
+    /// Draws what it costs to get a result on the host, with one bar for each rung: the copy to the device, the work, and the copy back. If some sums are many
+    /// times as long as others, bars are shares of each rung's sum.
     ///
     /// Copies shared by all rungs are shown with the first kernel rung that has a time and with the fastest one.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no times of transfers at the problem, or no rung that they belong to.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no times of transfers for the problem, or no rung that they belong to.
     pub fn transfers(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::new).collect();
         if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
@@ -88,8 +88,8 @@ impl Options {
     }
 }
 
-/// Returns the rungs with transfers of their own. If all rungs share the copies, these are the first kernel rung that
-/// has a time and the fastest one, each with its median.
+/// Returns the rungs with transfers of their own. If all rungs share the copies, it returns the first kernel rung that has a time and the fastest one, each
+/// with its median.
 fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
     let mut all = groups(run, problem, PartGroup::Transfer, 4 * MAX_ENTRIES);
     let Some(at) = all.iter().position(|g| g.rung.is_empty()) else { return all };
@@ -120,7 +120,7 @@ const KINDS: [(&str, Rgb); 4] =
 
 struct Parts {
     group: Group,
-    /// Times by [`KINDS`], in microseconds; 0 if not measured.
+    /// Times in microseconds, in the order of [`KINDS`]; 0 if not measured.
     us: [f64; 4],
 }
 
@@ -156,7 +156,7 @@ impl Parts {
         Segment { value: us / unit, color, data }
     }
 
-    /// Makes a row with its times in a unit.
+    /// Makes a bar's row; times are divided by `unit`, which is in microseconds.
     fn row(&self, problem: &Problem, unit: f64) -> Row {
         let each = KINDS.iter().zip(self.us).filter(|(_, us)| *us > 0.0);
         let label = format!("{} · {} for transfers", time(self.sum()), percent(self.moving() / self.sum()));

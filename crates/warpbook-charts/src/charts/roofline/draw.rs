@@ -1,4 +1,4 @@
-//! Drawing of roofs, points and their keys.
+//! Drawing of roofs and points, and of the legend with their names.
 
 use super::{Point, Roofs};
 use crate::draw::text;
@@ -15,19 +15,19 @@ const HEIGHT: f64 = 430.0;
 const NARROW_HEIGHT: f64 = 300.0;
 const NAME: Font = Font { paint: Paint::INK, ..Font::SMALL };
 const KEY_LINE: f64 = 17.0;
-/// Width of a key's longest name.
+/// Width of the longest name in the legend.
 const KEY: f64 = 215.0;
 /// Width of the number and the marker before a name.
 const SAMPLE: f64 = 38.0;
 
-/// Positions of the plot and the keys.
+/// Positions of the plot and the legend.
 struct Place {
     plot: Area,
-    /// Left and top of the keys, relative to the plot's top.
+    /// Left and top of the legend, relative to the plot's top.
     keys: Xy,
-    /// Room for names.
+    /// Width available for names.
     room: f64,
-    /// Total height.
+    /// Total height of plot and legend.
     height: f64,
 }
 
@@ -87,7 +87,7 @@ impl Roofs<'_> {
         })
     }
 
-    /// Returns the text of a point's key: the name and the share of the bound.
+    /// Returns the text of a point in the legend: its name and its share of the bound.
     fn key(&self, p: &Point<'_>) -> String {
         let title = text::elide(&name(self.run, &p.measurement.rung), 165.0, NAME.size, false);
         p.bound.map_or_else(|| title.clone(), |(_, f)| format!("{title} · {}", percent(f)))
@@ -222,7 +222,7 @@ impl Roofs<'_> {
     }
 }
 
-/// Returns the marker of rungs bounded by a level.
+/// Returns the marker of rungs bounded by a memory level.
 fn shape(level: MemoryLevel) -> Marker {
     match level {
         MemoryLevel::Registers => Marker::Diamond,

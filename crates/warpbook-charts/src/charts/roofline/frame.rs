@@ -61,7 +61,7 @@ impl Roofs<'_> {
         }
     }
 
-    /// Returns how near the fastest rung comes to its bound.
+    /// Returns a sentence about how close the fastest rung comes to its bound.
     fn claim(&self) -> Option<String> {
         let of_all = |p: &&Point<'_>| !p.measurement.does_less() && p.bound.is_some();
         let fastest = self.points.iter().filter(of_all).min_by(|a, b| a.us.total_cmp(&b.us))?;

@@ -10,18 +10,17 @@ use warpbook_record::{
     Rung, Runner, Schedule, Traffic,
 };
 
-/// Largest number of points that are made; charts draw fewer.
+/// Maximum number of points that are made; charts draw fewer.
 const MOST: usize = 200;
 
 impl Options {
-    /// Draws FLOP/s over FLOP/byte of a profile at a problem. A point is an operation of a breakdown whose work is
-    /// known, with its least bytes, or a kernel with hardware counters, with its DRAM bytes and counted operations
-    /// (fp32 and tensor cores). Kernels are left out if they used tensor cores on a chip that does not count these
-    /// operations. The points were not checked against a reference. With several rungs, each name begins with the
-    /// rung's name; a `rung` restricts the chart to one.
+    /// Draws FLOP/s over FLOP/byte for the profile of a problem. Each point is either an operation of a breakdown whose work is known, with its least bytes, or
+    /// a kernel with hardware counters, with its DRAM bytes and counted operations (fp32 and tensor cores). Kernels are left out if they used tensor cores on a
+    /// chip that does not count these operations. The points were not checked against a reference. With several rungs, each name begins with the rung's name;
+    /// if `rung` is given, only this rung is drawn.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if nothing has both work and bytes, or no ceiling was measured.
+    /// Returns [`ChartError::NothingToDraw`] if nothing has both work and bytes, or no ceiling was measured.
     pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
         let Some(kernels) = as_rungs(run, problem, rung) else {
             return Err(ChartError::NothingToDraw(
@@ -31,7 +30,7 @@ impl Options {
         let mut roofs = roofs_and_points(self, &kernels, problem)?;
         roofs.noun = "kernel";
         roofs.of_rung = rung.map_or_else(String::new, |id| name(run, id));
-        // The kernels' types count here, not the problem's.
+        // The roofs depend on the kernels' types here, not on the problem's.
         roofs.dtypes.clear();
         roofs.set_peaks();
         roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
@@ -39,7 +38,7 @@ impl Options {
     }
 }
 
-/// Returns the ids of the rungs that [`Options::kernel_roofline`] has points for at a problem, in the record's order.
+/// Returns the ids of the rungs that have points in [`Options::kernel_roofline`] for a problem, in the record's order.
 #[must_use]
 pub fn kernel_rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     let timed = run.breakdowns.iter().filter(|b| b.problem == *problem && b.operations.iter().any(is_counted));

@@ -13,7 +13,7 @@ use crate::draw::{Axis, ChartError, MAX_ENTRIES, Options, is_narrow};
 use crate::record::{arithmetic_name, bound, device, label, name, of_bound, usable, verdict};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
-/// Returns the roofs and points of a problem; fails like [`Options::roofline`].
+/// Returns the roofs and points of a problem, or an error for the same reasons as [`Options::roofline`].
 fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem) -> Result<Roofs<'a>, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);
@@ -66,7 +66,7 @@ struct Roof {
     datasheet: Option<f64>,
 }
 
-/// The ceiling of arithmetic with elements of a type.
+/// The ceiling of arithmetic on elements of one type.
 struct Peak {
     dtype: Dtype,
     flops_per_s: f64,
@@ -77,7 +77,7 @@ struct Point<'a> {
     measurement: &'a Measurement,
     us: f64,
     level: MemoryLevel,
-    /// Bytes moved at that level.
+    /// Bytes moved at the level `level` of memory.
     bytes: u64,
     bound: Option<(Bound, f64)>,
 }
@@ -131,7 +131,7 @@ impl Point<'_> {
         self.measurement.operations() as f64 / f64::from(self.measurement.gpus())
     }
 
-    /// Returns the bytes of one GPU. For the link these are all GPUs' bytes, since every GPU waits for them.
+    /// Returns the bytes of one GPU. For the link, these are the bytes of all GPUs, since every GPU waits for them.
     fn bytes(&self) -> f64 {
         let gpus = if self.level == MemoryLevel::Link { 1 } else { self.measurement.gpus() };
         self.bytes as f64 / f64::from(gpus)
@@ -156,14 +156,14 @@ struct Roofs<'a> {
     run: &'a Run,
     problem: &'a Problem,
     roofs: Vec<Roof>,
-    /// Types of the arithmetic.
+    /// Types of the arithmetic's elements.
     dtypes: Vec<Dtype>,
     /// Measured peaks of these types, the highest first; the roofs of memory end at the highest.
     peaks: Vec<Peak>,
     /// True if `peaks` also has the lower peak of fp32, which some rungs use instead of tensor cores.
     lower: bool,
     points: Vec<Point<'a>>,
-    /// Titles of valid rungs whose bytes were not counted.
+    /// Titles of the valid rungs whose bytes were not counted.
     uncounted: Vec<String>,
     invalid: usize,
     /// The noun for a point: "rung" or "kernel".
@@ -198,7 +198,8 @@ impl Roofs<'_> {
         let top = match self.peaks.first() {
             Some(p) => {
                 let ridges: Vec<f64> = self.roofs.iter().map(|r| p.flops_per_s / r.bytes_per_s).collect();
-                // Leaves room for a piece of the steepest roof, and for the peak to the right of the flattest.
+                // Leaves room for a piece of the steepest roof, and for the peak of arithmetic to the right of the
+                // flattest roof.
                 (left, right) = (left.min(low(&ridges) / 7.0), right.max(high(&ridges) * 4.0));
                 p.flops_per_s.max(high(&ys)) * 1.6
             }

@@ -24,7 +24,7 @@ pub struct CeilingLine {
 pub struct RoofPoint {
     /// Id of the rung.
     pub rung: String,
-    /// Position.
+    /// Position of the point in the plane.
     pub at: (f64, f64),
     /// Description, such as "Fused at 5.1 TFLOP/s and 0.5 FLOP/byte of L2".
     pub sentence: String,
@@ -39,9 +39,9 @@ pub struct RooflinePoints {
     pub points: Vec<RoofPoint>,
 }
 
-/// Returns the ceilings and points of [`Options::roofline`] in a plane of a width and a height, measured from the upper
-/// left corner. Both axes are logarithmic and the same for all rungs of the problem. `None` if there is nothing to
-/// draw.
+/// Returns the ceilings and points of [`Options::roofline`] in a plane of the given width and height, measured from the
+/// upper left corner. Both axes are logarithmic and the same for all rungs of the problem. Returns `None` if there is
+/// nothing to draw.
 #[must_use]
 pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)) -> Option<RooflinePoints> {
     let options = Options::default();

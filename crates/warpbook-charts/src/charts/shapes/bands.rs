@@ -47,7 +47,7 @@ impl Band {
     }
 }
 
-/// Writes a ratio in at most five characters; one below 1 is never rounded to 1.
+/// Formats a ratio in at most five characters; a ratio below 1 is never rounded to 1.
 pub(super) fn ratio_text(ratio: f64) -> String {
     match ratio {
         r if r >= 9_999.5 => ">9999".into(),
@@ -59,8 +59,8 @@ pub(super) fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// Writes a ratio for a cell. If it would touch the neighbour's, it is shortened to two digits: without the leading
-/// zero below 1, and with one decimal or none above.
+/// Formats a ratio for a cell. A text that would touch the text of the next cell is shortened to two digits: without
+/// the leading zero below 1, and with one decimal or none above.
 pub(super) fn figure(ratio: f64, cell: f64, font: Font) -> String {
     let text = ratio_text(ratio);
     if font.width(&text) + LEAST_GAP <= cell {

@@ -11,7 +11,7 @@ use crate::record::{device, heading, joined, l2, medians, name, verdict};
 use warpbook_record::Measurement;
 
 const BAND: f64 = 80.0;
-/// Height of the bands and the line above them.
+/// Height of the legend: the bands of colour and the line above them.
 const LEGEND: f64 = 52.0;
 
 impl<'a> HeatMap<'a> {
@@ -21,7 +21,7 @@ impl<'a> HeatMap<'a> {
         let groups: Vec<Vec<Panel<'a>>> =
             groups.map(|(i, panel)| if i == 0 || narrow { vec![panel] } else { panel.abreast(px) }).collect();
         let legend = LEGEND + if narrow { 22.0 + 16.0 } else { 0.0 };
-        // Letters for reasons are assigned in reading order, so the cells come before the remarks.
+        // Letters for reasons are assigned in reading order, so the cells are made before the remarks.
         let cells: Vec<Vec<Vec<Vec<Content>>>> =
             groups.iter().map(|panels| panels.iter().map(|panel| self.cells(panel)).collect()).collect();
         let line = CELL + if narrow { NAME_LINE } else { 0.0 };

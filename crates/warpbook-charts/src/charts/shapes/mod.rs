@@ -11,13 +11,13 @@ use warpbook_record::{Dtype, Measurement, Problem, Quantity, Run, Runner};
 
 impl Options {
     /// Draws a heat map of the problems of one type. Rows are problems; the first column is the best kernel, and the
-    /// others are the kernel rungs. Each cell is the time of the fastest GPU library over the rung's.
+    /// others are the kernel rungs. Each cell is the time of the fastest GPU library divided by the time of the rung.
     ///
     /// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, explained below; rungs without any figure have no column.
     /// Problems measured with less than half of the rungs come last, below columns of these rungs only.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no problem of that type, no figure of a library, or none of a rung of kernels.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no problem of that type, no figure of a library, or no figure of a kernel rung.
     pub fn shapes(&self, run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
         let nothing = |why: String| Err(ChartError::NothingToDraw(why));
         let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
@@ -76,7 +76,7 @@ fn shape_name(problem: &Problem) -> String {
     let of_type = label.strip_prefix(&short).and_then(|rest| rest.trim_start().strip_prefix(problem.dtype.label()));
     match of_type {
         Some(more) if !short.is_empty() => joined([short.as_str(), more.trim_start_matches([' ', ','])]),
-        // A long label would lose its end, which sets it apart; the short name is used instead.
+        // A long label would be cut off at its end, which is the part that distinguishes it, so the short name is used instead.
         _ if !short.is_empty() && Font::NOTE.width(&label) > LONG_LABEL => short,
         _ => label,
     }
@@ -89,14 +89,14 @@ struct Shape<'a> {
     library: Option<(&'a Measurement, f64)>,
 }
 
-/// A ratio, or a letter and the reason that it stands for.
+/// A ratio, or the letter and the text of the reason why there is none.
 type Content = Result<f64, (String, String)>;
 
 struct HeatMap<'a> {
     options: &'a Options,
     run: &'a Run,
     dtype: Dtype,
-    /// The record's rate, shown for the library beside a row's name.
+    /// The rate that is shown for the library beside a row's name.
     rate: Measure,
     rows: Vec<Shape<'a>>,
     /// Ids of the rungs that have a figure, in the ladder's order.
@@ -108,18 +108,18 @@ struct HeatMap<'a> {
 }
 
 const CELL: f64 = 24.0;
-/// Gap between the column of the best and the others.
+/// Gap between the column of the best kernels and the other columns.
 const GAP: f64 = 6.0;
 const MAX_COLUMNS: usize = 20;
-/// Smallest width of the column of the best.
+/// Smallest width of the column of the best kernels.
 const BEST_CELL: f64 = 36.0;
-/// Smallest width of a column of a narrow chart.
+/// Smallest width of a column in a narrow chart.
 const NARROW_CELL: f64 = 38.0;
-/// Smallest width of another column.
+/// Smallest width of any other column.
 const LEAST_CELL: f64 = 26.0;
 /// Height of a row's name above its cells.
 const NAME_LINE: f64 = 18.0;
-/// Width from which a label is replaced by the problem's size.
+/// A label wider than this is replaced by the problem's size.
 const LONG_LABEL: f64 = 180.0;
 /// Largest width of a row's name.
 const LONGEST_NAME: f64 = 230.0;
@@ -127,19 +127,19 @@ const LONGEST_NAME: f64 = 230.0;
 const LONGEST_TITLE: f64 = 170.0;
 /// Gap between parts of a panel side by side.
 const GUTTER: f64 = 28.0;
-/// Smallest number of rows of a part of a panel.
+/// Smallest number of rows in one part of a panel.
 const LEAST_ROWS: usize = 6;
-/// Height of the line above a further panel, with the space before it.
+/// Height of the caption above each further panel, with the space before it.
 const CAPTION: f64 = 40.0;
 
-/// Rows below each other that share columns.
+/// Rows with the same columns, one below the other.
 #[derive(Clone)]
 struct Panel<'a> {
     /// Indices of the map's rows.
     rows: Vec<usize>,
-    /// Rungs with a column each.
+    /// Ids of the rungs that have a column.
     shown: Vec<&'a str>,
-    /// Number of columns before these: one for the best kernel, unless it would repeat the only rung's column.
+    /// Number of columns before the rungs' columns: one for the best kernel, unless it would repeat the only rung's column.
     before: usize,
     header: f64,
     /// Left edge of the names.
@@ -161,8 +161,7 @@ impl Panel<'_> {
         self.left + if self.before > 0 { GAP + self.best() } else { 0.0 } + j as f64 * self.cell
     }
 
-    /// Splits the rows into parts side by side, as many as the width has room for; otherwise a map of few columns would
-    /// be long.
+    /// Splits the rows into as many parts side by side as the width has room for, since a map of few columns would otherwise be long.
     fn abreast(self, width: f64) -> Vec<Self> {
         let each = self.column(self.shown.len()) - self.names + GUTTER;
         let room = ((width - 2.0 * MARGIN + GUTTER) / each) as usize;
@@ -186,7 +185,7 @@ impl<'a> HeatMap<'a> {
         Ok(library / us)
     }
 
-    /// Returns the number of samples that all cells of a row share, else 0.
+    /// Returns the number of samples that all cells of a row have, or 0 if it differs.
     fn samples<'r>(&self, row: &Shape<'a>, mut rungs: impl Iterator<Item = &'r str>) -> u64 {
         let samples_of = |rung: &str| {
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64))
@@ -195,7 +194,7 @@ impl<'a> HeatMap<'a> {
         if rungs.all(|r| samples_of(r) == first) { first } else { 0 }
     }
 
-    /// Describes a cell for its mark. The row has the problem, the column's heading has the name, and the series is the
+    /// Describes a cell for its mark. The row carries the problem, the column's heading the name, and the series is the
     /// band's number. The value begins with the figure in the cell, so that speech control finds the mark by it.
     fn data(&self, rung: &str, row: &Shape<'a>, (ratio, shown): (f64, &str), of_row: u64) -> MarkData {
         let whole = ratio_text(ratio);
@@ -210,7 +209,7 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// Returns the fastest rung of kernels at a shape.
+    /// Returns the fastest kernel rung at a shape.
     fn best(&self, row: &Shape<'a>) -> Option<(&'a str, f64)> {
         let (m, _) = self.run.fastest_kernels(row.problem)?;
         Some((m.rung.as_str(), self.ratio(&m.rung, row).ok()?))

@@ -12,7 +12,7 @@ use crate::draw::{
 use crate::record::{Kind, arithmetic_name, device, name, of_gpus, usable};
 use warpbook_record::{MemoryLevel, Problem, Quantity, Run};
 
-/// Limit on devices with guides: more guides would hide the lines.
+/// Maximum number of guides; more would hide the lines.
 const MAX_GUIDES: usize = 8;
 
 impl Sweep<'_> {
@@ -60,9 +60,10 @@ impl Sweep<'_> {
         out
     }
 
-    /// Returns the guides. One is the time of the operations at the measured peak of arithmetic, drawn for FLOP/s and
-    /// if it bounds the work at some size. The others are the times to move the problem's least bytes at each measured
-    /// level of memory, at the sizes that it holds. Guides that would be curved on the chart are left out.
+    /// Returns the guides. One is the time of the operations at the measured peak of arithmetic; it is drawn for
+    /// FLOP/s, and for other quantities if it bounds the work at some size. The others are the times to move the
+    /// problem's least bytes at each measured level of memory, at the sizes that fit into that level. Guides that would
+    /// be curved on the chart are left out.
     fn guides(&self) -> Vec<Guide> {
         let problems = self.problems();
         let mut out = Vec::new();
@@ -107,8 +108,8 @@ impl Sweep<'_> {
         out
     }
 
-    /// Returns true if a guide is a straight line: on the two logarithmic axes of times, or if it is level. The axis of
-    /// other quantities may be linear.
+    /// Returns true if a guide is a straight line: if both axes are logarithmic, as for times, or if the guide is
+    /// horizontal. The axis of other quantities may be linear.
     fn is_straight(&self, points: &[(f64, f64)]) -> bool {
         let ([(x0, y0), .., (x1, y1)], over) = (points, self.measure.quantity) else { return false };
         points.iter().all(|(x, y)| {
@@ -142,7 +143,7 @@ impl Sweep<'_> {
         self.runs.iter().any(|r| device(r) != device(self.runs[0]))
     }
 
-    /// Returns the axis of values, whether it is logarithmic, and the largest value that it has to show.
+    /// Returns the vertical axis, whether it is logarithmic, and the largest value that it must show.
     fn y_axis(&self, series: &[Series], guides: &[Guide]) -> (Axis, bool, f64) {
         let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
         let over_time = self.measure.quantity == Quantity::Time;
@@ -199,7 +200,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Returns the shortest time of the slowest guide, or a quarter of the lines' shortest if that is more.
+/// Returns the shortest time of the slowest guide, or a quarter of the shortest time of the lines if that is longer.
 fn low_guide(guides: &[Guide], values: &[f64]) -> Option<f64> {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     Some(guides.first()?.ends[0].1.max(low / 4.0))
@@ -209,7 +210,7 @@ fn high(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Returns true if a level of memory holds the bytes that a problem reads in each pass. The registers and shared memory
+/// Returns true if a level of memory is large enough for the bytes that a problem reads in each pass. The registers and shared memory
 /// of all SMs count together.
 fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
     let device = &run.environment.device;

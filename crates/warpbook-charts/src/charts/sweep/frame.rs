@@ -10,7 +10,7 @@ use crate::record::{
 };
 use warpbook_record::{Quantity, Run};
 
-/// Times up to this factor of the fastest count as a tie in titles.
+/// Times within this factor of the fastest time count as a tie in titles.
 const TIE: f64 = 1.01;
 
 impl<'a> Sweep<'a> {
@@ -60,7 +60,8 @@ impl<'a> Sweep<'a> {
     }
 
     /// Returns the finding: which rung is the fastest at most sizes, such as "Stores overlapped is the fastest at 5 of
-    /// 7 sizes", or how much of the baseline's memory a rung takes at the largest. `None` for several records.
+    /// 7 sizes", or how much of the baseline's memory a rung takes at the largest size. Returns `None` for several
+    /// records.
     fn claim(&self) -> Option<String> {
         if !self.measure.is_timed() {
             let largest = self.problems().last().copied().filter(|_| self.runs.len() == 1)?;
@@ -76,7 +77,7 @@ impl<'a> Sweep<'a> {
         })
     }
 
-    /// Lists the rungs that have a time but not this figure.
+    /// Lists the rungs that have a time but no figure of the drawn quantity.
     fn note_of_uncounted(&self) -> Option<String> {
         let problems = self.problems();
         let mut names: Vec<String> = Vec::new();
@@ -186,7 +187,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Returns the caption of the sizes, such as "points".
+/// Returns the caption of the axis of sizes, such as "points".
 pub(super) fn axis_caption(run: &Run) -> String {
     let caption = clean(&run.descriptor.axis.caption);
     if caption.is_empty() { "size".into() } else { caption }

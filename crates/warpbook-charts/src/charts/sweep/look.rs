@@ -3,7 +3,7 @@
 use crate::draw::text::words::listed;
 use crate::draw::{DASHES, MARKERS, Marker, Paint, Rgb, Series, Stroke};
 
-/// Matrices whose edges are multiples of this have equally aligned rows in every kernel and type.
+/// Matrices whose edges are multiples of this number have equally aligned rows in every kernel and type.
 pub(super) const ALIGNED: u64 = 64;
 
 /// Returns the stroke and the marker of the nth rung of a kind in a record.

@@ -1,4 +1,4 @@
-//! Sweep charts: a quantity over the sizes of a problem. This module chooses the lines and the highlighted ones.
+//! Sweep charts: a quantity over the sizes of a problem. This module chooses the lines, and which of them are highlighted.
 
 mod draw;
 mod frame;
@@ -17,7 +17,7 @@ impl Options {
     /// [`Quantity::Time`] along the line of the record's main problem.
     ///
     /// # Errors
-    /// Like [`Options::sweep_of`].
+    /// Returns the errors of [`Options::sweep_of`].
     pub fn sweep(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
         self.sweep_of(runs, Quantity::Time, None, None)
     }
@@ -26,16 +26,16 @@ impl Options {
     /// record's main problem.
     ///
     /// # Errors
-    /// Like [`Options::sweep_of`].
+    /// Returns the errors of [`Options::sweep_of`].
     pub fn sweep_bandwidth(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
         self.sweep_of(runs, Quantity::Bandwidth, None, None)
     }
 
-    /// Draws FLOP/s over size, with the measured peak of arithmetic: like [`Options::sweep_of`] with [`Quantity::Throughput`], but along the line of
-    /// the record's main problem of a type. Without a type it is the line of the main problem.
+    /// Draws FLOP/s over size, with the measured peak of arithmetic: like [`Options::sweep_of`] with [`Quantity::Throughput`], but along the line of the
+    /// record's main problem of the given type, or of its main problem if no type is given.
     ///
     /// # Errors
-    /// Like [`Options::sweep_of`].
+    /// Returns the errors of [`Options::sweep_of`].
     pub fn sweep_throughput(
         &self,
         runs: &[&Run],
@@ -46,18 +46,16 @@ impl Options {
         Sweep::new(self, runs, Quantity::Throughput, along, rungs)?.draw()
     }
 
-    /// Draws a quantity over a logarithmic axis of sizes, one line for each rung, with the values that the measured
-    /// ceilings allow at the sizes that a level of memory holds.
+    /// Draws a quantity over a logarithmic axis of sizes, one line for each rung, with the values that the measured ceilings allow at the sizes that fit into a
+    /// level of memory.
     ///
-    /// The problems lie on one line of a sweep: the line of the problem `line`, or of the record's main problem. If
-    /// `rungs` names some, only these are drawn, with the GPU libraries that they are compared with; libraries are
-    /// dashed. If there are more than eight rungs and none is named, a few stand out and the others are grey: the
-    /// fastest at some size, the baseline, the fastest library and framework, and [`Options::picked`]. Sizes with an
-    /// unusual row alignment are dots. Several records are drawn together, each with its own dashes and name; a remark
-    /// states the differences of their timing.
+    /// The problems lie on one line of a sweep: the line of the problem `line`, or of the record's main problem. If `rungs` names some, only these are drawn,
+    /// together with the GPU libraries that they are compared with; libraries are dashed. If there are more than eight rungs and none is named, a few stand out
+    /// and the others are grey: the fastest at some size, the baseline, the fastest library and framework, and [`Options::picked`]. Sizes with an unusual row
+    /// alignment are dots. Several records are drawn together, each with its own dashes and name; a remark states how their timing differs.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if there are fewer than two sizes, the data of the quantity is missing, or none of the named rungs has a figure;
+    /// Returns [`ChartError::NothingToDraw`] if there are fewer than two sizes, the data of the quantity is missing, or none of the named rungs has a figure;
     /// [`ChartError::NotComparable`] if experiments or the lines of the records' main problems differ.
     pub fn sweep_of(
         &self,
@@ -72,7 +70,7 @@ impl Options {
     /// Draws several records like [`Options::sweep_of`], under short names given by the caller.
     ///
     /// # Errors
-    /// Like [`Options::sweep_of`].
+    /// Returns the errors of [`Options::sweep_of`].
     pub fn sweep_labelled(
         &self,
         runs: &[&Run],
@@ -86,7 +84,7 @@ impl Options {
     }
 }
 
-/// The line of a sweep that is drawn.
+/// Selects the line of a sweep that is drawn.
 #[derive(Debug, Clone, Copy)]
 enum Along<'a> {
     /// The line of the main problem.
@@ -117,9 +115,9 @@ impl Along<'_> {
     }
 }
 
-/// Number of rungs above which only some stand out.
+/// If there are more rungs than this, only some of them stand out.
 const FEW: usize = 8;
-/// Limit on the rungs that stand out because they are the fastest at some size.
+/// Maximum number of rungs that stand out because they are the fastest at some size.
 const MOST_WINNERS: usize = 3;
 
 struct Line<'a> {
@@ -139,7 +137,7 @@ struct Sweep<'a> {
     chosen: Option<&'a [&'a str]>,
     /// Lines in the order of the rungs, record by record.
     lines: Vec<Line<'a>>,
-    /// Number of valid measurements that do other work than the sweep.
+    /// Number of valid measurements whose work differs from the sweep's.
     left_out: usize,
 }
 
@@ -227,7 +225,7 @@ impl<'a> Sweep<'a> {
         self.lines.iter().flat_map(|l| &l.points)
     }
 
-    /// Returns the figure that belongs to a time of the whole work.
+    /// Returns the figure that corresponds to a time for the whole work.
     fn value(&self, run: &Run, problem: &Problem, us: f64) -> f64 {
         self.measure.of_work(problem, us, self.baseline_us(run, problem))
     }
@@ -286,14 +284,13 @@ impl<'a> Sweep<'a> {
         rungs
     }
 
-    /// Returns the quantity that the best rung minimises: its time, or its bytes.
+    /// Returns the value that is smallest for the best rung: its time, or its bytes.
     fn cost(&self, (_, m, us): &(f64, &Measurement, f64)) -> f64 {
         if self.measure.is_timed() { *us } else { self.measure.value_of(m, *us, None) }
     }
 
-    /// Returns the rungs that win at some size, in time or in memory, among those that do all of the work; each with
-    /// its number of sizes, the most frequent first. A size does not count if the next rung takes at most `tie` times
-    /// as long.
+    /// Returns the rungs that win at some size, in time or in memory, among those that do all of the work, each with the number of sizes at which it wins; the
+    /// most frequent winner comes first. A size does not count if the next rung takes at most `tie` times as long.
     fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
         let mut won: Vec<(&str, usize)> = Vec::new();
         for problem in self.problems() {
@@ -314,8 +311,8 @@ impl<'a> Sweep<'a> {
         won
     }
 
-    /// Returns the indices of a line's points that are not joined: for matrix products on an axis that doubles, sizes
-    /// with an unusual alignment.
+    /// Returns the indices of the points of a line that are not joined to their neighbours: for matrix products over sizes that double, the sizes with an
+    /// unusual alignment.
     fn apart(&self, line: &Line<'_>) -> Vec<usize> {
         // Alignment matters only if the size is the length of a row.
         if self.main.count("k") != Some(self.main.size()) {
@@ -330,8 +327,8 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Returns a record's problems on the line of `main`, one for each size. If a size has several, it is the one that
-/// differs from `main` in the fewest sizes and settings, such as the learning rate.
+/// Returns a record's problems on the line of `main`, one for each size. If several problems have the same size, the one that differs from `main` in the fewest
+/// sizes and settings, such as the learning rate, is used.
 fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     let differing = |p: &Problem| p.sizes.iter().filter(|s| !main.sizes.contains(s)).count();
     let mut out: Vec<&Problem> = Vec::new();
@@ -345,8 +342,8 @@ fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     out
 }
 
-/// Returns the problem whose line is drawn: the record's main one, unless it has no valid measurement or lies on
-/// another line than requested; then it is the one with the most valid measurements.
+/// Returns the problem whose line is drawn: the record's main problem, unless it has no valid measurement or lies on
+/// a line that was not requested; then it is the problem with the most valid measurements.
 fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
     let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;

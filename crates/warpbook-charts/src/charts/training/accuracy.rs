@@ -6,13 +6,13 @@ use crate::draw::{Axis, Chart, ChartError, Frame, Lines, Options, Table};
 use crate::record::{device, heading, joined, label};
 use warpbook_record::{Course, EpochPoint, Problem, Right, Run};
 
-/// Writes a share from 0 to 1 in percent, such as "98.93".
+/// Formats a share from 0 to 1 in percent, such as "98.93".
 fn share(accuracy: f64) -> String {
     format!("{:.2}", 100.0 * accuracy)
 }
 
-/// Returns an evaluation's position on the axis of epochs; a training that ended within an epoch has its last one
-/// there.
+/// Returns an evaluation's position on the axis of epochs. The last evaluation of a training that ended within an epoch
+/// is also within the epoch.
 fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
     match course.steps_per_epoch {
         0 => point.epoch as f64,
@@ -25,7 +25,7 @@ impl Options {
     /// training.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no such share for the problem.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no accuracy for the problem.
     pub fn accuracy(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let logs = watched(run, problem);
         let mut all = Vec::new();
@@ -81,7 +81,7 @@ impl Options {
     }
 }
 
-/// Returns the training with the best accuracy on test samples at the end; `None` if none were evaluated.
+/// Returns the training with the best accuracy on test samples at the end; `None` if no training was evaluated.
 fn claim(logs: &[Watched<'_>]) -> Option<String> {
     let last = |l: &Watched<'_>| l.course.epochs.iter().rev().find_map(|p| Some((p.test?.accuracy()?, p.epoch)));
     let mut ends: Vec<((f64, u64), &Watched<'_>)> = logs.iter().filter_map(|l| Some((last(l)?, l))).collect();

@@ -8,7 +8,7 @@ use crate::draw::{
 use crate::record::{Kind, device, heading, joined, label, name};
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
-/// Ratio from which on an axis is logarithmic.
+/// An axis is logarithmic if its largest value is more than this many times its smallest.
 const LOG_FROM: f64 = 10.0;
 
 /// A training whose course was recorded.
@@ -18,7 +18,7 @@ pub(crate) struct Watched<'a> {
     pub(crate) kind: Kind,
     /// Data that all marks of the training share.
     pub(crate) data: MarkData,
-    /// Name that tells the training from the others; empty if it is the only one.
+    /// Name that distinguishes the training from the others; empty if it is the only one.
     pub(crate) name: String,
 }
 
@@ -83,7 +83,7 @@ fn stairs(points: &[StepValue], end: u64) -> Vec<(f64, f64)> {
     out
 }
 
-/// Returns an axis for values: logarithmic if they are above zero and differ much.
+/// Returns an axis for values, which is logarithmic if the values are above zero and differ by a large factor.
 fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str) {
     let (low, high) = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     let log = low > 0.0 && high / low > LOG_FROM;
@@ -93,7 +93,7 @@ fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str
 /// A cell of a table: step, column and text.
 type Cell = (u64, usize, String);
 
-/// Makes rows by step; the last of two cells in one place wins.
+/// Makes one row for each step; if two cells have the same place, the last one is used.
 fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
     let columns = headers.len();
     let mut table = Table::new(std::iter::once("step".to_owned()).chain(headers));
@@ -111,7 +111,7 @@ fn cells<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> Vec<Cell> {
     lists.enumerate().flat_map(cells_of).collect()
 }
 
-/// Writes a number as JSON does, so that the table matches the record.
+/// Formats a number as JSON does, so that the table matches the record.
 pub(crate) fn figure(v: f64) -> String {
     match v {
         v if v.is_finite() => significant(v, 7),
@@ -125,7 +125,7 @@ impl Options {
     /// Draws the loss scale over the steps, with a mark at each step skipped because a gradient overflowed.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if no loss of the problem was scaled.
+    /// Returns [`ChartError::NothingToDraw`] if no loss of the problem was scaled.
     pub fn loss_scale(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut logs = watched(run, problem);
         logs.retain(|l| finite(&l.course.loss_scales).any(|p| p.1 > 0.0));
@@ -213,7 +213,7 @@ struct OverSteps {
     what: &'static str,
     values: fn(&Course) -> &[StepValue],
     points: fn(&Course) -> Vec<(f64, f64)>,
-    /// Ending of the title if there is only one training.
+    /// Returns the end of the title if there is only one training.
     result: fn(&Course) -> String,
     marked: bool,
 }
@@ -269,7 +269,7 @@ fn over_steps(
     .draw()
 }
 
-/// Writes a range such as "from 0.05 to 0.00625", or "0.001 throughout".
+/// Formats a range such as "from 0.05 to 0.00625", or "0.001 throughout".
 fn from_to(points: &[(f64, f64)]) -> String {
     match points.first().zip(points.last()) {
         Some((a, _)) if points.iter().all(|p| p.1 == a.1) => format!("{} throughout", significant_or_plain(a.1)),
@@ -285,7 +285,7 @@ fn from_to(points: &[(f64, f64)]) -> String {
     }
 }
 
-/// Writes a value with all of its digits if these are few, else with three.
+/// Formats a value with all of its digits if these are few, else with three.
 fn significant_or_plain(v: f64) -> String {
     let text = plain(v);
     if text.len() <= 8 { text } else { significant(v, 3) }
@@ -295,7 +295,7 @@ impl Options {
     /// Draws the learning rate over the steps.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no learning rates at the problem.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no learning rates for the problem.
     pub fn learning_rate(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let chart = OverSteps {
             what: "learning rate",
@@ -310,7 +310,7 @@ impl Options {
     /// Draws the norm of all gradients before they are clipped, over the steps.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if none was computed: only fp16 and clipping need it.
+    /// Returns [`ChartError::NothingToDraw`] if no norm was computed; only fp16 and clipping need norms.
     pub fn gradient_norm(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let chart = OverSteps {
             what: "gradient norm",

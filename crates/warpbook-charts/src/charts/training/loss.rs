@@ -11,19 +11,19 @@ use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 const SAME: f64 = 1e-3;
 /// Relative difference below which two final losses are called the same.
 const CLOSE: f64 = 0.02;
-/// Largest number of points at which the line of a single training has markers.
+/// A line of a single training has markers if it has at most this many points.
 const MARKED: usize = 40;
-/// Ratio from which on an axis is logarithmic.
+/// An axis is logarithmic if its largest value is more than this many times its smallest.
 const LOG_FROM: f64 = 10.0;
 
 impl Options {
     /// Draws the loss over the steps if all losses were logged by step, else over the epochs; one curve for each rung. Rungs whose curves coincide
     /// share one that names them all.
     ///
-    /// A curve ends where its loss is no longer finite, and names that step or epoch.
+    /// A curve ends where its loss is no longer finite; a label names that step or epoch.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] if the record has no finite loss for the problem.
+    /// Returns [`ChartError::NothingToDraw`] if the record has no finite loss for the problem.
     pub fn loss_curve(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut logs: Vec<&TrainLog> =
             run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
@@ -97,7 +97,7 @@ impl By {
     }
 }
 
-/// Returns the points up to the first that is not finite; if several share a position, the last one.
+/// Returns the points up to the first that is not finite. If several points share a position, only the last of them is returned.
 fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
     let end = log.losses.iter().position(|p| !p.loss.is_finite()).unwrap_or(log.losses.len());
     let points = &log.losses[..end];
@@ -209,8 +209,8 @@ fn frame(
     }
 }
 
-/// Returns the finding: which trainings diverged; else the start and end of the only curve, or of curves that all
-/// agree; else which final loss is the lowest.
+/// Returns the finding. It names the trainings that diverged; if none did, it states the start and end of the only curve, or of curves that all agree;
+/// otherwise it says which final loss is the lowest.
 fn claim(run: &Run, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Option<String> {
     let lost: Vec<&&TrainLog> = logs.iter().filter(|l| divergence(l).is_some()).collect();
     match (lost.as_slice(), logs.len()) {
@@ -251,7 +251,7 @@ fn short(loss: f64) -> String {
     significant(loss, 4)
 }
 
-/// Writes a number as JSON does, so that the table matches the record.
+/// Formats a number as JSON does, so that the table matches the record.
 fn figure(v: f64) -> String {
     match v {
         v if v.is_finite() => significant(v, 7),

@@ -29,7 +29,7 @@ impl Area {
         self.left <= other.left && other.right <= self.right && self.top <= other.top && other.bottom <= self.bottom
     }
 
-    /// Returns the part of a line inside the area, after Liang and Barsky.
+    /// Returns the part of a line inside the area, by the algorithm of Liang and Barsky.
     pub(crate) fn clip(&self, (a, b): (Xy, Xy)) -> Option<(Xy, Xy)> {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let mut range = (0.0, 1.0);
@@ -57,7 +57,7 @@ pub(crate) struct Along {
     pub(crate) degrees: f64,
 }
 
-/// A label beside a point: the left end of its text, and the end of a leader to it.
+/// A label beside a point: the left end of its text, and the end of a leader line to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PointLabel {
     pub(crate) left: Xy,
@@ -100,8 +100,8 @@ impl Room {
             && !self.lines.iter().any(|l| area.clip(*l).is_some())
     }
 
-    /// Finds a position for a text of a width along a line, as near as possible to the end given by `from`: 0 is the
-    /// first, 1 the last. Returns `None` if there is no room.
+    /// Finds a position along a line for a text of the given width, as near as possible to the end that `from` selects:
+    /// 0 is the first end, 1 the last. Returns `None` if there is no room.
     pub(crate) fn along(&mut self, (a, b): (Xy, Xy), width: f64, from: f64) -> Option<Along> {
         // Lines run from left to right, so that no text is upside down.
         let (a, b, from) = if b.0 < a.0 { (b, a, 1.0 - from) } else { (a, b, from) };
@@ -133,7 +133,7 @@ impl Room {
         None
     }
 
-    /// Finds the nearest free position for a text of a width beside a marker. Returns `None` if there is none.
+    /// Finds the nearest free position beside a marker for a text of the given width. Returns `None` if there is none.
     pub(crate) fn point_label(&mut self, (x, y): Xy, width: f64) -> Option<PointLabel> {
         let mut best: Option<Choice> = None;
         for gap in [10.0, 22.0, 36.0, 56.0, 84.0, 120.0] {

@@ -11,7 +11,7 @@ use crate::draw::text;
 use crate::draw::text::words::{plain, significant};
 
 pub(crate) struct Series {
-    /// Names, one a line; lines after the first `names` are remarks.
+    /// Lines of the label: the first `names` lines are names, and the others are remarks.
     pub(crate) label: Vec<String>,
     pub(crate) names: usize,
     pub(crate) points: Vec<(f64, f64)>,
@@ -27,7 +27,7 @@ pub(crate) struct Series {
     pub(crate) broken: Option<String>,
     /// Data of the whole line: the rung, and the problem if there is one.
     pub(crate) data: MarkData,
-    /// Data of each point; if empty, the values as the axes write them.
+    /// Data of each point; if empty, the values are written as the axes format them.
     pub(crate) each: Vec<MarkData>,
 }
 
@@ -38,7 +38,7 @@ impl Series {
     }
 }
 
-/// A thin dotted line below the others, named along itself.
+/// A thin dotted line that is drawn below the other lines and has its name along it.
 pub(crate) struct Guide {
     pub(crate) name: String,
     /// Ends of the line, which is straight even on logarithmic axes. Parts outside the axes are not drawn.
@@ -100,7 +100,7 @@ struct Placed {
     /// Indices and positions of the drawn points.
     kept: Vec<usize>,
     points: Vec<Xy>,
-    /// Visible parts inside the plot, in order, as ends of pieces.
+    /// Visible pieces of the line inside the plot, in order, given by their ends.
     seen: Vec<Xy>,
 }
 
@@ -228,8 +228,8 @@ fn placed(points: &[Xy], place: impl Fn(Xy) -> Xy) -> Vec<Xy> {
     points.iter().map(|p| place(*p)).collect()
 }
 
-/// Returns the indices of distinguishable points: of many in one column of pixels the first, the lowest, the highest
-/// and the last.
+/// Returns the indices of distinguishable points: of many points in one column of pixels, only the first, the lowest,
+/// the highest and the last.
 fn thinned(points: &[Xy]) -> Vec<usize> {
     if points.len() <= MOST_POINTS {
         return (0..points.len()).collect();
@@ -312,7 +312,7 @@ fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Dra
     Ok(())
 }
 
-/// Draws a cross where a line breaks off, with the reason unless another is in the way; the label has the reason too.
+/// Draws a cross where a line breaks off, with the reason unless another text is in the way; the label has the reason, too.
 fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (s, placed) in series.iter().zip(drawn) {
@@ -371,7 +371,7 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let mut out: Vec<(usize, f64)> = whole.iter().map(|(i, e)| (*i, e.1)).collect();
     for (i, (x, y)) in short {
         let there = |i: usize| drawn[i].iter().find(|p| (p.0 - x).abs() < 0.5).map(|p| p.1);
-        // A line goes above the first one that was below it.
+        // A line is inserted above the first line that was below it.
         let at = out.iter().position(|(other, _)| there(*other).is_some_and(|other| other > y)).unwrap_or(out.len());
         let wish = out.get(at).or(out.last()).map_or(y, |o| o.1);
         out.insert(at, (i, wish));
@@ -381,7 +381,7 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
 
 /// Returns the tops of boxes in order, moved as little as possible so that they neither overlap nor leave the range.
 fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
-    // Boxes that touch move as one, to the mean of their preferences.
+    // Boxes that touch move together, to the mean of their preferred positions.
     struct Cluster {
         top: f64,
         height: f64,

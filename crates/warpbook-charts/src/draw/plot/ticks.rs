@@ -1,5 +1,5 @@
-//! Axes and their ticks. plotters loses labels on logarithmic axes that are far from 0 (its issue 654), so this module places ticks itself, and a
-//! logarithmic axis is a linear one of exponents.
+//! Axes and their ticks. plotters loses labels on logarithmic axes that are far from 0 (its issue 654), so this module places ticks itself and represents a
+//! logarithmic axis as a linear axis of exponents.
 
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
@@ -25,10 +25,10 @@ pub(crate) fn plot_words((x, y): (&Axis, &Axis), [left, top, right, bottom]: [f6
     format!("{left:.1} {top:.1} {right:.1} {bottom:.1} {} {}", axis(x), axis(y))
 }
 
-/// Ratio of the longest to the shortest bar from which on the axis is logarithmic.
+/// The axis is logarithmic if the longest bar is at least this many times as long as the shortest.
 pub(crate) const LOG_FROM: f64 = 20.0;
 
-/// Returns the axis caption for times, which names bars if they start at zero and dots otherwise.
+/// Returns the caption of an axis of times, which mentions bars if they start at zero and dots otherwise.
 pub(crate) fn less_is_better(log: bool) -> &'static str {
     if log { ", further left is better; logarithmic scale" } else { ", shorter is better" }
 }

@@ -1,6 +1,6 @@
 //! A tokenizer for CUDA C++, for colours in notebooks and on the page.
 //!
-//! [`tokens`] loses nothing: joined, they are the source, byte for byte. Any text is accepted, not only CUDA C++.
+//! [`tokens`] loses nothing: the joined tokens are the source, byte for byte. Any text is accepted, not only CUDA C++.
 
 /// The kind of a piece of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,7 +117,7 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-/// Types apart from those that [`is_vector_or_sized`] accepts.
+/// Types, except the ones that [`is_vector_or_sized`] accepts.
 const TYPES: &[&str] = &[
     "bool",
     "char",
@@ -150,7 +150,7 @@ const TYPES: &[&str] = &[
 /// Built-in variables of a thread.
 const VARIABLES: &[&str] = &["threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"];
 
-/// CUDA's functions, apart from those that begin with `atomic`.
+/// CUDA's functions, except the ones that begin with `atomic`.
 const LIBRARY: &[&str] = &[
     "fma", "fmaf", "min", "max", "fminf", "fmaxf", "rsqrtf", "sqrtf", "expf", "logf", "sinf", "cosf", "sincosf",
     "clock", "clock64", "printf", "assert",
@@ -334,7 +334,8 @@ fn directive_head(text: &str) -> usize {
     comment.unwrap_or(line.len())
 }
 
-/// Returns the length of a string or character up to its closing quote, or to the end of the line if that is missing.
+/// Returns the length of a string or character up to its closing quote, or to the end of the line if the quote is
+/// missing.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -7,7 +7,7 @@ pub mod words;
 const MAX_CHARS: usize = 2_000;
 
 /// Returns a record's text as one line of at most 2,000 characters, without characters that XML forbids and without
-/// those that reorder the text around them.
+/// characters that reorder the text around them.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_CHARS));
@@ -33,13 +33,13 @@ fn is_dropped(c: char) -> bool {
     let bidi = matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     // Fonts have no glyphs for private-use characters.
     let private = matches!(c, '\u{E000}'..='\u{F8FF}');
-    // U+FFFE and U+FFFF are outside XML's Char; the last two of each plane are not characters either.
+    // U+FFFE and U+FFFF are outside XML's Char; the last two code points of each plane are not characters either.
     c.is_control() || bidi || private || (c as u32) & 0xFFFE == 0xFFFE
 }
 
 /// Escapes a text for XML and HTML, for content and for quoted attributes.
 ///
-/// Other characters stay, even those that XML forbids.
+/// All other characters stay, even characters that XML forbids.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -56,7 +56,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Advance widths of U+0020 to U+007E in thousandths of the font size. They are those of DejaVu Sans, the widest of the
+/// Advance widths of U+0020 to U+007E in thousandths of the font size. They are the widths of DejaVu Sans, the widest of the
 /// usual fonts, so that nothing overlaps in any of them.
 #[rustfmt::skip]
 const WIDTHS: [u16; 95] = [
@@ -94,7 +94,7 @@ fn em(c: char) -> f64 {
     }
 }
 
-/// Returns the width of a line of text at a font size, in the size's unit.
+/// Returns the width of a line of text at a font size, in the same unit as the size.
 pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
     let weight = if bold { 1.13 } else { 1.0 };
     text.chars().map(em).sum::<f64>() * size * weight
@@ -127,7 +127,7 @@ pub(crate) fn elide(text: &str, room: f64, size: f64, bold: bool) -> String {
     out
 }
 
-/// Breaks a text at spaces into at most `lines` lines of a width; if it is longer, the last line is elided.
+/// Breaks a text at spaces into at most `lines` lines of the given width; if the text is longer, the last line is elided.
 pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut rest = text.trim();

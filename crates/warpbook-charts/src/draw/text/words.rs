@@ -1,6 +1,6 @@
 //! Numbers, times, rates and counts as text for readers: three digits and a suitable unit.
 //!
-//! Charts, page, notebook, command line and README all use these functions.
+//! The charts, the page, the notebooks, the command line and the README all use these functions.
 
 /// Capitalises the first letter, as for a heading or a sentence.
 #[must_use]
@@ -9,7 +9,7 @@ pub fn sentence_case(text: &str) -> String {
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// Writes a number with this many significant digits, without an exponent if possible: 1234, 12.3, 0.0123, 1.23e-9.
+/// Formats a number with this many significant digits, without an exponent if possible: 1234, 12.3, 0.0123, 1.23e-9.
 ///
 /// Digits before the point are never cut off. Infinity and NaN are written in words.
 #[must_use]
@@ -25,20 +25,20 @@ pub fn significant(v: f64, digits: usize) -> String {
     format!("{v:.*}", (digits as i32 - 1 - exponent).max(0) as usize)
 }
 
-/// Writes a number with three significant digits, such as "0.0101".
+/// Formats a number with three significant digits, such as "0.0101".
 #[must_use]
 pub fn number(v: f64) -> String {
     significant(v, 3)
 }
 
-/// Writes a number like [`number`] without trailing zeros, for exact values: 5, 0.5, 1.25.
+/// Formats a number like [`number`] without trailing zeros, for exact values: 5, 0.5, 1.25.
 #[must_use]
 pub fn short(v: f64) -> String {
     let text = number(v);
     if !v.is_finite() || text.contains('e') { text } else { trim_zeros(&text).to_owned() }
 }
 
-/// Returns the decimal exponent after rounding: 999.6 to three digits is 1.00e3.
+/// Returns the decimal exponent of a rounded number: 999.6 rounded to three digits is 1.00e3.
 fn exponent_of(v: f64, digits: usize) -> i32 {
     let text = format!("{:.*e}", digits - 1, v);
     text.rsplit_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0)
@@ -56,7 +56,7 @@ fn finite(v: f64, form: impl Fn(f64) -> String) -> String {
     if v.is_finite() { form(v) } else { not_finite(v) }
 }
 
-/// A unit of a scale: the least value in the base unit, and its name.
+/// A unit of a scale: the smallest value, in the base unit, that uses it, and its name.
 type Unit = (f64, &'static str);
 
 const TIMES_US: [Unit; 4] = [(1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s")];
@@ -66,7 +66,7 @@ pub(crate) fn time_unit(max_us: f64) -> Unit {
     TIMES_US.into_iter().rev().find(|(scale, _)| max_us.abs() >= *scale * 0.9995).unwrap_or(TIMES_US[0])
 }
 
-/// Writes microseconds with a suitable unit, such as "2.94 ms".
+/// Formats microseconds with a suitable unit, such as "2.94 ms".
 #[must_use]
 pub fn time(us: f64) -> String {
     if us == 0.0 {
@@ -78,7 +78,7 @@ pub fn time(us: f64) -> String {
     })
 }
 
-/// Writes a round time on an axis, such as "10 µs".
+/// Formats a round time on an axis, such as "10 µs".
 pub(crate) fn time_tick(us: f64) -> String {
     if us == 0.0 {
         return "0".into();
@@ -87,14 +87,14 @@ pub(crate) fn time_tick(us: f64) -> String {
     format!("{} {name}", plain(us / scale))
 }
 
-/// Writes a difference of times with its sign, such as "−1.03 µs".
+/// Formats a difference of times with its sign, such as "−1.03 µs".
 #[must_use]
 pub fn time_difference(us: f64) -> String {
     let sign = if us < 0.0 { "−" } else { "+" };
     format!("{sign}{}", time(us.abs()))
 }
 
-/// Writes bytes per second as "4617 GB/s", and as "33.0 TB/s" from ten thousand GB/s on.
+/// Formats bytes per second as "4617 GB/s", and as "33.0 TB/s" from ten thousand GB/s on.
 #[must_use]
 pub fn bandwidth(bytes_per_s: f64) -> String {
     finite(bytes_per_s, |b| match b.abs() {
@@ -104,7 +104,7 @@ pub fn bandwidth(bytes_per_s: f64) -> String {
     })
 }
 
-/// Writes a round bandwidth on an axis, such as "10 TB/s".
+/// Formats a round bandwidth on an axis, such as "10 TB/s".
 pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
     let (scale, name) = match bytes_per_s {
         b if b >= 9.995e11 => (1e12, "TB/s"),
@@ -114,7 +114,7 @@ pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
     format!("{} {name}", plain(bytes_per_s / scale))
 }
 
-/// Writes FLOP/s with a suitable prefix, such as "65.9 TFLOP/s".
+/// Formats FLOP/s with a suitable prefix, such as "65.9 TFLOP/s".
 #[must_use]
 pub fn rate(flops_per_s: f64) -> String {
     finite(flops_per_s, |r| {
@@ -123,7 +123,7 @@ pub fn rate(flops_per_s: f64) -> String {
     })
 }
 
-/// Writes a round rate on an axis, such as "10 TFLOP/s".
+/// Formats a round rate on an axis, such as "10 TFLOP/s".
 pub(crate) fn rate_tick(flops_per_s: f64) -> String {
     let (scale, name) = rate_unit(flops_per_s);
     format!("{} {name}", plain(flops_per_s / scale))
@@ -138,7 +138,7 @@ pub(crate) fn rate_unit(flops_per_s: f64) -> Unit {
     }
 }
 
-/// Writes items per second as "1.20 M images/s"; without a noun as "1.20 M items/s".
+/// Formats items per second, such as "1.20 M images/s"; if `item` is empty, the noun is "items".
 #[must_use]
 pub fn item_rate(per_s: f64, item: &str) -> String {
     finite(per_s, |r| {
@@ -147,12 +147,12 @@ pub fn item_rate(per_s: f64, item: &str) -> String {
     })
 }
 
-/// Writes the unit of a rate, such as "images/s".
+/// Returns the unit of a rate, such as "images/s".
 pub(crate) fn item_rate_unit(item: &str) -> String {
     format!("{}/s", if item.is_empty() { "items" } else { item })
 }
 
-/// Returns the prefix for counts of this size: (divisor, such as "M ").
+/// Returns the prefix for counts of this size, as (divisor, prefix such as "M ").
 pub(crate) fn count_unit(n: f64) -> Unit {
     match n.abs() {
         size if size >= 9.995e8 => (1e9, "G "),
@@ -162,13 +162,13 @@ pub(crate) fn count_unit(n: f64) -> Unit {
     }
 }
 
-/// Writes bytes of memory and of files in binary units, such as "48 KiB", "881 MiB" or "1.02 GiB".
+/// Formats bytes of memory and of files in binary units, such as "48 KiB", "881 MiB" or "1.02 GiB".
 #[must_use]
 pub fn bytes(n: u64) -> String {
     memory(n as f64)
 }
 
-/// Writes bytes of device memory in binary units, such as "592 MiB" or "2.05 GiB".
+/// Formats bytes of device memory in binary units, such as "592 MiB" or "2.05 GiB".
 #[must_use]
 pub fn memory(bytes: f64) -> String {
     finite(bytes, |b| {
@@ -177,7 +177,7 @@ pub fn memory(bytes: f64) -> String {
     })
 }
 
-/// Writes a round amount of memory on an axis, such as "256 MiB".
+/// Formats a round amount of memory on an axis, such as "256 MiB".
 pub(crate) fn memory_tick(bytes: f64) -> String {
     let (scale, name) = memory_unit(bytes);
     format!("{} {name}", plain(bytes / scale))
@@ -192,7 +192,7 @@ pub(crate) fn memory_unit(bytes: f64) -> Unit {
         .unwrap_or((1.0, "B"))
 }
 
-/// Writes a power of two, such as a loss scale, as "2^16"; writes other numbers like [`plain`].
+/// Formats a power of two, such as a loss scale, as "2^16"; writes other numbers like [`plain`].
 #[must_use]
 pub fn power_of_two(v: f64) -> String {
     match v.log2() {
@@ -201,7 +201,7 @@ pub fn power_of_two(v: f64) -> String {
     }
 }
 
-/// Writes a loss scale for a sentence, with all of its digits and as a power of two: "524288 (2^19)".
+/// Formats a loss scale for a sentence, with all of its digits and as a power of two: "524288 (2^19)".
 #[must_use]
 pub fn scale(v: f64) -> String {
     let (power, digits) = (power_of_two(v), whole(v));
@@ -212,13 +212,13 @@ pub fn scale(v: f64) -> String {
     }
 }
 
-/// Writes a whole number with all digits that a float has.
+/// Formats a whole number with all digits that a float has.
 #[must_use]
 pub fn whole(v: f64) -> String {
     if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { plain(v) }
 }
 
-/// Writes versions of CUPTI and NCCL in a text in their usual form: "CUPTI 13.0.1" for "CUPTI 130001", "NCCL 2.28.3"
+/// Rewrites versions of CUPTI and NCCL in a text in their usual form: "CUPTI 13.0.1" for "CUPTI 130001", "NCCL 2.28.3"
 /// for "NCCL 22803". Both libraries encode minor and patch in two digits each. CUPTI's versions before CUDA 13 were
 /// plain counts and stay unchanged.
 #[must_use]
@@ -239,19 +239,19 @@ pub fn versions(text: &str) -> String {
     out + rest
 }
 
-/// Writes a ratio such as "18.1×".
+/// Formats a ratio such as "18.1×".
 #[must_use]
 pub fn times(ratio: f64) -> String {
     finite(ratio, |r| format!("{}×", number(r)))
 }
 
-/// Writes a fraction in percent, such as "64 %".
+/// Formats a fraction in percent, such as "64 %".
 #[must_use]
 pub fn percent(fraction: f64) -> String {
     finite(fraction * 100.0, |p| if p.abs() < 9.95 { format!("{} %", significant(p, 2)) } else { format!("{p:.0} %") })
 }
 
-/// Writes a round number: 0.25, 5, 100000, 1e7. Cutting to twelve digits hides rounding errors of summed steps.
+/// Formats a round number: 0.25, 5, 100000, 1e7. Cutting to twelve digits hides rounding errors of summed steps.
 #[must_use]
 pub fn plain(v: f64) -> String {
     if v == 0.0 || !v.is_finite() {
@@ -270,7 +270,7 @@ fn trim_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// Writes a round count, such as "100 k".
+/// Formats a round count, such as "100 k".
 #[must_use]
 pub fn count(n: f64) -> String {
     let (scale, name) = match n {
@@ -283,13 +283,13 @@ pub fn count(n: f64) -> String {
     format!("{} {name}", plain(n / scale))
 }
 
-/// Writes a count with its noun: "1 rung", "2 rungs".
+/// Formats a count with its noun: "1 rung", "2 rungs".
 #[must_use]
 pub fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Writes names as "a, b and c"; as "a, b; c" if one of them contains a comma.
+/// Formats names as "a, b and c"; as "a, b; c" if one of them contains a comma.
 #[must_use]
 pub fn listed(names: &[String]) -> String {
     match names {
@@ -300,7 +300,7 @@ pub fn listed(names: &[String]) -> String {
     }
 }
 
-/// Writes the possessive of a name, such as "memory's" or "registers'".
+/// Returns the possessive of a name, such as "memory's" or "registers'".
 #[must_use]
 pub fn possessive(name: &str) -> String {
     if name.ends_with('s') { format!("{name}'") } else { format!("{name}'s") }

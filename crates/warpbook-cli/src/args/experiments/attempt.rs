@@ -10,7 +10,7 @@ use warpbook::device::Bench;
 use warpbook::record::{Define, Dtype};
 use warpbook::settings::{parse_dtype, parse_shape};
 
-/// The longest name of a kernel in characters.
+/// Maximum length of a kernel's name in characters.
 const LONGEST_NAME: usize = 40;
 
 pub const ATTEMPT_ABOUT: &str = "\
@@ -98,13 +98,13 @@ impl AttemptArgs {
         Ok(live.time_limit(self.limit))
     }
 
-    /// Returns an option that was given but applies only to matrix products.
+    /// Returns the name of a given option that applies only to matrix products, if there is one.
     pub fn of_products_only(&self) -> Option<&'static str> {
         let given = [("shape", self.shape.is_some()), ("dtype", self.dtype.is_some())];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// Returns the bench with these settings, or an error if one is out of range.
+    /// Returns the bench with these settings, or an error if a setting is out of range.
     pub fn bench(&self) -> Result<Bench, String> {
         self.timing.bench(false)
     }
@@ -119,7 +119,7 @@ pub struct WorkArgs {
     pub out: PathBuf,
 }
 
-/// Turns a file's name into a kernel's name, which has only plain letters.
+/// Turns the name of a file into the name of a kernel, which has only plain characters.
 fn name_of(stem: &OsStr) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     stem.to_string_lossy().chars().map(plain).take(LONGEST_NAME).collect()

@@ -27,7 +27,7 @@ pub struct RunArgs {
     pub device: DeviceArg,
 }
 
-/// An experiment with its settings, or the several experiments that it stands for.
+/// An experiment with its settings, or several experiments that a single name stands for.
 pub struct Chosen {
     pub name: &'static str,
     pub experiments: Vec<Box<dyn Experiment>>,
@@ -88,7 +88,7 @@ fn of_experiment(entry: &Entry) -> clap::Command {
         entry.examples
     );
     let command = clap::Command::new(entry.name).args(setting_options(entry)).after_help(after);
-    // The experiment's texts are set last, since the derived arguments bring texts of their own.
+    // The help texts of the experiment are set last, since the derived arguments would set their own.
     ExperimentArgs::augment_args(command).about(entry.about).long_about(entry.details)
 }
 
@@ -107,9 +107,9 @@ pub struct ExperimentArgs {
     /// Name of the person who runs it, for the record.
     #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
     pub author: Option<String>,
-    /// File for a profile of the rungs at the main problem, made after all measurements: a few runs of each, after equally many unrecorded ones. The file is a
-    /// record, whose timeline `warpbook view` shows; a trace for ui.perfetto.dev (.trace.json) is written next to it. Each rung is an NVTX range, which Nsight
-    /// Systems shows: nsys profile --trace=cuda,nvtx -o report warpbook run ... --profile FILE.
+    /// File for a profile of the rungs at the main problem, made after all measurements: a few runs of each rung, after the same number of unrecorded runs. The
+    /// file is a record, whose timeline `warpbook view` shows; a trace for ui.perfetto.dev (.trace.json) is written next to it. Each rung is an NVTX range,
+    /// which Nsight Systems shows: nsys profile --trace=cuda,nvtx -o report warpbook run ... --profile FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// Read hardware counters of each kernel of the rungs at the main problem, after all measurements: bytes of DRAM and L2, sectors a request, bank conflicts,
@@ -118,8 +118,8 @@ pub struct ExperimentArgs {
     pub counters: bool,
     #[command(flatten)]
     pub timing: TimingArgs,
-    /// File for the record. An existing file is replaced only if it is named here. [default: NAME.json in the working directory,
-    /// or NAME-2.json and so on if it is there]
+    /// File for the record. An existing file is replaced only if it is named here. [default: NAME.json in the working directory, or NAME-2.json and so on if
+    /// that file exists]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[command(flatten)]

@@ -57,7 +57,7 @@ impl TuneMatmulArgs {
             .transposed(self.trans_a, self.trans_b)
     }
 
-    /// Returns the bench with these settings, or an error if one is out of range.
+    /// Returns the bench with these settings, or an error if a setting is out of range.
     pub fn bench(&self) -> Result<Bench, String> {
         self.timing.bench(false)
     }

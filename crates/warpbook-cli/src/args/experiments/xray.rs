@@ -46,8 +46,8 @@ pub struct XrayOptions {
     pub kib: Option<u32>,
     #[command(flatten)]
     pub timing: TimingArgs,
-    /// File for the record. An existing file is replaced only if it is named here. [default: NAME-xray.json in the working directory,
-    /// or NAME-xray-2.json and so on if it is there]
+    /// File for the record. An existing file is replaced only if it is named here. [default: NAME-xray.json in the working directory, or NAME-xray-2.json and
+    /// so on if that file exists]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[command(flatten)]

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-/// A command line whose device is added once it is open.
+/// A command line to which the device is added once the device is open.
 #[derive(Debug, Clone)]
 pub struct CommandLine {
-    /// Words before `--device`.
+    /// Words of the command line before `--device`.
     before: Vec<String>,
-    /// Words after `--device`.
+    /// Words of the command line after `--device`.
     after: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl CommandLine {
         self.option(name, path.map(Path::display));
     }
 
-    /// Adds an option without a value if it is on.
+    /// Adds an option that has no value, if it is on.
     pub fn flag(&mut self, name: &str, is_on: bool) {
         self.after.extend(is_on.then(|| format!("--{name}")));
     }

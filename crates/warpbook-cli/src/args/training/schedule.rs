@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The most steps of each kind.
+/// Maximum number of steps of each kind.
 const MOST: u64 = 1_000_000_000;
 
-/// Steps of a profile: skipped ones, warm-up ones, and kept ones.
+/// Numbers of steps of a profile that are skipped, used as a warm-up, and kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProfileSchedule {
     wait: u64,
@@ -21,7 +21,7 @@ impl Default for ProfileSchedule {
 }
 
 impl ProfileSchedule {
-    /// Returns the steps for the lab: (wait, warm-up, active).
+    /// Returns the numbers of steps as the lab expects them: (wait, warm-up, active).
     pub fn steps(self) -> (u64, u64, u64) {
         (self.wait, self.warm_up, self.active)
     }

@@ -4,7 +4,7 @@ use super::command::CommandLine;
 use clap::Args;
 use std::path::PathBuf;
 
-/// The most samples that a measurement keeps.
+/// Maximum number of trainings, since a measurement keeps at most this many samples.
 const MOST_TRAININGS: u64 = 1000;
 
 /// Options of `speedrun` that `train` also accepts, since the commands in older records use them.
@@ -32,16 +32,16 @@ pub struct WholeArgs {
     /// File for the result of one of the processes of --cold.
     #[arg(long, hide = true, value_name = "FILE", requires = "cold_seed")]
     pub cold_result: Option<PathBuf>,
-    /// Seed of that process.
+    /// Seed of the process that --cold started.
     #[arg(long, hide = true, value_name = "N")]
     pub cold_seed: Option<u64>,
-    /// File in which that process begins the record of all of them.
+    /// File in which the first process of --cold begins the record of all processes.
     #[arg(long, hide = true, value_name = "FILE")]
     pub cold_record: Option<PathBuf>,
 }
 
 impl WholeArgs {
-    /// Adds the options to a command line, except those that one process sets for another.
+    /// Adds the options to a command line, except the options that one process sets for another.
     pub fn add_to(&self, line: &mut CommandLine) {
         line.option("seeds", self.seeds);
         line.option("hold-out", self.hold_out);

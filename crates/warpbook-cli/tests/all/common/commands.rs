@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Returns the program's output for these words in a folder without data sets.
+/// Runs the program with these words in a folder without data sets, and returns its output.
 pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
     let program = super::program_path();
     Command::new(program)

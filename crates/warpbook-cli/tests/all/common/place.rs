@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use warpbook_record::Run;
 
-/// A folder to run in, without any settings of the user.
+/// A folder to run the program in, without any settings of the user.
 pub struct Place {
     program: PathBuf,
     /// The temporary folder.
@@ -41,7 +41,7 @@ impl Place {
         Done::new(words, self.command(words).output().unwrap())
     }
 
-    /// Writes a small record.
+    /// Runs a small experiment that writes a record, and returns the record.
     pub fn record(&self, name: &str) -> Run {
         let words = ["run", "regression", "--device", "cpu", "--points", "1k,2k", "--epochs", "20", "--samples", "2"];
         self.run(&[&words[..], &["--out", name]].concat()).expect(0, "Record: ");

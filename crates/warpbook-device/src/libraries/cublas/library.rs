@@ -1,4 +1,4 @@
-//! The shared libraries: where to find them, their functions and their constants.
+//! Finds the shared libraries cuBLAS and cuBLASLt, and declares their functions and constants.
 
 use crate::Result;
 use crate::cuda::capture::between_captures;
@@ -29,10 +29,10 @@ pub(super) const R_16BF: c_int = 14;
 /// The values `CUBLAS_COMPUTE_32F` and `CUBLAS_COMPUTE_32F_FAST_TF32`.
 pub(super) const COMPUTE_32F: c_int = 68;
 pub(super) const COMPUTE_32F_FAST_TF32: c_int = 77;
-/// The value `CUBLAS_GEMM_DEFAULT`: the library chooses.
+/// The value `CUBLAS_GEMM_DEFAULT`, which lets the library choose the algorithm.
 pub(super) const GEMM_DEFAULT: c_int = -1;
-/// The flags `CUBLAS_DEFAULT_MATH`, which does not use TF32 for fp32, and `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which
-/// adds parts of a sum in f32 even if C has 16 bits.
+/// The flag `CUBLAS_DEFAULT_MATH`, which does not use TF32 for fp32, combined with `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`,
+/// which adds partial sums in f32 even if C has 16 bits.
 pub(super) const MATH_MODE: c_int = 16;
 /// The attributes `CUBLASLT_MATMUL_DESC_TRANSA` and `_TRANSB`.
 pub(super) const DESC_TRANSA: c_int = 3;
@@ -41,18 +41,18 @@ pub(super) const DESC_TRANSB: c_int = 4;
 pub(super) const PREF_MAX_WORKSPACE: c_int = 1;
 pub(super) const PREF_REDUCTIONS: c_int = 3;
 pub(super) const PREF_ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
-/// The value `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`: parts of a sum are kept in f32.
+/// The value `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`, which keeps partial sums in f32.
 pub(super) const REDUCE_IN_COMPUTE_TYPE: u32 = 2;
 
-/// Workspace of cuBLAS in bytes, in addition to the matrices; NVIDIA recommends half of it for Hopper.
+/// Size in bytes of cuBLAS's workspace; NVIDIA recommends half as much for Hopper.
 pub(super) const WORKSPACE_BYTES: usize = 64 << 20;
-/// The strictest alignment that cuBLASLt distinguishes, in bytes; every buffer has it.
+/// The strictest alignment in bytes that cuBLASLt distinguishes; every buffer is aligned to it.
 pub(super) const ALIGNMENT: u64 = 256;
 
-/// Number of algorithms to request if the first that runs is used.
+/// Number of algorithms to request when the first one that runs will be used.
 pub(super) const SUGGESTIONS: usize = 8;
 
-/// The struct `cublasLtMatmulHeuristicResult_t`; an algorithm is eight words that only the library reads.
+/// The struct `cublasLtMatmulHeuristicResult_t`. An algorithm is eight words that only the library interprets.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct LtSuggestion {
@@ -65,7 +65,7 @@ pub(super) struct LtSuggestion {
 const _: () = assert!(size_of::<LtSuggestion>() == 96);
 
 library! {
-    /// The used functions of cublas_api.h; a pointer to device memory is passed as a number.
+    /// The functions of cublas_api.h that are used. Pointers to device memory are passed as numbers.
     pub(super) struct CublasCalls {
         fn status_name(Status) -> *const c_char = "cublasGetStatusName";
         fn status_string(Status) -> *const c_char = "cublasGetStatusString";
@@ -100,7 +100,7 @@ library! {
 }
 
 library! {
-    /// The used functions of cublasLt.h; a pointer to device memory is passed as a number.
+    /// The functions of cublasLt.h that are used. Pointers to device memory are passed as numbers.
     pub(super) struct LtCalls {
         fn property(c_int, *mut c_int) -> Status = "cublasLtGetProperty";
         fn create(*mut Handle) -> Status = "cublasLtCreate";
@@ -146,7 +146,7 @@ library! {
     }
 }
 
-/// cuBLAS, with the cuBLASLt that it uses.
+/// The loaded cuBLAS, with the cuBLASLt that belongs to it.
 pub(super) struct Libraries {
     pub calls: CublasCalls,
     pub lt: LtCalls,
@@ -154,21 +154,21 @@ pub(super) struct Libraries {
     _lt_file: SharedLibrary,
 }
 
-/// Loaded once per process, since cuBLASLt alone is half a gigabyte.
+/// The libraries are loaded only once per process, because cuBLASLt alone is half a gigabyte.
 pub(super) static LOADED: Loaded<Libraries> = Loaded::new();
 
 impl Loadable for Libraries {
     const WHICH: Library = Library::Cublas;
 
     fn open(path: &Path) -> Result<Self, String> {
-        // cuBLAS opens cuBLASLt by its bare name, which outside the loader's path only works if it is already loaded.
+        // cuBLAS opens cuBLASLt by its bare name; outside the loader's search path that works only if cuBLASLt is already loaded.
         let lt_file = SharedLibrary::open(lt_of(path))?;
         let file = SharedLibrary::open(path)?;
         let (calls, lt) = (CublasCalls::load(&file.library)?, LtCalls::load(&lt_file.library)?);
         Ok(Self { calls, lt, file, _lt_file: lt_file })
     }
 
-    /// The major version; a library without a known version is skipped.
+    /// Returns the CUDA major version that the library was built for. A library of unknown version is skipped.
     fn cuda_major(&self) -> Option<u32> {
         Some(version(self.calls.property).map_or(u32::MAX, |(major, ..)| major))
     }
@@ -190,7 +190,7 @@ impl Libraries {
         }
     }
 
-    /// Returns an error unless a call succeeded.
+    /// Returns an error if a call's status is not success.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
         if status == 0 {
             return Ok(());
@@ -199,14 +199,14 @@ impl Libraries {
         Err(device.library_error("cuBLAS", &what(), self.describe(status), is_refused))
     }
 
-    /// Creates a handle in the device's context.
+    /// Creates a library handle in the device's context.
     pub fn create(&self, device: &Inner, create: CreateHandle) -> Result<Handle> {
         device.bind()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the pointer points to a live value; the context is current.
         match between_captures(|| unsafe { create(&raw mut handle) }) {
             0 => Ok(handle),
-            // This is the device's error, not the library's.
+            // The device ran out of memory, which is not the library's fault.
             ALLOC_FAILED => {
                 self.check(device, &|| "its own memory on the device".into(), ALLOC_FAILED).map(|()| handle)
             }
@@ -215,7 +215,7 @@ impl Libraries {
     }
 }
 
-/// Returns the cuBLASLt that belongs to a cuBLAS, by path or by bare name.
+/// Returns the cuBLASLt that belongs to a cuBLAS, which is given by its path or its bare name.
 fn lt_of(cublas: &Path) -> PathBuf {
     let name = cublas.file_name().unwrap_or_default().to_string_lossy();
     cublas.with_file_name(name.replacen("cublas", "cublasLt", 1))
@@ -251,7 +251,7 @@ mod tests {
         attributes_have_the_sizes_that_it_takes(&libraries);
     }
 
-    /// Descriptors need no device, and the library refuses an attribute of the wrong size.
+    /// This test needs no device, because the library checks the size of an attribute when it is set.
     fn attributes_have_the_sizes_that_it_takes(libraries: &Libraries) {
         let calls = &libraries.lt;
         let made = |create: &dyn Fn(*mut LtDescriptor) -> Status| {

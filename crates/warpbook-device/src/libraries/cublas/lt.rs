@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, which lists its algorithms.
+//! Matrix products with cuBLASLt, which can list its algorithms.
 
 use super::library::{
     ALIGNMENT, DESC_TRANSA, DESC_TRANSB, Destroy, LOADED, Libraries, LtDescriptor, LtSuggestion, PREF_ALIGNMENTS,
@@ -15,14 +15,14 @@ use crate::{CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// cuBLASLt on a device, which lists its algorithms for a product.
+/// cuBLASLt on a device. It can list its algorithms for a product.
 #[derive(Clone)]
 pub struct CublasLt(Arc<LtHandle>);
 
 struct LtHandle {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// The handle, locked for each call, like cuBLAS's.
+    /// The library's handle, which is locked during each call.
     raw: Mutex<Handle>,
     name: Arc<str>,
 }
@@ -48,11 +48,11 @@ impl std::fmt::Debug for CublasLt {
     }
 }
 
-/// A descriptor of cuBLASLt, destroyed with its owner.
+/// A descriptor of cuBLASLt, destroyed when this value is dropped.
 struct OwnedDescriptor {
     raw: LtDescriptor,
     destroy: Destroy,
-    /// Keeps the library that has `destroy` loaded.
+    /// Keeps the library loaded, because `destroy` is one of its functions.
     _libraries: Arc<Libraries>,
 }
 
@@ -80,7 +80,7 @@ impl LtHandle {
         Ok(OwnedDescriptor { raw, destroy, _libraries: self.libraries.clone() })
     }
 
-    /// Sets an attribute whose type is `T` in cublasLt.h.
+    /// Sets an attribute that has the type `T` in cublasLt.h.
     fn set<T: Copy>(
         &self,
         what: &dyn Fn() -> String,
@@ -96,7 +96,7 @@ impl LtHandle {
 }
 
 impl CublasLt {
-    /// Finds cuBLASLt in the places where [`Cublas::open`](crate::Cublas::open) finds cuBLAS, and opens it on a device.
+    /// Finds cuBLASLt in the same places where [`Cublas::open`](crate::Cublas::open) looks for cuBLAS, and opens it on a device.
     ///
     /// # Errors
     /// The errors of [`Cublas::open`](crate::Cublas::open).
@@ -114,8 +114,8 @@ impl CublasLt {
         version(self.0.libraries.lt.property).unwrap_or_default()
     }
 
-    /// Returns the suggested algorithms for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most `requested`, none of
-    /// which needs more than `workspace_bytes`, the one expected to be fastest first.
+    /// Returns the algorithms that the library suggests for a product of arrays aligned to 256 bytes, as buffers are. Returns at most `requested`
+    /// algorithms, all of which need at most `workspace_bytes`. The one that the library expects to be fastest comes first.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the library has no algorithm for the product.
@@ -123,7 +123,7 @@ impl CublasLt {
         self.plans_at(call, [DevicePtr::NULL; 3], requested, workspace_bytes)
     }
 
-    /// Like [`CublasLt::plans`], for arrays with the alignment of these addresses of A, B and C.
+    /// Like [`CublasLt::plans`], but for arrays with the alignment of the given addresses of A, B and C.
     ///
     /// # Errors
     /// The errors of [`CublasLt::plans`].
@@ -204,17 +204,17 @@ impl CublasLt {
 }
 
 impl CublasLt {
-    /// Version (major, minor, patch) of the library that [`CublasLt::open`] would find.
+    /// Returns the version (major, minor, patch) of the library that [`CublasLt::open`] would find.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is none.
+    /// [`Error::Library`] if the library was not found.
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(libraries.lt.property).unwrap_or_default())
     }
 
-    /// Returns the first suggested algorithm that runs, for arrays that begin at multiples of `alignment` bytes. It has run once, on temporary
-    /// arrays if there is room for them, so a capture loads nothing.
+    /// Returns the first suggested algorithm that runs, for arrays aligned to `alignment` bytes. The algorithm has already run once on temporary
+    /// arrays, if they fit into memory, so capturing it loads nothing.
     ///
     /// # Errors
     /// The errors of [`CublasLt::plans`].
@@ -242,7 +242,7 @@ impl CublasLt {
     }
 }
 
-/// State that is common to the algorithms for one product.
+/// State shared by all algorithms for one product.
 struct LtProblem {
     lt: Arc<LtHandle>,
     call: LibraryGemm,
@@ -272,22 +272,22 @@ impl LtPlan {
         self.workspace_bytes
     }
 
-    /// Number of waves, by the library's estimate: how many times its blocks fill the device.
+    /// The library's estimate of the number of waves: how many times the blocks fill the device.
     #[must_use]
     pub fn waves(&self) -> f32 {
         self.waves
     }
 
-    /// Queues the product. It allocates nothing and waits for nothing, so it can be captured. The first launch loads the kernel, so let one run
-    /// before a capture.
+    /// Queues the product. It neither allocates nor waits, so it can be captured. The first launch loads the kernel, so launch it once before a
+    /// capture.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a workspace that is too small, for arrays with a smaller alignment than the algorithm was chosen for, and for an
-    /// algorithm that the device refuses after all. A failure of the kernel itself shows when the stream is waited for.
+    /// [`Error::Unsupported`] if the workspace is too small, an array is less aligned than the algorithm requires, or the device refuses the
+    /// algorithm after all. If the kernel itself fails, the error appears when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C must overlap
-    /// neither of the others. The same holds for the workspace, which nothing else may use at the same time. The stream must be on the same device.
+    /// A, B, C and the workspace must stay allocated, and be as large as the call says, until the product has ended and every graph that captured
+    /// it is gone. C must not overlap A or B. Nothing else may use the workspace at the same time. The stream must be on the same device.
     pub unsafe fn launch(
         &self,
         stream: &Stream,
@@ -300,10 +300,10 @@ impl LtPlan {
         unsafe { self.queue(stream, [a, b, c], (workspace.address, workspace.bytes()), &[]) }
     }
 
-    /// Queues the product of slices, like [`LtPlan::launch`]. A graph that captures it owns them.
+    /// Queues the product of slices, like [`LtPlan::launch`]. A graph that captures it owns the slices.
     ///
     /// # Errors
-    /// The errors of [`LtPlan::launch`]; if a slice is too short or of another device, or C overlaps another.
+    /// The errors of [`LtPlan::launch`]. Also returns an error if a slice is too short or on another device, or if C overlaps another slice.
     pub fn launch_checked(&self, stream: &Stream, [a, b, c]: [&Slice<u8>; 3], workspace: &Slice<u8>) -> Result<()> {
         let refused = |why: String| Err(Error::Unsupported { what: "A product of cuBLASLt".into(), why });
         for (name, slice, needed) in

@@ -1,6 +1,6 @@
 //! cuBLAS and cuBLASLt, loaded from wherever they are installed.
 //!
-//! Signatures and numbers are from cublas_api.h and cublasLt.h, and are the same in CUDA 12 and 13.
+//! Signatures and constants are from cublas_api.h and cublasLt.h, and are the same in CUDA 12 and 13.
 
 mod library;
 pub(crate) mod lt;
@@ -16,13 +16,13 @@ use library::{GEMM_DEFAULT, LOADED, Libraries, MATH_MODE, WORKSPACE_BYTES};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// cuBLAS on a device, with its own 64 MiB of memory, so that a product allocates nothing.
+/// cuBLAS on a device, with a 64 MiB workspace of its own, so that products do not allocate memory.
 ///
-/// fp32 is IEEE single precision without TF32. Sums are always in f32, even if C has 16 bits.
+/// fp32 means IEEE single precision without TF32. Sums are always in f32, even if C has 16 bits.
 pub struct Cublas {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// The handle, locked for each call, since setting the stream and queueing the product belong together.
+    /// The handle is locked for each call, because setting its stream and queueing the product must not be interrupted.
     state: Mutex<HandleState>,
     workspace: Buffer<u8>,
     name: Arc<str>,
@@ -30,7 +30,7 @@ pub struct Cublas {
 
 struct HandleState {
     handle: Handle,
-    /// The stream to which the handle is set.
+    /// The stream that is currently set in the handle.
     stream: Option<sys::CUstream>,
 }
 
@@ -44,12 +44,13 @@ impl std::fmt::Debug for Cublas {
 }
 
 impl Cublas {
-    /// Finds cuBLAS: `WARPBOOK_CUBLAS`, which is a folder with it and cuBLASLt; or else a `.venv` above the working directory, `VIRTUAL_ENV`,
-    /// `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order, skipping a later major version than
-    /// the driver's CUDA. Then opens it on a device.
+    /// Finds cuBLAS and opens it on a device. If `WARPBOOK_CUBLAS` is set, it must name a folder with cuBLAS and cuBLASLt. Otherwise these are
+    /// searched in order: a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search path, `CUDA_HOME`,
+    /// `CUDA_PATH` and `/usr/local/cuda`. Libraries of a later major version than the driver's CUDA are skipped.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start; if there is too little memory.
+    /// [`Error::Library`](crate::Error::Library) if the library was not found, or does not load or start. Also returns an error if there is too
+    /// little memory.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         device.0.bind_for("Calls of cuBLAS")?;
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
@@ -76,17 +77,17 @@ impl Cublas {
         &self.libraries.file.path
     }
 
-    /// Queues a product. It allocates nothing and waits for nothing, so it can be captured. The first product of a shape loads its kernel, so let
-    /// one run before a capture.
+    /// Queues a product. It neither allocates nor waits, so it can be captured. The first product of a shape loads its kernel, so run the product
+    /// once before a capture.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for a product that cuBLAS does not support; an error if the launch is refused. A failure of
-    /// the kernel itself shows when the stream is waited for.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if cuBLAS does not support the product; also returns an error if the launch is refused. If
+    /// the kernel itself fails, the error appears when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C must overlap neither
-    /// of the others. The stream must be on the same device. Products of one `Cublas` share its workspace, so no two of them may run at the same
-    /// time, and it must live as long as a graph that has captured one.
+    /// A, B and C must stay allocated, and be as large as the call says, until the product has ended and every graph that captured it is gone. C
+    /// must not overlap A or B. The stream must be on the same device. All products of one `Cublas` share its workspace, so no two of them may run
+    /// at the same time, and the `Cublas` must outlive every graph that has captured a product.
     pub unsafe fn gemm(
         &self,
         stream: &Stream,
@@ -110,7 +111,7 @@ impl Cublas {
         }
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
         let queueing = stream.queueing()?;
-        // The thread's capture mode is relaxed, since a library may load a kernel during a capture.
+        // The thread's capture mode is relaxed, because the library may load a kernel during a capture.
         // SAFETY: the handle is live, the factors are f32, as the arithmetic requires, and are read before the call returns; the sizes were checked,
         // and the caller promises that the arrays have them.
         check(relaxed(|| unsafe {

@@ -1,11 +1,11 @@
-//! A row-major matrix product, and its form for the column-major libraries.
+//! A row-major matrix product, and its conversion to the form that the column-major libraries need.
 
 use super::library::{ALIGNMENT, COMPUTE_32F, COMPUTE_32F_FAST_TF32, OP_N, OP_T, R_16BF, R_16F, R_32F};
 use crate::{DevicePtr, Error, Result};
 use std::ffi::c_int;
 use warpbook_record::Dtype;
 
-/// A matrix product in the form of the libraries: C = alpha op(A) op(B) + beta C, all row-major.
+/// A matrix product as the libraries compute it: C = alpha op(A) op(B) + beta C, where all matrices are row-major.
 ///
 /// op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`. Sums are in f32. If beta is 0, C is not read; if alpha is 0, the libraries do
 /// not read A and B.
@@ -15,21 +15,21 @@ pub struct LibraryGemm {
     pub m: u32,
     /// Columns of C, at least 1.
     pub n: u32,
-    /// Products summed for each element, at least 1.
+    /// Number of terms in each sum, at least 1.
     pub k: u32,
     /// Number of elements from one stored row of A to the next.
     pub lda: u32,
     /// Number of elements from one stored row of B to the next.
     pub ldb: u32,
-    /// Elements from one row of C to the next.
+    /// Number of elements from one row of C to the next.
     pub ldc: u32,
     /// True if A is stored `[k][lda]`.
     pub trans_a: bool,
     /// True if B is stored `[n][ldb]`.
     pub trans_b: bool,
-    /// Factor of the product.
+    /// Factor alpha of the product.
     pub alpha: f32,
-    /// Factor of C before the product is added.
+    /// Factor beta, by which the old C is multiplied before the product is added.
     pub beta: f32,
     /// Type of A and B: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
     pub dtype: Dtype,
@@ -37,10 +37,10 @@ pub struct LibraryGemm {
     pub out: Dtype,
 }
 
-/// The product in the form of the column-major libraries: `first` is B, `second` is A.
+/// The product in column-major form, in which the operands are swapped: `first` is B, `second` is A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnMajor {
-    /// Rows and columns of the result, and the length of the sums.
+    /// Rows and columns of the column-major result, and the length of the sums.
     pub m: c_int,
     pub n: c_int,
     pub k: c_int,
@@ -48,15 +48,15 @@ pub(super) struct ColumnMajor {
     pub lds: [c_int; 3],
     /// Rows and columns of `first`, `second` and C as they are stored.
     pub stored: [(u64, u64); 3],
-    /// The library's numbers for the type of A and B, the type of C (`out`) and the arithmetic (`compute`).
+    /// The library's codes for the type of A and B (`data`), the type of C (`out`) and the arithmetic (`compute`).
     pub data: c_int,
     pub out: c_int,
     pub compute: c_int,
 }
 
 impl LibraryGemm {
-    /// Converts to column-major order. There a row-major matrix is its transpose, so the library computes C^T = op(B)^T op(A)^T,
-    /// whose operands are B and A as they are stored, with the same transpositions.
+    /// Converts the product to column-major form. A row-major matrix is its own transpose in column-major order, so the library
+    /// computes C^T = op(B)^T op(A)^T: the operands B and A are swapped, but their storage and transposition flags stay the same.
     pub(super) fn column_major(&self) -> Result<ColumnMajor> {
         let Self { m, n, k, lda, ldb, ldc, trans_a, trans_b, .. } = *self;
         let refused = |why: String| Err(Error::Unsupported { what: "cuBLAS".into(), why });
@@ -121,7 +121,7 @@ impl LibraryGemm {
         )
     }
 
-    /// Bytes of A, B and C as they are stored, up to the last element of their last row.
+    /// Returns the sizes of A, B and C in bytes, as they are stored, up to the last element of the last row.
     pub(super) fn bytes(&self) -> [u64; 3] {
         let bytes = |(rows, columns): (u32, u32), ld: u32, dtype: Dtype| {
             (u64::from(rows.saturating_sub(1)) * u64::from(ld) + u64::from(columns)) * dtype.bytes()
@@ -131,14 +131,14 @@ impl LibraryGemm {
         [bytes(a, self.lda, self.dtype), bytes(b, self.ldb, self.dtype), bytes((self.m, self.n), self.ldc, self.out)]
     }
 
-    /// Returns the largest power of two, up to [`ALIGNMENT`] bytes, that divides the address of every row of A, of B and of C.
+    /// Returns, for each of A, B and C, the largest power of two up to [`ALIGNMENT`] that divides the address of every row.
     pub(super) fn alignments(&self, [a, b, c]: [DevicePtr; 3]) -> [u64; 3] {
         [(a, self.lda, self.dtype), (b, self.ldb, self.dtype), (c, self.ldc, self.out)]
             .map(|(at, ld, dtype)| alignment(at.0 | (u64::from(ld) * dtype.bytes())))
     }
 }
 
-/// Returns the largest power of two that divides the number, up to [`ALIGNMENT`].
+/// Returns the largest power of two that divides `bytes`, up to [`ALIGNMENT`].
 fn alignment(bytes: u64) -> u64 {
     1 << (bytes | ALIGNMENT).trailing_zeros()
 }
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Reference for BLAS's gemm, in its column-major order.
+    /// Reference implementation of BLAS's gemm in column-major order.
     fn column_major_gemm(p: &ColumnMajor, alpha: f32, first: &[f32], second: &[f32], beta: f32, c: &mut [f32]) {
         let [ld_first, ld_second, ld_c] = p.lds.map(|ld| ld as usize);
         let at = |x: &[f32], op, ld, i, j| if op == OP_T { x[i * ld + j] } else { x[j * ld + i] };
@@ -201,7 +201,7 @@ mod tests {
                     assert_eq!(got[i * ldc + j], want, "{trans_a} {trans_b}: C[{i}][{j}]");
                 }
             }
-            // In column-major order the stored rows are the elements along the leading dimension.
+            // In column-major order, the number of stored rows must not exceed the leading dimension.
             for ((rows, _), ld) in p.stored.iter().zip(p.lds) {
                 assert!(*rows <= ld.unsigned_abs().into());
             }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(types(Dtype::Bf16), (14, 68));
         let wide = LibraryGemm { dtype: Dtype::F16, ..call(false, false) }.column_major().unwrap();
         assert_eq!((wide.data, wide.out), (2, 0), "fp16 operands, f32 sums");
-        // A is stored [4][5], B [4][6] and C [3][8], with gaps at the ends of their rows.
+        // A is stored `[4][5]`, B `[4][6]` and C `[3][8]`, with unused elements at the ends of their rows.
         let bytes = LibraryGemm { dtype: Dtype::F16, ..call(true, false) }.bytes();
         assert_eq!(bytes, [2 * (3 * 5 + 3), 2 * (3 * 6 + 5), 4 * (2 * 8 + 5)]);
     }

@@ -9,7 +9,7 @@ pub(super) const BFLOAT16: DataType = DataType(9);
 /// Minimum alignment of arrays in bytes.
 pub(super) const ALIGNMENT: u64 = 16;
 
-/// Kinds of descriptors, and their attributes.
+/// Kinds of descriptors: values of `cudnnBackendDescriptorType_t`.
 pub(super) mod kind {
     use std::ffi::c_int;
 
@@ -57,7 +57,7 @@ pub(super) mod attribute {
     pub const ENGINE_NOTES: c_int = 1303;
 }
 
-/// Properties of an engine's arithmetic: `CUDNN_NUMERICAL_NOTE_*`.
+/// Properties of an engine's arithmetic, `CUDNN_NUMERICAL_NOTE_*`.
 pub(super) mod note {
     use super::Note;
 
@@ -67,6 +67,6 @@ pub(super) mod note {
     pub const FFT: Note = Note(3);
     pub const NOT_DETERMINISTIC: Note = Note(4);
     pub const WINOGRAD: [Note; 4] = [Note(5), Note(6), Note(7), Note(8)];
-    /// Number of kinds of notes.
+    /// Number of possible numerical notes.
     pub const COUNT: usize = 10;
 }

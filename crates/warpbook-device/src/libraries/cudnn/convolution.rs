@@ -1,4 +1,4 @@
-//! A convolution in cuDNN's form, and its passes.
+//! A convolution, and the passes that cuDNN can compute.
 
 use super::constants::{BFLOAT16, FLOAT, HALF, kind, note};
 use super::descriptor::{DataType, Note};
@@ -6,24 +6,24 @@ use crate::{Error, Result};
 use std::ffi::c_int;
 use warpbook_record::Dtype;
 
-/// A convolution in the library's form: a cross-correlation, as in PyTorch. Pairs are height, width.
+/// A convolution as cuDNN defines it: a cross-correlation, as in PyTorch. Pairs are ordered (height, width).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LibraryConvolution {
-    /// Number of images.
+    /// Number of images in the batch.
     pub batch: u32,
-    /// Channels of x.
+    /// Number of channels of x.
     pub channels: u32,
     /// Height and width of x.
     pub x: [u32; 2],
-    /// Channels of y.
+    /// Number of filters, which is the number of channels of y.
     pub filters: u32,
     /// Height and width of y.
     pub y: [u32; 2],
-    /// Size of a filter.
+    /// Height and width of a filter.
     pub kernel: [u32; 2],
-    /// Step from one window to the next.
+    /// Vertical and horizontal step from one window to the next.
     pub stride: [u32; 2],
-    /// Zeros added at each end of a side.
+    /// Number of zeros added on each side, vertically and horizontally.
     pub padding: [u32; 2],
     /// Type of x, y and the weight: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`. Sums are in f32.
     pub dtype: Dtype,
@@ -32,7 +32,7 @@ pub struct LibraryConvolution {
     pub channels_last: bool,
 }
 
-/// A pass of a convolution.
+/// The forward pass of a convolution, or one of its two gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConvolutionPass {
     /// Computes y from x and the weight.
@@ -43,7 +43,7 @@ pub enum ConvolutionPass {
     WeightGradient,
 }
 
-/// Arrays of a convolution.
+/// The arrays of a convolution; gradients count as the array that they belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
     X,
@@ -52,7 +52,7 @@ pub(super) enum Operand {
 }
 
 impl ConvolutionPass {
-    /// Two inputs and the output, in the order of the library's arguments.
+    /// Returns the two inputs and the output, in the order of the library's arguments.
     pub(super) fn arrays(self) -> [Operand; 3] {
         match self {
             Self::Forward => [Operand::X, Operand::Weight, Operand::Y],
@@ -61,7 +61,8 @@ impl ConvolutionPass {
         }
     }
 
-    /// Kind of the pass's operation, and the operation's first attribute, which is the factor of the result.
+    /// Returns the kind of the pass's operation, and the number of its first attribute, which is alpha, the factor of the
+    /// result.
     pub(super) fn operation(self) -> (c_int, c_int) {
         match self {
             Self::Forward => (kind::FORWARD, 700),
@@ -72,7 +73,7 @@ impl ConvolutionPass {
 }
 
 impl Operand {
-    /// Offset from an operation's first attribute, and number in a graph.
+    /// Returns the array's offset from an operation's first attribute, which also serves as its id in a graph.
     pub(super) fn place(self) -> c_int {
         match self {
             Self::Weight => 3,
@@ -95,7 +96,7 @@ impl LibraryConvolution {
         self.elements(operand).iter().fold(self.dtype.bytes(), |all, side| all.saturating_mul((*side).into()))
     }
 
-    /// Sizes in the library's order: images, channels, rows, columns, whatever the layout.
+    /// Returns the sizes in the library's order for every layout: images, channels, rows, columns.
     pub(super) fn sides(&self, operand: Operand) -> Result<[i64; 4]> {
         let sides = self.elements(operand);
         if sides.iter().any(|side| c_int::try_from(*side).unwrap_or(0) == 0) {
@@ -104,12 +105,12 @@ impl LibraryConvolution {
         Ok(sides.map(i64::from))
     }
 
-    /// Elements from one index of each side to the next.
+    /// Returns the strides of all dimensions in elements.
     pub(super) fn strides(&self, [_, c, h, w]: [i64; 4]) -> [i64; 4] {
         if self.channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
     }
 
-    /// Type of the elements.
+    /// Returns cuDNN's type of the elements.
     pub(super) fn data_type(&self) -> Result<DataType> {
         match self.dtype {
             Dtype::F32 | Dtype::Tf32 => Ok(FLOAT),
@@ -119,7 +120,8 @@ impl LibraryConvolution {
         }
     }
 
-    /// Returns true if an engine computes what its type promises: fp32 without tensor cores, unchanged inputs, sums in f32.
+    /// Returns true if an engine is as accurate as the type promises: fp32 without tensor cores, inputs that are not
+    /// rounded, and sums in f32.
     pub(super) fn permits(&self, notes: &[Note]) -> bool {
         let has = |note| notes.contains(&note);
         let is_wide = matches!(self.dtype, Dtype::F32 | Dtype::Tf32);

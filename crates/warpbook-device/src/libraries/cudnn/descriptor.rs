@@ -1,19 +1,20 @@
-//! Descriptors of cuDNN's graph interface: they are created, given attributes, finalised, and then only read.
+//! Descriptors of cuDNN's graph interface. A descriptor is created, given attributes, finalised, and from then on only
+//! read.
 //!
-//! Kinds, attributes and types of values are those of cudnn_graph.h of version 9.
+//! The kinds, attributes and value types are those of cudnn_graph.h, version 9.
 
 use super::library::{Cudnn9, RawDescriptor};
 use crate::libraries::loader::{Handle, Status};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// A value of an attribute, laid out as the library reads it.
+/// A type of attribute values, with the memory layout that the library expects.
 pub(super) trait Value: Copy {
-    /// Number of the type in `cudnnBackendAttributeType_t`.
+    /// Code of the type in `cudnnBackendAttributeType_t`.
     const TYPE: c_int;
 }
 
-/// Declares enumerations of the library.
+/// Declares wrappers for the library's enumeration types.
 macro_rules! enumerations {
     ($($(#[$about:meta])* $name:ident = $type:literal;)*) => {
         $(
@@ -57,7 +58,7 @@ impl Value for Address {
     const TYPE: c_int = 6;
 }
 
-/// A handle of the library.
+/// A library handle as the value of an attribute.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct OfHandle(pub Handle);
@@ -66,7 +67,7 @@ impl Value for OfHandle {
     const TYPE: c_int = 0;
 }
 
-/// A pointer to another descriptor.
+/// A pointer to another descriptor, as the value of an attribute.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 struct Other(RawDescriptor);
@@ -79,7 +80,7 @@ impl Value for Other {
 pub(super) struct Descriptor {
     raw: RawDescriptor,
     library: Arc<Cudnn9>,
-    /// Other descriptors to which this one may point.
+    /// Other descriptors that this one may point to.
     parts: Vec<Arc<Descriptor>>,
 }
 
@@ -95,13 +96,13 @@ impl Drop for Descriptor {
     }
 }
 
-/// Converts the status into an error.
+/// Converts a status into a `Result`.
 fn done(status: Status) -> Result<(), Status> {
     if status == 0 { Ok(()) } else { Err(status) }
 }
 
 impl Descriptor {
-    /// Creates an empty descriptor of a `cudnnBackendDescriptorType_t`.
+    /// Creates an empty descriptor of the given kind, a `cudnnBackendDescriptorType_t`.
     pub fn new(library: &Arc<Cudnn9>, kind: c_int) -> Result<Self, Status> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the pointer points to a live value.
@@ -113,7 +114,7 @@ impl Descriptor {
         self.raw
     }
 
-    /// Sets the values of an attribute.
+    /// Sets an attribute to these values.
     pub fn with<T: Value>(self, attribute: c_int, values: &[T]) -> Result<Self, Status> {
         let (len, first) = (values.len() as i64, values.as_ptr().cast::<c_void>());
         // SAFETY: the values have the type's layout, and are copied before the call returns.
@@ -121,20 +122,21 @@ impl Descriptor {
         Ok(self)
     }
 
-    /// Sets an attribute to another descriptor, which it keeps alive.
+    /// Sets an attribute to another descriptor, which is kept alive.
     pub fn with_part(mut self, attribute: c_int, part: &Arc<Self>) -> Result<Self, Status> {
         self.parts.push(part.clone());
         self.with(attribute, &[Other(part.raw)])
     }
 
-    /// Lets the library check the descriptor, after which it cannot change. For a plan this compiles or loads kernels.
+    /// Finalises the descriptor: the library checks it, and it cannot change afterwards. For a plan, this compiles or
+    /// loads kernels.
     pub fn finalized(self) -> Result<Arc<Self>, Status> {
         // SAFETY: the descriptor is live.
         done(unsafe { (self.library.calls.finalize)(self.raw) })?;
         Ok(Arc::new(self))
     }
 
-    /// Returns the values of an attribute, at most as many as `room` holds.
+    /// Returns the values of an attribute, at most as many as fit into `room`.
     pub fn values<T: Value, const N: usize>(&self, attribute: c_int, mut room: [T; N]) -> Result<Vec<T>, Status> {
         let mut there = 0;
         // SAFETY: there is room for the requested number of values, with the type's layout.
@@ -150,10 +152,10 @@ impl Descriptor {
         Ok(self.values(attribute, [empty])?.first().copied().unwrap_or(empty))
     }
 
-    /// Returns the descriptors of an attribute, all of one kind, at most `most`. They are finalised.
+    /// Returns up to `most` finalised descriptors of the given kind from an attribute.
     pub fn descriptors(&self, attribute: c_int, kind: c_int, most: usize) -> Result<Vec<Arc<Self>>, Status> {
         let empty: Vec<Self> = (0..most).map(|_| Self::new(&self.library, kind)).collect::<Result<_, _>>()?;
-        // The library fills the descriptors that it is given.
+        // The library writes into existing descriptors, so empty ones are passed.
         let mut given: Vec<Other> = empty.iter().map(|d| Other(d.raw)).collect();
         let mut there = 0;
         // SAFETY: there are as many descriptors of the attribute's kind as requested.

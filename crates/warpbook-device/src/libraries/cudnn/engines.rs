@@ -1,4 +1,4 @@
-//! Chooses an engine: by cuDNN's heuristics, or the fastest that they suggest.
+//! Chooses a cuDNN engine for a convolution, either by cuDNN's heuristics or by timing their suggestions.
 
 use super::constants::{attribute, kind};
 use super::convolution::{ConvolutionPass, LibraryConvolution};
@@ -12,19 +12,20 @@ use crate::libraries::loader::Status;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Largest number of engines that [`Cudnn::plans`] builds, like PyTorch's `benchmark_limit`: some have to be compiled, which takes seconds.
+/// Largest number of engines that [`Cudnn::plans`] builds, like PyTorch's `benchmark_limit`. Some engines have to be compiled, which takes seconds.
 const PLANS: usize = 10;
 
 impl Cudnn {
-    /// Plans a pass of a convolution with the engine that the library's heuristics expect to be fastest among those that give the same bits on every run
-    /// and need at most `workspace_bytes` or, if there is none, among all. Nothing is measured, so the choice is always the same. The engine has run once,
-    /// on temporary arrays if there is room for them, so a capture loads nothing.
+    /// Plans a pass of a convolution with the engine that the library's heuristics expect to be fastest. Deterministic engines, which give the same bits on
+    /// every run, are preferred; others are used only if no deterministic engine needs at most `workspace_bytes`. If every engine
+    /// needs more, the one that needs least is used. Nothing is measured, so the choice is always the same. The engine has already run once on temporary
+    /// arrays, if they fit into memory, so capturing it loads nothing.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::Error::Unsupported) for a convolution that no engine supports; the device's errors.
+    /// [`Unsupported`](crate::Error::Unsupported) if no engine supports the convolution; the device's errors.
     pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
         let mut suggestions = self.suggestions(shape, pass)?;
-        // The sort is stable, so suggestions otherwise keep their order.
+        // The sort is stable, so otherwise the suggestions keep their order.
         suggestions.sort_by_key(|s| !s.is_deterministic());
         let (mut larger, mut refused): (Option<CudnnPlan>, _) = (None, None);
         for suggestion in suggestions {
@@ -47,11 +48,11 @@ impl Cudnn {
         }
     }
 
-    /// Plans the pass with each of the first ten engines that support it, in the heuristics' order, so that they can be timed. Their bits may differ
-    /// between runs. Each has run once, as in [`Cudnn::plan`], and needs at most `workspace_bytes`; there may be none.
+    /// Plans the pass with each of the first ten engines that support it, in the heuristics' order, so that they can be timed. Their results may differ in
+    /// some bits from run to run. Each engine has already run once, as in [`Cudnn::plan`], and needs at most `workspace_bytes`. The list may be empty.
     ///
     /// # Errors
-    /// If the library cannot describe the convolution; the device's errors, after which it cannot be used.
+    /// Returns an error if the library cannot describe the convolution, or if the device fails, after which it cannot be used.
     pub fn plans(
         &self,
         shape: &LibraryConvolution,
@@ -74,8 +75,9 @@ impl Cudnn {
         Ok(plans)
     }
 
-    /// Returns the fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] if none could be timed. Later calls
-    /// on this device choose the same engine; another process may choose another, and its bits may differ from run to run.
+    /// Returns the fastest plan of [`Cudnn::plans`], each timed on temporary arrays with undefined contents, or [`Cudnn::plan`] if none could be timed.
+    /// Later calls on this device choose the same engine. Another process may choose a different engine, and an engine's results may differ in some bits
+    /// from run to run.
     ///
     /// # Errors
     /// The errors of [`Cudnn::plans`] and [`Cudnn::plan`].
@@ -105,17 +107,17 @@ impl Cudnn {
         Ok(plan)
     }
 
-    /// Returns the engines that the heuristics suggest, the fastest first, that compute what the type promises.
+    /// Returns the engines that the heuristics suggest and whose accuracy suits the type, with the one expected to be fastest first.
     fn suggestions(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<Suggestion>> {
         let Opened { library, device, raw, .. } = &*self.0;
         device.bind()?;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
-        // The capture mode is relaxed here and below, since the library may load and unload kernels during a capture.
+        // The capture mode is relaxed here and below, because the library may load and unload kernels during a capture.
         let graph = relaxed(|| graph(library, *handle, shape, pass))?
             .map_err(|status| library.error(device, &|| shape.name(pass), status))?;
         let mut found = Vec::new();
         for mode in HEURISTICS {
-            // A heuristic that does not know the operation reports that it is not supported, which is ignored.
+            // A heuristic that does not know the operation reports it as unsupported; that error is ignored.
             found.extend(relaxed(|| suggested(library, &graph, mode)).unwrap_or_default());
         }
         found.retain(|s| shape.permits(&s.notes));
@@ -123,7 +125,7 @@ impl Cudnn {
         Ok(found)
     }
 
-    /// Returns the plan of a suggestion; `None` if the engine does not support the convolution after all.
+    /// Builds the plan of a suggestion; `None` if the engine does not support the convolution after all.
     fn built(&self, shape: &LibraryConvolution, pass: ConvolutionPass, suggestion: Suggestion) -> Option<CudnnPlan> {
         let Opened { library, raw, .. } = &*self.0;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,12 +144,12 @@ impl Cudnn {
     }
 }
 
-/// Engines that [`Cudnn::fastest`] found on a device, by their index among the suggestions. A convolution that is prepared again has the same kernels,
-/// though others may be as fast.
+/// The engines that [`Cudnn::fastest`] found on a device, by their index among the suggestions. A convolution that is prepared again gets the same engine,
+/// even if another is as fast.
 #[derive(Default)]
 struct FastestEngines(Mutex<HashMap<Searched, usize>>);
 
-/// Key of a search for engines: a convolution, its pass, and the bytes of workspace.
+/// Key of a search for the fastest engine: a convolution, its pass, and the workspace size in bytes.
 type Searched = (LibraryConvolution, ConvolutionPass, u64);
 
 impl FastestEngines {

@@ -15,7 +15,7 @@ pub struct Cudnn(pub(super) Arc<Opened>);
 pub(super) struct Opened {
     pub library: Arc<Cudnn9>,
     pub device: Arc<Inner>,
-    /// The handle, locked for each call, since setting the stream and queueing the convolution belong together.
+    /// The handle is locked for each call, because setting its stream and queueing the convolution must not be interrupted.
     pub raw: Mutex<Handle>,
     pub name: Arc<str>,
 }
@@ -42,12 +42,12 @@ impl std::fmt::Debug for Cudnn {
 }
 
 impl Cudnn {
-    /// Finds cuDNN 9: `WARPBOOK_CUDNN`, which is its folder; or else a `.venv` above the working directory, `VIRTUAL_ENV`,
-    /// `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order, skipping one for
-    /// a later major version than the driver's CUDA. Then opens it on a device.
+    /// Finds cuDNN 9 and opens it on a device. If `WARPBOOK_CUDNN` is set, it must name cuDNN's folder. Otherwise these are
+    /// searched in order: a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search path,
+    /// `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`. Libraries for a later major version than the driver's CUDA are skipped.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start.
+    /// [`Error::Library`](crate::Error::Library) if the library was not found, or does not load or start.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         device.0.bind_for("Calls of cuDNN")?;
         let library = LOADED.load(Some(device.driver_cuda()))?;
@@ -61,10 +61,10 @@ impl Cudnn {
         Ok(Self(Arc::new(Opened { library, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
 
-    /// Version (major, minor, patch) of the library that [`Cudnn::open`] would find.
+    /// Returns the version (major, minor, patch) of the library that [`Cudnn::open`] would find.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) if there is none.
+    /// [`Error::Library`](crate::Error::Library) if the library was not found.
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
         let library = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(library.calls.property).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! cuDNN's shared library: where to find it, and its functions.
+//! Finds cuDNN's shared library, and declares its functions.
 
 use crate::cuda::context::Inner;
 use crate::libraries::library::Library;
@@ -11,46 +11,48 @@ use std::path::Path;
 /// The type `cudnnBackendDescriptor_t`.
 pub(super) type RawDescriptor = *mut c_void;
 
-/// The major version whose functions are declared here.
+/// The major version of cuDNN whose functions are declared here.
 const MAJOR: u32 = 9;
-/// The thousands of `CUDNN_STATUS_BAD_PARAM*` and `CUDNN_STATUS_NOT_SUPPORTED*`.
+/// The classes (the codes divided by 1000) of `CUDNN_STATUS_BAD_PARAM*` and
+/// `CUDNN_STATUS_NOT_SUPPORTED*`.
 const BAD_PARAM: Status = 2;
 const NOT_SUPPORTED: Status = 3;
-/// Largest number of bytes that are read of an explanation.
+/// Size in bytes of the buffer for the library's explanation of an error.
 const LONGEST: usize = 1024;
 
 library! {
-    /// The used functions of cudnn_graph.h.
+    /// The functions of cudnn_graph.h that are used.
     pub(super) struct CudnnCalls {
         fn error_string(Status) -> *const c_char = "cudnnGetErrorString";
         fn last_error(*mut c_char, usize) = "cudnnGetLastErrorString";
         fn property(c_int, *mut c_int) -> Status = "cudnnGetProperty";
-        /// Returns the CUDA version for which the library was built, such as 13020.
+        /// Returns the CUDA version that the library was built for, such as 13020.
         fn cuda() -> usize = "cudnnGetCudartVersion";
         fn create(*mut Handle) -> Status = "cudnnCreate";
         fn destroy(Handle) -> Status = "cudnnDestroy";
         fn set_stream(Handle, sys::CUstream) -> Status = "cudnnSetStream";
-        /// Creates a descriptor of a kind.
+        /// Creates a descriptor of the given kind.
         fn make(c_int, *mut RawDescriptor) -> Status = "cudnnBackendCreateDescriptor";
         fn unmake(RawDescriptor) -> Status = "cudnnBackendDestroyDescriptor";
-        /// Sets an attribute; the arguments are the attribute, the type of its values, their
-        /// number, and the values.
+        /// Sets an attribute of a descriptor. The arguments are the attribute, the type of its
+        /// values, their number, and the values.
         fn set(RawDescriptor, c_int, c_int, i64, *const c_void) -> Status = "cudnnBackendSetAttribute";
-        /// Reads like `set`, into room for `count` values; returns the number that exist.
+        /// Reads an attribute into a buffer for `count` values, and returns the number of values
+        /// that exist.
         fn get(RawDescriptor, c_int, c_int, i64, *mut i64, *mut c_void) -> Status = "cudnnBackendGetAttribute";
         fn finalize(RawDescriptor) -> Status = "cudnnBackendFinalize";
-        /// Runs an execution plan with a variant pack.
+        /// Runs an execution plan with the arrays of a variant pack.
         fn execute(Handle, RawDescriptor, RawDescriptor) -> Status = "cudnnBackendExecute";
     }
 }
 
-/// The library, which loads its parts itself, from its own folder.
+/// The loaded cuDNN. It loads its sub-libraries by itself, from its own folder.
 pub(super) struct Cudnn9 {
     pub calls: CudnnCalls,
     pub file: SharedLibrary,
 }
 
-/// Loaded once per process.
+/// cuDNN is loaded only once per process.
 pub(super) static LOADED: Loaded<Cudnn9> = Loaded::new();
 
 impl Loadable for Cudnn9 {
@@ -72,7 +74,7 @@ impl Loadable for Cudnn9 {
 }
 
 impl Cudnn9 {
-    /// Describes a status by name, with the library's own explanation of its last error.
+    /// Describes a status by name, with the library's own explanation of the last error.
     pub fn describe(&self, status: Status) -> String {
         // SAFETY: cuDNN returns a static string, or null for a code that it does not know.
         let name = unsafe { text((self.calls.error_string)(status)) };
@@ -87,7 +89,7 @@ impl Cudnn9 {
         }
     }
 
-    /// Returns an error unless a call succeeded.
+    /// Returns an error if a call's status is not success.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
         if status == 0 { Ok(()) } else { Err(self.error(device, what, status)) }
     }

@@ -1,4 +1,4 @@
-//! One pass of a convolution by one engine, ready to be queued.
+//! One pass of a convolution with one engine, ready to be queued.
 
 use super::constants::{ALIGNMENT, attribute, kind, note};
 use super::convolution::{ConvolutionPass, LibraryConvolution};
@@ -13,13 +13,13 @@ use crate::{CudaDevice, Result, Slice, Stream};
 use cudarc::driver::result;
 use std::sync::{Arc, PoisonError};
 
-/// Number of timed runs of an engine in [`Cudnn::fastest`], after one that is not counted, and of repetitions in each.
+/// Number of timed runs of an engine in [`Cudnn::fastest`], after an uncounted one, and number of repetitions within each run.
 const TIMES: u32 = 5;
 const IN_A_ROW: u32 = 4;
 
-/// One engine, ready to run. A graph that captured it must keep it alive, since dropping it unloads its kernels.
+/// An engine that is ready to run. A graph that captured it must keep this value alive, because dropping it unloads the kernels.
 pub(super) struct BuiltPlan {
-    /// `Some` until the plan is dropped.
+    /// Always `Some` until the plan is dropped.
     pub descriptor: Option<Arc<Descriptor>>,
     pub workspace_bytes: usize,
     pub suggestion: Suggestion,
@@ -30,7 +30,7 @@ impl Drop for BuiltPlan {
     fn drop(&mut self) {
         let device = &self.cudnn.0.device;
         if device.may_free() {
-            // The engine's kernels may still be running.
+            // The engine's kernels may still be running, so wait for them before they are unloaded.
             between_captures(|| {
                 let _ = result::ctx::synchronize();
                 self.descriptor = None;
@@ -41,7 +41,7 @@ impl Drop for BuiltPlan {
     }
 }
 
-/// One pass of one convolution by one engine.
+/// One pass of one convolution with one engine.
 pub struct CudnnPlan {
     pub(super) shape: LibraryConvolution,
     pub(super) pass: ConvolutionPass,
@@ -67,31 +67,31 @@ impl CudnnPlan {
         self.built.suggestion.is_deterministic()
     }
 
-    /// Describes the engine, such as "engine 46 on tensor cores". The library numbers its engines and gives no other details.
+    /// Describes the engine, for example "engine 46 on tensor cores". The library numbers its engines but gives no other details.
     #[must_use]
     pub fn algorithm(&self) -> String {
         self.built.suggestion.words()
     }
 
-    /// Index among the heuristics' suggestions, from 1.
+    /// Position among the heuristics' suggestions, from 1.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.built.suggestion.rank
     }
 
-    /// Returns true if the engine transforms its operands (FFT or Winograd), which rounds more than sums of products do.
+    /// Returns true if the engine transforms its operands (FFT or Winograd), which gives larger rounding errors than direct sums of products.
     #[must_use]
     pub fn transforms(&self) -> bool {
         let notes = &self.built.suggestion.notes;
         notes.iter().any(|n| *n == note::FFT || note::WINOGRAD.contains(n))
     }
 
-    /// Runs the pass once on temporary arrays, which loads its kernels; does nothing if they do not fit.
+    /// Runs the pass once on temporary arrays, which loads its kernels. Does nothing if the arrays do not fit into memory.
     pub(super) fn try_out(&self) -> Result<()> {
         self.on_trial(|stream, queue| queue().and_then(|()| stream.synchronize())).map(drop)
     }
 
-    /// Returns the shortest of several times in microseconds on temporary arrays; `None` if they do not fit.
+    /// Times the pass several times on temporary arrays and returns the shortest time in microseconds; `None` if the arrays do not fit into memory.
     pub(super) fn timed(&self) -> Result<Option<f64>> {
         let device = CudaDevice(self.built.cudnn.0.device.clone());
         let [begin, end] = [device.event()?, device.event()?];
@@ -112,8 +112,8 @@ impl CudnnPlan {
         })
     }
 
-    /// Calls `work` with a stream and a function that queues the pass there on temporary arrays; `None` if they do not fit. `work` has to wait for what it
-    /// queues.
+    /// Calls `work` with a stream and a function that queues the pass there on temporary arrays; returns `None` if the arrays do not fit into memory. `work`
+    /// has to wait for everything that it queues.
     fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
         let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
@@ -124,7 +124,7 @@ impl CudnnPlan {
         // SAFETY: the arrays are as large as their descriptors say, and live until the wait below ends.
         let queue = || unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
         let done = work(&stream, &queue);
-        // This is needed even if `work` failed before it waited.
+        // `work` may have failed before it waited for its queued passes.
         let waited = stream.synchronize();
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the handle is live, and forgets the stream, which ends here.
@@ -132,12 +132,12 @@ impl CudnnPlan {
         done.and_then(|done| waited.map(|()| Some(done)))
     }
 
-    /// Queues the pass: `inputs` are x and the weight, the weight and dy, or x and dy; `output` is y, dx or dw. It allocates nothing and waits for nothing, and
-    /// a graph that captures it owns the arrays. Nothing else may use the workspace meanwhile.
+    /// Queues the pass. `inputs` are x and the weight, the weight and dy, or x and dy; `output` is y, dx or dw, respectively. The call neither allocates nor
+    /// waits, and a graph that captures it owns the arrays. Nothing else may use the workspace at the same time.
     ///
     /// # Errors
-    /// [`crate::Error::Unsupported`] if an array is too short or on another device, the output overlaps another array, or the workspace is
-    /// too small; an error if the launch is refused. A failure of the kernel itself shows when the stream is waited for.
+    /// [`crate::Error::Unsupported`] if an array is too short or on another device, the output overlaps another array, or the workspace is too small; also
+    /// returns an error if the launch is refused. If the kernel itself fails, the error appears when the stream is waited for.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -166,7 +166,7 @@ impl CudnnPlan {
         if [inputs[0], inputs[1], workspace].iter().any(|s| s.overlaps(output)) {
             return Err(self.shape.refused("needs an output that overlaps no other array".into()));
         }
-        // An empty workspace may have any address.
+        // The address of an empty workspace does not matter.
         if arrays.iter().any(|s| !s.address.is_multiple_of(ALIGNMENT))
             || needed > 0 && !workspace.address.is_multiple_of(ALIGNMENT)
         {
@@ -178,8 +178,8 @@ impl CudnnPlan {
     }
 
     /// # Safety
-    /// The arrays must be as large as the shape says, and the workspace as [`CudnnPlan::workspace_bytes`], until the pass has ended, or the graph that has
-    /// captured it is gone; the output must overlap none of the others.
+    /// The arrays must be as large as the shape says, and the workspace as large as [`CudnnPlan::workspace_bytes`], until the pass has ended and every graph
+    /// that captured it is gone. The output must not overlap any other array.
     unsafe fn queue(
         &self,
         stream: &Stream,

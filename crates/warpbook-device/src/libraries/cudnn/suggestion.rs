@@ -1,4 +1,4 @@
-//! The graph of a convolution, and the engines that cuDNN's heuristics suggest for it.
+//! Builds the graph of a convolution, and asks cuDNN's heuristics for engines that can run it.
 
 use super::constants::{ALIGNMENT, FLOAT, attribute, kind, note};
 use super::convolution::{ConvolutionPass, LibraryConvolution, Operand};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// The value `CUDNN_CROSS_CORRELATION`.
 const CROSS_CORRELATION: ConvolutionMode = ConvolutionMode(1);
-/// The heuristics `CUDNN_HEUR_MODE_A`, the better of the decision trees, and `_FALLBACK`, engines that support
-/// most shapes.
+/// The heuristics `CUDNN_HEUR_MODE_A`, the better of the two decision trees, and `CUDNN_HEUR_MODE_FALLBACK`, which
+/// suggests engines that support most shapes.
 pub(super) const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
 /// Largest number of suggestions read from each heuristic.
 const SUGGESTIONS: usize = 32;
 
-/// The graph of one pass: its operation, with the arrays numbered by [`Operand::place`].
+/// Builds the graph of one pass. It has a single operation, whose arrays have the ids of [`Operand::place`].
 pub(super) fn graph(
     library: &Arc<Cudnn9>,
     handle: Handle,
@@ -49,7 +49,7 @@ fn described(
         .with(attribute::POST_PADDINGS, &pair(shape.padding))?
         .finalized()?;
     let (kind, first) = pass.operation();
-    // Alpha, beta and the convolution come first. Beta is 0, so the result is overwritten.
+    // The attributes of alpha, beta and the convolution come first. Beta is 0, so the result overwrites the output.
     let mut operation = Descriptor::new(library, kind)?
         .with(first, &[1f32])?
         .with(first + 1, &[0f32])?
@@ -70,14 +70,14 @@ fn described(
         .finalized()
 }
 
-/// An engine that the heuristics suggest, with its configuration.
+/// An engine that the heuristics suggest, together with its configuration.
 pub(super) struct Suggestion {
     pub configuration: Arc<Descriptor>,
-    /// Keeps the heuristics of the configuration alive.
+    /// Keeps the heuristics alive, because the configuration depends on them.
     _heuristics: Arc<Descriptor>,
     pub engine: i64,
     pub notes: Vec<Note>,
-    /// Index among the suggestions, from 1.
+    /// Position among the suggestions, from 1.
     pub rank: usize,
 }
 
@@ -86,7 +86,7 @@ impl Suggestion {
         !self.notes.contains(&note::NOT_DETERMINISTIC)
     }
 
-    /// Describes the engine, such as "engine 46 on tensor cores".
+    /// Describes the engine, for example "engine 46 on tensor cores".
     pub fn words(&self) -> String {
         let has = |note| self.notes.contains(&note);
         let method = match () {
@@ -131,7 +131,8 @@ mod tests {
     use crate::libraries::cudnn::{convolution, library};
     use crate::libraries::loader::tests::installed;
 
-    /// Checks that the library accepts our constants. It loads its engines for that, which need a driver.
+    /// Checks that the library accepts our constants. The library loads its engines for this check, so it needs a
+    /// driver.
     #[test]
     fn descriptors_are_taken() {
         let Some(_device) = crate::testing::gpu("descriptors_are_taken by cuDNN") else { return };

@@ -1,4 +1,4 @@
-//! Activity recorded on a GPU: kernels, copies and fills, and the driver calls that caused it.
+//! Activity recorded on a GPU (kernels, copies and fills), and the driver calls that caused it.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,33 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActivityKind {
-    /// A kernel's run.
+    /// A run of a kernel.
     Kernel {
-        /// Grid in blocks.
+        /// Number of blocks in x, y and z.
         grid: [u32; 3],
-        /// Block in threads.
+        /// Number of threads per block in x, y and z.
         block: [u32; 3],
-        /// Registers of a thread.
+        /// Number of registers per thread.
         registers: u32,
-        /// Static and dynamic shared memory of a block, in bytes.
+        /// Static and dynamic shared memory per block, in bytes.
         shared_bytes: u64,
     },
-    /// A copy.
+    /// A memory copy.
     Copy {
-        /// Bytes copied.
+        /// Number of bytes copied.
         bytes: u64,
     },
-    /// A fill.
+    /// A fill of memory with a value.
     Fill {
-        /// Bytes filled.
+        /// Number of bytes filled.
         bytes: u64,
     },
-    /// All work of a part of a program on a stream, timed by two events.
+    /// All work that one part of a program queued on a stream, timed by two events.
     Range,
 }
 
 impl ActivityKind {
-    /// Bytes of a copy or a fill.
+    /// Number of bytes that a copy or a fill transferred.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         match self {
@@ -42,23 +42,25 @@ impl ActivityKind {
     }
 }
 
-/// An activity of a GPU.
+/// An activity on a GPU: a kernel, a copy or a fill, with its start and duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// Kernel, copy or fill.
+    /// The kind of activity.
     pub kind: ActivityKind,
-    /// A kernel's name without arguments and template arguments; "copy to the device", "fill".
+    /// A kernel's name without arguments and template arguments, or a description such as "copy to the device" or
+    /// "fill".
     pub name: String,
     /// Nanoseconds from the start of the recorder to the activity's start.
     pub start_ns: u64,
     /// Duration in nanoseconds.
     pub duration_ns: u64,
-    /// Stream, by CUPTI's number.
+    /// Id of the stream, as numbered by CUPTI.
     pub stream: u32,
-    /// Number shared by all activities of one driver call, such as the launch of a graph; larger for later calls.
+    /// Id shared by all activities that one driver call caused, such as the launch of a graph. Later calls have larger
+    /// ids.
     pub correlation: u32,
-    /// The graph and the node as which it ran; nodes added later have larger numbers. Both are CUPTI's own
-    /// numbers.
+    /// The ids of the graph and the node, if the activity was part of a graph. Both are CUPTI's ids; nodes that were
+    /// added later have larger ones.
     pub graph: Option<(u32, u64)>,
 }
 
@@ -77,23 +79,23 @@ pub struct Call {
     pub name: String,
     /// Nanoseconds from the start of the recorder to the call's start.
     pub start_ns: u64,
-    /// Duration on the host in nanoseconds.
+    /// Duration of the call on the host in nanoseconds.
     pub duration_ns: u64,
-    /// Thread, by the system's number.
+    /// Id of the calling thread, as numbered by the operating system.
     pub thread: u32,
-    /// Correlation of the activities that the call caused.
+    /// The id that the activities caused by the call have as `correlation`.
     pub correlation: u32,
 }
 
 /// The result of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recorded {
-    /// Activities by start.
+    /// Activities sorted by their start.
     pub activities: Vec<Activity>,
-    /// Driver calls by start; empty unless recorded by [`crate::Recorder::with_calls`].
+    /// Driver calls sorted by their start; empty unless recorded by [`crate::Recorder::with_calls`].
     pub calls: Vec<Call>,
-    /// Innermost id by correlation, for calls made after [`crate::Recorder::enter`].
+    /// The innermost id passed to [`crate::Recorder::enter`], by the correlation of the calls made inside.
     pub ranges: BTreeMap<u32, u64>,
-    /// Activities for which CUPTI had no room, or that it did not time.
+    /// Number of activities that CUPTI had no room for or did not time.
     pub lost: u64,
 }

@@ -1,8 +1,9 @@
-//! Allows one profiler at a time in this process: a recorder of activity or a reader of counters.
+//! Ensures that only one profiler is active in this process at a time: a recorder of activity or a
+//! reader of counters.
 
 use std::sync::atomic::AtomicBool;
 
-/// True if activity is being recorded.
+/// True while activity is being recorded.
 pub(super) static RECORDING: AtomicBool = AtomicBool::new(false);
-/// True if counters are being read.
+/// True while counters are being read.
 pub(super) static COLLECTING: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! CUPTI's shared library: where to find it, and the functions that record activity.
+//! Finds CUPTI's shared library, and declares the functions that record activity.
 
 use crate::libraries::library::Library;
 use crate::libraries::loader::{Loadable, Loaded, SharedLibrary, Status, library, text};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 pub(super) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 pub(super) type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
-/// The statuses `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`, which a virtual GPU also gives, and
+/// The statuses `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`, which is also returned on a virtual GPU, and
 /// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 const NO_RIGHTS: [Status; 2] = [35, 40];
 const ANOTHER_PROFILER: Status = 39;
-/// Oldest CUPTI API version (CUDA 12.0) whose records have all the fields that we read.
+/// The oldest CUPTI API version (CUDA 12.0) whose records have all the fields that are read here.
 const OLDEST: u32 = 19;
 /// The domain `CUPTI_CB_DOMAIN_DRIVER_API`.
 pub(super) const DRIVER_CALLS: u32 = 1;
 
 library! {
-    /// The used functions of cupti_activity.h, cupti_result.h, cupti_callbacks.h and cupti_version.h.
+    /// The functions of cupti_activity.h, cupti_result.h, cupti_callbacks.h and cupti_version.h that are used.
     pub(super) struct ActivityCalls {
         fn version(*mut u32) -> Status = "cuptiGetVersion";
         fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
@@ -36,7 +36,7 @@ library! {
     }
 }
 
-/// The library.
+/// The loaded CUPTI library.
 pub(super) struct Cupti {
     pub calls: ActivityCalls,
     /// The loaded file; `None` if a test provides the functions.
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Cupti {
     }
 }
 
-/// Loaded once per process.
+/// CUPTI is loaded only once per process.
 pub(super) static LOADED: Loaded<Cupti> = Loaded::new();
 
 impl Loadable for Cupti {
@@ -69,15 +69,15 @@ impl Loadable for Cupti {
         Ok(Self { calls, _file: Some(file), path: path.to_owned(), version })
     }
 
-    /// The major version of CUDA. Since 13.0 CUPTI's version is CUDA's, such as 130001; earlier versions were numbered
-    /// consecutively.
+    /// Returns the major version of CUDA. Since 13.0, CUPTI's version number is derived from CUDA's, such as 130001;
+    /// earlier versions were numbered consecutively.
     fn cuda_major(&self) -> Option<u32> {
         Some(if self.version < 10_000 { 12 } else { self.version / 10_000 })
     }
 }
 
 impl Cupti {
-    /// Current time of the library's clock in nanoseconds.
+    /// Returns the current time of CUPTI's clock in nanoseconds.
     pub fn now(&self) -> Result<u64> {
         let mut now = 0;
         // SAFETY: the pointer points to a live integer.
@@ -85,7 +85,7 @@ impl Cupti {
         Ok(now)
     }
 
-    /// Describes a status by name.
+    /// Returns the name of a status.
     pub fn describe(&self, status: Status) -> String {
         let mut name = std::ptr::null();
         // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
@@ -108,7 +108,7 @@ impl Cupti {
         Err(Error::NotRecorded { why })
     }
 
-    /// Name of a driver function.
+    /// Returns the name of a driver function, given its callback id.
     pub fn callback_name(&self, callback: u32) -> String {
         let mut name = std::ptr::null();
         // SAFETY: the pointer points to a live pointer, which is then null or points to a static string.
@@ -116,7 +116,7 @@ impl Cupti {
             (self.calls.callback_name)(DRIVER_CALLS, callback, &raw mut name);
             text(name).unwrap_or_default()
         };
-        // Later forms of a function end with their version, such as "cuMemcpyAsync_v2".
+        // Later versions of a function have a suffix, as in "cuMemcpyAsync_v2", which is removed.
         let plain = name.trim_end_matches("_ptsz").split_once("_v").map_or(&*name, |(plain, _)| plain);
         if plain.is_empty() { format!("driver function {callback}") } else { plain.to_owned() }
     }

@@ -1,18 +1,19 @@
-//! Names of kernels.
+//! Demangles the names of kernels.
 
-/// Returns a kernel's name as in its source: for a mangled name the namespaces and the function, without arguments and template arguments. Names that are not
-/// mangled, such as those of this project's kernels, or are mangled in an unknown way, stay unchanged.
+/// Returns a kernel's name as it is written in the source: a mangled name is reduced to the namespaces and the function, without arguments and template
+/// arguments. Names that are not mangled, such as those of this project's kernels, or that are mangled in an unknown way, stay unchanged.
 pub(super) fn readable(name: &str) -> String {
     qualified(name).unwrap_or_else(|| name.to_owned())
 }
 
-/// Parses `_Z` name, or `_ZN` name name .. `E`, in the Itanium C++ ABI: each name is its length and its letters, and may be followed by `I` arguments `E`.
+/// Parses `_Z` name, or `_ZN` name name .. `E`, in the Itanium C++ ABI. Each name is a length followed by that many letters, and may be followed by template
+/// arguments between `I` and `E`.
 fn qualified(name: &str) -> Option<String> {
     let rest = name.strip_prefix("_Z")?;
     let Some(mut rest) = rest.strip_prefix('N') else { return source_name(rest).map(|(name, _)| name.to_owned()) };
     let mut parts = Vec::new();
     while let Some((part, after)) = source_name(rest) {
-        // The compiler's own name for an anonymous namespace.
+        // Skips the compiler's name for an anonymous namespace.
         if !part.starts_with("_GLOBAL__N_") && !part.starts_with("_INTERNAL_") {
             parts.push(part);
         }
@@ -40,7 +41,7 @@ mod tests {
         check("_Z4axpyPfS_f", "axpy");
         check("_ZN5cudnn3cnn11conv2d_gridILb1ELi3EEEvPKf", "cudnn::cnn::conv2d_grid");
         check("_ZN8internal20_GLOBAL__N_0000000003fooEv", "internal::foo");
-        // These names do not have the ABI's form, or need more than this function parses.
+        // These names are not valid in the ABI, or use features that this function does not parse.
         for odd in ["", "_Z", "_ZN", "_Z99x", "_ZN99x", "_ZZ4mainE3foo", "_Z0", "_Z1é", "9x"] {
             check(odd, odd);
         }

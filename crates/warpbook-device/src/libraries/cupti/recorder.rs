@@ -1,6 +1,6 @@
-//! Records a GPU's activity: kernels, copies and fills with their real times, even inside graphs.
+//! Records a GPU's activity: kernels, copies and fills with their actual times, even inside graphs.
 //!
-//! The data are CUPTI's activity records, which the driver's profiling interface writes if the library is installed.
+//! The data comes from CUPTI's activity records, which the driver's profiling interface produces if the library is installed.
 
 use super::activity::Recorded;
 use super::library::LOADED;
@@ -9,32 +9,32 @@ use crate::cuda::module::Modules;
 use crate::{CudaDevice, Result};
 use std::path::{Path, PathBuf};
 
-/// Records the activity of this process's GPUs until it is finished or dropped. A process can have one at a time.
+/// Records the activity of this process's GPUs until it is finished or dropped. A process can have only one recorder at a time.
 ///
-/// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. During the recording each launch takes the host longer, and kernels in a graph
-/// lie further apart: compare with a time measured without a recorder. CUPTI stays attached to the process afterwards: a launch then takes the host 4.9 us
-/// instead of 3.9, measured on a machine with an NVIDIA H200. The code of kernels that are dropped during the recording or afterwards stays loaded as long as
-/// the context; otherwise CUPTI might give their names to others.
+/// Times are in nanoseconds on CUPTI's clock, and count from the start of the recorder. During the recording, each launch costs the host more time, and the
+/// gaps between kernels in a graph are longer, so compare the results with a time measured without a recorder. CUPTI stays attached to the process afterwards:
+/// a launch then costs the host 4.9 us instead of 3.9 us, measured on a machine with an NVIDIA H200. Once a recorder has been started, the code of dropped
+/// kernels stays loaded until the context ends; otherwise CUPTI might report their names for other kernels.
 #[derive(Debug)]
 pub struct Recorder {
     session: Session,
 }
 
 impl Recorder {
-    /// Begins to record. The library is searched for in the folder `WARPBOOK_CUPTI`, or else in a `.venv` above the working directory, `VIRTUAL_ENV`,
-    /// `CONDA_PREFIX`, by the loader's own search, and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
+    /// Begins to record. If `WARPBOOK_CUPTI` is set, it must name the library's folder. Otherwise these are searched in order: a `.venv` above the working
+    /// directory, `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search path, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`.
     ///
-    /// Capture graphs after this, so that CUPTI sees all of their nodes.
+    /// Capture graphs only after this call, so that CUPTI sees all of their nodes.
     ///
     /// # Errors
-    /// [`crate::Error::Library`] if there is no library or it does not load, and [`crate::Error::NotRecorded`] if there is another recorder or profiler, or the
-    /// driver refuses.
+    /// [`crate::Error::Library`] if the library was not found or does not load, and [`crate::Error::NotRecorded`] if there is another recorder or profiler, or
+    /// the driver refuses.
     pub fn start(device: &CudaDevice) -> Result<Self> {
         Self::begin(device, false)
     }
 
-    /// Like [`Recorder::start`], but also records the host's driver calls and the id of the last [`Recorder::enter`]. Each call then takes the host some
-    /// microseconds longer.
+    /// Like [`Recorder::start`], but also records the host's driver calls, each with the id most recently passed to [`Recorder::enter`]. Each call then costs
+    /// the host a few microseconds more.
     ///
     /// # Errors
     /// The errors of [`Recorder::start`].
@@ -50,7 +50,7 @@ impl Recorder {
         Ok(Self { session })
     }
 
-    /// Nanoseconds since the start of the recorder, by the clock of the activities.
+    /// Returns the nanoseconds since the start of the recorder, on the same clock as the activities.
     ///
     /// # Errors
     /// [`crate::Error::NotRecorded`] if CUPTI fails.
@@ -58,7 +58,7 @@ impl Recorder {
         self.session.now_ns()
     }
 
-    /// Assigns driver calls of this thread to this id until [`Recorder::leave`]: see [`Recorded::ranges`]. Ranges may be nested.
+    /// Associates driver calls of this thread with `id` until [`Recorder::leave`]; see [`Recorded::ranges`]. Ranges may be nested.
     ///
     /// # Errors
     /// [`crate::Error::NotRecorded`] if CUPTI fails.
@@ -66,28 +66,28 @@ impl Recorder {
         self.session.push(id)
     }
 
-    /// Ends the range that this thread entered last. Ranges that are still open when the recorder ends are closed.
+    /// Ends the range that this thread entered last. Any ranges that are still open when the recorder ends are closed automatically.
     pub fn leave(&self) {
         self.session.pop();
     }
 
-    /// Returns true if CUPTI is attached to this process, by this recorder or an earlier one; each launch then takes the host a little longer.
+    /// Returns true if CUPTI is attached to this process, because of this recorder or an earlier one. Each launch then costs the host a little more time.
     #[must_use]
     pub fn is_attached() -> bool {
         session::is_registered()
     }
 
-    /// Returns version and path of the library that [`Recorder::start`] would find for a driver of this CUDA.
+    /// Returns the version and path of the library that [`Recorder::start`] would find with a driver for this CUDA version.
     ///
     /// # Errors
-    /// [`crate::Error::Library`] if there is none.
+    /// [`crate::Error::Library`] if the library was not found.
     pub fn find(driver_cuda: Option<(u32, u32)>) -> Result<(u32, PathBuf)> {
         let library = LOADED.load(driver_cuda)?;
         Ok((library.version, library.path.clone()))
     }
 
-    /// Returns the records since the start or the last call. Wait for the work first, for example with
-    /// [`crate::Stream::synchronize`]: an activity that has not ended comes later, or is lost.
+    /// Returns the records since the start or the last call. Wait for the work first, for example with [`crate::Stream::synchronize`]: an activity that has not
+    /// ended yet is returned by a later call, or is lost.
     ///
     /// # Errors
     /// [`crate::Error::NotRecorded`] if CUPTI fails.

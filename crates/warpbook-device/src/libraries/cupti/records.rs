@@ -1,5 +1,5 @@
-//! The first fields of CUPTI's records, which have been the same since CUDA 12.0; later versions added fields at the end. They are from cupti_activity.h, whose
-//! structures are packed and aligned to 8 bytes. These fields lie at multiples of their sizes, so C's layout is the same.
+//! The first fields of CUPTI's records, which have been the same since CUDA 12.0; later versions only added fields at the end. The definitions are from
+//! cupti_activity.h, whose structs are packed and aligned to 8 bytes. The offsets of these fields are multiples of their sizes, so C's layout is the same.
 
 use super::activity::{Activity, ActivityKind, Call};
 use super::name::readable;
@@ -33,7 +33,7 @@ pub(super) struct KernelRecord {
     pub local_total: u32,
     pub correlation: u32,
     pub grid_id: i64,
-    /// A zero-terminated string of the library; stored as a number, so that it is not followed by mistake.
+    /// The address of a zero-terminated string owned by the library; it is stored as a number, so that it cannot be dereferenced by accident.
     pub name: usize,
     pub reserved: usize,
     pub queued: u64,
@@ -141,7 +141,7 @@ impl KernelRecord {
 
 impl CopyRecord {
     pub fn activity(&self, zero: u64) -> Option<Activity> {
-        // Values of `CUpti_ActivityMemcpyKind`.
+        // The numbers are values of `CUpti_ActivityMemcpyKind`.
         let name = match self.copy_kind {
             1 => "copy to the device",
             2 => "copy to the host",
@@ -165,7 +165,7 @@ impl FillRecord {
     }
 }
 
-/// Returns start and duration; `None` if CUPTI has none, or they are contradictory.
+/// Returns start and duration; `None` if CUPTI has no times, or they are contradictory.
 fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     if start == 0 || end < start {
         return None;
@@ -173,7 +173,7 @@ fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     Some((start.saturating_sub(zero), end - start))
 }
 
-/// Returns graph and node; 0 means no node.
+/// Returns the ids of the graph and the node; `None` if the node's id is 0, which means that there is no node.
 fn node(graph: u32, node: u64) -> Option<(u32, u64)> {
     (node != 0).then_some((graph, node))
 }
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(offsets!(CallRecord, callback, start, end, thread, correlation), [4, 8, 16, 28, 32]);
         assert_eq!(offsets!(RangeRecord, external_kind, id, correlation), [4, 8, 16]);
         assert_eq!([size_of::<CallRecord>(), size_of::<RangeRecord>()], [40, 24]);
-        // Nothing is read beyond the shortest record.
+        // Nothing is read beyond the end of the shortest record.
         assert_eq!([size_of::<KernelRecord>(), size_of::<CopyRecord>(), size_of::<FillRecord>()], [160, 80, 80]);
     }
 

@@ -1,4 +1,4 @@
-//! A recording by CUPTI, and the buffers that it fills.
+//! A recording by CUPTI, and the buffers that CUPTI fills.
 
 use super::activity::{Activity, Recorded};
 use super::exclusive::{COLLECTING, RECORDING};
@@ -15,32 +15,32 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The flag `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`, which also returns buffers that are not full.
 const FORCED: u32 = 1;
-/// Size of a buffer, which holds some thousand records.
+/// Size of a buffer, which has room for a few thousand records.
 const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("8 is a power of two"),
 };
-/// Kinds of activity, without `GRAPH_TRACE`, which would give one record for a whole graph.
+/// The kinds of activity to record. `GRAPH_TRACE` is left out, because it would give a single record for a whole graph.
 const KINDS: [u32; 3] = [CONCURRENT_KERNEL, MEMCPY, MEMSET];
-/// Driver calls, and the ranges in which they are made.
+/// The kinds of record for driver calls, and for the ranges in which they are made.
 const CALLS: [u32; 2] = [DRIVER, EXTERNAL_CORRELATION];
-/// The kind `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`; another profiler in this process would use a different one.
+/// The kind `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`; another profiler in this process would use a different kind.
 pub(super) const OWN_RANGES: u32 = 3;
-/// The library whose buffers come back to [`completed`], once it has been registered.
+/// The library that returns its buffers to [`completed`], once the callbacks have been registered.
 static REGISTERED: OnceLock<Arc<Cupti>> = OnceLock::new();
 static STORE: Mutex<Store> = Mutex::new(Store {
     zero: 0,
     recorded: Recorded { activities: Vec::new(), calls: Vec::new(), ranges: BTreeMap::new(), lost: 0 },
 });
 
-/// Records from the buffers that CUPTI returned.
+/// Records read from the buffers that CUPTI returned.
 struct Store {
-    /// CUPTI's time at the recorder's start.
+    /// CUPTI's time when the recorder started.
     zero: u64,
     recorded: Recorded,
 }
 
-/// Returns true if a session was ever begun in this process.
+/// Returns true if a session was ever started in this process.
 pub(super) fn is_registered() -> bool {
     REGISTERED.get().is_some()
 }
@@ -50,7 +50,7 @@ fn store() -> MutexGuard<'static, Store> {
 }
 
 impl Cupti {
-    /// Reads a buffer's records.
+    /// Reads the records in a buffer.
     ///
     /// # Safety
     /// `buffer` must hold `valid` bytes of records written by this library.
@@ -100,7 +100,7 @@ impl Cupti {
     }
 }
 
-/// Called when CUPTI needs a buffer.
+/// Callback by which CUPTI requests an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
     // SAFETY: the layout has a size; CUPTI passes three pointers to write to. If the buffer is null, it drops records.
     unsafe {
@@ -111,7 +111,7 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *m
     }
 }
 
-/// Called when CUPTI returns a buffer.
+/// Callback by which CUPTI returns a buffer.
 extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
     if buffer.is_null() {
         return;
@@ -132,7 +132,7 @@ extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _siz
     unsafe { dealloc(buffer, BUFFER) };
 }
 
-/// A session; the kinds are enabled as long as it lives.
+/// A recording session. Its kinds of activity are enabled until it is dropped.
 #[derive(Debug)]
 pub(super) struct Session {
     library: Arc<Cupti>,
@@ -148,7 +148,7 @@ impl Session {
             let why = "another recorder is active in this process: finish or drop it first".into();
             return Err(Error::NotRecorded { why });
         }
-        // From here on an error drops the session, which disables the enabled kinds.
+        // From here on, returning an error drops the session, which disables the kinds that were enabled.
         let session = Self { library };
         let Cupti { calls, .. } = &*session.library;
         if REGISTERED.get().is_none() {
@@ -183,7 +183,7 @@ impl Session {
         self.library.check("a range", unsafe { (self.library.calls.push)(OWN_RANGES, id) })
     }
 
-    /// Ends a range; returns true if there was one.
+    /// Ends the innermost range; returns false if no range was open.
     pub fn pop(&self) -> bool {
         let mut id = 0;
         // SAFETY: the pointer points to a live integer.
@@ -197,7 +197,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Closes ranges of code that panicked.
+        // Closes the ranges that code left open by panicking.
         while self.pop() {}
         let calls = &self.library.calls;
         for kind in KINDS.into_iter().chain(CALLS) {

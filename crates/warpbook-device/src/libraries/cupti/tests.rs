@@ -25,8 +25,8 @@ fn every_function_is_in_the_library() {
     assert!(sentence(8).contains("CUPTI_ERROR_OUT_OF_MEMORY"), "{}", sentence(8));
 }
 
-/// A mock of the library: a flush returns a buffer with a kernel, a copy, a fill, a kind that was not requested, a kernel
-/// without times, the range of a call and the call.
+/// A mock of CUPTI. A flush returns a buffer with a kernel, a copy, a fill, a record of a kind that was not requested, a
+/// kernel without times, the range of a call, and the call itself.
 mod fake {
     use super::*;
 
@@ -195,7 +195,8 @@ fn records_are_read_and_kinds_disabled_again() {
     assert!(fake::RANGES.lock().unwrap().is_empty(), "what was not left");
     assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 0, "calls too");
 
-    // Nothing of the last flush appears in the next session, and one that fails to start leaves nothing enabled.
+    // No record from the last flush appears in the next session, and a session that fails to start leaves no kind of
+    // activity enabled.
     fake::REFUSED.store(MEMCPY, Ordering::SeqCst);
     let refused = Session::start(fake::library(), false).unwrap_err().to_string();
     assert!(refused.contains("compute-sanitizer"), "{refused}");

@@ -1,4 +1,4 @@
-//! Communicators: one rank's access to the joint operations of several GPUs.
+//! Communicators, each of which is one rank's access to the collective operations of several GPUs.
 
 use super::handle::{NcclHandle, NcclId, Window, check, in_time};
 use super::library::{
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use warpbook_record::Dtype;
 
-/// Operation of a reduction over the ranks' values.
+/// The operation that combines the ranks' values in a reduction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NcclReduce {
-    /// Their sum.
+    /// The sum of the ranks' values.
     Sum,
-    /// Their mean.
+    /// The mean of the ranks' values.
     Mean,
-    /// The sum of each rank's values times its own factor.
+    /// The weighted sum: each rank multiplies its values by its own factor before they are added.
     Weighted(f32),
 }
 
@@ -35,8 +35,8 @@ fn data_type(dtype: Dtype) -> c_int {
 
 /// One rank of a communicator, with its GPU.
 ///
-/// Every rank must queue the same operations in the same order. They can be captured; the communicator must then live as long as the graph, which the graph's
-/// owner has to ensure.
+/// Every rank must queue the same operations in the same order. The operations can be captured; the owner of the graph must then make sure that the
+/// communicator lives as long as the graph.
 pub struct Communicator {
     pub(super) nccl: Arc<Nccl2>,
     pub(super) device: Arc<Inner>,
@@ -46,7 +46,7 @@ pub struct Communicator {
     rank: usize,
     world: usize,
     is_aborted: AtomicBool,
-    /// Reductions with a factor, by its bits and type; the library keeps each until the communicator ends.
+    /// Reduction operations with a factor, by the bits and the type of the factor. NCCL keeps each of them until the communicator ends.
     weighted: Mutex<Vec<(u32, c_int, c_int)>>,
     pub(super) windows: Mutex<Vec<Window>>,
     name: Arc<str>,
@@ -66,13 +66,13 @@ impl std::fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// Joins the ranks with the same id. All must call it at the same time, each for its own GPU.
+    /// Joins the ranks that share this id. All ranks must call this function at the same time, each for its own GPU.
     ///
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is no NCCL; NCCL's errors; if the other ranks do not arrive within the limit. A call that is still waiting for them then
-    /// stays on its thread, so the process should end.
+    /// [`Error::Library`] if NCCL was not found, or NCCL's errors. Also returns an error if the other ranks do not arrive within the limit; the waiting call
+    /// then stays blocked on its thread, so the process should end.
     pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
         device.0.bind_for("Collectives of NCCL")?;
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
@@ -80,7 +80,7 @@ impl Communicator {
         let [count, number] = [world, rank].map(|n| c_int::try_from(n).unwrap_or(c_int::MAX));
         let handle = in_time(&device.0, "the other ranks", limit, move || {
             let mut raw = std::ptr::null_mut();
-            // The capture mode is relaxed; between captures, other ranks of this process would wait for each other.
+            // The capture mode is relaxed; waiting for a moment without captures could make ranks of this process wait for each other.
             // SAFETY: the pointer points to a live value; the device's context is current on this thread.
             let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
             check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
@@ -88,13 +88,13 @@ impl Communicator {
         Ok(Self::from_handle(nccl, device, handle, (rank, world)))
     }
 
-    /// Returns a communicator for each of several devices, all in this process: one thread queues their joint operations, within [`Communicator::group`].
+    /// Returns a communicator for each of several devices in this process. A single thread queues their collective operations, within [`Communicator::group`].
     ///
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's errors; if it takes longer than
-    /// the limit.
+    /// [`Error::Library`] if NCCL was not found; [`Error::Unsupported`] if there are no devices or one occurs twice; NCCL's errors. Also returns an error if
+    /// the call takes longer than the limit.
     pub fn all(devices: &[CudaDevice], limit: Duration) -> Result<Vec<Self>> {
         let mut indices: Vec<c_int> = Vec::new();
         for device in devices {
@@ -110,7 +110,7 @@ impl Communicator {
         };
         let nccl = LOADED.load(Some(first.driver_cuda()))?;
         let calls = nccl.clone();
-        // It also runs on another thread because it changes the current device.
+        // The call is made on a separate thread for a second reason: it changes the thread's current device.
         let handles = in_time(&first.0, "the GPUs", limit, move || {
             let mut raw = vec![std::ptr::null_mut(); indices.len()];
             let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
@@ -146,7 +146,7 @@ impl Communicator {
         self.rank
     }
 
-    /// Number of ranks.
+    /// Number of ranks in the communicator.
     #[must_use]
     pub fn world(&self) -> usize {
         self.world
@@ -164,16 +164,16 @@ impl Communicator {
         &self.nccl.file.path
     }
 
-    /// Queues the in-place reduction of an array over the ranks. `array` holds values of `dtype`.
+    /// Queues the in-place reduction of an array over all ranks. `array` contains values of type `dtype`.
     ///
     /// # Errors
-    /// NCCL's errors; if the array is on another device.
+    /// NCCL's errors. Also returns an error if the array is on another device.
     pub fn all_reduce(&self, stream: &Stream, array: &Slice<u8>, dtype: Dtype, reduce: NcclReduce) -> Result<()> {
         let (data, count) = (data_type(dtype), array.bytes() / dtype.bytes() as usize);
         self.all_reduce_of(stream, array, (data, count), self.operation(reduce, data)?)
     }
 
-    /// Queues the in-place sum of an array of doubles over the ranks.
+    /// Queues the in-place sum of an array of f64 values over all ranks.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -205,13 +205,13 @@ impl Communicator {
         })
     }
 
-    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, where both may be the same; `to` of other ranks is not written.
+    /// Queues the reduction of all ranks' `from` into `to` on rank `root`. `from` and `to` may be the same array; on other ranks, `to` is not written.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
-    /// If the two have different lengths.
+    /// Panics if the two arrays have different lengths.
     pub fn reduce(
         &self,
         stream: &Stream,
@@ -230,13 +230,13 @@ impl Communicator {
         })
     }
 
-    /// Queues the reduction of `from`. Every rank gets its part of the result in `to`, which has `1 / world` of the length.
+    /// Queues the reduction of `from`, of which every rank receives its own part in `to`. `to` has `1 / world` of the length of `from`.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
-    /// If `from` is not `world` times as long as `to`.
+    /// Panics if `from` is not `world` times as long as `to`.
     pub fn reduce_scatter(
         &self,
         stream: &Stream,
@@ -256,13 +256,13 @@ impl Communicator {
         })
     }
 
-    /// Queues collecting all ranks' `from` in `to`, in the order of ranks.
+    /// Queues the concatenation of all ranks' `from`, in rank order, into `to` on every rank.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
-    /// If `to` is not `world` times as long as `from`.
+    /// Panics if `to` is not `world` times as long as `from`.
     pub fn all_gather(&self, stream: &Stream, from: &Slice<u8>, to: &Slice<u8>) -> Result<()> {
         assert_eq!(to.len(), from.len() * self.world, "room for each rank");
         let (a, b, count) = (from.at(0).0, to.at(0).0, from.bytes());
@@ -272,7 +272,7 @@ impl Communicator {
         })
     }
 
-    /// Queues a copy of rank `root`'s array to all ranks.
+    /// Queues a copy of the array on rank `root` to all ranks.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -286,7 +286,7 @@ impl Communicator {
         })
     }
 
-    /// Queues sending an array to a rank, which receives it.
+    /// Queues a send of an array to rank `to`, which must queue the matching receive.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -298,7 +298,7 @@ impl Communicator {
         })
     }
 
-    /// Queues receiving an array that a rank sends.
+    /// Queues the receive of an array that rank `from` sends.
     ///
     /// # Errors
     /// The errors of [`Communicator::all_reduce`].
@@ -310,8 +310,8 @@ impl Communicator {
         })
     }
 
-    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch. It includes the operations of the same thread's
-    /// other communicators.
+    /// Queues several operations as one, for example a send and a receive that must overlap, or several reductions with one launch. The group also includes
+    /// operations that the same thread queues on other communicators.
     ///
     /// # Errors
     /// The errors of the operations, and NCCL's errors.
@@ -320,7 +320,7 @@ impl Communicator {
         // SAFETY: the function has no preconditions, and the group ends below on the same thread.
         check(&self.nccl, self.handle.0, "a group", unsafe { (self.nccl.calls.group_start)() })?;
         let done = operations();
-        // The capture mode is relaxed as in `queue`, since the grouped operations are queued now.
+        // The capture mode is relaxed as in `queue`, because the grouped operations are queued only when the group ends.
         // SAFETY: as above.
         let ended = relaxed(|| unsafe { (self.nccl.calls.group_end)() });
         let done = done?;
@@ -328,7 +328,7 @@ impl Communicator {
         Ok(done)
     }
 
-    /// Returns an error that occurred later, such as a closed connection; `None` if there is none.
+    /// Returns an error that occurred after an operation was queued, such as a closed connection; `None` if there is none.
     #[must_use]
     pub fn async_error(&self) -> Option<String> {
         if self.is_aborted.load(Ordering::SeqCst) {
@@ -341,8 +341,8 @@ impl Communicator {
         (status != 0 && status != IN_PROGRESS).then(|| self.nccl.describe(status, self.handle.0))
     }
 
-    /// Ends queued operations, even if they wait for a rank that has ended. Nothing can be queued afterwards. It returns only when every graph that captured
-    /// operations of several ranks is gone, so call it from a thread that does not own these graphs.
+    /// Aborts queued operations, even if they wait for a rank that has ended. Nothing can be queued afterwards. The call returns only after every graph that
+    /// captured operations of several ranks has been dropped, so make it from a thread that does not own these graphs.
     pub fn abort(&self) {
         if !self.is_aborted.swap(true, Ordering::SeqCst) && self.device.bind().is_ok() {
             // SAFETY: the communicator is live, and is not used after this, which the flag ensures.
@@ -350,7 +350,7 @@ impl Communicator {
         }
     }
 
-    /// Returns NCCL's number for a reduction of values of a type.
+    /// Returns NCCL's code of a reduction operation for values of a type.
     fn operation(&self, reduce: NcclReduce, data: c_int) -> Result<c_int> {
         let factor = match reduce {
             NcclReduce::Sum => return Ok(SUM),
@@ -361,7 +361,7 @@ impl Communicator {
         if let Some((.., operation)) = weighted.iter().find(|(bits, of, _)| (*bits, *of) == (factor.to_bits(), data)) {
             return Ok(*operation);
         }
-        // The factor has the type of the values.
+        // NCCL expects the factor in the same type as the values.
         let mut bytes = match data {
             FLOAT16 => u32::from(half::f16::from_f32(factor).to_bits()),
             BFLOAT16 => u32::from(half::bf16::from_f32(factor).to_bits()),
@@ -407,7 +407,7 @@ impl Communicator {
         self.device.bind()?;
         let _one = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let queueing = stream.queueing()?;
-        // The capture mode is relaxed, since NCCL may allocate memory and load kernels during a capture.
+        // The capture mode is relaxed, because NCCL may allocate memory and load kernels during a capture.
         check(&self.nccl, self.handle.0, what, relaxed(call))?;
         let kept: Vec<_> = arrays.iter().map(|a| a.memory()).collect();
         queueing.launched_by_library(&self.name, &kept);

@@ -1,4 +1,4 @@
-//! The id of a communicator, and calls of NCCL.
+//! The id of a communicator, and a helper for NCCL calls that may block forever.
 
 use super::library::{LOADED, Nccl2, RawCommunicator, UniqueId};
 use crate::cuda::context::Inner;
@@ -8,7 +8,7 @@ use crate::{CudaDevice, Error, Result};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// An id that all ranks of a communicator share: rank 0 creates it and sends its bytes to the others.
+/// An id that all ranks of a communicator share. Rank 0 creates it and sends its bytes to the others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NcclId([u8; 128]);
 
@@ -22,7 +22,7 @@ impl NcclId {
     /// Returns a new id.
     ///
     /// # Errors
-    /// [`Error::Library`] if there is no NCCL; NCCL's errors.
+    /// [`Error::Library`] if NCCL was not found, or NCCL's errors.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let mut id = UniqueId([0; 128]);
@@ -32,27 +32,27 @@ impl NcclId {
         Ok(Self(id.0))
     }
 
-    /// Bytes of the id.
+    /// Returns the id's bytes, to be sent to the other ranks.
     #[must_use]
     pub fn bytes(&self) -> [u8; 128] {
         self.0
     }
 
-    /// Returns the id with these bytes.
+    /// Returns the id with bytes that were received from rank 0.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 128]) -> Self {
         Self(bytes)
     }
 }
 
-/// A pointer that may move to another thread.
+/// A pointer that may be sent to another thread.
 pub(super) struct NcclHandle(pub RawCommunicator);
 // SAFETY: NCCL's functions may be called from any thread, one at a time; `ncclCommAbort` at any time.
 unsafe impl Send for NcclHandle {}
 // SAFETY: as above.
 unsafe impl Sync for NcclHandle {}
 
-/// A registered window. Its memory stays until NCCL has deregistered it.
+/// A registered window. It keeps its memory allocated until NCCL has deregistered it.
 pub(super) struct Window {
     pub handle: NcclHandle,
     pub _memory: Arc<Allocation>,
@@ -77,7 +77,8 @@ fn waited(for_whom: &str, limit: Duration) -> Error {
     }
 }
 
-/// Makes a call that may wait forever, with the device's context current, on a thread that is abandoned after the limit.
+/// Makes a call that may block forever on a separate thread, with the device's context current. The thread is abandoned
+/// after the time limit.
 pub(super) fn in_time<T: Send + 'static>(
     device: &Arc<Inner>,
     for_whom: &str,
@@ -86,7 +87,7 @@ pub(super) fn in_time<T: Send + 'static>(
 ) -> Result<T> {
     let (to, made) = mpsc::channel();
     let device = device.clone();
-    // If the call took too long, nobody waits for the answer any more.
+    // If the call took too long, the receiver is gone and the result is ignored.
     std::thread::spawn(move || to.send(device.bind().and_then(|()| call())));
     made.recv_timeout(limit).unwrap_or_else(|_| Err(waited(for_whom, limit)))
 }

@@ -1,4 +1,4 @@
-//! NCCL's shared library: where to find it, and its functions.
+//! Finds NCCL's shared library, and declares its functions.
 
 use crate::libraries::library::Library;
 use crate::libraries::loader::{Loadable, Loaded, SharedLibrary, Status, library, text};
@@ -29,33 +29,33 @@ pub(super) const SUM: c_int = 0;
 pub(super) const AVERAGE: c_int = 4;
 /// The flag `ncclScalarHostImmediate`: the factor is read before the call returns.
 pub(super) const HOST_IMMEDIATE: c_int = 1;
-/// Oldest version with all functions below: 2.11 (21100) has `ncclRedOpCreatePreMulSum`.
+/// The oldest version that has all functions below: `ncclRedOpCreatePreMulSum` was added in 2.11 (21100).
 const OLDEST: c_int = 21_100;
 
 /// The flag `NCCL_WIN_COLL_SYMMETRIC`.
 pub(super) const SYMMETRIC: c_int = 1;
 
 library! {
-    /// The functions of nccl.h for memory that other ranks' GPUs can read and write, from version 2.27 on.
+    /// The functions of nccl.h for memory that the GPUs of other ranks can read and write, available since version 2.27.
     pub(super) struct WindowCalls {
         fn allocate(*mut *mut c_void, usize) -> Status = "ncclMemAlloc";
         fn free(*mut c_void) -> Status = "ncclMemFree";
-        /// Registers a window; all ranks must call it at the same time.
+        /// Registers a window. All ranks must call this function at the same time.
         fn register(RawCommunicator, *mut c_void, usize, *mut *mut c_void, c_int) -> Status = "ncclCommWindowRegister";
         fn deregister(RawCommunicator, *mut c_void) -> Status = "ncclCommWindowDeregister";
     }
 }
 
 library! {
-    /// The used functions of nccl.h; a pointer to device memory is passed unchanged.
+    /// The functions of nccl.h that are used. Pointers to device memory are passed unchanged.
     pub(super) struct NcclCalls {
         fn version(*mut c_int) -> Status = "ncclGetVersion";
         fn error_string(Status) -> *const c_char = "ncclGetErrorString";
-        /// Describes the last error, from version 2.13 on.
+        /// Describes the last error. Available since version 2.13.
         fn last_error(RawCommunicator) -> *const c_char = "ncclGetLastError", optional;
         fn unique_id(*mut UniqueId) -> Status = "ncclGetUniqueId";
         fn init(*mut RawCommunicator, c_int, UniqueId, c_int) -> Status = "ncclCommInitRank";
-        /// Creates a communicator for each of these devices, all in this process.
+        /// Creates a communicator for each of several devices in this process.
         fn init_all(*mut RawCommunicator, c_int, *const c_int) -> Status = "ncclCommInitAll";
         fn destroy(RawCommunicator) -> Status = "ncclCommDestroy";
         fn abort(RawCommunicator) -> Status = "ncclCommAbort";
@@ -63,12 +63,12 @@ library! {
         fn group_start() -> Status = "ncclGroupStart";
         fn group_end() -> Status = "ncclGroupEnd";
         fn all_reduce(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclAllReduce";
-        /// Reduces and scatters; the count is the number of elements that each rank receives.
+        /// Queues a reduce-scatter; the count is the number of elements that each rank receives.
         fn reduce_scatter(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclReduceScatter";
-        /// Reduces to the array of one rank, whose number follows the operation.
+        /// Queues a reduction to one rank's array; the argument after the operation is that rank.
         fn reduce(*const c_void, *mut c_void, usize, c_int, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclReduce";
         fn broadcast(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclBroadcast";
-        /// Gathers; the count is the number of elements that each rank sends.
+        /// Queues an all-gather; the count is the number of elements that each rank sends.
         fn all_gather(*const c_void, *mut c_void, usize, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclAllGather";
         fn send(*const c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclSend";
         fn receive(*mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclRecv";
@@ -77,7 +77,7 @@ library! {
     }
 }
 
-/// The library.
+/// The loaded NCCL library.
 pub(super) struct Nccl2 {
     pub calls: NcclCalls,
     pub windows: Option<WindowCalls>,
@@ -85,12 +85,12 @@ pub(super) struct Nccl2 {
     pub version: c_int,
 }
 
-/// Loaded once per process.
+/// NCCL is loaded only once per process.
 pub(super) static LOADED: Loaded<Nccl2> = Loaded::new();
 
-/// Variables that NCCL reads when its first communicator is created, set here unless the user has set them: no multicast over NVLink, and 24 blocks
-/// for a reduction of windows. By default, version 2.28 uses so few blocks on Hopper that large arrays take longer than without a window; 16 are
-/// enough for a reduction alone, 24 next to products.
+/// Environment variables that NCCL reads when the first communicator is created. They are set here unless the user has set them: no multicast over
+/// NVLink, and 24 blocks for a reduction of windows. By default, version 2.28 uses so few blocks on Hopper that large arrays take longer with a window
+/// than without. 16 blocks are enough for a reduction alone; 24 are needed next to matrix products.
 pub const NCCL_SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];
 
 impl Loadable for Nccl2 {
@@ -115,7 +115,7 @@ impl Loadable for Nccl2 {
 }
 
 impl Nccl2 {
-    /// Describes a status in words, with the library's details.
+    /// Describes a status in words, including NCCL's details of the last error.
     pub fn describe(&self, status: Status, communicator: RawCommunicator) -> String {
         // SAFETY: NCCL returns a static string, or null for a code that it does not know.
         let words = unsafe { text((self.calls.error_string)(status)) };

@@ -12,7 +12,8 @@ fn communicators_may_change_threads() {
     check::<NcclId>();
 }
 
-/// Tests a communicator of one rank: queueing, capturing and aborting need no second GPU.
+/// Tests a communicator with a single rank: queueing, capturing and aborting do not need a second
+/// GPU.
 #[test]
 fn one_rank_reduces_to_what_it_has() {
     let _one = crate::testing::one_at_a_time();
@@ -81,7 +82,7 @@ fn communicators_of_one_process_are_for_different_devices() {
     assert_eq!(to.to_vec().unwrap(), [1.0, -2.0, 8.0]);
 }
 
-/// Tests one thread with two GPUs: a reduction to the first, and sending to it.
+/// Tests one thread that queues work on two GPUs: a reduction to the first GPU, and a send to it.
 #[test]
 fn one_thread_queues_for_two_gpus() {
     let name = "one_thread_queues_for_two_gpus";

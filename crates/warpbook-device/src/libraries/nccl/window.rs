@@ -1,5 +1,5 @@
-//! NCCL's symmetric windows: memory that the GPUs of all ranks have mapped. A reduction of such arrays reads the other ranks' values in place, without copies
-//! through NCCL's own buffers, which takes fewer blocks and less time.
+//! NCCL's symmetric windows: memory that is mapped on the GPUs of all ranks. A reduction of arrays in a window reads the other ranks' values in place instead
+//! of copying them through NCCL's own buffers, which takes fewer blocks and less time.
 
 use super::communicator::Communicator;
 use super::handle::{NcclHandle, Window, check, in_time};
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 impl Communicator {
     /// Returns an array of zeros in a window, for [`Communicator::all_reduce`] with [`crate::NcclReduce::Sum`]; other reductions do not use the window. All
-    /// ranks must call it at the same time, for arrays of the same length. It is an ordinary array if NCCL has no windows (before 2.27), or if the GPUs cannot
-    /// map each other's memory.
+    /// ranks must call this function at the same time, with the same length. The result is an ordinary array if NCCL does not support windows (before 2.27) or
+    /// the GPUs cannot map each other's memory.
     ///
     /// # Errors
-    /// If there is not enough memory, or the other ranks take longer than the limit; NCCL's errors.
+    /// NCCL's errors. Also returns an error if there is not enough memory, or the other ranks take longer than the limit.
     pub fn zeros<T: Element>(&self, len: usize, limit: Duration) -> Result<Buffer<T>> {
         let device = CudaDevice(self.device.clone());
         let bytes = len.saturating_mul(size_of::<T>());
@@ -38,11 +38,11 @@ impl Communicator {
         Ok(Buffer::whole(memory, len))
     }
 
-    /// Registers an allocation with all ranks; `None` if NCCL creates no window for it.
+    /// Registers an allocation with all ranks; `None` if NCCL does not create a window for it.
     fn register(&self, calls: WindowCalls, memory: &Arc<Allocation>, limit: Duration) -> Result<Option<NcclHandle>> {
         let (nccl, memory, communicator) = (self.nccl.clone(), memory.clone(), NcclHandle(self.handle.0));
         in_time(&self.device, "the other ranks' windows", limit, move || {
-            // Captures the whole struct, since its pointer alone may not change threads.
+            // Moves the whole struct into the closure, because its raw pointer alone cannot be sent to another thread.
             let communicator = communicator;
             let mut window = std::ptr::null_mut();
             // SAFETY: the communicator is live, and so is the memory, for which NCCL has allocated at least this many bytes; the pointer points to a live
@@ -56,7 +56,7 @@ impl Communicator {
         })
     }
 
-    /// Deregisters the windows before the communicator ends.
+    /// Deregisters all windows. Called before the communicator ends.
     pub(super) fn unregister_all(&mut self) {
         let Some(calls) = self.nccl.windows else { return };
         for window in self.windows.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -65,7 +65,7 @@ impl Communicator {
         }
     }
 
-    /// Number of windows that NCCL has created.
+    /// Number of windows that NCCL has created for this communicator.
     #[must_use]
     pub fn windows(&self) -> usize {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -78,7 +78,7 @@ mod tests {
     use crate::{Library, NcclId, NcclReduce, Slice};
     use warpbook_record::Dtype;
 
-    /// One thread per GPU stands for a rank: it checks sums of windows, queued and captured, and what remains afterwards.
+    /// Each rank is a thread with its own GPU. The test checks sums of windows, queued and captured, and the number of windows that are left.
     #[test]
     fn windows_are_reduced_to_the_sums_of_all_ranks() {
         let name = "windows_are_reduced_to_the_sums_of_all_ranks";

@@ -1,10 +1,10 @@
-//! NVML's shared library, with the few functions that are used.
+//! Loads NVML's shared library, and declares the few functions that are used.
 
 use crate::libraries::loader::{Handle, SharedLibrary, Status, library};
 use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong};
 use std::sync::OnceLock;
 
-/// The driver's file name; the loader finds the folder.
+/// File name of the library, which the driver installs; the loader finds the folder.
 const NAME: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 /// The constant `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`.
 const VERSION_BYTES: usize = 80;
@@ -22,7 +22,7 @@ pub(super) enum Clock {
 /// The reason `nvmlClocksThrottleReasonSwPowerCap`.
 pub(super) const POWER_CAP: u64 = 0x04;
 
-/// The bits of `nvmlClocksThrottleReasons*` that hold clocks down, with descriptions.
+/// The bits of `nvmlClocksThrottleReasons*` that mean lowered clocks, with descriptions.
 pub(super) const THROTTLING: [(u64, &str); 7] = [
     (POWER_CAP, "power cap"),
     (0x08, "hardware slowdown"),
@@ -34,7 +34,7 @@ pub(super) const THROTTLING: [(u64, &str); 7] = [
 ];
 
 library! {
-    /// The used functions of nvml.h; a driver may lack some.
+    /// The functions of nvml.h that are used; older drivers may lack some of them.
     struct NvmlCalls {
         fn init() -> Status = "nvmlInit_v2", optional;
         fn driver_version(*mut c_char, c_uint) -> Status = "nvmlSystemGetDriverVersion", optional;
@@ -47,22 +47,23 @@ library! {
     }
 }
 
-/// The library, initialised.
+/// The loaded and initialised NVML library.
 pub(super) struct Nvml {
     calls: NvmlCalls,
     _file: SharedLibrary,
 }
 
-/// A GPU that NVML knows.
+/// A GPU known to NVML.
 #[derive(Clone, Copy)]
 pub(super) struct Gpu {
     nvml: &'static Nvml,
-    /// The handle, which is valid until `nvmlShutdown`, which is never called.
+    /// NVML's handle, which stays valid because `nvmlShutdown` is never called.
     handle: Handle,
 }
 
 impl Nvml {
-    /// Returns NVML, loaded and initialised once per process; `None` without a driver.
+    /// Returns NVML, which is loaded and initialised once per process; `None` if there is no
+    /// driver.
     pub fn get() -> Option<&'static Self> {
         static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
         NVML.get_or_init(Self::open).as_ref()
@@ -96,7 +97,7 @@ impl Nvml {
 }
 
 impl Gpu {
-    /// A clock's frequency in MHz.
+    /// Current frequency of a clock in MHz.
     pub fn clock(&self, clock: Clock) -> Option<u32> {
         let (call, mut mhz) = (self.nvml.calls.clock?, 0);
         // SAFETY: the handle is NVML's, and the pointer points to a live integer.
@@ -104,7 +105,7 @@ impl Gpu {
         (status == 0).then_some(mhz)
     }
 
-    /// Power draw in milliwatts.
+    /// Current power draw in milliwatts.
     pub fn power(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power?, 0);
         // SAFETY: as for the clock.
@@ -112,7 +113,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// Power limit in milliwatts: the lowest of the applicable limits.
+    /// The power limit in force, in milliwatts: the lowest of all limits that apply.
     pub fn power_limit(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
         // SAFETY: as for the clock.
@@ -120,7 +121,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// Temperature of the die in degrees Celsius.
+    /// Current temperature of the die in degrees Celsius.
     pub fn temperature(&self) -> Option<u32> {
         let (call, mut celsius) = (self.nvml.calls.temperature?, 0);
         // SAFETY: as for the clock.
@@ -128,7 +129,7 @@ impl Gpu {
         (status == 0).then_some(celsius)
     }
 
-    /// Reasons why the clocks are held down, as bits of [`THROTTLING`] and others.
+    /// The reasons why the clocks are lowered, as bits of [`THROTTLING`] and others.
     pub fn throttling(&self) -> Option<u64> {
         let (call, mut reasons) = (self.nvml.calls.throttling?, 0);
         // SAFETY: as for the clock.

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_record::ClockReport;
 
-/// Shortest time between readings: one takes tens of microseconds of CPU time, so not every sample is followed by
-/// one.
+/// Shortest time between two readings. A reading costs tens of microseconds of CPU time, so not every sample is
+/// followed by one.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Version of the kernel-mode driver.
@@ -17,7 +17,8 @@ pub fn driver_version() -> Option<String> {
     Nvml::get()?.driver_version()
 }
 
-/// Reads a GPU's clocks by its number. NVML numbers all GPUs, CUDA only those that `CUDA_VISIBLE_DEVICES` allows.
+/// Reads the clocks of the GPU that has this CUDA index. NVML numbers all GPUs, but CUDA only those that
+/// `CUDA_VISIBLE_DEVICES` allows.
 pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     let device = CudaDevice::open(index).ok()?;
     let watch = ClockWatch::new(device.uuid());
@@ -28,17 +29,17 @@ pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
 /// One reading of a GPU's power and clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PowerReading {
-    /// The clock of the SMs in MHz.
+    /// Clock frequency of the SMs in MHz.
     pub sm_mhz: Option<u32>,
-    /// Power draw in watts. Recent GPUs report the mean of the last second or so.
+    /// Power draw in watts. Recent GPUs report the mean over about the last second.
     pub watts: Option<f64>,
-    /// Power cap: the average power in watts above which the clocks are lowered.
+    /// Power limit in watts; the GPU lowers its clocks if its average power exceeds this limit.
     pub limit_watts: Option<f64>,
-    /// True if the power cap is now holding the clocks down.
+    /// True if the power limit is currently lowering the clocks.
     pub capped: bool,
 }
 
-/// Reads clock and power of the GPU with this UUID; `None` if there is no NVML, or no such GPU.
+/// Reads the power and clocks of the GPU with this UUID; `None` if there is no NVML or no such GPU.
 #[must_use]
 pub fn power_reading(uuid: &str) -> Option<PowerReading> {
     let gpu = Nvml::get()?.gpu(uuid)?;
@@ -51,7 +52,7 @@ pub fn power_reading(uuid: &str) -> Option<PowerReading> {
     })
 }
 
-/// Records the extremes of its readings during a run.
+/// Reads a GPU's clocks, power and temperature during a run, and keeps the extremes.
 #[derive(Debug)]
 pub struct ClockWatch {
     uuid: Option<String>,
@@ -59,13 +60,13 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Watches the GPU with this UUID; `None` watches nothing.
+    /// Creates a watch for the GPU with this UUID. With `None`, nothing is read.
     #[must_use]
     pub fn new(uuid: Option<&str>) -> Self {
         Self { uuid: uuid.map(str::to_owned), state: Mutex::new((None, ClockReport::default())) }
     }
 
-    /// Takes a reading, unless one was taken within the last 20 ms. Call it between samples, never inside a timed
+    /// Takes a reading, unless the last one is less than 20 ms old. Call this between samples, never inside a timed
     /// region.
     pub fn read(&self) {
         let due = {
@@ -85,7 +86,7 @@ impl ClockWatch {
         add_reading(&mut state.1, gpu);
     }
 
-    /// Returns the extremes so far; `None` if nothing could be read.
+    /// Returns the extremes of all readings so far; `None` if nothing could be read.
     #[must_use]
     pub fn report(&self) -> Option<ClockReport> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn a_reason_is_named_once() {
         let mut throttling = Vec::new();
-        // Idle and limited by power, then also by both temperatures and an unknown reason.
+        // First the GPU is idle and power-limited; then two thermal reasons and an unknown one are added.
         add_reasons(&mut throttling, 0x01 | 0x04);
         add_reasons(&mut throttling, 0x04 | 0x20 | 0x40 | 1 << 40);
         assert_eq!(throttling, ["power cap", "temperature, by software", "temperature, by hardware"]);
@@ -184,7 +185,8 @@ mod tests {
             let smi = smi.unwrap_or(value);
             assert!(value.abs_diff(smi) <= off, "{what} is {value} here and {smi} for nvidia-smi");
         };
-        // The two are read at different moments; a wrong clock, sensor or unit would differ by more.
+        // The library and `nvidia-smi` read at different moments, but a wrong clock, sensor or unit would differ by
+        // more than this.
         near(report.max_temperature_celsius.unwrap_or_default(), read("temperature.gpu"), 10, "the temperature");
         near(memory.0, read("clocks.mem"), memory.0 / 20, "the memory clock");
         let most = read("clocks.max.sm").unwrap_or(u32::MAX);

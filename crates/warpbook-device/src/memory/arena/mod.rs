@@ -1,4 +1,4 @@
-//! Arenas: one allocation, which is cut into arrays.
+//! Arenas: single allocations that are divided into arrays.
 
 pub(crate) mod plan;
 
@@ -7,9 +7,9 @@ use crate::memory::arena::plan::ArenaLayout;
 use crate::{CudaDevice, Element, Error, Result, Slice};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One allocation of device memory that is cut into arrays, so that a training step allocates nothing.
+/// A single allocation of device memory that is divided into arrays, so that a training step need not allocate anything.
 ///
-/// Slices begin at multiples of 256 bytes and are zeros at first. The memory is freed with the arena and its last slice.
+/// Slices are aligned to 256 bytes and initially zero. The memory is freed once the arena and all of its slices have been dropped.
 pub struct Arena {
     memory: Arc<Allocation>,
     room: Mutex<Room>,
@@ -23,17 +23,17 @@ impl std::fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// Returns an arena of `bytes` bytes, which [`Arena::slice`] cuts.
+    /// Returns an arena of `bytes` bytes, to be divided by [`Arena::slice`].
     ///
     /// # Errors
-    /// If it does not fit, which is checked before anything is allocated.
+    /// Returns an error if the arena does not fit into the free memory, which is checked before anything is allocated.
     pub fn new(device: &CudaDevice, bytes: usize) -> Result<Self> {
         let memory = Allocation::zeros(device, bytes, format!("An arena of {bytes} bytes"))?;
         let room = Mutex::new(Room { bytes, used: 0 });
         Ok(Self { memory, room, layout: ArenaLayout::default() })
     }
 
-    /// Returns an arena for a plan, with its peak bytes, for [`Arena::planned`]; nothing is left for [`Arena::slice`].
+    /// Returns an arena of the plan's peak size, to be accessed through [`Arena::planned`]; no memory is left for [`Arena::slice`].
     ///
     /// # Errors
     /// The errors of [`Arena::new`].
@@ -43,10 +43,10 @@ impl Arena {
         Ok(Self { layout, ..arena })
     }
 
-    /// Returns the next `len` elements.
+    /// Returns the next `len` elements of the arena as a slice.
     ///
     /// # Errors
-    /// [`Error::ArenaFull`], with the requested and the remaining bytes.
+    /// [`Error::ArenaFull`], which states the requested and the remaining bytes.
     pub fn slice<T: Element>(&self, len: usize) -> Result<Slice<T>> {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let offset = room.take(len.saturating_mul(size_of::<T>())).map_err(|(asked, left)| Error::ArenaFull {
@@ -58,11 +58,11 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), offset, len))
     }
 
-    /// Returns the block of this name in the arena's plan, with as many elements as fit into its bytes. Blocks that are not in use at the same
-    /// time may share memory, so a block's contents are undefined when its first use begins.
+    /// Returns the array with this name in the arena's plan, with as many elements as fit into its bytes. Arrays that are never in use at the
+    /// same time may share memory, so an array's contents are undefined when its first use begins.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the name is not in the plan.
+    /// [`Error::Unsupported`] if the plan has no array of this name.
     pub fn planned<T: Element>(&self, name: &str) -> Result<Slice<T>> {
         let block = self.layout.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.layout.blocks().iter().map(|b| &*b.name).collect();
@@ -75,32 +75,32 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), block.offset, block.bytes / size_of::<T>().max(1)))
     }
 
-    /// The arena's plan; empty for an arena without one.
+    /// The plan of the arena; empty if it was created without one.
     #[must_use]
     pub fn layout(&self) -> &ArenaLayout {
         &self.layout
     }
 
-    /// Size in bytes.
+    /// Size of the arena in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Bytes of all slices, including the padding between them.
+    /// Number of bytes in all slices, including the padding between them.
     #[must_use]
     pub fn used(&self) -> usize {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).used
     }
 
-    /// Bytes of the largest slice that still fits.
+    /// Size in bytes of the largest slice that still fits.
     #[must_use]
     pub fn left(&self) -> usize {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).left()
     }
 }
 
-/// The size of an arena, and its used part.
+/// The size of an arena, and how much of it is used.
 #[derive(Debug)]
 struct Room {
     bytes: usize,
@@ -112,13 +112,13 @@ impl Room {
         self.bytes.saturating_sub(self.used.next_multiple_of(ALIGNMENT))
     }
 
-    /// Returns the offset of the next `bytes` bytes, or the requested and the remaining bytes.
+    /// Returns the offset of the next `bytes` bytes; the error is the requested and the remaining bytes.
     fn take(&mut self, bytes: usize) -> Result<usize, (usize, usize)> {
         let left = self.left();
         if bytes > left {
             return Err((bytes, left));
         }
-        // Zero bytes fit even if none are left.
+        // An empty slice fits even if no bytes are left.
         let offset = self.used.next_multiple_of(ALIGNMENT).min(self.bytes / ALIGNMENT * ALIGNMENT);
         self.used = self.used.max(offset + bytes);
         Ok(offset)
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(room.take(usize::MAX), Err((usize::MAX, 232)));
         assert_eq!(room.take(232), Ok(768));
         assert_eq!((room.used, room.left()), (1000, 0));
-        // An empty slice always has a place inside the arena.
+        // An empty slice always has an offset inside the arena.
         assert_eq!(room.take(0), Ok(768));
         assert_eq!(room.take(1), Err((1, 0)));
         assert_eq!(Room { bytes: 0, used: 0 }.take(0), Ok(0));

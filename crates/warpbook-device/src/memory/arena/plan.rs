@@ -4,8 +4,8 @@ use crate::memory::allocation::ALIGNMENT;
 
 /// The arrays of an arena and their lifetimes. Arrays that are never in use at the same time share memory.
 ///
-/// Time is counted in steps of any kind, such as the launches of a training step in their order. If work runs on several streams, a
-/// lifetime has to cover every step that may run at the same time.
+/// Time is counted in steps of any kind, for example the launches of a training step in order. If work runs on several streams, an
+/// array's lifetime must cover every step that may run at the same time.
 #[derive(Debug, Clone, Default)]
 pub struct ArenaPlan {
     blocks: Vec<Block>,
@@ -14,7 +14,7 @@ pub struct ArenaPlan {
 /// An array in an arena's plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Name, unique in the plan.
+    /// Name of the array, unique within the plan.
     pub name: String,
     /// Size in bytes, as requested.
     pub bytes: usize,
@@ -22,12 +22,12 @@ pub struct Block {
     pub first_use: usize,
     /// The last step that uses the array.
     pub last_use: usize,
-    /// Offset in bytes from the start of the arena, a multiple of 256; 0 until it is laid out.
+    /// Offset in bytes from the start of the arena, a multiple of 256; 0 until the plan is laid out.
     pub offset: usize,
 }
 
 impl Block {
-    /// Bytes that the block occupies, a multiple of 256.
+    /// Number of bytes that the array occupies: its size rounded up to a multiple of 256.
     fn room(&self) -> usize {
         self.bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
     }
@@ -48,10 +48,10 @@ impl ArenaPlan {
         Self::default()
     }
 
-    /// Adds an array of `bytes` bytes, in use from one step to another, both included.
+    /// Adds an array of `bytes` bytes that is in use from step `first_use` to step `last_use`, inclusive.
     ///
     /// # Panics
-    /// If the name already exists, or the last use is before the first.
+    /// Panics if the name already exists, or `last_use` is before `first_use`.
     pub fn add(&mut self, name: impl Into<String>, bytes: usize, first_use: usize, last_use: usize) -> &mut Self {
         let name = name.into();
         assert!(self.blocks.iter().all(|b| b.name != name), "the plan has two blocks named `{name}`");
@@ -60,13 +60,13 @@ impl ArenaPlan {
         self
     }
 
-    /// Places every array, the largest first. Each goes into the smallest gap in which it fits between the placed arrays whose
-    /// lifetimes overlap with its own, or else behind them.
+    /// Computes an offset for every array, starting with the largest. Each array goes into the smallest sufficient gap between the
+    /// arrays already placed whose lifetimes overlap its own, or else behind all of them.
     #[must_use]
     pub fn layout(&self) -> ArenaLayout {
         let mut blocks = self.blocks.clone();
         let mut order: Vec<usize> = (0..blocks.len()).collect();
-        // Sorting is stable, so of equal arrays the one that was added first comes first.
+        // The sort is stable, so arrays of equal size keep the order in which they were added.
         order.sort_by_key(|&i| std::cmp::Reverse(blocks[i].bytes));
         for (placed, &at) in order.iter().enumerate() {
             let mut neighbours: Vec<&Block> =
@@ -78,8 +78,8 @@ impl ArenaPlan {
     }
 }
 
-/// Returns the start of the smallest gap between blocks, sorted by their offsets, that has room for `room` bytes; the end of all
-/// blocks if there is none.
+/// Returns the start of the smallest gap of at least `room` bytes between blocks that are sorted by offset, or the end of the last
+/// block if there is no such gap.
 fn best_fit(blocks: &[&Block], room: usize) -> usize {
     let (mut end, mut best) = (0, None);
     for block in blocks {
@@ -99,28 +99,28 @@ pub struct ArenaLayout {
 }
 
 impl ArenaLayout {
-    /// The arrays, in the order in which they were added.
+    /// The arrays, in the order in which they were added to the plan.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// Returns the array of this name.
+    /// Returns the array with this name, if there is one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Block> {
         self.blocks.iter().find(|b| b.name == name)
     }
 
-    /// Size in bytes of an arena for the layout.
+    /// Size in bytes of an arena with this layout.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.blocks.iter().map(Block::end).max().unwrap_or(0)
     }
 
-    /// Largest sum of bytes that are in use at the same time, which is a lower bound for every layout.
+    /// The largest sum of bytes in use at the same time, which is a lower bound on the size of any layout.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
-        // The sum can only grow where a lifetime begins.
+        // The sum can increase only at the start of a lifetime, so checking those steps is enough.
         let at = |step: usize| self.blocks.iter().filter(move |b| b.first_use <= step && step <= b.last_use);
         let sum = |step| at(step).fold(0usize, |sum, b| sum.saturating_add(b.room()));
         self.blocks.iter().map(|b| sum(b.first_use)).max().unwrap_or(0)
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Returns a description of the first error in a layout, if there is one.
+    /// Returns a description of the first error in a layout, if there is any.
     fn fault(layout: &ArenaLayout) -> Option<String> {
         let blocks = layout.blocks();
         for (i, a) in blocks.iter().enumerate() {
@@ -162,7 +162,7 @@ mod tests {
                 }
             }
         }
-        // Counts step by step, unlike `live_bytes`.
+        // For comparison, counts the bytes at every step, unlike `live_bytes`.
         let steps = blocks.iter().map(|b| b.last_use + 1).max().unwrap_or(0);
         let live = |step: &usize| -> usize {
             blocks
@@ -230,7 +230,7 @@ mod tests {
         let block = |offset, bytes| Block { name: String::new(), bytes, first_use: 0, last_use: 0, offset };
         let (a, b, c, d) = (block(0, 256), block(1024, 256), block(1792, 256), block(2304, 256));
         let blocks = [&a, &b, &c, &d];
-        // The gaps have 768, 512 and 256 bytes, at 256, 1280 and 2048.
+        // There are gaps of 768, 512 and 256 bytes, at the offsets 256, 1280 and 2048.
         assert_eq!([256, 512, 768, 1024].map(|room| best_fit(&blocks, room)), [2048, 1280, 256, 2560]);
         assert_eq!(best_fit(&[], 256), 0);
     }

@@ -1,4 +1,4 @@
-//! Pools: they keep the memory of freed arrays for the next ones.
+//! Pools, which keep the memory of freed arrays for later ones.
 
 pub(crate) mod plan;
 
@@ -8,11 +8,11 @@ use crate::{CudaDevice, Element, Error, Result, Slice};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A caching pool of device memory: the memory of a dropped array is kept for the next one, so that a loop that allocates asks the driver only
-/// once. Counters and rules are those of PyTorch's caching allocator.
+/// A caching pool of device memory. The memory of a dropped array is kept for the next array, so that a loop that allocates asks the driver
+/// only once. The counters and rules are those of PyTorch's caching allocator.
 ///
-/// The arrays are for work on one stream: the memory of a dropped array may go to the next one while kernels queued before still use it, and
-/// work queued afterwards on the same stream runs after them.
+/// The arrays are meant for work on a single stream: the memory of a dropped array may be given to the next array while kernels queued earlier
+/// still use it. This is safe because work queued later on the same stream runs after them.
 ///
 /// ```no_run
 /// # use warpbook_device::{Choice, Device, Pool};
@@ -36,7 +36,7 @@ struct Shared {
 #[derive(Default)]
 struct PoolState {
     plan: PoolPlan,
-    /// Memory of each segment; `None` if it was released.
+    /// The memory of each segment; `None` if the segment was released.
     segments: Vec<Option<Arc<Allocation>>>,
 }
 
@@ -46,8 +46,8 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// An array of a [`Pool`], whose memory returns to the pool when it is dropped: do not use its slices after that. Its contents are
-/// undefined at first.
+/// An array of a [`Pool`]. Its memory returns to the pool when this value is dropped, so do not use its slices after that. The contents are
+/// initially undefined.
 pub struct Pooled<T> {
     slice: Slice<T>,
     place: Place,
@@ -79,7 +79,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the bytes in use, and updates the device's counters.
+    /// Applies a change to the pool's state, and updates the device's counters.
     fn change<R>(&self, change: impl FnOnce(&mut PoolState) -> R) -> R {
         let bytes = |state: &PoolState| (state.plan.used().allocated, state.plan.used().reserved);
         let mut state = self.state();
@@ -92,7 +92,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // No array is left, since each array owns a share of this.
+        // No array is left, because each array shares ownership of this value.
         let used = self.state().plan.used();
         self.device.0.memory.pool_changed((used.allocated, used.reserved), (0, 0));
     }
@@ -105,11 +105,11 @@ impl Pool {
         Self(Arc::new(Shared { device: device.clone(), state: Mutex::default() }))
     }
 
-    /// Returns an array of `len` elements. If no free block is large enough, the pool requests a segment from the driver; if the driver has
-    /// none left, the pool releases all unused segments, and requests once more.
+    /// Returns an array of `len` elements. If no free block is large enough, the pool requests a segment from the driver. If the driver has
+    /// too little memory, the pool releases all unused segments and tries once more.
     ///
     /// # Errors
-    /// If the device does not have enough memory.
+    /// Returns an error if the device does not have enough memory.
     pub fn array<T: Element>(&self, len: usize) -> Result<Pooled<T>> {
         self.0.device.0.bind_for("Pools of memory")?;
         let bytes = len.saturating_mul(size_of::<T>()) as u64;
@@ -118,7 +118,7 @@ impl Pool {
         Ok(Pooled { slice: Slice::new(memory, place.offset as usize, len), place, pool: self.0.clone() })
     }
 
-    /// Returns the bytes in use and the bytes reserved.
+    /// Returns the pool's statistics, such as the bytes in use and the bytes reserved.
     #[must_use]
     pub fn used(&self) -> PoolUse {
         self.0.state().plan.used()
@@ -129,15 +129,15 @@ impl Pool {
         self.0.state().plan.reset_peaks();
     }
 
-    /// Releases the segments without arrays to the driver, which waits for the device, like PyTorch's `empty_cache`. Segments with even a
-    /// single array stay.
+    /// Returns all segments without arrays to the driver, like PyTorch's `empty_cache`; this waits for the device. A segment with even a
+    /// single array stays.
     pub fn empty_cache(&self) {
         self.0.change(PoolState::give_back_unused);
     }
 }
 
 impl PoolState {
-    /// Returns a free block of this many bytes, in a new segment if there is none.
+    /// Returns a free block of this many bytes, allocating a new segment if necessary.
     fn place(
         &mut self,
         device: &CudaDevice,

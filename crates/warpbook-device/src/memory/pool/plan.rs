@@ -1,9 +1,9 @@
-//! Decides which block of which segment an array of a [`Pool`](crate::Pool) gets, by arithmetic without a device.
+//! Decides which block of which segment an array of a [`Pool`](crate::Pool) gets. This is pure arithmetic and needs no device.
 //!
 //! The sizes and rules are those that PyTorch's caching allocator documents (CUDA semantics, "Memory management", and the comment at
-//! the head of c10/cuda/CUDACachingAllocator.cpp). Arrays are rounded to 512 bytes. Arrays of up to 1 MiB share segments of 2 MiB,
-//! those of up to 10 MiB share segments of 20 MiB, and larger ones get a segment of their size, rounded to 2 MiB. The smallest free
-//! block that is large enough is split, and free neighbours become one block again.
+//! the top of c10/cuda/CUDACachingAllocator.cpp). Array sizes are rounded up to multiples of 512 bytes. Arrays of up to 1 MiB share
+//! segments of 2 MiB, and arrays of up to 10 MiB share segments of 20 MiB. Larger arrays get a segment of their own size, rounded up
+//! to a multiple of 2 MiB. The smallest free block that is large enough is split, and adjacent free blocks are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,36 +14,36 @@ const MIDDLE: u64 = 10 << 20;
 const MIDDLE_SEGMENT: u64 = 20 << 20;
 const LARGE_ROUNDED: u64 = 2 << 20;
 
-/// Position of an array.
+/// The position of an array: its segment, and the offset within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub segment: usize,
     pub offset: u64,
 }
 
-/// Bytes and counts of a pool.
+/// Statistics of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUse {
-    /// Bytes of arrays in use, rounded as the pool rounds them; PyTorch's `memory_allocated`.
+    /// Bytes of arrays in use, with sizes rounded as the pool does; PyTorch's `memory_allocated`.
     pub allocated: u64,
     /// Peak of `allocated`; PyTorch's `max_memory_allocated`.
     pub peak_allocated: u64,
-    /// Bytes of segments, used or not; PyTorch's `memory_reserved`.
+    /// Bytes in all segments, whether in use or not; PyTorch's `memory_reserved`.
     pub reserved: u64,
     /// Peak of `reserved`; PyTorch's `max_memory_reserved`.
     pub peak_reserved: u64,
-    /// Number of segments.
+    /// Number of segments that the pool currently has.
     pub segments: usize,
-    /// Size of the largest free block; a larger array needs a new segment, however much is free in all.
+    /// Size in bytes of the largest free block. A larger array needs a new segment, regardless of the total free memory.
     pub largest_free: u64,
-    /// Number of requested arrays.
+    /// Number of arrays requested so far.
     pub requests: u64,
-    /// Number of requested arrays that needed a new segment.
+    /// Number of requested arrays for which a new segment was needed.
     pub new_segments: u64,
 }
 
 impl PoolUse {
-    /// Fragmentation: the share of the free reserved bytes outside the largest free block; 0 if all are one block.
+    /// Fragmentation: the share of free reserved bytes that are not in the largest free block; 0 if all free bytes are in one block.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         match self.reserved - self.allocated {
@@ -59,7 +59,7 @@ struct PoolBlock {
     is_free: bool,
 }
 
-/// Free blocks by size, as (bytes, segment, offset); one set for small arrays, one for others.
+/// Free blocks sorted by size, as (bytes, segment, offset). Small arrays and others have separate sets.
 type Free = BTreeSet<(u64, usize, u64)>;
 
 #[derive(Debug, Default)]
@@ -70,12 +70,12 @@ pub(crate) struct PoolPlan {
     used: PoolUse,
 }
 
-/// Bytes that an array occupies.
+/// Returns the number of bytes that an array occupies in the pool.
 fn rounded(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(ROUNDED)
 }
 
-/// Bytes of a segment for a block.
+/// Returns the size of the segment for a block of this many bytes.
 fn segment_for(block: u64) -> u64 {
     if block <= SMALL {
         SMALL_SEGMENT
@@ -87,13 +87,13 @@ fn segment_for(block: u64) -> u64 {
 }
 
 impl PoolPlan {
-    /// Index of the list for a segment's free blocks; separate lists keep small arrays out of large segments.
+    /// Index of the set that holds a segment's free blocks. Separate sets keep small arrays out of large segments.
     fn class(&self, segment: usize) -> usize {
         let bytes: u64 = self.segments[segment].values().map(|b| b.bytes).sum();
         usize::from(bytes > SMALL_SEGMENT)
     }
 
-    /// Takes a free block of this many bytes, if there is one.
+    /// Allocates a free block of this many bytes, if there is one.
     pub fn take(&mut self, bytes: u64) -> Option<Place> {
         let bytes = rounded(bytes);
         let class = usize::from(bytes > SMALL);
@@ -112,12 +112,12 @@ impl PoolPlan {
         Some(Place { segment, offset })
     }
 
-    /// Size of the new segment for an array of this many bytes, if no block is free.
+    /// Returns the size of the segment to add for an array of this many bytes if no free block is large enough.
     pub fn needed(bytes: u64) -> u64 {
         segment_for(rounded(bytes))
     }
 
-    /// Adds a new, free segment; returns its number.
+    /// Adds a new segment, which is free, and returns its index.
     pub fn add(&mut self, bytes: u64) -> usize {
         let segment = self.segments.iter().position(BTreeMap::is_empty).unwrap_or(self.segments.len());
         if segment == self.segments.len() {
@@ -155,7 +155,7 @@ impl PoolPlan {
         self.free[class].insert((bytes, place.segment, offset));
     }
 
-    /// Removes the segments without arrays, and returns their numbers.
+    /// Removes the segments that contain no arrays, and returns their indices.
     pub fn empty(&mut self) -> Vec<usize> {
         let is_empty = |blocks: &BTreeMap<u64, PoolBlock>| blocks.len() == 1 && blocks.values().all(|b| b.is_free);
         let empty: Vec<usize> = (0..self.segments.len()).filter(|s| is_empty(&self.segments[*s])).collect();
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(plan.add(2 * MIB), 0, "the number is used again");
     }
 
-    /// Compares with a list of bytes: no two arrays have a byte in common, and the counters match.
+    /// Compares the plan with a simple array of bytes: no two arrays overlap, and the counters match.
     #[test]
     fn arrays_never_overlap() {
         let mut state = 1u64;

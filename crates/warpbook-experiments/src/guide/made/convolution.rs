@@ -1,4 +1,4 @@
-//! A convolution of images that are stored channel by channel, or pixel by pixel.
+//! A convolution of images with two layouts: channel by channel, or pixel by pixel.
 
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
@@ -13,7 +13,7 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method, Pass};
 use warpbook_record::Dtype;
 
-/// Number of channels and of filters; in 16 bits, the channels of a pixel fill a line of 128 bytes.
+/// Number of channels and of filters. In 16 bits, the channels of a pixel fill a 128-byte cache line.
 const CHANNELS: usize = 64;
 /// Number of rows and columns of an image.
 const EDGE: usize = 32;
@@ -32,11 +32,11 @@ fn geometry(batch: usize) -> Geometry {
     }
 }
 
-/// Returns the work of a batch in 16 bits.
+/// Returns the work of a convolution of a batch in 16-bit types.
 pub(in crate::guide) fn work(batch: u64) -> Work {
     let g = geometry(batch as usize);
     let (x, weight) = (g.input_len() as u64, g.weight_len() as u64);
-    // There are as many filters as channels, and as many outputs as pixels.
+    // The number of filters equals the number of channels, and each pixel has an output, so y is as large as x.
     let y = x;
     Work {
         n: batch,
@@ -50,7 +50,7 @@ pub(in crate::guide) fn work(batch: u64) -> Work {
     }
 }
 
-/// Returns the input, made of -1, 0 and 1, so that sums of 576 products are exact in every type.
+/// Returns the input, which consists of -1, 0 and 1, so that sums of 576 products are exact in every data type.
 pub(in crate::guide) fn ternary(work: &Work) -> Vec<f32> {
     collect(work.inputs as usize, &|i| (((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3) as f32 - 1.0)
 }
@@ -60,7 +60,7 @@ fn parts(x: &[f32], batch: usize) -> (&[f32], &[f32]) {
     x.split_at(geometry(batch).input_len())
 }
 
-/// Computes y `[batch][height][width][filters]` by the definition. All sums are exact.
+/// Computes y `[batch][height][width][filters]` directly from the definition. All sums are exact.
 pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let (x, weight) = parts(x, work.n as usize);
     let pixels = work.n as usize * EDGE * EDGE;
@@ -79,7 +79,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     collect(pixels, &filters).concat()
 }
 
-/// Returns the pixel under a tap of the window that is centred on a pixel; `None` outside the image.
+/// Returns the pixel at tap `tap` of the 3 x 3 window around a pixel; `None` if it is outside the image.
 fn neighbour(pixel: usize, tap: usize) -> Option<usize> {
     let (image, row, column) = (pixel / (EDGE * EDGE), pixel / EDGE % EDGE, pixel % EDGE);
     let (row, column) = ((row + tap / 3).checked_sub(1)?, (column + tap % 3).checked_sub(1)?);
@@ -110,7 +110,7 @@ fn channels_last(values: &[f32], n: usize, pixels: usize) -> Vec<f32> {
     values.chunks(values.len() / n).flat_map(convolve).collect()
 }
 
-/// Returns the images and weights in a layout.
+/// Returns the images and the weights in a given layout.
 fn arranged(arrays: &Arrays, layout: Layout) -> [Vec<f32>; 2] {
     let batch = arrays.work.n as usize;
     let (x, weight) = parts(&arrays.x, batch);
@@ -120,7 +120,7 @@ fn arranged(arrays: &Arrays, layout: Layout) -> [Vec<f32>; 2] {
     }
 }
 
-/// Creates the convolution on the GPU in fp16, with a method and a layout.
+/// Creates a candidate that computes the convolution on the GPU in fp16, with a method and a layout.
 pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, method: Method, layout: Layout) -> Result<Box<dyn Candidate + '_>> {
     let on = arrays.on_gpu()?;
     let batch = arrays.work.n as usize;
@@ -151,8 +151,8 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, method: Method, layout: Layo
     ))
 }
 
-/// Creates the convolution on the CPU, one image a thread. Both layouts use the same loops, with the channels
-/// innermost.
+/// Creates a candidate that computes the convolution on the CPU, with one image per thread. Both layouts use the same
+/// loops, with the channels innermost.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, layout: Layout) -> Result<Box<dyn Candidate + '_>> {
     let batch = arrays.work.n as usize;
     let [x, weight] = arranged(arrays, layout);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(want(&all, &work, 2), reference::conv2d(&geometry(2), &wide(x), &wide(weight), None));
         let there = channels_first(x, 2, EDGE * EDGE);
         assert!(there != x && channels_last(&there, 2, EDGE * EDGE) == x);
-        // All three values are frequent, so that errors would show.
+        // All three values must be frequent, so that errors in the convolution show.
         assert!([-1.0, 0.0, 1.0].iter().all(|v| all.iter().filter(|x| *x == v).count() > all.len() / 5));
     }
 }

@@ -7,7 +7,7 @@ use crate::guide::prepared::Arrays;
 use warpbook_lab::experiment::{Candidate, Details, on_gpu};
 use warpbook_lab::{Error, Result};
 
-/// Text of the chain.
+/// The chain of operations as text.
 const CHAIN: &str = "tanh(max(x * 0.9 + 0.1, 0) * 0.5 - abs(x) / 3)";
 
 fn chain() -> Result<Expression> {
@@ -24,23 +24,23 @@ pub(in crate::guide) fn want(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
     x.iter().map(|x| chain.as_ref().map_or(f64::NAN, |chain| chain.at(f64::from(*x)))).collect()
 }
 
-/// The moment of the kernel's compilation.
+/// When the kernel of the chain is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Compiled {
-    /// Every call compiles the kernel, as the first one does.
+    /// Every call compiles the kernel again.
     Anew,
-    /// The kernel is already compiled; every call reads it from the disk and loads it, as another process would.
+    /// The kernel is already compiled; every call reads it from disk and loads it, as a new process would.
     OnDisk,
     /// The kernel is already compiled and loaded.
     Loaded,
 }
 
-/// Creates the chain on the GPU; every run waits for the result.
+/// Creates a candidate that computes the chain on the GPU; every run waits for the result.
 pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Result<Box<dyn Candidate + '_>> {
     let on = arrays.on_gpu()?;
     let spec = chain()?.kernel();
     let tile = spec.tiles.first().cloned().ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
-    // Compiling here puts the kernel on the disk before anything is timed.
+    // Compile now, so that the kernel is on disk before anything is timed.
     let loaded = on.device.kernel(&spec, &tile)?;
     let details = Details::of_kernel(&loaded, loaded.shape(arrays.work.n));
     let launch = move || {
@@ -57,14 +57,14 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Resul
     Ok(Box::new(on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()))
 }
 
-/// Computes the chain on the CPU, one operation on the whole array after the other.
+/// Computes the chain on the CPU, one operation at a time on the whole array.
 pub(in crate::guide) fn by_arrays(x: &[f32], y: &mut [f32]) {
     if let Ok(chain) = chain() {
         y.copy_from_slice(&chain.array_by_array(x));
     }
 }
 
-/// Computes the chain on the CPU, one element after the other, each through the expression's tree.
+/// Computes the chain on the CPU, one element at a time, by walking the expression tree.
 pub(in crate::guide) fn by_elements(x: &[f32], y: &mut [f32]) {
     if let Ok(chain) = chain() {
         y.iter_mut().zip(x).for_each(|(y, x)| *y = chain.at(f64::from(*x)) as f32);

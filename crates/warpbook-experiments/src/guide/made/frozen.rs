@@ -1,4 +1,4 @@
-//! Inference with a small network: one operation after the other, or frozen, saved and loaded.
+//! Inference with a small network: one operation after another, or frozen, saved and loaded.
 
 use super::{failure, in_region};
 use crate::guide::halves::Work;
@@ -27,7 +27,7 @@ fn frozen() -> Result<Frozen> {
     Frozen::new(&recipe, &Weights::init(&recipe.network, 1), &classes).map_err(failure)
 }
 
-/// Returns the network after saving it to a file and loading it.
+/// Saves the network to a file and returns the network that is loaded from it.
 fn saved_and_loaded() -> Result<Frozen> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -38,7 +38,7 @@ fn saved_and_loaded() -> Result<Frozen> {
     loaded
 }
 
-/// Returns the work of `passes` passes with a batch.
+/// Returns the work of `passes` forward passes with a batch.
 pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     let [inputs, hidden, outputs] = WIDTHS.map(|w| w as u64);
     let weights = 4 * (inputs * hidden + hidden + hidden * outputs + outputs);
@@ -56,7 +56,7 @@ pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     }
 }
 
-/// Returns pixels as bytes, computed from their index.
+/// Returns pixel values from 0 to 255, computed from their index.
 pub(in crate::guide) fn pixels(work: &Work) -> Vec<f32> {
     (0..work.inputs).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as f32).collect()
 }
@@ -81,11 +81,11 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
 /// The way in which a half runs its passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Passes {
-    /// Each operation is a launch, including biases and ReLUs.
+    /// Each operation is a separate launch, including biases and ReLUs.
     Operations,
-    /// Each product is a launch, with bias and ReLU in its epilogue.
+    /// Each product is a launch, which includes bias and ReLU in its epilogue.
     Fused,
-    /// The whole pass is one graph.
+    /// The whole pass is replayed as one graph.
     Graph,
 }
 
@@ -93,7 +93,7 @@ fn images(arrays: &Arrays) -> Vec<u8> {
     arrays.x.iter().map(|v| *v as u8).collect()
 }
 
-/// Runs all passes of the timed region; the last one's outputs are kept.
+/// Runs all passes of the timed region; the outputs of the last pass are kept.
 fn run(arrays: &Arrays, predictor: &mut Predictor, images: &[u8]) -> warpbook_device::Result<()> {
     for _ in 0..arrays.work.n {
         let outputs = predictor.outputs(images).map_err(in_region)?;
@@ -110,7 +110,7 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, passes: Passes) -> Result<Bo
         Passes::Fused => CudaOptions { graph: false, dependent: false, ..best },
         Passes::Graph => best,
     };
-    // Only the frozen network is saved and loaded; the others do not need it.
+    // Only the graph variant uses the saved and loaded network; the others do not need it.
     let network = if passes == Passes::Graph { saved_and_loaded()? } else { frozen()? };
     let images = images(arrays);
     let batch = arrays.size as usize;
@@ -129,7 +129,8 @@ fn unwritten(arrays: &Arrays) -> warpbook_device::Result<()> {
     Ok(())
 }
 
-/// Creates the passes on the CPU; memory and weights are prepared once if `kept`, else for every pass.
+/// Creates a candidate that runs the passes on the CPU. If `kept`, memory and weights are prepared only once, else for
+/// every pass.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, kept: bool) -> Result<Box<dyn Candidate + '_>> {
     let network = saved_and_loaded()?;
     let (images, batch) = (images(arrays), arrays.size as usize);

@@ -1,4 +1,5 @@
-//! Halves that are more than a kernel on the pair's arrays: products, convolutions, networks and trainings.
+//! Halves of pairs that are more than one kernel on the pair's arrays: products, convolutions, networks and training
+//! runs.
 
 pub(super) mod convolution;
 pub(super) mod expression;
@@ -9,7 +10,7 @@ pub(super) mod training;
 use warpbook_lab::Error;
 use warpbook_nn::train::TrainError;
 
-/// Converts a training's error to one of the lab; errors of the device stay what they are.
+/// Converts a training error to an error of the lab; device errors are passed through.
 fn failure(error: TrainError) -> Error {
     match error {
         TrainError::Device(e) => e.into(),
@@ -17,7 +18,7 @@ fn failure(error: TrainError) -> Error {
     }
 }
 
-/// Converts an error in a timed region to one of the device, since regions have no other errors.
+/// Converts an error in a timed region to a device error, since regions cannot return other errors.
 fn in_region(error: TrainError) -> warpbook_device::Error {
     match error {
         TrainError::Device(e) => e,

@@ -1,4 +1,4 @@
-//! The matrix product in several types, and with several inputs.
+//! The matrix product in several data types, and with several inputs.
 
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
@@ -12,23 +12,23 @@ use warpbook_lab::Result;
 use warpbook_lab::experiment::{Candidate, Closures, Details, on_cpu, on_gpu};
 use warpbook_record::{Check, Dtype};
 
-/// Number of rows of C whose f64 reference is computed.
+/// Number of rows of C for which the f64 reference is computed.
 const ROWS: usize = 16;
 /// Number of products in a run that measures power, since a single product ends before the GPU regulates its power.
 pub(in crate::guide) const REPEATED: u64 = 20;
 
-/// Returns the indices of the checked rows, from the first to the last at equal distances.
+/// Returns the indices of the checked rows, which are evenly spaced from the first to the last.
 fn rows(n: usize) -> Vec<usize> {
     let count = ROWS.min(n);
     (0..count).map(|i| i * (n - 1) / (count - 1).max(1)).collect()
 }
 
-/// Returns the factor alpha that keeps the elements of a product of `[n][n]` about as large as those of its inputs.
+/// Returns the factor alpha that keeps the elements of an n x n product about as large as the elements of its inputs.
 fn alpha(n: usize) -> f32 {
     1.0 / (n as f32).sqrt()
 }
 
-/// Returns the work of a product of `[n][n]` with this many bytes per element.
+/// Returns the work of an n x n product with this many bytes per element.
 pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
     Work {
         n,
@@ -42,12 +42,12 @@ pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
     }
 }
 
-/// Draws both matrices from a standard Gaussian.
+/// Draws both matrices from a standard normal distribution.
 pub(in crate::guide) fn gaussians(work: &Work) -> Vec<f32> {
     collect(work.inputs as usize, &|i| gaussian(1, i as u64, 0))
 }
 
-/// Computes some rows of C in f64 from unrounded inputs.
+/// Computes the checked rows of C in f64 from unrounded inputs.
 pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let n = work.n as usize;
     let (a, b) = x.split_at(n * n);
@@ -63,7 +63,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     collect(rows.len(), &|i| row(rows[i])).concat()
 }
 
-/// Compares the known rows of C.
+/// Compares the checked rows of C with the reference.
 fn check(arrays: &Arrays, c: &[f32], tolerance: f64) -> Check {
     let n = arrays.work.n as usize;
     let got = rows(n).into_iter().flat_map(|r| c[r * n..][..n].iter().map(|v| f64::from(*v)));
@@ -71,11 +71,11 @@ fn check(arrays: &Arrays, c: &[f32], tolerance: f64) -> Check {
     Check::over(what, got.zip(arrays.want.iter().copied()), 1.0, tolerance)
 }
 
-/// Returns the largest allowed error of a product, relative to an element or to 1, the standard deviation of the
+/// Returns the largest permitted error of a product, relative to an element or to 1, the standard deviation of the
 /// elements. Rounding both factors of n terms to a type with spacing epsilon gives an error with a standard deviation
 /// of at most epsilon / sqrt(6). Rounding the result adds at most half an epsilon of up to six. Among some hundred
 /// thousand elements, an error above eight epsilon is then unlikely. Tensor cores truncate tf32 instead of rounding it,
-/// which doubles the error. In f32, the roundings of the sums dominate.
+/// which doubles the error. In f32, the rounding errors of the sums dominate.
 fn tolerance(dtype: Dtype, n: u64) -> f64 {
     match dtype {
         Dtype::F32 => 64.0 * f64::from(f32::EPSILON) * (n as f64 / 1024.0).max(1.0).sqrt(),
@@ -84,7 +84,7 @@ fn tolerance(dtype: Dtype, n: u64) -> f64 {
     }
 }
 
-/// Creates the product on the CPU in f32, on all threads.
+/// Creates a candidate that computes the product on the CPU in f32, on all threads.
 pub(in crate::guide) fn on_the_cpu(arrays: &Arrays) -> Result<Box<dyn Candidate + '_>> {
     let n = arrays.work.n as usize;
     Ok(Box::new(on_the_cpu_of(arrays, arrays.x.clone(), 1, move |c| check(arrays, c, tolerance(Dtype::F32, n as u64)))))
@@ -120,7 +120,8 @@ fn on_the_cpu_of<'p>(
     on_cpu(launch, move || Ok(judge(&arrays.out.borrow())))
 }
 
-/// Computes the product of [`repeated`] on the CPU, equally often, with the pair's numbers or with zeros.
+/// Creates a candidate that computes the product of [`repeated`] on the CPU, equally often, with the pair's numbers or
+/// with zeros.
 pub(in crate::guide) fn repeated_on_the_cpu(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     Ok(Box::new(if of_zeros {
         on_the_cpu_of(arrays, vec![0.0; arrays.x.len()], REPEATED, zero)
@@ -135,13 +136,13 @@ fn zero(c: &[f32]) -> Check {
     Check::over("zero, every element", c.iter().map(|v| (f64::from(*v), 0.0)), 1.0, 0.0)
 }
 
-/// Creates the product in a type, with the rung that the engine chooses.
+/// Creates a candidate that computes the product in a data type, with the rung that the engine chooses.
 pub(in crate::guide) fn in_type(arrays: &Arrays, dtype: Dtype) -> Result<Box<dyn Candidate + '_>> {
     let bound = tolerance(dtype, arrays.work.n);
     Ok(Box::new(candidate(arrays, &arrays.x, dtype, 1, move |c| check(arrays, c, bound))?))
 }
 
-/// Computes the product in bf16 twenty times, with the pair's numbers or with zeros.
+/// Creates a candidate that computes the product in bf16 twenty times, with the pair's numbers or with zeros.
 pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     let made = if of_zeros {
         let zeros = vec![0.0; arrays.x.len()];
@@ -150,7 +151,7 @@ pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<
         let bound = tolerance(Dtype::Bf16, arrays.work.n);
         candidate(arrays, &arrays.x, Dtype::Bf16, REPEATED, move |c| check(arrays, c, bound))?
     };
-    // This product is timed alone: timed in turn, both products would share their clocks.
+    // This product is timed alone: if both products were timed in rounds, they would run at the same clocks.
     Ok(Box::new(made.as_launched()))
 }
 
@@ -190,7 +191,7 @@ fn candidate<'p>(
     Ok(on_gpu(&on.stream, launch, check).resetting(move || written.bytes().fill_bytes(0xff)).details(details))
 }
 
-/// The product of [`repeated`], which runs as long as a caller wants.
+/// The product of [`repeated`], which can run for as long as the caller wants.
 pub(crate) struct Load {
     gemm: Gemm,
     product: Product,
@@ -200,7 +201,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Prepares a product of `[n][n]` in bf16, with Gaussian numbers or with zeros.
+    /// Prepares an n x n product in bf16, with Gaussian numbers or with zeros.
     pub fn new(device: &CudaDevice, n: u32, of_zeros: bool) -> Result<Self> {
         let len = n as usize * n as usize;
         device.ensure_free(format!("Three matrices of {n} x {n} in bf16"), 6 * len as u64)?;
@@ -217,7 +218,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Computes some products and waits for them; returns the number of floating-point operations.
+    /// Computes a few products and waits for them; returns the number of floating-point operations.
     pub fn run(&self) -> Result<u64> {
         for _ in 0..REPEATED {
             self.gemm.gemm(&self.stream, &self.product, &self.arrays, &self.workspace)?;

@@ -1,4 +1,4 @@
-//! Trainings: with and without checkpointing, and with several ways of loading samples.
+//! Training steps: with and without checkpointing, and with several ways of loading samples.
 
 use super::{failure, in_region};
 use crate::guide::halves::Work;
@@ -14,10 +14,10 @@ use warpbook_nn::train::{CudaOptions, Loader, Place, Precision, Recipe, Residenc
 use warpbook_nn::weights::Weights;
 use warpbook_record::Check;
 
-/// Steps of a timed run with a loader, enough for it to work ahead.
+/// Number of steps in a timed run with a loader, which is enough for the loader to work ahead.
 const STEPS: u64 = 16;
 
-/// A training whose next steps are timed.
+/// A training run whose next steps are timed.
 struct Steps<'p> {
     trainer: RefCell<Trainer>,
     /// The stream that the host waits for; `None` on the CPU.
@@ -34,12 +34,12 @@ impl Candidate for Steps<'_> {
         self.stream
     }
 
-    /// A training's memory is counted, and must be freed before the next candidate is made.
+    /// The peak memory of a training run is measured, and the memory must be freed before the next candidate is made.
     fn timed_alone(&self) -> bool {
         true
     }
 
-    /// Makes the steps and waits for them, since they run on the training's own streams.
+    /// Runs the steps and waits for them, since they use the training's own streams.
     fn launch(&self) -> warpbook_device::Result<()> {
         let mut trainer = self.trainer.borrow_mut();
         for _ in 0..self.steps {
@@ -86,7 +86,7 @@ fn flat(weights: &Weights) -> Vec<f32> {
     weights.values().iter().flatten().copied().collect()
 }
 
-/// Returns the deep network: layers of `channels` filters, and a classifying layer.
+/// Returns the deep network: `layers` convolutions with `channels` filters each, and a classifying layer.
 fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
     let stack = (0..layers).flat_map(|_| [conv2d(channels, 3).padding(1), gelu()]);
     let all: Vec<Layer> = stack.chain([max_pool(2), flatten(), linear(10)]).collect();
@@ -94,7 +94,7 @@ fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
     network.map_err(|e| warpbook_lab::Error::Setting(e.to_string()))
 }
 
-/// Returns layers, channels and batch size for a deep network of `layers` layers.
+/// Returns the number of layers, the number of channels and the batch size of a deep network with `layers` layers.
 fn sizes(layers: usize) -> [usize; 3] {
     if layers >= 32 { [layers, 32, 128] } else { [layers, 4, 4] }
 }
@@ -105,7 +105,7 @@ fn deep_recipe(layers: usize, segments: usize) -> Result<Recipe> {
     Ok(Recipe { name: "deep".into(), network, batch, learning_rate: 1e-4, shuffle: false, ..Recipe::mnist() })
 }
 
-/// Returns the work of a step with this many layers.
+/// Returns the work of a training step with this many layers.
 pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     let [layers, channels, batch] = sizes(layers as usize);
     let recipe = deep_recipe(layers, 1).map(|r| (r.network.parameter_count() as u64, r.network.training_flops()));
@@ -125,7 +125,7 @@ pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     }
 }
 
-/// Returns the gradients of the first step, and the training in the state after it.
+/// Returns the gradients of the first step, and the trainer after that step.
 fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<f32>, Trainer)> {
     let mut trainer = Trainer::on(place, recipe, set, None).map_err(failure)?;
     trainer.prepare_steps(set).map_err(failure)?;
@@ -135,7 +135,7 @@ fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<
     Ok((gradients, trainer))
 }
 
-/// Computes the first step's gradients on the CPU without checkpointing, relative to the largest.
+/// Computes the gradients of the first step on the CPU without checkpointing, relative to the largest gradient.
 pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let train = || -> Result<Vec<f64>> {
         let recipe = deep_recipe(work.n as usize, 1)?;
@@ -151,7 +151,7 @@ fn relative(gradients: &[f32]) -> Vec<f64> {
     gradients.iter().map(|g| f64::from(g / largest)).collect()
 }
 
-/// Returns the place in which a half trains.
+/// Returns the place where a half trains: the CPU, or the GPU with its options.
 fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) -> Result<Place> {
     Ok(if on_gpu {
         let options = CudaOptions { loader, ..CudaOptions::new(precision) };
@@ -161,18 +161,18 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
     })
 }
 
-/// The way in which a step of the deep network saves memory; the pair's size is its parameter.
+/// How a step of the deep network saves memory; the size of the pair is the parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Saves {
     /// The step keeps the activations of the whole batch.
     Nothing,
     /// The step keeps only the activations at the borders of this many segments.
     Segments,
-    /// The step computes the batch in this many parts and adds up their gradients.
+    /// The step computes the batch in this many parts and accumulates their gradients.
     Parts,
 }
 
-/// Creates a training step of the deep network in fp32.
+/// Creates a candidate that runs a training step of the deep network in fp32.
 pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) -> Result<Box<dyn Candidate + '_>> {
     let place = place(arrays, on_gpu, Loader::default(), Precision::Fp32)?;
     let layers = arrays.work.n as usize;
@@ -181,7 +181,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     let accumulate = if saves == Saves::Parts { arrays.size as usize } else { 1 };
     let recipe = Recipe { accumulate, ..deep_recipe(layers, segments)? };
     let set = images(recipe.batch, [1, 16, 16], 10)?;
-    // The gradients are computed first, so that their memory is free before the timed training allocates its own.
+    // The gradients are computed first, so that their memory is free before the timed training run allocates its own.
     let plain = if checkpointed { Some(first_gradients(&place, deep_recipe(layers, 1)?, &set)?.0) } else { None };
     let (gradients, trainer) = first_gradients(&place, recipe, &set)?;
     let bits = |all: &[f32]| all.iter().map(|g| g.to_bits()).collect::<Vec<u32>>();
@@ -198,7 +198,7 @@ pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) 
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
 }
 
-/// Returns the recipe for timing the loader: little arithmetic on large images.
+/// Returns the recipe for timing the loader, with little arithmetic on large images.
 fn fed(batch: usize) -> Result<Recipe> {
     let layers = [conv2d(16, 3).stride(2), relu(), max_pool(2), flatten(), linear(10)];
     let network = Network::new([3, 64, 64], layers).map_err(|e| warpbook_lab::Error::Setting(e.to_string()))?;
@@ -206,10 +206,10 @@ fn fed(batch: usize) -> Result<Recipe> {
     Ok(Recipe { name: "fed".into(), network, batch, mean, deviation, learning_rate: 1e-3, ..Recipe::mnist() })
 }
 
-/// Number of batches in the loaded data set.
+/// Number of batches in the data set that the loader reads.
 const BATCHES: usize = 4;
 
-/// Returns the work of some steps with a batch.
+/// Returns the work of the timed steps with a batch size.
 pub(in crate::guide) fn fed_work(batch: u64) -> Work {
     let flops = fed(1).map_or(0, |r| r.network.training_flops());
     let image = 3 * 64 * 64;
@@ -225,7 +225,7 @@ pub(in crate::guide) fn fed_work(batch: u64) -> Work {
     }
 }
 
-/// Returns the losses of the first steps of a training.
+/// Returns the losses of the first steps of a training run.
 fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>, TrainError> {
     trainer.prepare_steps(set)?;
     (0..STEPS).try_for_each(|_| trainer.queue_step())?;
@@ -242,8 +242,9 @@ pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     train().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
 }
 
-/// Makes steps on batches that come from page-locked or pageable memory, gathered by so many threads in addition to the
-/// training one, or that lie on the GPU. The host waits for each step, or only for the last.
+/// Creates a candidate that runs training steps on batches from page-locked or pageable memory, gathered by `workers`
+/// threads in addition to the training thread, or on batches that are already on the GPU. The host waits for each step,
+/// or only for the last.
 pub(in crate::guide) fn fed_steps(
     arrays: &Arrays,
     loader: Option<Loader>,
@@ -260,14 +261,14 @@ pub(in crate::guide) fn fed_steps(
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
 }
 
-/// Profiles two steps of such a training on a GPU, after a few others: either the host waits for each step and memory
-/// is pageable, or a loader works ahead. Ranges for the host's loading and queueing are added here.
+/// Profiles two training steps on a GPU, after a few others: either the host waits for each step and memory is
+/// pageable, or a loader works ahead. Ranges for loading and queueing on the host are added here.
 pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool) -> Result<Profile> {
     let loader = if ahead { from_host(true, 4) } else { from_host(false, 0) };
     let options = CudaOptions { loader, ..CudaOptions::new(Precision::Fp32) };
     let recipe = fed(batch)?;
     let set = images(BATCHES * batch, [3, 64, 64], 10)?;
-    // The training is created inside, so that the recorder sees the graph's nodes during the capture.
+    // The training is created inside the profile, so that the recorder sees the nodes of the graph during the capture.
     lab.profiler().schedule(0, WARM_UP, 2).repeat(1).run(|p| {
         let place = Place::Cuda(device.clone(), options);
         let mut trainer = Trainer::on(&place, recipe, &set, None).map_err(failure)?;
@@ -284,7 +285,7 @@ pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool
     })
 }
 
-/// Steps before a profile.
+/// Number of steps before a profile.
 const WARM_UP: u64 = 4;
 
 /// Returns a loader that takes batches from host memory.

@@ -6,7 +6,7 @@ use warpbook_lab::Result;
 use warpbook_lab::activity::{Timelines, rounded};
 use warpbook_record::Span;
 
-/// Records the spans of two steps of each rung, with or without loading ahead.
+/// Records the spans of two training steps of each rung, with or without loading ahead.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     shown.each(rungs, |rung, ahead| {
         let profile = profiled(shown.lab, shown.device, shown.work.n as usize, ahead)?;

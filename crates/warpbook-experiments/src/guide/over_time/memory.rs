@@ -1,4 +1,4 @@
-//! Memory over time during allocations and releases, by the driver or by a pool that keeps freed memory.
+//! Memory over time while arrays are allocated and released, by the driver or by a pool that keeps freed memory.
 
 use super::Shown;
 use crate::guide::prepared::Arrays;
@@ -12,11 +12,11 @@ use warpbook_lab::profile::memory_at;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Dtype, MemoryAt, Problem, Profiled, Span, count};
 
-/// Rows and columns of the matrices, in a full run and in a quick one.
+/// Number of rows and columns of the matrices, in a full run and in a quick one.
 const EDGE: [u32; 2] = [10_000, 512];
 
-/// Records a run of each rung until its memory is released. Also records matrices that are allocated, multiplied,
-/// dropped and released, with memory from a pool or from the driver, like the rung.
+/// Records a run of each rung until its memory is released. Also records a program that allocates matrices, multiplies
+/// them, drops them and releases the memory; its memory comes from a pool or from the driver, as in the rung.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     let arrays = Arrays::new(shown.lab, shown.pair, shown.work, shown.problem.size())?;
     let edge = EDGE[usize::from(shown.quick)];
@@ -36,7 +36,7 @@ fn profiled(rung: &str, problem: &Problem, memory: Vec<MemoryAt>) -> Profiled {
     Profiled { memory, ..Profiled::new(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
 }
 
-/// Returns the problem under which the matrices are recorded, which is not one of the pair's sizes.
+/// Returns the problem under which the matrix program is recorded; it is not one of the pair's sizes.
 fn of_matrices(edge: u32) -> Problem {
     let edge = u64::from(edge);
     let label = format!("matrices of {edge} x {edge}, allocated, dropped and released");
@@ -64,13 +64,13 @@ impl Watch {
     }
 }
 
-/// Converts memory points into the form of a record.
+/// Converts memory points to the form that records use.
 fn since(begin: Instant, points: &[MemoryPoint]) -> Vec<MemoryAt> {
     let us = |at: Instant| rounded(at.saturating_duration_since(begin).as_secs_f64() * 1e6);
     points.iter().map(|point| memory_at(us(point.at), point)).collect()
 }
 
-/// Records a run of a rung, from the first allocation to the release of its pool.
+/// Records the memory of one run of a rung, from the first allocation until its pool is released.
 fn a_run(shown: &Shown<'_>, arrays: &Arrays, id: &str) -> Result<Vec<MemoryAt>> {
     let unknown = || Error::UnknownRung { name: id.to_owned(), nearest: Vec::new() };
     let rung = shown.measured.rung(id).ok_or_else(unknown)?;
@@ -111,8 +111,8 @@ struct Matrices {
     memory: Vec<MemoryAt>,
 }
 
-/// Records the memory of one matrix, dropped and released, then of two and their product. Without a pool, dropped
-/// memory returns to the driver at once.
+/// Records the memory of one matrix that is dropped and released, then of two matrices and their product. Without a
+/// pool, dropped memory returns to the driver at once.
 fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     let len = edge as usize * edge as usize;
     device.ensure_free(format!("Three matrices of {edge} x {edge} in fp32"), 12 * len as u64)?;
@@ -168,7 +168,7 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     Ok(Matrices { spans, memory: watch.end() })
 }
 
-/// A product that is compiled before the recording begins.
+/// A matrix product that is compiled before the recording begins.
 struct Multiply {
     gemm: Gemm,
     product: Product,
@@ -176,7 +176,7 @@ struct Multiply {
 }
 
 impl Multiply {
-    /// Prepares a product of `[edge][edge]` matrices in fp32, on tensor cores if they support the size.
+    /// Prepares an edge x edge product in fp32, on tensor cores if they support the size.
     fn new(device: &CudaDevice, edge: u32) -> Result<Self> {
         let has_tf32 = device.info().compute_capability.is_some_and(|(major, _)| major >= 8);
         let dtype = if has_tf32 { Dtype::Tf32 } else { Dtype::F32 };

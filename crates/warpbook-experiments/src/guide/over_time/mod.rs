@@ -1,5 +1,5 @@
-//! Recordings of a pair's ways over time: memory, clocks and power, and the timeline of a step. They use the size that
-//! charts show, and follow all timing.
+//! Recordings of both ways of a pair over time: memory, clocks and power, and the timeline of a step. They use the size
+//! that charts show, and are made after all timing.
 
 pub(super) mod loading;
 pub(super) mod memory;
@@ -12,7 +12,7 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Problem, Run};
 
-/// A function that records a pair over time.
+/// A function that records both ways of a pair over time.
 pub(super) type OverTime = fn(&Shown<'_>) -> Result<Timelines>;
 
 /// The size of a pair that charts show, with its measurements.
@@ -28,7 +28,8 @@ pub(super) struct Shown<'s> {
 }
 
 impl Shown<'_> {
-    /// Records each of these rungs that has a valid figure, with its argument. An error becomes a note.
+    /// Calls `record` for each rung that has a valid measurement, with the argument next to the rung. An error becomes
+    /// a note.
     fn each<T: Copy>(
         &self,
         rungs: &[(&'static str, T)],

@@ -1,4 +1,4 @@
-//! Clock and power of a GPU under a constant load of some seconds.
+//! Clock rate and power of a GPU under a constant load for a few seconds.
 
 use super::Shown;
 use crate::guide::made::product::Load;
@@ -11,12 +11,12 @@ use warpbook_record::{PowerAt, Profiled};
 
 /// Interval between two readings of clock and power.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Idle time before a load, so that the load before it does not affect the power budget.
+/// Idle time before each load, so that the previous load does not affect the power budget.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// Duration of the readings, in a full run and in a quick one.
+/// Duration of the measurement, in a full run and in a quick one.
 const TIME: [Duration; 2] = [Duration::from_secs(3), Duration::from_millis(500)];
 
-/// Records clock and power for each rung, which multiplies zeros or Gaussian numbers.
+/// Records clock rate and power for each rung, which multiplies matrices of zeros or of Gaussian numbers.
 pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]) -> Result<Timelines> {
     let Some(uuid) = shown.device.uuid().filter(|uuid| power_reading(uuid).is_some()) else {
         let why = "Clocks and watts were not recorded: NVML, which knows them, is not installed or does not know this GPU. It comes with NVIDIA's driver.";
@@ -33,7 +33,7 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
     })
 }
 
-/// Reads clock and power for `time` while a load runs repeatedly; each run returns its operations.
+/// Reads clock rate and power for `time` while a load runs repeatedly; each run returns its number of operations.
 fn watched(
     time: Duration,
     mut run: impl FnMut() -> Result<u64>,
@@ -79,7 +79,8 @@ fn us(time: Duration) -> f64 {
     time.as_micros() as f64
 }
 
-/// Returns the operations completed by a time; those of a run are spread evenly over it.
+/// Returns the number of operations completed by a point in time; the operations of a run are spread evenly over its
+/// duration.
 fn by_then(done: &[(f64, u64)], at_us: f64) -> u64 {
     let next = done.partition_point(|(at, _)| *at <= at_us);
     let before = next.checked_sub(1).and_then(|i| done.get(i));
@@ -123,7 +124,7 @@ mod tests {
         );
         assert!(all.windows(2).all(|w| w[0].at_us < w[1].at_us && w[0].flops < w[1].flops), "{all:?}");
         assert!(all.last().unwrap().flops <= 1_000 * ran.get());
-        // Without NVML there are no readings, but an error of the load is returned.
+        // Without NVML there are no readings, but an error of the load is still returned.
         assert_eq!(watched(Duration::from_millis(10), || Ok(1), || None).unwrap(), []);
         let failed = watched(Duration::from_secs(60), || Err(Error::Setting("gone".into())), || Some(reading));
         assert_eq!(failed.unwrap_err().to_string(), "gone");

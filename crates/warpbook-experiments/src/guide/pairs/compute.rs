@@ -1,5 +1,5 @@
-//! Pairs about memory traffic against arithmetic, and about types, layouts and values: lesson 44, the layout of lesson
-//! 01, and the power of lesson 43.
+//! Pairs about memory traffic versus arithmetic, and about data types, layouts and values: lesson 44, the layout of
+//! lesson 01, and the power of lesson 43.
 
 use super::{Pair, its_own};
 use crate::guide::halves::{Place, Work};
@@ -11,7 +11,7 @@ use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_record::{Dtype, Quantity};
 
 const GPU: Place = Place::Gpu(7, 5);
-/// The first GPUs with tf32 and bf16.
+/// Ampere GPUs are the first with tf32 and bf16.
 const AMPERE: Place = Place::Gpu(8, 0);
 
 pub(super) static PRECISION: Pair = Pair {

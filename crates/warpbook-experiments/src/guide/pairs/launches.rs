@@ -1,4 +1,4 @@
-//! Pairs about many small kernels against few large ones: lesson 42.
+//! Pairs about many small kernels versus a few large ones: lesson 42.
 
 use super::{Pair, cpu, host, its_own, made, scattered};
 use crate::guide::halves::{Place, Program, Work};

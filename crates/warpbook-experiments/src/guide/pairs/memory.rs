@@ -22,7 +22,7 @@ pub(super) static ALLOCATION: Pair = Pair {
     work: |size, _| Work {
         bytes: 160 * size,
         written_bytes: 80 * size,
-        // Input, output and one intermediate array exist at the same time.
+        // The input, the output and one intermediate array exist at the same time.
         array_bytes: 12 * size,
         ..Work::each(size, 20)
     },

@@ -11,7 +11,7 @@ use super::Pair;
 use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
 use warpbook_data::parallel::collect;
 
-/// All pairs.
+/// All pairs of the guide.
 pub const PAIRS: &[&Pair] = &[
     &transfers::MADE_ON_DEVICE,
     &multiprocessor::COALESCING,
@@ -84,7 +84,7 @@ const fn kernel(
     Half { id, title, idea, how: How::Kernel { spec, threads, adds: false }, most: u64::MAX }
 }
 
-/// Marks a half as one that adds to y, which starts as zeros.
+/// Marks a half whose kernel adds to y, which therefore starts with zeros.
 const fn adding(mut half: Half) -> Half {
     if let How::Kernel { adds, .. } = &mut half.how {
         *adds = true;
@@ -98,7 +98,7 @@ const fn up_to(most: u64, mut half: Half) -> Half {
     half
 }
 
-/// Creates a half that the pair implements itself.
+/// Creates a half for which the pair itself makes the candidate.
 const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: Place, make: Make) -> Half {
     Half { id, title, idea, how: How::Made { place, make }, most: u64::MAX }
 }

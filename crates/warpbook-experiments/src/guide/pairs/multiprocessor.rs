@@ -8,7 +8,7 @@ use warpbook_data::parallel::collect;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
 
-/// Number of words in a CPU's cache line.
+/// Number of 4-byte words in a cache line of a CPU.
 const LINE: usize = 16;
 
 pub(super) static COALESCING: Pair = Pair {
@@ -113,7 +113,7 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
     ],
 };
 
-/// Computes the result for an element of a kind in f64.
+/// Computes the expected result for an element of one of the kinds in f64.
 fn steps(x: f32, kind: u64) -> f64 {
     let (a, b) = (f64::from(0.99f32 - 0.001 * kind as f32), f64::from(0.01 * kind as f32));
     (0..64).fold(f64::from(x), |v, _| a * v + b)

@@ -103,7 +103,7 @@ pub(super) static COPY_BACK: Pair = Pair {
     ],
 };
 
-/// Number of samples that pass through the layer, and the layer's width.
+/// Number of samples that pass through the layer, and width of the layer.
 const SAMPLES: u64 = 4096;
 const WIDTH: u64 = 64;
 

@@ -6,7 +6,7 @@ use warpbook_data::parallel::collect;
 use warpbook_kernels::guide::{self as kernels, Walk};
 use warpbook_record::Quantity;
 
-/// Computes the sum of eight chains of 64 steps in f64.
+/// Computes in f64 the sum of eight chains of 64 steps each.
 fn eight_chains(x: f32) -> f64 {
     let chain = |j| (0..64).fold(f64::from(x + j as f32), |v, _| f64::from(0.99f32) * v + f64::from(0.01f32));
     (0..8).map(chain).sum()
@@ -60,7 +60,7 @@ pub(super) static LATENCY: Pair = Pair {
     ],
 };
 
-/// Returns the successor of each line: all lines of 32 words form one cycle in random order (Sattolo's algorithm, with
+/// Returns the successor of each 32-word line: all lines form one cycle in random order (Sattolo's algorithm, with
 /// numbers from [`scattered`]).
 fn cycle(lines: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
@@ -71,7 +71,7 @@ fn cycle(lines: usize) -> Vec<u32> {
     order
 }
 
-/// Number of steps in each of eight walks, which start at equal distances.
+/// Number of steps in each of eight walks, whose starting points are evenly spaced.
 const STEPS: usize = 125_000;
 
 fn walks(next: impl Fn(usize) -> usize, lines: usize, y: &mut [f32], together: bool) {
@@ -137,7 +137,7 @@ pub(super) static MEMORY_LATENCY: Pair = Pair {
     ],
 };
 
-/// Returns the index of a random word, as in `guide/gather.cu`.
+/// Returns the index of a pseudo-random word, as in `guide/gather.cu`.
 fn place(k: usize, words: usize) -> usize {
     let h = (k as u32).wrapping_mul(0x9e37_79b1);
     ((h ^ h >> 15).wrapping_mul(0x85eb_ca6b)) as usize & (words - 1)
@@ -195,13 +195,13 @@ fn threads(words: u64, _: u64) -> u64 {
 /// Number of steps in a warp's walk.
 const WALK: u32 = 128;
 
-/// Returns a random line, as in `guide/walk.cu`.
+/// Returns the index of a pseudo-random line, as in `guide/walk.cu`.
 fn line(h: u32, lines: u32) -> u32 {
     let h = h.wrapping_mul(0x9e37_79b1);
     (h ^ h >> 15).wrapping_mul(0x85eb_ca6b) & (lines - 1)
 }
 
-/// Follows a warp's walk and passes each step and its values to `visit`.
+/// Follows the walk of a warp, and passes each step and the values read in it to `visit`.
 fn walk(x: &[f32], warp: usize, mut visit: impl FnMut(usize, &[f32])) {
     let (lines, seed) = ((x.len() / 32) as u32, warp as u32 * WALK);
     let mut at = line(seed, lines);

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_record::Tile;
 
-/// The elements of a block's tile that a thread computes: all crossings of these rows and columns.
+/// The elements of a block's tile that a thread computes: every combination of these rows and columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Share {
     rows: Vec<usize>,
     columns: Vec<usize>,
 }
 
-/// The share of a thread in `kernels/matmul/01_naive.cu`, where threads run down the rows.
+/// Returns a thread's element in `kernels/matmul/01_naive.cu`, where consecutive threads take consecutive rows.
 fn naive_share(tile: &Tile, thread: usize) -> Share {
     let bm = size(tile, "BM");
     Share { rows: vec![thread % bm], columns: vec![thread / bm] }
@@ -25,7 +25,7 @@ fn row_share(tile: &Tile, thread: usize) -> Share {
     Share { rows: vec![thread / bn], columns: vec![thread % bn] }
 }
 
-/// Returns a thread's elements in `kernels/matmul/04_register_1d.cu`: `TM` from one column, `BM / TM` rows apart.
+/// Returns a thread's elements in `kernels/matmul/04_register_1d.cu`: `TM` elements in one column, `BM / TM` rows apart.
 fn share_1d(tile: &Tile, thread: usize) -> Share {
     let (bm, bn, tm) = (size(tile, "BM"), size(tile, "BN"), size(tile, "TM"));
     Share { rows: (0..tm).map(|i| thread / bn + i * (bm / tm)).collect(), columns: vec![thread % bn] }
@@ -41,12 +41,12 @@ fn share_2d(tile: &Tile, thread: usize) -> Share {
     }
 }
 
-/// Mirrors `place` in `kernels/matmul/cuda_cores.cuh`: groups of four, whose starts are `apart` elements apart.
+/// Mirrors `place` in `kernels/matmul/cuda_cores.cuh`: returns the indices in groups of four whose starts are `apart` elements apart.
 fn in_fours(first: usize, count: usize, apart: usize) -> Vec<usize> {
     (0..count).map(|i| first + i / 4 * apart + i % 4).collect()
 }
 
-/// The share of a thread in `kernels/matmul/06_vectorised.cu`.
+/// Returns a thread's elements in `kernels/matmul/06_vectorised.cu`.
 fn share_of_fours(tile: &Tile, thread: usize) -> Share {
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(|n| size(tile, n));
     Share {
@@ -55,7 +55,7 @@ fn share_of_fours(tile: &Tile, thread: usize) -> Share {
     }
 }
 
-/// The share of a thread in `kernels/matmul/07_warp_tile.cu` and `08_double_buffered.cu`.
+/// Returns a thread's elements in `kernels/matmul/07_warp_tile.cu` and `08_double_buffered.cu`.
 fn share_of_warp_tile(tile: &Tile, thread: usize) -> Share {
     let [bn, tm, tn, wm, wn] = ["BN", "TM", "TN", "WM", "WN"].map(|n| size(tile, n));
     let (warp, lane, across) = (thread / LANES, thread % LANES, wn / tn);
@@ -64,7 +64,7 @@ fn share_of_warp_tile(tile: &Tile, thread: usize) -> Share {
     Share { rows: in_fours(row, tm, 4 * wm / tm), columns: in_fours(column, tn, 4 * wn / tn) }
 }
 
-/// Returns the rows and columns of all elements of the first warp.
+/// Returns the rows and the columns of all elements of the first warp.
 fn of_warp(share: impl Fn(usize) -> Share) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let all: Vec<Share> = (0..LANES).map(share).collect();
     (all.iter().flat_map(|s| s.rows.clone()).collect(), all.iter().flat_map(|s| s.columns.clone()).collect())
@@ -82,13 +82,12 @@ fn runs<'a>(values: impl IntoIterator<Item = &'a usize>) -> Vec<std::ops::Range<
     out
 }
 
-/// Tone of one thread's sums among those of its warp.
+/// Tone that highlights one thread's sums among the sums of its warp.
 const THREAD: usize = 3;
-/// Floats in a line of 128 bytes.
+/// Number of floats in a 128-byte line.
 const LINE: usize = 32;
 
-/// Returns the numbers of lines and of elements that a warp reads at one step of k, in a corner of large matrices,
-/// where each row begins a new line.
+/// Returns how many lines and how many elements a warp reads at one step of k, in a corner of large matrices, where each row starts a new line.
 fn lines(elements: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
     let elements: BTreeSet<(usize, usize)> = elements.collect();
     let lines: BTreeSet<(usize, usize)> = elements.iter().map(|(row, column)| (*row, column / LINE)).collect();
@@ -115,7 +114,7 @@ pub(super) fn coalesced(of: &Subject<'_>) -> Diagram {
         .note("Neighbouring threads take neighbouring columns: of B and C the warp uses whole lines, and of A all need the same.")
 }
 
-/// Draws a rung whose threads compute one element each: what a warp's lanes read at one step of k, and what they write.
+/// Draws a rung whose threads compute one element each: the elements that the lanes of a warp read at one step of k, and the elements that they write.
 fn one_element(of: &Subject<'_>, share: impl Fn(usize) -> Share) -> Diagram {
     let places: Vec<(usize, usize)> = (0..LANES).map(&share).map(|s| (s.rows[0], s.columns[0])).collect();
     let (a, b) = (lines(places.iter().map(|p| (p.0, 0))), lines(places.iter().map(|p| (0, p.1))));
@@ -216,7 +215,7 @@ fn words(of: &BTreeSet<usize>) -> String {
 fn register_tile(of: &Subject<'_>, what: &str, share: impl Fn(usize) -> Share) -> Diagram {
     let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
     let (warp_rows, warp_columns) = of_warp(&share);
-    // A lane in the corner would be hard to see.
+    // Highlight a lane in the middle, since a lane in the corner would be hard to see.
     let lane = 5;
     let thread = share(lane);
     let cell = 350.0 / bm.max(bn) as f64;
@@ -299,7 +298,7 @@ pub(super) fn register_2d(of: &Subject<'_>) -> Diagram {
 
 pub(super) fn vectorised(of: &Subject<'_>) -> Diagram {
     let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
-    // `load_vec4` in `kernels/matmul/cuda_cores.cuh` reads A along k, and B along the columns.
+    // `load_vec4` in `kernels/matmul/cuda_cores.cuh` reads A along k, and reads B along the columns.
     let of_a = |row: usize, k: usize| row * (bk / 4) + k / 4;
     let of_b = |k: usize, column: usize| k * (bn / 4) + column / 4;
     let chosen = of_a(3, 0);
@@ -338,7 +337,7 @@ pub(super) fn vectorised(of: &Subject<'_>) -> Diagram {
 
 pub(super) fn warp_tile(of: &Subject<'_>) -> Diagram {
     let [bn, tn, wm, wn] = ["BN", "TN", "WM", "WN"].map(|n| size(of.tile, n));
-    // These are each lane's first groups of four; the others repeat the pattern.
+    // These are the first groups of four of each lane; the others repeat the pattern.
     let lanes = |share: &dyn Fn(usize) -> Share| -> Vec<(usize, usize)> {
         (0..LANES).map(share).map(|s| (s.rows[0] / 4, s.columns[0] / 4)).collect()
     };
@@ -434,8 +433,7 @@ mod tests {
             s.rows.iter().for_each(|r| s.columns.iter().for_each(|c| owners[r * bn + c] += 1));
         }
         assert!(owners.iter().all(|n| *n == 1), "{rung}");
-        // The drawing shows the warp's share as ranges of rows and columns, so every element in them must be the
-        // warp's.
+        // The drawing shows the elements of the warp as ranges of rows and columns, so every element in these ranges must belong to the warp.
         let (rows, columns) = of_warp(|t| share(&tile, t));
         let each = share(&tile, 0);
         assert_eq!(rows.len() * columns.len(), LANES * each.rows.len() * each.columns.len(), "{rung}");

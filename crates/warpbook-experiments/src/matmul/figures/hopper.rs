@@ -1,4 +1,5 @@
-//! Figures of the rungs on Hopper's tensor cores: TMA tiles, sums spread over a warpgroup, and the waits between warps.
+//! Figures of the rungs on Hopper's tensor cores: TMA tiles, sums distributed over a warpgroup, and the waits between
+//! warps.
 
 use super::tensor_cores::{PIECES, lines_of_pieces, swizzled};
 use super::{A, B, C, STOP, Subject, size};
@@ -73,7 +74,8 @@ pub(super) fn wgmma_tma(of: &Subject<'_>) -> Diagram {
     diagram
 }
 
-/// The times at which a stage's k block is requested, arrives and is multiplied, in units of about one multiplication.
+/// The times at which the k block of a stage is requested, arrives and is multiplied, in units of about one
+/// multiplication.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Iteration {
     asked: f64,
@@ -82,22 +84,22 @@ struct Iteration {
     done: f64,
 }
 
-/// Durations: from a request to its arrival, between two arrivals, of a multiplication, and of a block-wide barrier
-/// with the work after it.
+/// Durations in the same unit: from a request to its arrival, between two arrivals, of one multiplication, and of a
+/// block-wide barrier with the work that follows it.
 const LATENCY: f64 = 2.6;
 const APART: f64 = 0.7;
 const MULTIPLY: f64 = 1.0;
 const BARRIER: f64 = 0.45;
 
-/// Returns the iterations of a ring of stages. Without a producer, the block requests block b + stages - 1 when all of
-/// its threads are done with block b.
+/// Returns the iterations of a ring of stages. Without a producer warp, the block requests k block b + stages - 1 when
+/// all of its threads have finished k block b.
 fn ring(blocks: usize, stages: usize, producer: bool) -> Vec<Iteration> {
     let mut iterations: Vec<Iteration> = Vec::new();
     for b in 0..blocks {
         let free = match (producer, b.checked_sub(if producer { stages } else { stages - 1 })) {
             (_, None) => 0.0,
             (true, Some(before)) => iterations[before].done,
-            // The request follows the barrier after the ring's previous use of the stage.
+            // The request comes after the barrier that ends the previous use of this stage.
             (false, Some(before)) => iterations[before].done + BARRIER,
         };
         let asked = free.max(iterations.last().map_or(0.0, |t| t.asked));
@@ -155,7 +157,7 @@ pub(super) fn warp_specialised(of: &Subject<'_>) -> Diagram {
         .figures(["12", &stages.to_string(), &format!("{:.2}", idle(&after))])
 }
 
-/// Returns a tile's row and column, counted in tiles, as in `Tiles::at` in `kernels/matmul/persistent.cuh`.
+/// Returns the row and column of a tile, counted in tiles, as in `Tiles::at` in `kernels/matmul/persistent.cuh`.
 fn tile_at(index: usize, rank: usize, (rows, columns): (usize, usize), group: usize, cluster: usize) -> (usize, usize) {
     let a_group = group * columns;
     let first = index / a_group * group;
@@ -166,7 +168,7 @@ fn tile_at(index: usize, rank: usize, (rows, columns): (usize, usize), group: us
 pub(super) fn persistent_cluster(of: &Subject<'_>) -> Diagram {
     let [bm, bn, cluster] = ["BM", "BN", "CLUSTER"].map(|n| size(of.tile, n));
     let cluster = cluster.clamp(1, 4);
-    // The figure groups two rows of clusters, fewer than the kernel does, since more would not fit.
+    // The figure groups two rows of clusters, fewer than the kernel, since more would not fit.
     let group = 2;
     let (rows, columns) = (8 / cluster, 8);
     let at_once = 12 / cluster;
@@ -230,7 +232,7 @@ pub(super) fn overlapped_store(of: &Subject<'_>) -> Diagram {
     let mut after = Timeline::new(&["TMA, in", "tensor cores", "to shared memory", "TMA, out"]);
     let ahead = 1.6;
     let fetch = |timeline: Timeline, tile: usize, begun: f64, last: f64, label: &str| {
-        // The first few stages are loaded before the tile begins, the others during its multiplications.
+        // The first few stages are loaded before the tile begins, and the others during its multiplications.
         let first = (last - ahead + 0.3).max(0.0);
         let stop = if tile == 0 { begun } else { last + 0.3 };
         let timeline = timeline.span(0, (first, stop.max(first + 0.2)), A, "", label);
@@ -247,19 +249,19 @@ pub(super) fn overlapped_store(of: &Subject<'_>) -> Diagram {
     }
     let end = t;
     (t, done) = (ahead, ahead);
-    // The times at which a buffer's last chunk has been read, and at which the copy engine is free.
+    // The times when the last chunk of a buffer has been read, and when the copy engine becomes free.
     let mut read = [0.0f64; 2];
     let mut engine = 0.0f64;
     for i in 0..=tiles {
         if i > 0 {
-            // The previous tile is stored meanwhile, one chunk during each of this tile's first stages.
+            // The previous tile is stored at the same time, one chunk during each of the first stages of this tile.
             for chunk in 0..chunks {
                 let begun = (t + chunk as f64 * stage + 0.1).max(read[chunk % 2]);
                 after = after.span(2, (begun, begun + write), B, &chunk.to_string(), "");
                 engine = engine.max(begun + write);
                 after = after.span(3, (engine, engine + copy), B, &chunk.to_string(), "");
                 engine += copy;
-                // A chunk may be overwritten once it was read, even before it reached memory.
+                // A chunk may be overwritten once it has been read, even before it reaches memory.
                 read[chunk % 2] = engine - copy / 2.0;
             }
         }
@@ -291,14 +293,14 @@ pub(super) fn overlapped_store(of: &Subject<'_>) -> Diagram {
         .figures(["spared over three tiles, in the picture", &format!("{spared:.1} of {end:.1}")])
 }
 
-/// Returns the blocks of k that a rank sums, as in `kernels/matmul/15_split_k.cu`.
+/// Returns the k blocks that a rank sums, as in `kernels/matmul/15_split_k.cu`.
 fn share_of_k(blocks: usize, split: usize, rank: usize) -> std::ops::Range<usize> {
     let (share, more) = (blocks / split, blocks % split);
     let first = rank * share + rank.min(more);
     first..first + share + usize::from(rank < more)
 }
 
-/// Edges of the square products whose tiles are counted.
+/// Edge lengths of the square products whose tiles are counted.
 const EDGES: [usize; 3] = [256, 512, 1024];
 
 /// Draws the split-k kernel without a split.
@@ -372,14 +374,14 @@ pub(super) fn split_k(of: &Subject<'_>) -> Diagram {
     diagram
 }
 
-/// Returns the columns of a box of 32 that belong to a lane of the first two warps, in this box and the next, as in
+/// Returns the first of two adjacent columns that a lane of the first two warps reads in each box of 32 columns, as in
 /// `lane_column` in `kernels/matmul/16_tf32_registers.cu`.
 fn lane_column(warp: usize, lane: usize) -> usize {
     let piece = (warp % 2 * 2 + lane / 16) ^ (lane / 8 % 2 * 5);
     piece * 4 + lane / 4 % 2 * 2
 }
 
-/// Returns the holder of one of 32 columns: the warp, and lane / 4.
+/// Returns which warp and lane group (lane / 4) hold one of 32 columns.
 fn column_holder(column: usize) -> Option<(usize, usize)> {
     let lanes = (0..2).flat_map(|warp| (0..8).map(move |g| (warp, g)));
     lanes.into_iter().find(|(warp, g)| lane_column(*warp, 4 * g) == column / 2 * 2)
@@ -387,7 +389,7 @@ fn column_holder(column: usize) -> Option<(usize, usize)> {
 
 pub(super) fn tf32_registers(of: &Subject<'_>) -> Diagram {
     let (bm, bn) = (size(of.tile, "BM"), size(of.tile, "BN"));
-    // Draws the lines that the first 16 lanes access at once, by their rows.
+    // Draws the lines that the first 16 lanes access at the same time, labelled by their rows.
     let lines = |name: &str, row_of: fn(usize) -> usize, tone, label: &str| {
         let places: Vec<(usize, usize)> =
             (0..16).map(|l| (row_of(l % 4), swizzled(row_of(l % 4), lane_column(0, l) / 4))).collect();
@@ -467,7 +469,7 @@ mod tests {
             for first in [0, 16] {
                 let rows: [fn(usize) -> usize; 4] = [|t| t, |t| t + 4, |t| 2 * t, |t| 2 * t + 1];
                 for row_of in rows {
-                    // Counts pairs of banks, which are eight bytes wide.
+                    // Count pairs of banks, which are eight bytes wide.
                     let banks: BTreeSet<usize> = (first..first + 16)
                         .map(|l| {
                             let column = lane_column(warp, l);

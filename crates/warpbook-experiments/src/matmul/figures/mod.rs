@@ -1,4 +1,4 @@
-//! Figures of the matrix product's rungs, drawn with the formulas of their kernels.
+//! Figures that explain the rungs of the matrix product, drawn with the formulas in their kernels.
 
 mod cuda_cores;
 mod hopper;
@@ -9,14 +9,14 @@ use warpbook_charts::diagram::Diagram;
 use warpbook_kernels::matmul::{Figure, Row, rows};
 use warpbook_record::{Rung, Tile};
 
-/// Returns the figure that explains a rung of the matrix product, given its id: who reads and computes what, or what
-/// runs at the same time. `None` for a rung that is not a kernel of the catalogue.
+/// Returns the figure that explains a rung of the matrix product, given the id of the rung: which thread reads and
+/// computes which elements, or which work overlaps. `None` for a rung that is not a kernel of the catalogue.
 #[must_use]
 pub fn matmul_figure(rung: &str) -> Option<Chart> {
     rows().iter().find(|row| row.rung.id == rung).and_then(figure_of_row)
 }
 
-/// Draws a record's rung. A variant, such as a learner's kernel, gets the figure of its base rung.
+/// Draws the rung of a record. A variant, such as a learner's kernel, gets the figure of its base rung.
 #[must_use]
 pub fn figure_of(rung: &Rung) -> Option<Chart> {
     matmul_figure(rung.variant_of.as_deref().unwrap_or(&rung.id))
@@ -54,23 +54,23 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Creates a figure with the rung's number and title in its heading.
+    /// Creates a figure whose heading has the number and title of the rung.
     fn figure(&self, what: &str) -> Diagram {
         let number = self.rung.id.split('_').next().unwrap_or_default();
         Diagram::new(&format!("{number} {}: {what}", self.rung.title))
     }
 }
 
-/// Returns a size of a tile for drawing; 1 if the tile does not have it.
+/// Returns a named size of a tile for drawing; 1 if the tile does not have this size.
 fn size(tile: &Tile, name: &str) -> usize {
     tile.get(name).and_then(|v| usize::try_from(v).ok()).unwrap_or(1).clamp(1, 512)
 }
 
-/// Tones of the operands, the same in all figures.
+/// Colours of the operands, the same in all figures.
 const A: usize = 0;
 const B: usize = 4;
 const C: usize = 2;
-/// Tone of obstacles.
+/// Colour of waits and bank conflicts.
 const STOP: usize = 1;
 const LANES: usize = 32;
 
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(row(&sums, "31")[1..], ["7, 15", "6, 7", "d[0], d[1], d[2], d[3]"]);
     }
 
-    /// Returns an element's attribute.
+    /// Returns the value of an attribute of an element.
     fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
         let begin = tag.find(&format!(" {name}=\""))? + name.len() + 3;
         tag[begin..].split('"').next()
@@ -150,7 +150,7 @@ mod tests {
         assert!(open.is_empty(), "{open:?}");
     }
 
-    /// Checks that no text leaves the canvas or covers another. Widths are roughly those of DejaVu Sans.
+    /// Checks that no text leaves the canvas or overlaps another text. Widths are roughly those of DejaVu Sans.
     fn check_layout(chart: &Chart) {
         let svg = chart.svg.as_str();
         check_elements(svg);
@@ -159,7 +159,7 @@ mod tests {
         for piece in svg.split("<text ").skip(1) {
             let (tag, rest) = piece.split_once('>').unwrap();
             let tag = format!(" {tag}");
-            // A title element with the full text precedes the shortened one.
+            // The full text is in a title element, before the shortened text.
             let shown = rest.split("</text>").next().unwrap();
             let shown = shown.split("</title>").last().unwrap();
             let entities = [("&lt;", "<"), ("&gt;", ">"), ("&apos;", "'"), ("&quot;", "\""), ("&amp;", "&")];

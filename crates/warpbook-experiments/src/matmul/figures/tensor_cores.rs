@@ -1,11 +1,11 @@
-//! Figures of the rungs whose warps drive tensor cores: fragments, and the positions of pieces of tiles in shared
+//! Figures of the rungs whose warps use tensor cores: fragments, and the positions of 16-byte pieces of tiles in shared
 //! memory.
 
 use super::{A, B, C, LANES, STOP, Subject, size};
 use warpbook_charts::diagram::{Diagram, Matrix, Sign};
 use warpbook_charts::words::counted;
 
-/// Edge of the blocks that wmma multiplies.
+/// Edge length of the blocks that wmma multiplies.
 const BLOCK: usize = 16;
 
 pub(super) fn wmma(of: &Subject<'_>) -> Diagram {
@@ -48,16 +48,17 @@ pub(super) fn wmma(of: &Subject<'_>) -> Diagram {
         .figures(["sums a lane", &(blocks * BLOCK * BLOCK / LANES).to_string()])
 }
 
-/// Number of 16-byte pieces in a line of all banks, which is 128 bytes.
+/// Number of 16-byte pieces in 128 bytes, which span all banks once.
 pub(super) const PIECES: usize = 8;
 
-/// Returns the position of piece c of a row, or the piece at a position, since the mapping is its own inverse:
+/// Returns the position of piece c of a row, or the piece at a position, since the mapping is its own inverse. It is
 /// `swizzle` in `kernels/matmul/mma.cuh` for rows of 128 bytes, and TMA's 128-byte swizzle.
 pub(super) fn swizzled(row: usize, piece: usize) -> usize {
     piece ^ (row % PIECES)
 }
 
-/// The swizzle for rows of 64 bytes, two to a line of the banks: returns the row and the piece stored at a position.
+/// Returns the row and the piece stored at a position, with the swizzle for 64-byte rows, two of which fill a line of
+/// all banks.
 fn swizzled_by_two(line: usize, place: usize) -> (usize, usize) {
     let row = 2 * line + place / 4;
     (row, (place % 4) ^ (row / 2 % 4))
@@ -86,7 +87,7 @@ pub(super) fn lines_of_pieces(
         .at_column(6, "24–27")
 }
 
-/// Returns how many of eight reads, one piece from each row, hit the same banks.
+/// Returns how many of eight reads, one piece from each row, access the same banks.
 fn conflict(lines: usize, kept: impl Fn(usize, usize) -> (usize, usize), read: usize) -> usize {
     (0..PIECES).map(|place| (0..lines).filter(|line| kept(*line, place).1 == read).count()).max().unwrap_or(0)
 }
@@ -98,23 +99,23 @@ fn wavefronts(count: usize) -> String {
 
 /// Returns the lane and register of `mma.m16n8k16` that hold an element of A (16 x 16).
 fn holder_a(row: usize, k: usize) -> (usize, usize) {
-    // a[i] holds row g + 8 (i % 2), and k = 2 t + 8 (i / 2) and the next one.
+    // Register a[i] holds row g + 8 (i % 2), and columns k = 2 t + 8 (i / 2) and k + 1.
     (row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2)
 }
 
 /// Returns the lane and register that hold an element of B (16 x 8).
 fn holder_b(k: usize, column: usize) -> (usize, usize) {
-    // b0 and b1 hold column g, with k as in a[0] and a[2].
+    // Registers b0 and b1 hold column g, with the same k as a[0] and a[2].
     (column * 4 + k % 8 / 2, k / 8)
 }
 
-/// Returns the lane and register that hold an element of the sums (16 x 8).
+/// Returns the lane and register that hold an element of the result (16 x 8).
 fn holder_d(row: usize, column: usize) -> (usize, usize) {
-    // d[i] holds row g + 8 (i / 2) and column 2 t + i % 2.
+    // Register d[i] holds row g + 8 (i / 2) and column 2 t + i % 2.
     (row % 8 * 4 + column / 2, row / 8 * 2 + column % 2)
 }
 
-/// Returns true for two of four registers, so that neighbours look different.
+/// Returns true for two of every four registers, so that neighbours look different.
 fn checked(register: usize) -> bool {
     (register ^ register >> 1).is_multiple_of(2)
 }
@@ -181,7 +182,8 @@ pub(super) fn mma_swizzled(of: &Subject<'_>) -> Diagram {
 mod tests {
     use super::*;
 
-    /// Checks that every element has one position: each register of a lane holds as many elements as it packs.
+    /// Checks that every element has exactly one position, and that each register of a lane holds as many elements as
+    /// it packs.
     fn check(rows: usize, columns: usize, holder: fn(usize, usize) -> (usize, usize), registers: usize, packed: usize) {
         let mut held = vec![0; LANES * registers];
         for row in 0..rows {

@@ -16,18 +16,18 @@ use warpbook_lab::experiment::{Candidate, Checked};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, Inputs, KernelSpec, Tile};
 
-/// Describes the matrices and their sets of arrays.
+/// Describes the matrices and the sets of arrays that hold them.
 pub(super) fn inputs() -> Inputs {
     let sets = "products that fit into L2 go through several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
     Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type").with("", sets)
 }
 
-/// The most sets of arrays that a product cycles through.
+/// Maximum number of sets of arrays that a product cycles through.
 const MOST_SETS: u64 = 16;
-/// Alignment of arrays in elements; they take 256 bytes.
+/// Alignment of arrays in elements, so that all arrays are aligned to at least 256 bytes.
 const ALIGNED_TO: usize = 128;
 
-/// Returns the number of sets of arrays that together are at least twice as large as L2.
+/// Returns how many sets of arrays are needed to be together at least twice as large as L2.
 fn sets_of(drawn: &Drawn, l2_bytes: u64) -> usize {
     let elements: usize = drawn.product().elements().into_iter().sum();
     let bytes = (elements as u64 * drawn.dtype.bytes()).max(1);
@@ -39,21 +39,21 @@ fn strides(product: &Product) -> [usize; 3] {
     product.elements().map(|n| n.next_multiple_of(ALIGNED_TO))
 }
 
-/// Returns the number of elements of A, B and C that the largest of these products need.
+/// Returns the number of elements of A, B and C that are enough for each of these products.
 fn needed(drawn: &[Drawn], dtype: Dtype, l2_bytes: u64) -> [usize; 3] {
     let of_type = drawn.iter().filter(|d| d.dtype == dtype);
     let each = of_type.map(|d| strides(&d.product()).map(|stride| stride * sets_of(d, l2_bytes)));
     each.fold([0; 3], |most, of| [0, 1, 2].map(|i| usize::max(most[i], of[i])))
 }
 
-/// Memory for matrices of one type; each product uses its beginning.
+/// Memory for matrices of one data type; each product uses the beginning.
 struct Pool {
     dtype: Dtype,
     arrays: [DeviceArray; 3],
 }
 
 impl Pool {
-    /// Allocates the memory; `None` for a type that no product has.
+    /// Allocates the memory; `None` for a data type that no product has.
     fn new(device: &CudaDevice, dtype: Dtype, [a, b, c]: [usize; 3], seed: u64) -> Result<Option<Self>> {
         if c == 0 {
             return Ok(None);
@@ -86,7 +86,7 @@ pub(super) struct Field<'l> {
     workspace: Workspace,
     stream: Stream,
     l2_bytes: u64,
-    /// True if the first plan of a product times kernels.
+    /// True if the first plan of a product times several kernels.
     is_tuned: bool,
 }
 
@@ -104,7 +104,7 @@ impl<'l> Field<'l> {
         let of_types = types.map(|dtype| needed(drawn, dtype, l2_bytes));
         let elements: usize = of_types.iter().flatten().sum();
         let reference = drawn.iter().map(|d| Judge::bytes(&d.product())).max().unwrap_or(0);
-        // The numbers are first drawn in fp32.
+        // The numbers are first drawn in fp32, which needs additional memory.
         let drawing = 4 * of_types.iter().flatten().copied().max().unwrap_or(0) as u64;
         let bytes = 2 * elements as u64 + drawing.max(reference) + 2 * WORKSPACE_BYTES;
         device.ensure_free(format!("A survey of {} products", drawn.len()), bytes)?;
@@ -120,7 +120,7 @@ impl<'l> Field<'l> {
         Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, is_tuned })
     }
 
-    /// Checks and times a product in each way.
+    /// Checks and times a product with each implementation.
     pub(super) fn compare(&self, drawn: &Drawn) -> Result<Compared> {
         self.lab.bench().cancel.check()?;
         let product = drawn.product();
@@ -168,16 +168,16 @@ impl<'l> Field<'l> {
         }
     }
 
-    /// Times in turn the choice of `gemm()`, the library's first choice and its best; the best is omitted if it is the
-    /// first.
+    /// Times the choice of `gemm()`, the library's first choice and its fastest algorithm in rounds. The fastest is
+    /// omitted if it is the first choice.
     fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
         let medians = self.medians(ways)?;
         let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
-        // If the first and the best are about equally fast, either may win this time.
+        // If the first choice and the fastest algorithm are about equally fast, either may win this time.
         Ok(Times { ours_us: median(0), first_us: median(1), best_us: median(1).min(median(2)) })
     }
 
-    /// Returns the median microseconds of each way, timed in turn.
+    /// Returns the median time of each implementation in microseconds; all are timed in rounds.
     fn medians(&self, ways: &[&Way<'_, '_>]) -> Result<Vec<f64>> {
         let regions: Vec<Box<dyn Fn() -> warpbook_device::Result<()> + '_>> =
             ways.iter().map(|way| Box::new(|| way.launch()) as _).collect();
@@ -187,7 +187,7 @@ impl<'l> Field<'l> {
     }
 }
 
-/// Compiles the kernels that `gemm()` chooses for the products.
+/// Compiles the kernels that `gemm()` chooses for these products.
 fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
@@ -207,9 +207,9 @@ struct Arena<'f, 'l> {
     judge: Judge,
 }
 
-/// The reason why a result is refused.
+/// The reason why a result is rejected.
 enum Refused {
-    /// The result is wrong.
+    /// The result is wrong, for this reason.
     Wrong(String),
     /// The result could not be computed.
     Error(Error),
@@ -232,7 +232,7 @@ impl<'f, 'l> Arena<'f, 'l> {
         Way { arena: self, by, next: Cell::new(0) }
     }
 
-    /// Runs a way once and compares the result with the reference.
+    /// Runs an implementation once and compares the result with the reference.
     fn verdict(&self, way: &Way<'_, '_>) -> Result<(), Refused> {
         let ran = way.reset().and_then(|()| way.launch()).map_err(Error::from);
         let found = ran.and_then(|()| way.check()).map_err(Refused::Error)?;
@@ -258,7 +258,7 @@ impl Candidate for Way<'_, '_> {
         Some(&self.arena.field.stream)
     }
 
-    /// Fills C of the first set with NaNs, and makes this set the next.
+    /// Fills C of the first set with NaNs, and selects this set for the next run.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.arena.field.stream.synchronize()?;
         self.next.set(0);
@@ -279,7 +279,7 @@ impl Candidate for Way<'_, '_> {
         }
     }
 
-    /// Checks the result in the first set.
+    /// Compares the result in the first set with the reference.
     fn check(&self) -> Result<Checked> {
         let verdict = self.arena.judge.judge(&self.arena.field.stream, self.arena.sets[0].c.clone())?;
         let error = (!verdict.passed()).then(|| {

@@ -1,5 +1,4 @@
-//! Compares the choices of `gemm()` with cuBLASLt at random shapes, to see how good they are between the published
-//! ones.
+//! Compares the choices of `gemm()` with cuBLASLt at random shapes, to see how good the choices are at shapes that are not in the published record.
 
 mod gpu;
 mod report;
@@ -12,15 +11,14 @@ use warpbook_device::{Bench, CublasLt};
 use warpbook_gemm::{Gemm, Tuning};
 use warpbook_lab::{Error, Lab, Result};
 
-/// The most products in a survey.
+/// Maximum number of products in a survey.
 const MOST: u32 = 100_000;
 
-/// A survey of random products, each computed by the choice of `gemm()`, by cuBLASLt's first choice and by the fastest
-/// of its suggestions.
+/// A survey of random products. Each is computed by the choice of `gemm()`, by cuBLASLt's first choice and by the fastest algorithm that cuBLASLt suggests.
 ///
-/// Sides are log-uniform from 16 to 16384, with at most 2^37 multiply-adds in a product. A third of the products have
-/// multiples of 8, a third odd sides, and the rest multiples of 64, in bf16 and fp16 and in the four transpositions.
-/// All ways are checked, then timed in turn.
+/// Sides are log-uniform from 16 to 16384, with at most 2^37 multiply-adds in a product. In a third of the products all sides are multiples of 8, in a third
+/// they are odd, and in the rest multiples of 64. The products are in bf16 and fp16, with all four combinations of transposed operands. All implementations are
+/// checked, then timed in rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     of: Of,
@@ -29,12 +27,12 @@ pub struct Survey {
     has_findings: bool,
 }
 
-/// The products to compare.
+/// The products that a survey compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// A number of random products.
+    /// This number of random products.
     Random(u32),
-    /// Products of [`published`].
+    /// The products of the published record; see [`published`].
     Published,
 }
 
@@ -45,8 +43,7 @@ impl Survey {
         Self { of: Of::Random(count), seed, tuning: Tuning::Off, has_findings: true }
     }
 
-    /// Uses the published record's products in 16-bit types instead of random ones; a device's findings are made from
-    /// them.
+    /// Uses the products of the published record in 16-bit types instead of random ones. The tuning findings for a device are made from this survey.
     #[must_use]
     pub fn published(self) -> Self {
         Self { of: Of::Published, ..self }
@@ -58,26 +55,25 @@ impl Survey {
         Self { tuning, ..self }
     }
 
-    /// Ignores the findings published for the device.
+    /// Ignores the tuning findings that are published for the device.
     #[must_use]
     pub fn without_findings(self) -> Self {
         Self { has_findings: false, ..self }
     }
 
-    /// Returns the surveyed `gemm` handle.
+    /// Returns the `gemm` handle whose choices are surveyed.
     fn gemm(&self, device: &warpbook_device::CudaDevice) -> Gemm {
         let gemm = Gemm::with_tuning(device, self.tuning);
         if self.has_findings { gemm } else { gemm.without_published() }
     }
 
-    /// Returns a bench with few samples of many repetitions, so that 200 products take a few minutes.
+    /// Returns a bench with few samples of many repetitions each, so that 200 products take only a few minutes.
     #[must_use]
     pub fn bench() -> Bench {
         Bench { warmup: 1, samples: 15, budget_s: 0.1, batch_below_us: 200.0, ..Bench::default() }
     }
 
-    /// Draws the products, checks and times each, and passes each to `tell` when it is done. If cancelled, it returns
-    /// the products so far.
+    /// Draws the products, checks and times each of them, and passes each result to `tell` when it is complete. If cancelled, it returns the results so far.
     ///
     /// # Errors
     /// If the count is out of range ([`Error::Setting`]), there is no GPU or no cuBLASLt, or the device reports an error.

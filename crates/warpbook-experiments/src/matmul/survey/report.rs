@@ -1,46 +1,46 @@
-//! The results of a survey, compared with limits.
+//! The results of a survey, and the limits that they must satisfy.
 
 use super::shapes::{Drawn, Sides};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use warpbook_record::{Dtype, Environment, Policy};
 
-/// Lowest allowed geometric mean of the ratios to the library's best, in each third.
+/// Lowest allowed geometric mean of the ratios to the library's best, for each kind of sides.
 const LEAST_MEAN: f64 = 1.0;
 /// Lowest allowed geometric mean of the ratios to the library's first choice.
 const LEAST_MEAN_TO_FIRST: f64 = 1.05;
-/// Ratio that most products must reach, and the lowest allowed share of products that do.
+/// Ratio that most products must reach, and the lowest allowed fraction of products that reach it.
 const MOST_REACH: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.95;
 /// Lowest allowed ratio of any product.
 const LEAST_OF_ANY: f64 = 0.75;
 
-/// Median times of a product in microseconds, timed in turn.
+/// Median times of a product in microseconds, all timed in rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// Time of the choice of `gemm()`, in microseconds.
     pub ours_us: f64,
-    /// Time of the first algorithm that cuBLASLt suggests and that gives the right result.
+    /// Time in microseconds of the first algorithm that cuBLASLt suggests and that gives the right result.
     pub first_us: f64,
-    /// Time of the fastest suggested algorithm; never more than `first_us`.
+    /// Time in microseconds of the fastest suggested algorithm; never more than `first_us`.
     pub best_us: f64,
 }
 
 impl Times {
-    /// Returns the time of the library's best divided by that of `gemm()`; above 1, `gemm()` is faster.
+    /// Returns the time of the library's best algorithm divided by the time of `gemm()`; above 1, `gemm()` is faster.
     #[must_use]
     pub fn to_best(&self) -> f64 {
         self.best_us / self.ours_us
     }
 
-    /// Returns the time of the library's first choice divided by that of `gemm()`.
+    /// Returns the time of the library's first choice divided by the time of `gemm()`; above 1, `gemm()` is faster.
     #[must_use]
     pub fn to_first(&self) -> f64 {
         self.first_us / self.ours_us
     }
 }
 
-/// A chosen rung and tile.
+/// The rung and the tile that `gemm()` chose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picked {
     /// Id of the rung.
@@ -49,25 +49,25 @@ pub struct Picked {
     pub tile: String,
 }
 
-/// A product of a survey.
+/// A product of a survey, with the result of the comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// The product.
+    /// The product that was compared.
     #[serde(flatten)]
     pub drawn: Drawn,
-    /// Chosen rung and tile with the reason, in a sentence.
+    /// The chosen rung and tile with the reason, as a sentence.
     pub choice: Option<String>,
-    /// Chosen rung and tile; `None` in older reports, which only have the sentence.
+    /// The chosen rung and tile; `None` in older reports, which only contain the sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picked: Option<Picked>,
-    /// Seconds of the product's first plan, if it times kernels.
+    /// Time in seconds to make the first plan of the product, if it times kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_s: Option<f64>,
-    /// Number of the library's algorithms with a right result.
+    /// Number of the library's algorithms that give the right result.
     pub algorithms: usize,
-    /// Median times; `None` if something failed.
+    /// Median times; `None` if an error occurred.
     pub times: Option<Times>,
-    /// The error in a sentence, if something failed.
+    /// The error as a sentence, if one occurred.
     pub error: Option<String>,
 }
 
@@ -76,33 +76,33 @@ pub struct Compared {
 pub struct Summary {
     /// Name of the group.
     pub name: String,
-    /// Number of timed products.
+    /// Number of products that were timed.
     pub count: usize,
     /// Geometric mean of the ratios to the library's best.
     pub to_best: f64,
     /// Geometric mean of the ratios to the library's first choice.
     pub to_first: f64,
-    /// Share of products whose ratio to the best is at least 0.9.
+    /// Fraction of products whose ratio to the best is at least 0.9.
     pub share_of_0_9: f64,
-    /// Smallest ratio to the best.
+    /// Smallest ratio to the library's best.
     pub least: f64,
-    /// Product with the smallest ratio.
+    /// The product with the smallest ratio, as text.
     pub least_at: String,
 }
 
-/// A limit, and the measured value.
+/// A limit on a summary figure, and the measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Name of the limited figure.
+    /// Name of the figure that is limited.
     pub what: String,
-    /// Least allowed value.
+    /// Lowest allowed value.
     pub least: f64,
     /// Measured value.
     pub found: f64,
 }
 
 impl Bound {
-    /// Returns true if the value satisfies the limit; NaN satisfies none.
+    /// Returns true if the measured value satisfies the limit; NaN never does.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.found >= self.least
@@ -112,18 +112,18 @@ impl Bound {
 /// The report of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Seed that repeats the survey.
+    /// Seed with which the survey can be repeated.
     pub seed: u64,
     /// Time when the survey ended, as RFC 3339; empty in older reports.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// Environment of the survey.
+    /// Environment in which the survey ran.
     pub environment: Environment,
-    /// Policy of the timing.
+    /// Settings of the timing, such as the number of samples.
     pub policy: Policy,
     /// Version of cuBLASLt: (major, minor, patch).
     pub cublaslt: (u32, u32, u32),
-    /// Products, in the order in which they were drawn.
+    /// Results of the products, in the order in which they were drawn.
     pub products: Vec<Compared>,
 }
 
@@ -169,7 +169,7 @@ impl Report {
         self.products.iter().filter(|c| c.error.is_some())
     }
 
-    /// Returns the limits for good choices, each with the measured value.
+    /// Returns the limits that good choices must satisfy, each with the measured value.
     #[must_use]
     pub fn bounds(&self) -> Vec<Bound> {
         let bound =
@@ -193,7 +193,7 @@ impl Report {
             .collect()
     }
 
-    /// Returns the 50th and 95th percentile of the seconds for first plans; `None` if plans timed nothing.
+    /// Returns the 50th and 95th percentile of the seconds for making first plans; `None` if plans timed nothing.
     #[must_use]
     pub fn plan_s(&self) -> Option<[f64; 2]> {
         let mut all: Vec<f64> = self.products.iter().filter_map(|c| c.plan_s).collect();
@@ -202,11 +202,11 @@ impl Report {
         Some([50, 95].map(|percent| all[last * percent / 100]))
     }
 
-    /// Returns the report as JSON, including [`Self::summaries`] and [`Self::bounds`] for readers that do not compute
+    /// Returns the report as JSON, including [`Self::summaries`] and [`Self::bounds`] for readers that cannot compute
     /// them.
     ///
     /// # Errors
-    /// If JSON cannot hold a number of the report.
+    /// If a number of the report cannot be represented in JSON.
     pub fn to_json(&self) -> serde_json::Result<String> {
         #[derive(Serialize)]
         struct Written<'a> {
@@ -253,7 +253,7 @@ pub(super) mod tests {
     use super::super::shapes::draw;
     use super::*;
 
-    /// Returns a report whose products have these times: `gemm()`, first choice, best.
+    /// Returns a report whose products have these times, in the order `gemm()`, first choice, best.
     fn report(times: &[[f64; 3]]) -> Report {
         let drawn = draw(1, times.len() as u32);
         let compared = |(drawn, [ours_us, first_us, best_us]): (Drawn, &[f64; 3])| Compared {
@@ -282,7 +282,7 @@ pub(super) mod tests {
 
     #[test]
     fn means_are_geometric_and_the_smallest_is_named() {
-        // For each kind of sides, one product is twice as fast as the library's best, and one half as fast.
+        // For each kind of sides, one product is twice as fast as the library's best, and another half as fast.
         let report = report(&[
             [1.0, 4.0, 2.0],
             [1.0, 4.0, 2.0],
@@ -300,7 +300,7 @@ pub(super) mod tests {
         assert_eq!(all[0].least_at, report.products[5].drawn.to_string());
         let odd = all.iter().find(|s| s.name == "odd").unwrap();
         assert!(odd.count == 2 && close(odd.to_best, 1.0) && close(odd.to_first, 8.0_f64.sqrt()));
-        // Sides, types and transpositions each divide all products.
+        // The groups by sides, by types and by transpositions must each contain every product once.
         for names in
             [Sides::ALL.map(Sides::label).to_vec(), vec!["bf16", "fp16"], vec!["A, B as they are", "A transposed"]]
         {
@@ -317,7 +317,7 @@ pub(super) mod tests {
         let good = [1.0, 1.1, 1.05];
         let mut times = vec![good; 120];
         assert_eq!(missed(&report(&times)), Vec::<String>::new());
-        // Six of 120 products below 0.9 are 5 %; a seventh is too many.
+        // Six of 120 products below 0.9 are 5 %, which is allowed; a seventh is too many.
         (0..6).for_each(|i| times[i] = [1.0, 1.1, 0.8]);
         assert_eq!(missed(&report(&times)), Vec::<String>::new());
         times[6] = [1.0, 1.1, 0.8];
@@ -326,7 +326,7 @@ pub(super) mod tests {
         times[7] = [1.0, 1.1, 0.74];
         assert_eq!(missed(&report(&times)), ["smallest ratio to the best"]);
         assert_eq!(missed(&report(&vec![[1.0, 1.04, 1.02]; 120])), ["geometric mean against the first choice"]);
-        // One third of the products is slower than the library, the others are faster.
+        // One third of the products are slower than the library, the others are faster.
         let mut times = vec![[1.0, 1.2, 1.1]; 120];
         (0..120).filter(|i| i % 3 == 1).for_each(|i| times[i] = [1.0, 1.2, 0.99]);
         assert_eq!(missed(&report(&times)), ["geometric mean against the best, odd"]);

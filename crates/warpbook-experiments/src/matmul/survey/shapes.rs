@@ -1,4 +1,4 @@
-//! The products of a survey: random ones, or the published record's.
+//! The products of a survey: random products, or the products of the published record.
 
 use crate::Matmul;
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use warpbook_gemm::Product;
 use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
 
-/// Shortest and longest side.
+/// Shortest and longest side of a product.
 const SIDES: [u32; 2] = [16, 16384];
-/// The most multiply-adds in a product.
+/// Maximum number of multiply-adds in a product.
 pub const MOST_MULTIPLY_ADDS: u64 = 1 << 37;
 
-/// A kind of sides, shared by all three sides of a product.
+/// A kind of size, which all three sides of a product have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sides {
@@ -26,10 +26,10 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// All kinds; each has a third of a survey's products.
+    /// All kinds; each describes a third of a survey's products.
     pub const ALL: [Self; 3] = [Self::MultiplesOf8, Self::Odd, Self::MultiplesOf64];
 
-    /// Returns the kind in words.
+    /// Returns a label for the kind, for tables.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -68,18 +68,18 @@ impl Sides {
     }
 }
 
-/// A product of a survey.
+/// A product that a survey has drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
-    /// Rows of C.
+    /// Number of rows of C.
     pub m: u32,
-    /// Columns of C.
+    /// Number of columns of C.
     pub n: u32,
     /// Number of terms in each sum.
     pub k: u32,
     /// Kind of the sides.
     pub sides: Sides,
-    /// Type of A, B and C.
+    /// Data type of A, B and C.
     pub dtype: Dtype,
     /// True if A is stored transposed.
     pub trans_a: bool,
@@ -88,7 +88,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Returns the number of multiply-adds, m n k.
+    /// Returns the number of multiply-adds, m * n * k.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
         u64::from(self.m) * u64::from(self.n) * u64::from(self.k)
@@ -101,7 +101,7 @@ impl Drawn {
         Product::new(self.m, self.n, self.k, form)
     }
 
-    /// Returns how A and B are stored, in two letters.
+    /// Returns a phrase that says which of A and B are stored transposed.
     #[must_use]
     pub const fn stored(&self) -> &'static str {
         match (self.trans_a, self.trans_b) {
@@ -120,21 +120,21 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// Draws `count` products: a third of each kind of sides, and within a kind equally many of each transposition and
-/// type. The same seed gives the same products, and a longer list starts with the shorter one.
+/// Draws `count` products: a third of each kind of sides, and within a kind equally many of each transposition and data type. The same seed gives the same
+/// products, and a longer list starts with the shorter one.
 #[must_use]
 pub fn draw(seed: u64, count: u32) -> Vec<Drawn> {
     (0..count).map(|place| one(seed, place)).collect()
 }
 
-/// Returns the published record's products in 16-bit types, including those of the networks' linear layers, each once.
-/// Sides without a common kind count as odd.
+/// Returns the products of the published record in 16-bit types without duplicates, including the products of the networks' linear layers. Sides that have no
+/// kind in common count as odd.
 #[must_use]
 pub fn published() -> Vec<Drawn> {
     let all = [Matmul::sweep(), Matmul::layers()].into_iter().flat_map(|experiment| experiment.products());
     let mut drawn: Vec<Drawn> = Vec::new();
     for ((m, n, k), dtype, (trans_a, trans_b)) in all.filter(|(_, dtype, _)| dtype.bytes() == 2) {
-        // Published sides are at most 65536.
+        // The sides of published products are at most 65536.
         let sides @ [m, n, k] = [m, n, k].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
         let one = Drawn { m, n, k, sides: Sides::kind_of(sides), dtype, trans_a, trans_b };
         if !drawn.contains(&one) {
@@ -144,7 +144,7 @@ pub fn published() -> Vec<Drawn> {
     drawn
 }
 
-/// Draws a product; sides are redrawn until it is small enough.
+/// Draws a product; its sides are redrawn until the product is small enough.
 fn one(seed: u64, place: u32) -> Drawn {
     let sides = Sides::ALL[place as usize % 3];
     let stored = place / 3 % 4;
@@ -221,7 +221,7 @@ mod tests {
         assert_ne!(draw(1, 50), draw(1 + (1 << 32), 50));
     }
 
-    /// Log-uniform sides over ten binary orders have a fifth in each two orders, apart from products that were too large.
+    /// Log-uniform sides over ten powers of two put a fifth of the sides into each pair of powers, apart from products that were too large.
     #[test]
     fn sides_are_log_uniform() {
         let sides: Vec<u32> = (0..20_000).map(|i| Sides::MultiplesOf8.side((i as f32 + 0.5) / 20_000.0)).collect();

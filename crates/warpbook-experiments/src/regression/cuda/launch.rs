@@ -1,5 +1,5 @@
-//! The launches of the regression's kernels: the only unsafe code of the experiment. Each function names its kernel's
-//! parameters; its arguments own the arrays and know their sizes.
+//! The launches of the regression's kernels, which are the only unsafe code of the experiment. Each function lists the parameters of its kernel. The arguments
+//! of the functions own the arrays and contain their sizes.
 #![allow(unsafe_code)]
 
 use super::launches::Launches;
@@ -10,7 +10,7 @@ use warpbook_device::{Buffer, DevicePtr, Graph, Kernel, KernelArg, LaunchOptions
 use warpbook_kernels::Launch;
 use warpbook_kernels::regression::{LOG_EVERY, Line};
 
-/// Fills the points.
+/// Launches the kernel that draws the points.
 pub(super) fn draw(
     kernel: &Kernel,
     stream: &Stream,
@@ -31,8 +31,7 @@ pub(super) fn draw(
     unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &w, &b, &noise, &seed]) }
 }
 
-/// Launches a fused pass over `len` points from `begin` on. Its blocks write to the partial sums from column
-/// `first_block` on.
+/// Launches a fused pass over `len` points starting at `begin`. Its blocks write to the partial sums starting at column `first_block`.
 pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize, first_block: u32) -> Result<()> {
     let points = on.state.points;
     let len = len.min(points.train.saturating_sub(begin));
@@ -50,7 +49,7 @@ pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize,
     }
 }
 
-/// Launches one of the unfused rung's four kernels, with its intermediates, f32 `[n]` each.
+/// Launches one of the four kernels of the unfused rung, with the intermediate arrays, f32 `[n]` each.
 pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err: &Buffer<f32>) -> Result<()> {
     let (DevicePoints { x, y, train, .. }, partial) = (on.state.points, &on.partial);
     assert!(pred.len() >= *train && err.len() >= *train, "intermediates of all training points");
@@ -61,18 +60,18 @@ pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err:
         unsafe { on.kernels[kernel].launch(&on.state.stream, on.pass, args) }
     };
     match kernel {
-        // forward(x, weights, pred, n)
+        // Parameters: forward(x, weights, pred, n).
         0 => launch(&[x, &on.state.weights, pred, &n]),
-        // loss(pred, y, err, partial, n)
+        // Parameters: loss(pred, y, err, partial, n).
         1 => launch(&[pred, y, err, partial, &n]),
-        // gradient_w(err, x, partial, n)
+        // Parameters: gradient_w(err, x, partial, n).
         2 => launch(&[err, x, partial, &n]),
-        // gradient_b(err, partial, n)
+        // Parameters: gradient_b(err, partial, n).
         _ => launch(&[err, partial, &n]),
     }
 }
 
-/// Launches the update from the partial sums; the loss goes to element `log` of the logged losses, if given.
+/// Launches the update from the partial sums. The loss is written to element `log` of the logged losses, if given.
 pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) -> Result<()> {
     let Some(kernel) = on.kernels.last() else { return Ok(()) };
     let inverse_n = on.state.inverse_n();
@@ -89,14 +88,14 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
     }
 }
 
-/// Captures the work that `queue` queues on the stream of `on` as a graph, which must not outlive `on`.
+/// Captures the work that `queue` queues on the stream of `on` as a graph. The graph must not outlive `on`.
 pub(super) fn capture(on: &Launches<'_>, queue: impl FnOnce() -> Result<()>) -> Result<Graph> {
     // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one
     // keeps it in the same struct, whose arrays do not move on the device, the other within a function.
     unsafe { on.state.stream.capture(queue) }
 }
 
-/// The leading arguments of most kernels that run whole descents.
+/// The leading arguments that most kernels for whole descents have in common.
 struct Common {
     n: u64,
     epochs: u32,
@@ -116,7 +115,7 @@ impl Common {
         }
     }
 
-    /// Returns (x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses).
+    /// Returns the arguments (x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses).
     fn args<'a>(&'a self, state: &'a State<'_>) -> Vec<&'a dyn KernelArg> {
         let Self { n, epochs, every, rate, inverse_n } = self;
         vec![&state.points.x, &state.points.y, n, epochs, every, rate, inverse_n, &state.weights, &state.losses]
@@ -151,7 +150,7 @@ pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Laun
     unsafe { kernel.launch_with(&state.stream, shape, options, &common.args(state)) }
 }
 
-/// Launches a pass that leaves moments in `partial`, f64 `[5][blocks]`, and a descent on them.
+/// Launches a pass that writes moments to `partial`, f64 `[5][blocks]`, and a descent that uses only these moments.
 pub(super) fn descend_on_moments(
     state: &State<'_>,
     moments: &Kernel,

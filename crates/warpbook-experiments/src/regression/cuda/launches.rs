@@ -7,18 +7,18 @@ use warpbook_kernels::regression::{self, LOG_EVERY, NO_POINTS, ONLY_READS, ablat
 use warpbook_lab::Result;
 use warpbook_record::{Grid, KernelStats, Rung, Schedule};
 
-/// Number of sums that each block of a pass writes.
+/// Number of sums that each block of a pass writes: the loss and two gradients.
 const SUMS: usize = 3;
-/// Number of launches of one kernel in the graph that times it.
+/// Number of launches of the same kernel in the graph that times it.
 const REPEATS: u32 = 20;
 
-/// The launches of an epoch.
+/// The kernel launches of an epoch.
 enum Plan {
-    /// Four kernels over the points, with the intermediates pred and err, f32 `[n]`.
+    /// Four kernels over the points, with the intermediate arrays pred and err, f32 `[n]` each.
     Unfused { pred: Buffer<f32>, err: Buffer<f32> },
     /// One fused pass.
     Fused,
-    /// One pass in slices, each on its own stream, which starts when the update is done.
+    /// One pass in slices, each on its own stream. Each slice starts when the previous update is done.
     Streams { streams: Vec<Stream>, updated: Event, passed: Vec<Event> },
 }
 
@@ -31,13 +31,13 @@ pub(in crate::regression) struct Launches<'a> {
     pub(super) pass: Launch,
     /// Launch of an update with one block.
     pub(super) step: Launch,
-    /// Number of blocks of all slices.
+    /// Total number of blocks of all slices.
     pub(super) columns: u32,
-    /// Partial sums, `[3][columns]`.
+    /// Partial sums of all blocks, `[3][columns]`.
     pub(super) partial: Buffer<f32>,
-    /// True if kernels may begin before their predecessor has ended.
+    /// True if a kernel may start before the previous kernel has ended (programmatic dependent launch).
     pub(super) programmatic: bool,
-    /// Graph of all epochs, if the rung replays one.
+    /// Graph of all epochs, if the rung replays a graph.
     graph: Option<Graph>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Launches<'a> {
         Ok(this)
     }
 
-    /// Resets the weights and poisons the outputs of the descent.
+    /// Resets the weights, and fills the outputs of the descent with poison.
     pub(super) fn reset(&self) -> warpbook_device::Result<()> {
         self.partial.fill_bytes(0xff)?;
         self.state.reset()
@@ -110,7 +110,7 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// Returns the figures of the compiler and the device about each kernel, with its grid.
+    /// Returns the compiler's and the device's statistics for each kernel, with its grid.
     pub(super) fn stats(&self) -> Vec<KernelStats> {
         self.kernels
             .iter()
@@ -156,10 +156,10 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// Times each kernel of an epoch alone, back to back in a graph. Returns names with microseconds per launch.
+    /// Times each kernel of an epoch alone, back to back in a graph. Returns names and microseconds per launch.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         self.reset()?;
-        // The sums must be numbers, or the update would spoil the weights.
+        // Compute valid sums first, or the update would turn the weights into NaN.
         self.queue_pass()?;
         let names = self.kernels.iter().map(|k| k.stats().entry.clone());
         let last = self.kernels.len() - 1;
@@ -176,9 +176,9 @@ impl<'a> Launches<'a> {
         Ok(timed)
     }
 
-    /// Times the fused pass with each of its parts left out, and without points, which is the cost of its launch.
-    /// Returns names with microseconds per pass; empty for rungs without that pass, whose kernels have other
-    /// parameters.
+    /// Times the fused pass with each of its parts left out, and without points, which gives the cost of its launch.
+    /// Returns names and microseconds per pass. The result is empty for rungs without the fused pass, whose kernels
+    /// have other parameters.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         if !matches!(self.plan, Plan::Fused) {
             return Ok(Vec::new());

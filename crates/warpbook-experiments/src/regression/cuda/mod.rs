@@ -63,22 +63,22 @@ impl DevicePoints {
 /// The settings of a descent.
 #[derive(Debug, Clone)]
 pub(super) struct Settings<'s> {
-    /// Id of a tile, for the rungs that have it.
+    /// Id of the requested tile, which applies to the rungs that have such a tile.
     pub(super) tile: Option<&'s str>,
-    /// Initial weights: one for each feature, then b.
+    /// Initial weights: one weight for each feature, then b.
     pub(super) start: Vec<f32>,
     pub(super) epochs: u64,
     pub(super) learning_rate: f32,
 }
 
-/// The arrays that every rung writes, and its stream.
+/// The stream of a rung, and the arrays that every rung writes.
 struct State<'a> {
     points: &'a DevicePoints,
     stream: Stream,
     start: Vec<f32>,
-    /// Weights: one for each feature, then b.
+    /// Weights: one weight for each feature, then b.
     weights: Buffer<f32>,
-    /// Logged losses, `[epochs / LOG_EVERY]`.
+    /// Logged losses, f32 `[epochs / LOG_EVERY]`.
     losses: Buffer<f32>,
     epochs: u64,
     learning_rate: f32,
@@ -97,7 +97,7 @@ impl<'a> State<'a> {
         })
     }
 
-    /// Resets the weights and poisons the losses, so that old results cannot pass for new ones.
+    /// Resets the weights and fills the losses with poison, so that old results cannot pass for new ones.
     fn reset(&self) -> warpbook_device::Result<()> {
         self.losses.fill_bytes(0xff)?;
         self.weights.write(&self.start)
@@ -140,7 +140,7 @@ impl<'a> Descender<'a> {
         })
     }
 
-    /// Returns the rung's stream.
+    /// Returns the stream on which the rung runs.
     pub(super) fn stream(&self) -> &Stream {
         match self {
             Self::Launches(l) => &l.state.stream,
@@ -148,7 +148,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Resets the weights and poisons the outputs of the descent.
+    /// Resets the weights, and fills the outputs of the descent with poison.
     pub(super) fn reset(&self) -> warpbook_device::Result<()> {
         match self {
             Self::Launches(l) => l.reset(),
@@ -172,7 +172,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns the figures of the compiler and the device about each kernel that runs, with its grid.
+    /// Returns the compiler's and the device's statistics for each kernel that runs, with its grid.
     pub(super) fn stats(&self) -> Vec<KernelStats> {
         match self {
             Self::Launches(l) => l.stats(),
@@ -188,7 +188,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns the choice that a rule made for this size, with the reason.
+    /// Describes the choice that a rule made for this size, with the reason; `None` if there was no choice.
     pub(super) fn choice(&self) -> Option<String> {
         match self {
             Self::Launches(_) => None,
@@ -196,7 +196,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns where the points are kept.
+    /// Returns where the points are stored, if a rule chose the place.
     pub(super) fn placement(&self) -> Option<&Placement> {
         match self {
             Self::Launches(_) => None,
@@ -204,7 +204,8 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Returns the number of points that the threads hold in registers at once, if the rung alternates its direction.
+    /// Returns the number of points that the threads hold in registers at the same time, if the rung alternates its
+    /// direction.
     pub(super) fn in_flight(&self) -> u64 {
         match self {
             Self::Launches(_) => 0,
@@ -212,7 +213,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Times each kernel of an epoch alone; empty for a rung without a kernel for each epoch.
+    /// Times each kernel of an epoch alone. Empty for a rung without a kernel for each epoch.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {
             Self::Launches(l) => l.time_operations(device, bench),
@@ -220,7 +221,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Times the pass with each of its parts left out; empty for a rung without a kernel for each epoch.
+    /// Times the pass with each of its parts left out. Empty for a rung without a kernel for each epoch.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {
             Self::Launches(l) => l.time_ablations(device, bench),
@@ -229,7 +230,7 @@ impl<'a> Descender<'a> {
     }
 }
 
-/// Returns the tile with an id, or the default if there is no id or no such tile.
+/// Returns the tile with this id, or the default tile if there is no id or no such tile.
 fn choose_tile<'k>(spec: &'k KernelSpec, id: Option<&str>) -> Result<&'k Tile> {
     let wanted = id.and_then(|id| spec.tile(id));
     wanted.or(spec.tiles.first()).ok_or_else(|| Error::Setting(format!("kernels/{} has no tile", spec.file)))

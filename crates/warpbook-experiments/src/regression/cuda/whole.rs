@@ -9,10 +9,10 @@ use warpbook_kernels::regression::{
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Define, KernelSpec, KernelStats, Rung, Tile};
 
-/// Number of 64-bit words in a block's slot of `PairExchange`, and of the rounds that alternate.
+/// Number of 64-bit words in a block's slot of `PairExchange`, and the number of alternating rounds.
 const SLOT_WORDS: usize = 8;
 const ROUNDS: usize = 2;
-/// Seconds after which a block stops waiting for another, far longer than any epoch takes.
+/// Seconds after which a block stops waiting for another block; no epoch takes nearly as long.
 const LIMIT_S: f64 = 2.0;
 
 /// A rung that is ready to run.
@@ -20,30 +20,30 @@ pub(in crate::regression) struct Whole<'a> {
     pub(super) state: State<'a>,
     rung: String,
     plan: Plan,
-    /// The choice of a rule, with the reason.
+    /// Describes the choice of a rule, with the reason.
     pub(super) choice: Option<String>,
     pub(super) placement: Option<Placement>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "one a rung, in a box")]
 enum Plan {
-    /// A grid whose blocks exchange their sums: `05_persistent`, and `06_on_chip` over the whole grid.
+    /// A grid whose blocks exchange their sums: `05_persistent`, or `06_on_chip` over the whole grid.
     Grid { kernel: Kernel, shape: Launch, loss_partial: Buffer<f32>, barrier: Barrier },
     /// One thread block cluster.
     Cluster { kernel: Kernel, shape: Launch },
-    /// A pass that leaves moments, f64 `[5][blocks]`, and a descent on them.
+    /// A pass that writes moments, f64 `[5][blocks]`, and a descent that uses only the moments.
     Statistics { moments: Kernel, descend: Kernel, partial: Buffer<f64> },
-    /// A descent with several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
+    /// A descent with several features. The arrays are `of_blocks[features + 2][blocks]` and `of_all[features + 1]`.
     Multivariate { kernel: Kernel, shape: Launch, of_blocks: Buffer<u64>, of_all: Buffer<u64>, barrier: Barrier },
 }
 
 /// Memory shared by blocks that wait for each other.
 pub(super) struct Barrier {
-    /// Words that hold a value and the number of its round.
+    /// Words that contain a value and the number of its round.
     pub(super) words: Buffer<u64>,
-    /// The rounds of earlier launches, and the round that timed out.
+    /// The number of rounds in earlier launches, and the round that timed out.
     pub(super) control: Buffer<u32>,
-    /// Number of blocks that take part.
+    /// Number of blocks that exchange their sums.
     pub(super) blocks: u32,
     pub(super) limit_ns: u64,
 }
@@ -68,7 +68,7 @@ impl Maker<'_> {
         Ok(self.device.kernel(spec, choose_tile(spec, self.settings.tile)?)?)
     }
 
-    /// Checks that all blocks can be resident at once, since they wait for each other.
+    /// Returns an error unless all blocks can be resident at once, which is required because they wait for each other.
     fn ensure_room(&self, kernel: &Kernel, shape: Launch) -> Result<()> {
         let blocks_per_sm = kernel.stats().blocks_per_multiprocessor.unwrap_or(0);
         let room = blocks_per_sm * self.device.info().multiprocessors;
@@ -92,12 +92,13 @@ impl Maker<'_> {
         Ok(Plan::Grid { kernel, shape, loss_partial, barrier })
     }
 
-    /// Asks the device how many blocks fit, applies the rule, and describes the choice.
+    /// Queries how many blocks fit on the device, applies the rule, and describes the choice.
     fn on_chip(&self, [grid, cluster, persistent]: [&KernelSpec; 3]) -> Result<(Plan, Placement, String)> {
         let (device, settings) = (self.device, self.settings);
         let info = device.info();
         let train = self.state.points.train as u64;
-        // A requested tile limits the registers; the size decides within that limit.
+        // A requested tile limits the registers per thread; within that limit, the number of points determines how many
+        // are used.
         let most_groups = settings
             .tile
             .and_then(|t| grid.tile(t))
@@ -108,7 +109,7 @@ impl Maker<'_> {
             if let Some(tile) = spec.tile(&r.tile_id()) {
                 return Ok(device.kernel(spec, tile)?);
             }
-            // A learner's kernel has one tile, possibly with more groups than there are points for.
+            // A learner's kernel has only one tile, possibly with more register groups than the points need.
             let mut tile = choose_tile(spec, None)?.clone();
             tile.set(Define::new("REGISTER_GROUPS", r.register_groups.cast_signed()));
             Ok(device.kernel(spec, &Tile { id: r.tile_id().into(), ..tile })?)
@@ -120,7 +121,8 @@ impl Maker<'_> {
             most_groups,
         };
         let has_clusters = info.compute_capability.is_some_and(|cc| cc >= (9, 0));
-        // Some chips lack clusters of 16, and other work may occupy the space, so the device is asked what fits.
+        // Some chips do not support clusters of 16, and other work may occupy the SMs, so the device is asked what
+        // fits.
         let sizes = if has_clusters { vec![CLUSTER_BLOCKS, 8] } else { Vec::new() };
         for blocks in sizes {
             let (placement, sentence) = place(train, room(blocks));
@@ -145,7 +147,7 @@ impl Maker<'_> {
         let points = self.state.points;
         let features = points.features;
         let spec = spec.clone().define("FEATURES", features as i64);
-        // A tile with too few warps in a block for these features is replaced by the default.
+        // If a tile has too few warps per block for these features, use the default tile.
         let split = |tile: &Tile| multivariate_split(tile, features as u64);
         let warps = |tile: &Tile| tile.get("THREADS").map_or(32, i64::unsigned_abs) / 32;
         let mut tile = choose_tile(&spec, self.settings.tile)?;
@@ -240,7 +242,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Returns the number of points that the threads hold in registers at once.
+    /// Returns the number of points that the threads hold in registers at the same time.
     pub(super) fn in_flight(&self) -> u64 {
         match &self.plan {
             Plan::Grid { kernel, shape, .. } => {
@@ -275,7 +277,7 @@ mod tests {
         rows().into_iter().find(|r| r.rung.id == id).unwrap()
     }
 
-    /// One block never arrives: the others time out and report it, and the device stays usable.
+    /// Checks that if one block never arrives, the others time out and report it, and the device stays usable.
     #[test]
     fn who_waits_in_vain_gives_up() {
         let Some(device) = testing::gpu("who_waits_in_vain_gives_up") else { return };
@@ -292,8 +294,8 @@ mod tests {
             assert!(barrier.blocks > 1);
             barrier.limit_ns = 20_000_000;
             let blocks = barrier.blocks;
-            // The blocks wait for one more than there are. The arrays stay large enough, since the last slot is the
-            // first of the other round's row.
+            // The blocks now wait for one more block than there are. The arrays are doubled so that they contain a slot
+            // for the missing block.
             barrier.words = device.zeros(barrier.words.len() * 2).unwrap();
             barrier.blocks += 1;
             if let Plan::Multivariate { of_blocks, .. } = &mut whole.plan {
@@ -317,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A grid that cannot be resident at once is refused before the launch.
+    /// Checks that a grid that cannot be resident at once is refused before the launch.
     #[test]
     fn a_grid_without_room_is_refused() {
         let Some(device) = testing::gpu("a_grid_without_room_is_refused") else { return };

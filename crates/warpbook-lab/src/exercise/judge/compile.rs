@@ -1,13 +1,13 @@
-//! Compilation of a try: to PTX for compute capability 8.0, on every machine.
+//! Compiles a try to PTX for compute capability 8.0, on every machine.
 
 use crate::{Error, Result};
 use warpbook_device::{CompileError, Compiler};
 use warpbook_record::{Grid, KernelSpec, LIVE, Source, Tile};
 
-/// The virtual architecture of every try, so that counts are the same everywhere.
+/// The virtual architecture for every try; counts are then the same on every machine.
 const ARCHITECTURE: &str = "compute_80";
 
-/// Returns a source as a kernel's file; an exercise has no tiles.
+/// Returns the kernel spec of a source, with a placeholder tile since exercises have no tiles.
 pub(in crate::exercise) fn spec((file, entry): (&str, &'static str), text: &str) -> (KernelSpec, Tile) {
     let tile = Tile::new("exercise", &[]);
     let mut spec = KernelSpec::new(Source { path: "", text: "" }, entry, std::slice::from_ref(&tile), Grid::One);
@@ -16,7 +16,7 @@ pub(in crate::exercise) fn spec((file, entry): (&str, &'static str), text: &str)
     (spec, tile)
 }
 
-/// Compiles a source to PTX; a source that does not compile is not an error of this function.
+/// Compiles a source to PTX. A source that does not compile is returned as the inner error.
 pub(in crate::exercise) fn compile(
     compiler: &Compiler,
     (file, entry): (&str, &'static str),
@@ -30,14 +30,14 @@ pub(in crate::exercise) fn compile(
     }
 }
 
-/// Returns PTX without what says where it comes from: comments, files, lines and the sections of a debugger.
+/// Returns PTX without comments, file names, line numbers and debug sections.
 pub(crate) fn code(ptx: &str) -> String {
     let mut code = String::new();
     let mut is_section = false;
     for line in ptx.lines().map(str::trim) {
         is_section |= line.starts_with(".section");
         let is_place = [".loc", ".file", "//"].iter().any(|start| line.starts_with(start));
-        // Labels that only places refer to.
+        // Only line information refers to these labels.
         let is_mark = line.starts_with("$L__tmp") || line.starts_with("$L__func");
         if !(is_section || is_place || is_mark || line.is_empty()) {
             code.push_str(line);

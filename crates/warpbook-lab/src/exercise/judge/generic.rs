@@ -1,28 +1,28 @@
-//! Causes of wrong values that every exercise has.
+//! Causes of wrong values that are tested in every exercise.
 
 use crate::exercise::causes::{Mistake, Wrong};
 
-/// Right in the first launch of the kernel, and wrong in a later one.
+/// The first launch of the kernel is right, and a later one is wrong.
 pub(super) const LATER_LAUNCH: (&str, &str) = (
     "later_launch",
     "On a new GPU this launch is right, but after other launches it is not: the kernel keeps something from launch to launch, such as a `__device__` variable.",
 );
-/// Right at the sizes before this one.
+/// The kernel is right at smaller sizes, and wrong at this one.
 pub(super) const FIXED_SIZE: (&str, &str) = (
     "fixed_size",
     "The sizes before this one are right. Look for a number that should be a parameter, and for what happens only at this size.",
 );
-/// Right, but other bits in another order.
+/// The result is right, but its bits depend on the order of blocks and warps.
 pub(super) const ORDER_NOT_FIXED: (&str, &str) = (
     "order_not_fixed",
     "Two runs with the same inputs gave different bits: the order in which numbers are added depends on which block or warp comes first.",
 );
-/// An array that should only be read.
+/// The kernel wrote into an array that it should only read.
 pub(super) const INPUT_CHANGED: (&str, &str) =
     ("input_changed", "The kernel wrote into an array that it should only read.");
 /// The source has no kernel with the name of the task.
 pub(super) const NO_SUCH_KERNEL: &str = "no_such_kernel";
-/// The kernel has other parameters than the task.
+/// The parameters of the kernel are not those in the task.
 pub(super) const OTHER_PARAMETERS: (&str, &str) = (
     "other_parameters",
     "The launch passes the arguments of the task: keep its signature, with the types and the order of its parameters.",
@@ -32,17 +32,17 @@ fn wrong_ones(wrong: &Wrong) -> impl Iterator<Item = usize> + Clone {
     (0..wrong.got().len()).filter(|i| wrong.is_wrong(*i))
 }
 
-/// Returns true if the array begins as one of the inputs does.
+/// Returns true if the array equals the beginning of one of the inputs.
 fn is_copy(wrong: &Wrong) -> bool {
     let inputs = wrong.case().arguments().iter().filter(|argument| argument.role.before().is_some());
     inputs.map(|argument| wrong.input(argument.name)).any(|input| {
         let is_as_long = input.len() >= wrong.got().len() && wrong.got().len() > 1;
-        // Zeros in both are no sign of a copy.
+        // If both arrays are zero, this does not show a copy.
         is_as_long && input.iter().any(|v| *v != 0.0) && wrong.got().iter().zip(&input).all(|(got, input)| got == input)
     })
 }
 
-/// Asked after the exercise's own, in this order.
+/// Tested in this order, after the mistakes of the exercise.
 pub(super) const MISTAKES: [Mistake; 5] = [
     Mistake::new("nothing_written", "No thread has written anything into this array.", |wrong| {
         wrong.written_only(|_| false)

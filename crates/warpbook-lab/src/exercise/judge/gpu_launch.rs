@@ -1,4 +1,4 @@
-//! A right kernel on a GPU: compared with the reference at every size there too, and timed.
+//! Runs a kernel that is right in the emulator on a GPU, where it is compared with the reference at every size, and timed.
 #![allow(unsafe_code)]
 
 use crate::exercise::case::{Case, Role, Values};
@@ -8,25 +8,25 @@ use std::cell::Cell;
 use warpbook_device::{Bench, Buffer, CudaDevice, Kernel, KernelArg, Result, Stream};
 use warpbook_kernels::Launch;
 
-/// Words before and after each array that nobody may write.
+/// Number of guard words before and after each array, which the kernel must not write.
 const GUARD: usize = 1024;
-/// Value of the guards: a NaN that nothing else has.
+/// Value of the guard words: a NaN that does not occur elsewhere.
 const GUARD_WORD: u32 = 0x7fc0_beef;
-/// Value of the outputs before a launch: NaN as f32, -1 as an integer.
+/// Value of outputs before a launch, which is NaN as a float and -1 as an integer.
 const POISON: u32 = u32::MAX;
-/// Seconds after which a kernel is taken for endless.
+/// Seconds after which a kernel is assumed to loop forever.
 const LIMIT_S: f64 = 5.0;
-/// Streams of random numbers of the timed inputs, apart from those of the other sizes.
+/// First random stream for the timed inputs, so that they differ from the inputs of the other sizes.
 const TIMED: u32 = 1 << 20;
 
-/// A case's arrays on the device, each between guards.
+/// The arrays of a case on the device, each between guard words.
 struct Arrays {
     case: Case,
-    /// By argument: the array with its guards.
+    /// For each argument, the array with its guards; `None` for a scalar.
     buffers: Vec<Option<Buffer<u32>>>,
 }
 
-/// Returns the words of an array before a launch, with its guards.
+/// Returns the words of an array before a launch, including its guards.
 fn words(role: &Role) -> Option<Vec<u32>> {
     let length = role.array()?.len();
     let guard = || std::iter::repeat_n(GUARD_WORD, GUARD);
@@ -44,7 +44,7 @@ impl Arrays {
         Ok(Self { case, buffers })
     }
 
-    /// Writes inputs and poison again.
+    /// Writes the inputs, and fills the outputs with poison again.
     fn restore(&self) -> Result<()> {
         for (argument, buffer) in self.case.arguments().iter().zip(&self.buffers) {
             if let (Some(buffer), Some(words)) = (buffer, words(&argument.role)) {
@@ -54,7 +54,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// Queues a launch.
+    /// Queues one launch of the kernel on the stream.
     fn launch(&self, kernel: &Kernel, stream: &Stream) -> Result<()> {
         let mut arguments: Vec<Box<dyn KernelArg>> = Vec::new();
         for (argument, buffer) in self.case.arguments().iter().zip(&self.buffers) {
@@ -63,7 +63,7 @@ impl Arrays {
                 (Role::Unsigned(value), _) => Box::new(*value),
                 (Role::Float(value), _) => Box::new(*value),
                 (_, Some(buffer)) => Box::new(buffer.at(GUARD)),
-                // Every other role is an array.
+                // This case cannot occur: all other roles are arrays, which have a buffer.
                 (_, None) => Box::new(0u64),
             });
         }
@@ -75,7 +75,7 @@ impl Arrays {
         unsafe { kernel.launch(stream, shape, &arguments) }
     }
 
-    /// Says what is wrong with the arrays after a launch; `None` if nothing is.
+    /// Returns a sentence about the first error in the arrays after a launch; `None` if all of them are right.
     fn wrong(&self) -> Result<Option<String>> {
         for (argument, buffer) in self.case.arguments().iter().zip(&self.buffers) {
             let Some(buffer) = buffer else { continue };
@@ -103,9 +103,9 @@ impl Arrays {
     }
 }
 
-/// Runs a kernel at every size, with two inputs each. Says what is wrong; `None` if nothing is.
+/// Runs a kernel with two inputs at every size. Returns a sentence that says what is wrong; `None` if everything is right.
 ///
-/// The kernel has to be one that the emulator has found right at all of these sizes.
+/// The emulator must have found the kernel right at all of these sizes.
 pub(in crate::exercise) fn wrong_on_gpu(
     device: &CudaDevice,
     kernel: &Kernel,
@@ -126,8 +126,8 @@ pub(in crate::exercise) fn wrong_on_gpu(
     Ok(None)
 }
 
-/// Times a kernel at the size of its target in time: two inputs alternate, and both results are compared with the reference before and afterwards.
-/// Returns the median in microseconds, or what is wrong.
+/// Times a kernel at the size of its time target. Launches alternate between two inputs, and both results are compared with the reference before and after
+/// timing. Returns the median in microseconds, or a sentence that says what is wrong.
 pub(in crate::exercise) fn time_on_gpu(
     device: &CudaDevice,
     bench: &Bench,

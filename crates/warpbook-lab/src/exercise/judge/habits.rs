@@ -1,6 +1,6 @@
-//! Hints for compiler errors that come from habits of Rust.
+//! Hints for compiler errors that are typical of Rust programmers.
 
-/// A part of the compiler's message, and a hint.
+/// Pairs of a part of the compiler's message and a hint.
 const HABITS: [(&str, &str); 9] = [
     ("identifier \"let\" is undefined", "C++ has no `let`: a variable begins with its type, as in `int i = 0;`."),
     ("identifier \"fn\" is undefined", "C++ has no `fn`: a function begins with the type of its result."),
@@ -16,7 +16,7 @@ const HABITS: [(&str, &str); 9] = [
     ("\"const uint3\"", "`threadIdx`, `blockIdx` and `blockDim` have parts: write `.x` (or `.y`)."),
 ];
 
-/// Returns a hint for a message of the compiler.
+/// Returns a hint for a message of the compiler; `None` for an unknown message.
 pub(in crate::exercise) fn hint(message: &str) -> Option<&'static str> {
     HABITS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint)
 }

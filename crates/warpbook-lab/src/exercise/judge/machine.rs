@@ -3,31 +3,31 @@
 use crate::exercise::case::{Case, Role, Values};
 use warpbook_emulator::{Argument, Cause, Fault, Gpu, Kernel, Launch, Module, Order, Refusal, Touched, Verdict};
 
-/// Instructions of warps after which a launch is taken for endless.
+/// Number of warp instructions after which a launch is assumed to loop forever.
 const BUDGET: u64 = 1_000_000;
 
-/// A GPU with a kernel, and with the module's variables as earlier launches left them.
+/// An emulated GPU with a kernel. Its module variables keep their values from launch to launch.
 pub(super) struct Machine {
     gpu: Gpu,
     kernel: Kernel,
 }
 
-/// Why a kernel cannot be launched.
+/// The reason why a kernel cannot be launched.
 pub(super) enum Unusable {
-    /// The source has no such kernel, but these.
+    /// The source has no kernel with the required name, but has kernels with these names.
     NoEntry(Vec<String>),
-    /// The emulator refuses it.
+    /// The emulator does not support the kernel.
     Refused(Box<Refusal>),
-    /// Its variables do not fit into memory.
+    /// The module's variables do not fit into memory.
     TooLarge(Fault),
 }
 
-/// A launch that ended, with the arrays that it left.
+/// The results of a launch that ended.
 pub(super) struct Ran {
     pub(super) verdict: Verdict,
-    /// By argument: the elements of an array.
+    /// For each argument, the elements of the array after the launch; `None` for a scalar.
     pub(super) after: Vec<Option<Values>>,
-    /// By argument: who touched an array.
+    /// For each argument, the threads that accessed the array; `None` for a scalar.
     pub(super) touched: Vec<Option<Touched>>,
 }
 
@@ -44,7 +44,7 @@ impl Machine {
         Ok(Self { gpu, kernel })
     }
 
-    /// Runs a case with all checks on. Every array is new: what an earlier launch wrote is gone, outputs hold NaN that nobody has written, and there
+    /// Runs a case with all checks enabled. Every array is new, so nothing remains from an earlier launch. Outputs are NaN and marked as unwritten, and there
     /// are red zones between arrays.
     pub(super) fn run(&mut self, case: &Case, order: Order) -> Result<Ran, Fault> {
         let mut addresses = Vec::new();
@@ -71,7 +71,7 @@ impl Machine {
                 (Role::Float(value), _) => Argument::F32(*value),
                 (Role::Unsigned(value), _) => Argument::U32(*value),
                 (Role::Int(value), _) => Argument::U32(value.cast_unsigned()),
-                // Every other role is an array.
+                // This case cannot occur: all other roles are arrays.
                 _ => Argument::U64(0),
             });
         }
@@ -106,7 +106,7 @@ impl Machine {
     }
 }
 
-/// Returns true if a launch was refused because the kernel has other parameters than the task.
+/// Returns true if a launch was refused because the parameters of the kernel are not those in the task.
 pub(super) fn is_about_parameters(fault: &Fault) -> bool {
     fault.cause == Cause::Launch && fault.message.contains("rgument")
 }

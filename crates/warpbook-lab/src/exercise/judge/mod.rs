@@ -24,12 +24,12 @@ use warpbook_device::recorded_verdict;
 use warpbook_emulator::{Cause, Fault, Order};
 use warpbook_record::{Emulated, Finding, TargetCount};
 
-/// The likely cause of a try that is not right, or not on target.
+/// The likely cause if a try is wrong or misses a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LikelyCause {
     /// Id, such as "race", "zeros" or "`no_block_index`"; "off target" if a target is missed for no known reason.
     pub id: String,
-    /// Explains the cause to the learner, in a sentence.
+    /// Explains the cause to the learner in one sentence.
     pub sentence: String,
 }
 
@@ -42,27 +42,27 @@ impl LikelyCause {
 /// The first wrong element of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongElement {
-    /// The case, such as "n = 1000".
+    /// Name of the case, such as "n = 1000".
     pub case: String,
-    /// The array's name.
+    /// Name of the array.
     pub array: String,
-    /// The element's index.
+    /// Index of the element.
     pub index: usize,
-    /// Its value.
+    /// Value of the element, as text.
     pub got: String,
-    /// The reference.
+    /// Expected value, as text.
     pub expected: String,
-    /// The thread that wrote it last, such as "block (1, 0, 0), thread (3, 0, 0)"; `None` if nobody did.
+    /// The thread that wrote the element last, such as "block (1, 0, 0), thread (3, 0, 0)"; `None` if no thread did.
     pub writer: Option<String>,
-    /// Number of wrong elements, and of all elements.
+    /// Number of wrong elements, and total number of elements.
     pub count: (usize, usize),
 }
 
-/// The judge's findings.
+/// What the judge found in a try.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Judged {
     pub(super) is_right: bool,
-    /// The error, in one line; empty if there is none.
+    /// Describes the error in one line; empty if there is none.
     pub(super) sentence: String,
     pub(super) cause: Option<LikelyCause>,
     pub(super) wrong: Option<WrongElement>,
@@ -72,19 +72,19 @@ pub(super) struct Judged {
     pub(super) emulated: Emulated,
     pub(super) printed: String,
     pub(super) picture: Option<Picture>,
-    /// Instructions of threads, all launches together.
+    /// Number of thread instructions in all launches together.
     pub(super) thread_steps: u64,
 }
 
-/// A launch of a size: which of the two inputs, and in which order blocks and warps run.
+/// One launch at a size: the index of the input (0 or 1), and the order in which blocks and warps run.
 type Turn = (u32, Order);
 
-/// The launches of every size: two inputs alternate.
+/// The launches at every size, which alternate between two inputs.
 const TURNS: [Turn; 3] = [(0, Order::Forwards), (1, Order::Backwards), (0, Order::Random(0x5eed))];
-/// One more, where every order has to give the same bits.
+/// An additional launch for kernels that must give the same bits in every order.
 const ONE_MORE: Turn = (0, Order::Backwards);
 
-/// Judges PTX.
+/// Judges a kernel in PTX: runs it at every size and compares its results with the reference.
 pub(super) fn judge(task: &KernelTask, ptx: &str, seed: u64) -> Judged {
     let mut judged = Judged::default();
     let mut machine = match Machine::new(ptx, task.entry) {
@@ -166,7 +166,7 @@ fn of_fault(task: &KernelTask, case: &Case, fault: &Fault, judged: Judged) -> Ju
         Some(known) => LikelyCause::new(*known),
         None => LikelyCause::new((id, usual_meaning(&fault.cause))),
     };
-    // Of a function that was inlined, the line that calls it.
+    // For an inlined function, report the line that calls it.
     let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
     let finding = Some(Finding { cause: id.into(), message: fault.to_string(), file, line });
@@ -175,7 +175,7 @@ fn of_fault(task: &KernelTask, case: &Case, fault: &Fault, judged: Judged) -> Ju
     Judged { sentence, cause: Some(cause), emulated, ..judged }
 }
 
-/// Returns the meaning of a fault for which the exercise has no sentence.
+/// Returns the general meaning of a fault, for exercises that do not explain the fault themselves.
 fn usual_meaning(cause: &Cause) -> &'static str {
     match cause {
         Cause::OutOfBounds => {
@@ -192,7 +192,7 @@ fn usual_meaning(cause: &Cause) -> &'static str {
     }
 }
 
-/// Returns the values of the first array that has a wrong element.
+/// Returns the values of the first array that has a wrong element; `None` if all arrays are right.
 fn first_wrong<'a>(case: &'a Case, ran: &Ran) -> Option<Wrong<'a>> {
     let mut arrays = case.arguments().iter().zip(&ran.after).zip(&ran.touched);
     arrays.find_map(|((argument, after), touched)| {
@@ -204,7 +204,7 @@ fn first_wrong<'a>(case: &'a Case, ran: &Ran) -> Option<Wrong<'a>> {
     })
 }
 
-/// Returns true if a launch is right on a GPU on which nothing ran before.
+/// Returns true if a launch is right on a GPU that has run nothing before.
 fn is_right_alone(ptx: &str, task: &KernelTask, case: &Case, order: Order) -> bool {
     let ran = Machine::new(ptx, task.entry).ok().and_then(|mut machine| machine.run(case, order).ok());
     ran.is_some_and(|ran| first_wrong(case, &ran).is_none())
@@ -232,7 +232,7 @@ fn of_wrong(task: &KernelTask, wrong: &Wrong, ran: &Ran, (at, is_later): (u32, b
     Judged { sentence, cause: cause.map(LikelyCause::new), wrong: Some(element), picture, ..judged }
 }
 
-/// Returns the place of an argument among the arguments.
+/// Returns the index of an argument by its name.
 fn place(case: &Case, array: &str) -> Option<usize> {
     case.arguments().iter().position(|argument| argument.name == array)
 }
@@ -254,7 +254,7 @@ fn wrong_element(wrong: &Wrong, ran: &Ran) -> WrongElement {
     }
 }
 
-/// Returns an element as text, in as few digits as its type needs.
+/// Formats an element with as few digits as its type needs.
 fn element(values: &Values, index: usize) -> String {
     match values {
         Values::F32(all) => all.get(index).map(ToString::to_string),
@@ -264,7 +264,7 @@ fn element(values: &Values, index: usize) -> String {
     .unwrap_or_default()
 }
 
-/// Returns the name of the first array that is compared.
+/// Returns the name of the first array that is compared with the reference.
 fn output(case: &Case) -> Option<&'static str> {
     case.arguments().iter().find(|argument| argument.role.expected().is_some()).map(|argument| argument.name)
 }

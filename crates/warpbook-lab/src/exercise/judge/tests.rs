@@ -1,4 +1,4 @@
-//! Wrong code does not pass, with small exercises of the tests' own.
+//! Tests that wrong code does not pass, with small exercises that exist only for these tests.
 
 use super::super::*;
 use super::{spec, wrong_on_gpu};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const SIZES: &[Size] = &[[300, 1, 1], [1, 1, 1], [31, 1, 1], [2000, 1, 1]];
 
-/// Elements of the timed case.
+/// Number of elements of the timed case.
 const LARGE: u32 = 1 << 24;
 
 const SCALE: Definition = Definition {
@@ -22,7 +22,7 @@ const SCALE: Definition = Definition {
         case: |[n, ..], draw| {
             let x = draw.floats(n as usize);
             let expected: Vec<f32> = x.iter().map(|x| 3.0 * x).collect();
-            // A GPU begins about one block a clock, which would limit a large case with small blocks.
+            // A GPU starts about one block per clock, so small blocks would limit a large case.
             let threads = if n == LARGE { 256 } else { 64 };
             Case::new(format!("n = {n}"))
                 .over(n, threads)
@@ -49,7 +49,7 @@ const SCALE: Definition = Definition {
     }),
 };
 
-/// Sums of blocks of 64, which have to be the same in every order.
+/// Sums of blocks of 64 elements. The result must have the same bits in every order.
 const SUM: Definition = Definition {
     id: "E98",
     folder: "E98_sum",
@@ -79,7 +79,7 @@ const SUM: Definition = Definition {
 const STUB: &str = "extern \"C\" __global__ void scale(const float* x, float* y, int n)\n{\n    // TODO\n}\n";
 const RIGHT: &str = "int i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i < n) y[i] = 3 * x[i];";
 
-/// A folder with the texts of both exercises.
+/// Creates a folder with the texts of both exercises.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, stub) in [("E97_scale", STUB.to_owned()), ("E98_sum", STUB.replace("scale", "sum"))] {
@@ -144,9 +144,9 @@ fn wrong_code_cannot_pass_and_gets_its_cause() {
     no("int i = threadIdx.x; if (i < n && blockIdx.x == 0) y[i] = 3 * x[i];", "no_block_index", "`y[64]` is NaN");
     no(&each("if (n == 300 && i < n) y[i] = 3 * x[i];"), "fixed_size", "At n = 1,");
     no(&each("y[i] = 3 * x[i];"), "out_of_bounds", "At n = 300");
-    // What lies behind the array may happen to be right.
+    // The value read beyond the end of the array may happen to be harmless.
     no(&each("float v = x[i]; if (i < n) y[i] = 3 * v; else if (v == 7) y[0] = 7;"), "out_of_bounds", "reads 4 bytes");
-    // The right value comes last, in one order.
+    // In one of the orders, the right value is written last.
     no(&each("if (i < n) { float v = 3 * x[i]; y[n - 1 - i] = 7; y[i] = v; }"), "race", "At n = 300");
     no(&each("while (i < n) y[i] = 3 * x[i];"), "endless", "At n = 300");
     no(&each("if (i < n) y[i] += 3 * x[i];"), "unwritten", "At n = 300");
@@ -170,14 +170,15 @@ fn what_is_kept_from_launch_to_launch_does_not_help() {
         let tried = exercise.try_source(source).unwrap();
         assert_eq!((tried.verdict, tried.cause_id()), (Verdict::NotYet, Some("later_launch")), "{}", tried.line());
     };
-    // A flag: right in the first launch only.
+    // With a flag in global memory, the kernel is right only in its first launch.
     check(&format!(
         "__device__ int blocks;\n{}",
         kernel(&format!(
             "__shared__ int before; if (threadIdx.x == 0) before = atomicAdd(&blocks, 1); __syncthreads(); if (before < gridDim.x) {{ {RIGHT} }}"
         ))
     ));
-    // Results that the first launch has left: the second has other inputs, and the third must not find them.
+    // The kernel reuses results of its first launch. The second launch has other inputs, and the third must not reuse
+    // these results either.
     check(&format!(
         "__device__ float kept[4000]; __device__ int blocks;\n{}",
         kernel(
@@ -295,7 +296,7 @@ fn bad_ids_kinds_and_folders_have_a_remedy() {
 #[test]
 fn a_progress_that_cannot_be_written_costs_no_verdict() {
     let folder = folder();
-    // A file where the folder should be.
+    // A file blocks the path where the folder of progress files should be created.
     std::fs::write(folder.path().join("progress"), "").unwrap();
     let exercise = open(folder.path(), SCALE);
     let tried = exercise.try_source(&kernel(RIGHT)).unwrap();
@@ -303,7 +304,7 @@ fn a_progress_that_cannot_be_written_costs_no_verdict() {
     assert!(tried.remarks[0].contains("not in your progress"), "{:?}", tried.remarks);
 }
 
-/// The way of a GPU, on the emulated device, which has no times.
+/// Tests the code for GPUs on the emulated device, which measures no times.
 #[test]
 fn on_a_device_guards_and_values_are_compared_again() {
     let device = warpbook_device::CudaDevice::emulated();
@@ -339,7 +340,8 @@ fn a_right_kernel_is_timed_on_a_gpu_and_one_that_fails_at_the_timed_size_is_wron
     assert!(time.is_on_target() && time.share < 1.3, "{time:?}");
     let wrong = exercise.try_source(&kernel(&RIGHT.replace("i < n", "i < n && n < 1000000"))).unwrap();
     assert_eq!((wrong.verdict, wrong.cause_id()), (Verdict::NotYet, Some("wrong_on_gpu")), "{}", wrong.line());
-    // Right as long as it is compared, and nothing afterwards: it counts launches of the timed size.
+    // This kernel counts its launches at the timed size. It is right until it is compared, and writes nothing
+    // afterwards.
     let flag = "__device__ unsigned launches;\n";
     let lazy = "__shared__ unsigned before; if (threadIdx.x == 0) before = gridDim.x > 10000 ? atomicAdd(&launches, 1u) : 0; __syncthreads(); \
                 if (before < 3u * gridDim.x) { RIGHT }";

@@ -1,4 +1,4 @@
-//! CPU implementation.
+//! Activations on the CPU.
 
 use super::{Activation, check};
 use crate::ops::error::Result;
@@ -26,7 +26,7 @@ pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
 pub fn backward(f: Activation, kept: &[f32], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     check(kept.len(), &[("dy", dy.len()), ("dx", dx.len())])?;
     match f {
-        // PyTorch's threshold_backward: 0 where y <= 0, so dy passes where y is NaN.
+        // As in PyTorch's threshold_backward, the gradient is 0 if y <= 0, so dy passes if y is NaN.
         Activation::Relu => map2(kept, dy, dx, |y, dy| if y <= 0.0 { 0.0 } else { dy }),
         Activation::Gelu => map2(kept, dy, dx, |x, dy| (f64::from(dy) * gelu_derivative(x.into())) as f32),
     }

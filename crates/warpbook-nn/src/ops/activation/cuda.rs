@@ -1,4 +1,4 @@
-//! CUDA implementation.
+//! Activations on a GPU.
 #![allow(unsafe_code)]
 
 use super::{Activation, OP};
@@ -8,7 +8,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// The kernels of the activations, loaded once for a type of elements.
+/// The kernels of the activations, loaded for one element type.
 #[derive(Debug, Clone)]
 pub struct Activations {
     dtype: Dtype,
@@ -36,7 +36,7 @@ impl Activations {
     /// Queues y = f(x). y may be x.
     ///
     /// # Errors
-    /// If the arrays differ in length, or hold another type; if the launch fails.
+    /// If the arrays differ in length or have the wrong type; if the launch fails.
     pub fn forward(&self, stream: &Stream, f: Activation, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let n = x.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n]), ("y", y, &[n])])?;
@@ -48,7 +48,7 @@ impl Activations {
     /// Queues dx = dy f'(x). `kept` is the array that [`Activation::keeps`] names. dx may be dy or `kept`.
     ///
     /// # Errors
-    /// Like [`Activations::forward`].
+    /// The same errors as [`Activations::forward`].
     pub fn backward(
         &self,
         stream: &Stream,

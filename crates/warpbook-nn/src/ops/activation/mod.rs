@@ -18,7 +18,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The array that the backward pass reads besides dy.
+    /// The array that the backward pass reads in addition to dy.
     #[must_use]
     pub fn keeps(self) -> Kept {
         match self {
@@ -31,9 +31,9 @@ impl Activation {
 /// The array of the forward pass that a backward pass reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// x.
+    /// The input x.
     Input,
-    /// y.
+    /// The output y.
     Output,
 }
 

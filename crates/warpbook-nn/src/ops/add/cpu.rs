@@ -1,4 +1,4 @@
-//! CPU implementation.
+//! Sums of two arrays on the CPU.
 
 use super::check;
 use crate::ops::error::Result;

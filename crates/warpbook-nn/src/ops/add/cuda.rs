@@ -1,4 +1,4 @@
-//! CUDA implementation.
+//! Sums of arrays on a GPU.
 #![allow(unsafe_code)]
 
 use super::OP;
@@ -8,7 +8,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// The kernels of the sum, loaded once for a type of elements.
+/// The kernels for y = a + b and dx += dy, loaded for one element type.
 #[derive(Debug, Clone)]
 pub struct Add {
     dtype: Dtype,
@@ -29,7 +29,7 @@ impl Add {
     /// Queues y = a + b. y may be a or b.
     ///
     /// # Errors
-    /// If the arrays differ in length, or hold another type; if the launch fails.
+    /// If the arrays differ in length or have the wrong type; if the launch fails.
     pub fn forward(&self, stream: &Stream, a: &DeviceArray, b: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let n = a.len();
         Check(OP).arrays(self.dtype, &[("a", a, &[n]), ("b", b, &[n]), ("y", y, &[n])])?;
@@ -41,7 +41,7 @@ impl Add {
     /// Queues dx += dy.
     ///
     /// # Errors
-    /// Like [`Add::forward`].
+    /// The same errors as [`Add::forward`].
     pub fn accumulate(&self, stream: &Stream, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         let n = dy.len();
         Check(OP).arrays(self.dtype, &[("dy", dy, &[n]), ("dx", dx, &[n])])?;
@@ -51,7 +51,7 @@ impl Add {
     }
 }
 
-/// The kernel of a weighted sum of several arrays, loaded once for a type of elements.
+/// The kernel of a weighted sum of several arrays, loaded for one element type.
 #[derive(Debug, Clone)]
 pub struct Weighted {
     dtype: Dtype,
@@ -71,7 +71,7 @@ impl Weighted {
     /// Queues sum += share x, starting from 0 if `is_first`; x becomes the rounded sum.
     ///
     /// # Errors
-    /// If the arrays differ in length, or hold another type; if the launch fails.
+    /// If the arrays differ in length or have the wrong type; if the launch fails.
     pub fn queue(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! CPU implementation.
+//! Gathers and augments batches on the CPU.
 
 use super::{Augment, Draw};
 use crate::ops::error::Result;
@@ -7,19 +7,19 @@ use warpbook_data::parallel::chunks;
 /// Writes the images with these indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
 ///
 /// # Errors
-/// If a size is zero, a setting is out of range, a slice has another length than its shape, or an index is out of range.
+/// If a size is zero, a setting is out of range, a slice has the wrong length, or an index is out of range.
 pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     gather_from(a, 0, images, indices, out)
 }
 
-/// Like [`gather`], for slots that follow `first` others, as in a part of a batch.
+/// Like [`gather`], but for a part of a batch whose first image has slot `first`.
 ///
 /// # Errors
-/// Like [`gather`].
+/// The same errors as [`gather`].
 pub fn gather_from(a: &Augment<'_>, first: u32, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     a.check(images.len(), indices, out.len())?;
     let len = a.image_len();
-    // A table of every value of every channel: a division per element would take longer than the rest.
+    // This table of all normalised values avoids a division per element, which would take longer than the rest of the work.
     let values: Vec<[f32; 256]> =
         (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
     chunks(out, len, &|slot, out| {

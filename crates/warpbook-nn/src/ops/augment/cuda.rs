@@ -1,4 +1,4 @@
-//! CUDA implementation, for both layouts of the batch.
+//! Gathers and augments batches on a GPU, for both layouts of the batch.
 #![allow(unsafe_code)]
 
 use super::{Augment, Draw, OP};
@@ -11,7 +11,7 @@ use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
 
-/// No mirroring, as numbered in `kernels/nn/augment.cu`.
+/// Number of the mode "no mirroring" in `kernels/nn/augment.cu`.
 const FLIP_NONE: u32 = 0;
 const FLIP_RANDOM: u32 = 1;
 const FLIP_ALL: u32 = 2;
@@ -20,13 +20,13 @@ const FLIP_ALTERNATING: u32 = 3;
 /// Number of blocks of 256 threads that fit on a multiprocessor.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 8;
 
-/// Number of blocks that share an image of `len` elements if `room` allows it: each block gets at least one element.
+/// Number of blocks that share an image of `len` elements: at most `room`, and so few that each block has at least one element.
 fn shared_by(len: usize, threads: usize, room: u32) -> u32 {
     let most = u16::try_from(len.div_ceil(threads)).unwrap_or(u16::MAX);
     room.clamp(1, u32::from(most).max(1))
 }
 
-/// The kernel that gathers batches, loaded once for the settings of a data set, a type of elements and a layout.
+/// The kernel that gathers batches, loaded for the settings of one data set, one element type and one layout.
 #[derive(Debug, Clone)]
 pub struct Gather {
     dtype: Dtype,
@@ -87,13 +87,13 @@ impl Gather {
         })
     }
 
-    /// Sets the number of steps per epoch, at least 1, which alternating flips count.
+    /// Sets the number of steps per epoch, at least 1, from which alternating flips compute the epoch.
     #[must_use]
     pub fn steps_per_epoch(self, steps: u32) -> Self {
         Self { steps_per_epoch: steps.max(1), ..self }
     }
 
-    /// Sets the position in the batch of the first image, for a part of a batch: images draw random numbers by position.
+    /// Sets the position of the first image if only a part of a batch is gathered, because images draw random numbers by position.
     #[must_use]
     pub fn from_place(self, first: u32) -> Self {
         Self { first, ..self }
@@ -103,7 +103,7 @@ impl Gather {
     /// `[count][channels][height][width]`; `step`, `[1]`, is the training step. An image whose index is out of range becomes NaN.
     ///
     /// # Errors
-    /// If an array has another length than its shape, or holds another type; if the launch fails.
+    /// If an array has the wrong length or type; if the launch fails.
     pub fn gather(
         &self,
         stream: &Stream,
@@ -154,7 +154,7 @@ impl Gather {
     }
 }
 
-/// The kernel that gathers batches of rows, loaded once for a type of elements.
+/// The kernel that gathers batches of rows, loaded for one element type.
 #[derive(Debug, Clone)]
 pub struct GatherRows {
     dtype: Dtype,
@@ -175,7 +175,7 @@ impl GatherRows {
     /// range becomes NaN.
     ///
     /// # Errors
-    /// If an array has another length than its shape, or holds another type; if the launch fails.
+    /// If an array has the wrong length or type; if the launch fails.
     pub fn gather(
         &self,
         stream: &Stream,

@@ -6,8 +6,8 @@
 //!
 //! With `reflect` the border mirrors the image without its edge, as `torch.nn.functional.pad(mode="reflect")` does. With an epoch flips
 //! alternate: epoch 0 mirrors an image with probability 1/2, and every later epoch does the opposite of the one before. Source: Jordan,
-//! "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. The Philox block \[index, 1, 0x61756772, 0\] decides, by the top bit of its
-//! first word.
+//! "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. The top bit of the first word of the Philox block \[index, 1, 0x61756772, 0\]
+//! decides the flip in epoch 0.
 //!
 //! Slot b of the batch at a step draws the Philox block with the counter \[b, 0, 0x61756772, step\]: its first word gives the row where the
 //! crop begins, its second the column, and the top bit of its third decides whether the crop is mirrored.
@@ -20,7 +20,7 @@ use warpbook_data::philox::philox4x32_4;
 
 pub(crate) const OP: &str = "augment";
 
-/// Separates these random numbers from other operations'.
+/// Word of the Philox counter that separates these random numbers from the random numbers of other operations.
 const NAME: u32 = 0x6175_6772;
 
 /// Image shape and settings.
@@ -42,13 +42,13 @@ pub struct Augment<'a> {
     pub flip: bool,
     /// True if the border mirrors the image instead of being black; the padding must then be below both sizes.
     pub reflect: bool,
-    /// Epoch of alternating flips; `None` if each step draws its flips anew.
+    /// Epoch of alternating flips; `None` if each step draws new flips.
     pub epoch: Option<u32>,
     /// Fixed crop and flip of all images, instead of random ones.
     pub view: Option<Draw>,
-    /// Key of the random numbers.
+    /// Key of the Philox random numbers.
     pub seed: u64,
-    /// Training step.
+    /// Index of the training step, which selects the random numbers.
     pub step: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct Draw {
 }
 
 impl<'a> Augment<'a> {
-    /// Only normalises images of this shape, `[channels, height, width]`; it draws nothing.
+    /// Creates settings that only normalise images of this shape, `[channels, height, width]`, without random numbers.
     #[must_use]
     pub fn normalise([channels, height, width]: [usize; 3], mean: &'a [f32], deviation: &'a [f32]) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl<'a> Augment<'a> {
         }
     }
 
-    /// Draws for a slot of the batch.
+    /// Draws the crop and flip for a slot of the batch.
     #[must_use]
     pub fn draw(&self, slot: u32) -> Draw {
         let words = philox4x32_4(self.seed, [slot, 0, NAME, self.step]);
@@ -92,7 +92,7 @@ impl<'a> Augment<'a> {
         Draw { row: below(words[0]), column: below(words[1]), flip: self.flip && words[2] >> 31 == 1 }
     }
 
-    /// Draws for the image with this index in a slot of the batch, with alternating flips or the fixed view if set.
+    /// Draws the crop and flip for the image with this index in a slot of the batch, with alternating flips or the fixed view if set.
     #[must_use]
     pub fn draw_of(&self, slot: u32, index: u32) -> Draw {
         match (self.view, self.epoch) {

@@ -1,14 +1,14 @@
-//! CPU implementation. Sums are in f64.
+//! Batch normalisation on the CPU. Sums are in f64.
 
 use super::{BatchNorm, Running, Saved};
 use crate::ops::error::Result;
 use warpbook_data::parallel::{chunks, column_sums};
 
-/// Computes y from x with the batch's statistics, which are saved for [`backward`] and added to the running ones. y and `saved` are not
-/// read.
+/// Computes y from x with the statistics of the batch, which are saved for [`backward`] and included in the running statistics. y and `saved`
+/// are not read.
 ///
 /// # Errors
-/// If a size is zero, a setting is out of range, a slice has another length than its shape, or there is a single row.
+/// If a size is zero, a setting is out of range, a slice has the wrong length, or there is a single row.
 pub fn forward_training(
     b: &BatchNorm,
     x: &[f32],
@@ -22,7 +22,7 @@ pub fn forward_training(
 
 /// Joins the statistics of several ranks, each of which has some of the rows.
 pub struct JoinSums<'a> {
-    /// True if this rank's rows count.
+    /// True if the statistics include this rank's rows.
     pub counts: bool,
     /// Adds the other ranks' sums to the slice.
     pub add: &'a mut dyn FnMut(&mut [f64]),
@@ -31,7 +31,7 @@ pub struct JoinSums<'a> {
 /// Like [`forward_training`], with the statistics of all ranks' rows. `b` describes this rank's rows.
 ///
 /// # Errors
-/// Like [`forward_training`].
+/// The same errors as [`forward_training`].
 pub fn forward_training_across(
     b: &BatchNorm,
     x: &[f32],
@@ -79,7 +79,7 @@ pub fn forward_training_across(
 /// Computes y from x with the running statistics. y is not read.
 ///
 /// # Errors
-/// If a size is zero, a setting is out of range, or a slice has another length than its shape.
+/// If a size is zero, a setting is out of range, or a slice has the wrong length.
 pub fn forward_inference(
     b: &BatchNorm,
     x: &[f32],
@@ -103,7 +103,7 @@ pub fn forward_inference(
 /// Computes dx, dgamma and dbeta from dy after [`forward_training`], which saved `mean` and `inverse_deviation`. The results are not read.
 ///
 /// # Errors
-/// Like [`forward_training`].
+/// The same errors as [`forward_training`].
 pub fn backward(
     b: &BatchNorm,
     x: &[f32],
@@ -120,7 +120,7 @@ pub fn backward(
 /// Like [`backward`], after [`forward_training_across`]; dgamma and dbeta cover this rank's rows only.
 ///
 /// # Errors
-/// Like [`forward_training`].
+/// The same errors as [`forward_training`].
 #[expect(clippy::too_many_arguments, reason = "those of `backward`, and the ranks")]
 pub fn backward_across(
     b: &BatchNorm,
@@ -187,7 +187,7 @@ pub fn backward_across(
     Ok(())
 }
 
-/// Rows per task.
+/// Number of rows that one task of the thread pool sums.
 const ROWS: usize = 64;
 
 /// Sums `f(x, channel)` over the rows, for each channel.

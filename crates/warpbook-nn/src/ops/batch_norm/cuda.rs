@@ -1,4 +1,4 @@
-//! CUDA implementation, for both layouts of images.
+//! Batch normalisation on a GPU, for both layouts of images.
 
 use super::launch::{self, Shape};
 use super::{BatchNorm, OP};
@@ -10,7 +10,7 @@ use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
 
-/// The kernels of batch normalisation, loaded once for a type of elements and a layout.
+/// The kernels of batch normalisation, loaded for one element type and one layout.
 #[derive(Debug, Clone)]
 pub struct Normalisation {
     dtype: Dtype,
@@ -43,11 +43,11 @@ pub struct NormWorkspace<'a> {
 pub struct Across<'a> {
     /// Number of rows on all ranks.
     pub rows: usize,
-    /// True if this rank's rows count.
+    /// True if the statistics include this rank's rows.
     pub counts: bool,
     /// Sums over all ranks, `[2][channels]`.
     pub totals: &'a Slice<f64>,
-    /// Queues adding the other ranks' values to an array.
+    /// Function that queues the addition of the other ranks' values to an array.
     pub add: &'a dyn Fn(&Stream, &Slice<f64>) -> Result<()>,
 }
 
@@ -57,10 +57,10 @@ impl std::fmt::Debug for Across<'_> {
     }
 }
 
-/// The most channels of a block in NHWC.
+/// Largest number of channels per block in NHWC.
 const TILE: u32 = 256;
 
-/// Rows that a block sums: depends on the number of rows and the layout, so that every device adds in the same order. Up to 384 blocks share
+/// Number of rows that a block sums. It depends on the number of rows and the layout, so that every device adds in the same order. Up to 384 blocks share
 /// the rows of 256 channels: about three for each of an H200's 132 SMs.
 fn chunk(rows: usize, layout: Layout) -> usize {
     rows.div_ceil(384).max(if layout == Layout::Nhwc { 64 } else { 256 })
@@ -82,7 +82,7 @@ impl Normalisation {
     /// Number of elements of [`NormWorkspace::sums`].
     #[must_use]
     pub fn sums_len(b: &BatchNorm) -> usize {
-        // NCHW has no more chunks.
+        // NCHW never has more chunks than NHWC.
         b.rows.div_ceil(chunk(b.rows, Layout::Nhwc)) * 2 * b.channels
     }
 
@@ -134,25 +134,25 @@ impl Normalisation {
         Ok((Shape { rows, chunk: rows, ..s }, across.totals))
     }
 
-    /// One block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
+    /// Launch with one block for each chunk of rows and each channel, or each [`TILE`] channels in NHWC.
     fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
         let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(TILE) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
     }
 
-    /// A resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
+    /// Launch of a resident grid over the elements; in NHWC each [`TILE`] channels get the same number of blocks, at least one.
     fn elements_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
         let shape = kernel.shape(s.elements());
         let tiles = if self.layout == Layout::Nchw { 1 } else { s.channels.div_ceil(TILE) };
         Launch { grid: [(shape.grid[0] / tiles).max(1).saturating_mul(tiles), 1, 1], ..shape }
     }
 
-    /// Queues y with the batch's statistics, taken `across` ranks if they share the batch. The statistics are saved (mean and inverse
-    /// deviation) and added to the running ones (mean and variance). `pixels` is height x width; it matters for NCHW only, and may be 1
-    /// otherwise.
+    /// Queues the computation of y with the statistics of the batch, computed `across` ranks if they share the batch. The statistics are saved
+    /// (mean and inverse deviation) and included in the running statistics (mean and variance). `pixels` is height x width; it matters for NCHW
+    /// only, and may be 1 otherwise.
     ///
     /// # Errors
-    /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type, there is a single
+    /// If a size is zero, a setting is out of range, an array has the wrong length or type, there is a single
     /// row, or there are 2^32 - 2^12 elements or more; if a launch fails.
     pub fn forward_training(
         &self,
@@ -190,10 +190,10 @@ impl Normalisation {
         )
     }
 
-    /// Queues y with the running mean and variance.
+    /// Queues the computation of y from x with the running mean and variance.
     ///
     /// # Errors
-    /// Like [`Normalisation::forward_training`], except that a single row is allowed.
+    /// The same errors as [`Normalisation::forward_training`], except that a single row is allowed.
     pub fn forward_inference(
         &self,
         stream: &Stream,
@@ -219,11 +219,11 @@ impl Normalisation {
         )
     }
 
-    /// Queues dx, dgamma and dbeta after [`Normalisation::forward_training`], which saved mean and inverse deviation. dx uses the sums
-    /// `across` ranks; dgamma and dbeta cover this rank's rows only.
+    /// Queues dx, dgamma and dbeta after [`Normalisation::forward_training`], which saved mean and inverse deviation. dx uses the sums over all
+    /// ranks in `across`; dgamma and dbeta cover this rank's rows only.
     ///
     /// # Errors
-    /// Like [`Normalisation::forward_training`].
+    /// The same errors as [`Normalisation::forward_training`].
     pub fn backward(
         &self,
         stream: &Stream,
@@ -248,7 +248,7 @@ impl Normalisation {
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
         if let Some(across) = across {
             let (of_all, totals) = self.totals_over_ranks(stream, s, workspace)?;
-            // Placeholder rows have no gradient, and this rank's own sums keep it zero.
+            // Placeholder rows have no gradient: the coefficients from this rank's own sums keep their gradient zero.
             if across.counts {
                 launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
             }

@@ -8,7 +8,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional;
 use warpbook_kernels::Launch;
 
-/// `Shape` of `kernels/nn/batch_norm.cu`.
+/// The struct `Shape` of `kernels/nn/batch_norm.cu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
@@ -30,7 +30,7 @@ impl Shape {
         u64::from(self.rows) * u64::from(self.channels)
     }
 
-    /// Threads of a kernel that adds up chunks: 32 for each channel.
+    /// Number of threads of a kernel that adds up chunks: 32 for each channel.
     fn adders(self) -> u64 {
         32 * u64::from(self.channels)
     }
@@ -49,7 +49,7 @@ pub(super) fn sums_forward(
     unsafe { kernel.launch(stream, shape, &[&s, x.bytes(), partial]) }
 }
 
-/// Adds the sums of all chunks, or writes zeros if the rows do not count.
+/// Adds the sums of all chunks, or writes zeros if `counts` is false.
 pub(super) fn totals(
     kernel: &Kernel,
     stream: &Stream,

@@ -1,7 +1,7 @@
-//! Batch normalisation over the rows of `[rows][channels]`; of NHWC images, rows are batch x height x width.
+//! Batch normalisation over the rows of `[rows][channels]`; NHWC images have batch x height x width rows.
 //!
 //! y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with the mean and the biased variance of the batch in training, and the
-//! running ones in inference. Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; the running variance is unbiased, as in
+//! running statistics in inference. Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; the running variance is unbiased, as in
 //! PyTorch.
 
 pub mod cpu;
@@ -28,23 +28,23 @@ pub struct BatchNorm {
 /// The running statistics, `[channels]` each; initially mean 0 and variance 1.
 #[derive(Debug)]
 pub struct Running<'a> {
-    /// Means.
+    /// Running mean of each channel.
     pub mean: &'a mut [f32],
-    /// Unbiased variances.
+    /// Running unbiased variance of each channel.
     pub variance: &'a mut [f32],
 }
 
 /// Results of the forward pass that the backward pass needs, `[channels]` each.
 #[derive(Debug)]
 pub struct Saved<'a> {
-    /// Means of the batch.
+    /// Mean of the batch in each channel.
     pub mean: &'a mut [f32],
     /// 1 / sqrt(variance + epsilon) of the batch.
     pub inverse_deviation: &'a mut [f32],
 }
 
 impl BatchNorm {
-    /// Sizes with PyTorch's settings.
+    /// Creates the sizes with PyTorch's default settings.
     #[must_use]
     pub fn new(rows: usize, channels: usize) -> Self {
         Self { rows, channels, epsilon: 1e-5, momentum: 0.1 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use warpbook_data::parallel::{self, chunks};
 use warpbook_gemm::cpu::{Operands, blocked};
 
-/// Rows of an unrolled block, 512 KiB in all, or more if packing the weight would otherwise dominate.
+/// Number of rows of an unrolled block, which has 512 KiB, or more if packing the weight would otherwise dominate.
 fn block_rows(window: usize) -> usize {
     const ELEMENTS: usize = 128 * 1024;
     const STEP: usize = 120;
@@ -28,14 +28,14 @@ fn blocks(out: &mut [f32], len: usize, space: usize, f: &Block<'_>) -> Result<()
 /// Convolves x with the weight and adds the bias. y is `[batch][oh][ow][filters]`; it is not read.
 ///
 /// # Errors
-/// Like [`Geometry::output`]; if a slice has another length than its shape.
+/// The same errors as [`Geometry::output`]; also if a slice has the wrong length.
 pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> Result<()> {
     let output = g.check(("x", x.len()), ("weight", weight.len()), ("y", y.len()))?;
     g.check_bias("bias", bias.map(<[f32]>::len))?;
     let windows = Windows::new(g, output);
     let (k, filters) = (windows.len, g.filters);
     let rows = block_rows(k);
-    // Transposed once, so that packing it for each block copies whole rows.
+    // The weight is transposed once, so that packing copies whole rows for each block.
     let weight = transposed(weight, k);
     blocks(y, rows * filters, rows * k, &|unrolled, block, y| {
         let m = y.len() / filters;
@@ -50,14 +50,14 @@ pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y:
 /// Computes dx, `[batch][height][width][channels]`, from dy, `[batch][oh][ow][filters]`. dx is not read.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     let output = g.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
     let windows = Windows::new(g, output);
     let (k, filters) = (windows.len, g.filters);
     let rows = block_rows(k);
     let pixels = output.0 * output.1;
-    // Whole images, because windows overlap.
+    // Each chunk consists of whole images, because windows overlap.
     let images = rows.div_ceil(pixels);
     let image_len = g.height * g.width * g.channels;
     let output_len = pixels * filters;
@@ -77,7 +77,7 @@ pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) 
 /// Computes dweight, `[filters][kh][kw][channels]`, and the bias gradient, `[filters]`, from x and dy. The results are not read.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn weight_gradient(
     g: &Geometry,
     x: &[f32],
@@ -119,15 +119,15 @@ pub fn weight_gradient(
     Ok(())
 }
 
-/// Returns true if windows are so short that the transposed product, with windows as rows, fills the product's tiles better.
+/// Returns true if windows are so short that the transposed product, with windows as rows, fills the tiles better.
 fn narrow(filters: usize, window: usize) -> bool {
-    /// The tile of AVX-512, the largest.
+    /// Tile of the AVX-512 kernel, the largest of all tiles.
     const TILE: [usize; 2] = [12, 32];
     let computed = |rows: usize, columns: usize| rows.div_ceil(TILE[0]) * columns.div_ceil(TILE[1]);
     computed(window, filters) < computed(filters, window)
 }
 
-/// Largest number of partial sums of a weight gradient: enough for the threads, within 16 MiB if that suffices.
+/// Largest number of partial sums of a weight gradient: as many as fit into 16 MiB, but at least 8 and at most 32.
 fn partial_sums(weight: usize) -> usize {
     (4 * 1024 * 1024 / weight).clamp(8, 32)
 }
@@ -150,7 +150,7 @@ fn product<'a>(a: &'a [f32], b: &'a [f32], [m, n, k]: [usize; 3]) -> Operands<'a
     Operands { a, b, m, n, k, lda: k, ldb: n, ldc: n, trans_a: false, trans_b: false, alpha: 1.0, beta: 0.0 }
 }
 
-/// Transposes a matrix with rows of `width`.
+/// Transposes a matrix that has `width` columns.
 fn transposed(matrix: &[f32], width: usize) -> Vec<f32> {
     let rows = matrix.len() / width;
     let mut out = vec![0.0; matrix.len()];

@@ -1,6 +1,6 @@
 //! Convolution in two dimensions.
 //!
-//! Images are NHWC, `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`. As in PyTorch it is a cross-correlation:
+//! Images are NHWC, `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`. As in PyTorch, the operation is a cross-correlation:
 //! y\[n\]\[oy\]\[ox\]\[o\] = bias\[o\] + the sum over i, j, c of x\[n\]\[oy stride + i - padding\]\[ox stride + j - padding\]\[c\]
 //! weight\[o\]\[i\]\[j\]\[c\], where x is 0 outside the image.
 
@@ -46,10 +46,10 @@ impl Geometry {
         Ok((vertical.output(OP, "height")?, horizontal.output(OP, "width")?))
     }
 
-    /// Operations of the forward pass without the bias, two per product. Each of the two gradients takes as many.
+    /// Floating-point operations of the forward pass without the bias, two per product. Each of the two gradients needs the same number.
     ///
     /// # Errors
-    /// Like [`Geometry::output`].
+    /// The same errors as [`Geometry::output`].
     pub fn flops(&self) -> Result<u64> {
         let (oh, ow) = self.output()?;
         let products = elements(&[self.batch, oh, ow, self.filters, self.window()]);
@@ -71,7 +71,7 @@ impl Geometry {
     /// Number of elements of y.
     ///
     /// # Errors
-    /// Like [`Geometry::output`].
+    /// The same errors as [`Geometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.filters]))

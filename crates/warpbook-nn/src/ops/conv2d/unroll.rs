@@ -1,4 +1,4 @@
-//! Windows as rows of a matrix, `[oh ow][kh][kw][channels]` (im2col), and back.
+//! Converts windows to rows of a matrix, `[oh ow][kh][kw][channels]` (im2col), and back.
 //!
 //! Source: Chellapilla, Puri and Simard, "High performance convolutional neural networks for document processing", IWFHR 2006.
 
@@ -69,7 +69,7 @@ impl Windows {
     }
 }
 
-/// Copies a few elements by moves, enough for windows over one to three channels, and more with a call.
+/// Copies elements: short runs, as in windows over one to three channels, with moves, and other runs with a call to `memcpy`.
 #[inline(always)]
 fn copy(to: &mut [f32], from: &[f32]) {
     match to.len() {

@@ -1,4 +1,4 @@
-//! CPU implementation. Each row is computed in f64.
+//! The cross entropy on the CPU. Each row is computed in f64.
 
 use super::{CrossEntropy, MeanLoss};
 use crate::ops::error::Result;
@@ -7,7 +7,7 @@ use rayon::prelude::*;
 /// Computes the loss of the logits, `[batch][classes]`, for the labels, `[batch]`, and its gradient times `scale`. dlogits is not read.
 ///
 /// # Errors
-/// If a size is zero, a setting is out of range, a slice has another length than its shape, or a label is not below `classes`.
+/// If a size is zero, a setting is out of range, a slice has the wrong length, or a label is not below `classes`.
 pub fn loss_and_gradient(
     c: &CrossEntropy,
     logits: &[f32],
@@ -26,17 +26,17 @@ pub fn loss_and_gradient(
     Ok(mean(c, &rows.collect::<Vec<_>>()))
 }
 
-/// Computes the loss alone, to the same bits.
+/// Computes only the loss, with the same bits as [`loss_and_gradient`].
 ///
 /// # Errors
-/// Like [`loss_and_gradient`].
+/// The same errors as [`loss_and_gradient`].
 pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);
     Ok(mean(c, &rows.map(|(logits, label)| Row::new(c, logits, *label).loss()).collect::<Vec<_>>()))
 }
 
-/// Fewest rows per task.
+/// Smallest number of rows that is worth a task of the thread pool.
 const ROWS: usize = 16;
 
 fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
@@ -49,7 +49,7 @@ struct Row<'a> {
     logits: &'a [f32],
     label: usize,
     largest: usize,
-    /// Sum of the exponentials.
+    /// Sum of the exponentials of the shifted logits.
     sum: f64,
     /// Target of the label's class, in addition to `spread`, which every class gets.
     own: f64,
@@ -69,7 +69,7 @@ impl<'a> Row<'a> {
         f64::from(logit) - f64::from(self.logits[self.largest])
     }
 
-    /// Returns the loss, and true if the largest logit is the label's.
+    /// Returns the loss, and true if the largest logit belongs to the label.
     fn loss(&self) -> (f64, bool) {
         let mut loss = self.sum.ln() - self.own * self.shifted(self.logits[self.label]);
         if self.spread > 0.0 {

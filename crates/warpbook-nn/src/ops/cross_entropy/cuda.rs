@@ -15,9 +15,9 @@ use warpbook_record::Dtype;
 pub struct LossSlots<'a> {
     /// Next slot, `[1]`. A step whose slot is out of range writes nothing.
     pub slot: &'a Slice<u32>,
-    /// Mean losses without the scale of the gradients, `[slots]`.
+    /// Mean losses, not multiplied by the loss scale, `[slots]`.
     pub losses: &'a Slice<f64>,
-    /// Number of rows whose largest logit is the label's, `[slots]`.
+    /// Number of rows whose largest logit belongs to the label, `[slots]`.
     pub correct: Option<&'a Slice<u32>>,
 }
 
@@ -36,7 +36,7 @@ impl LossSlots<'_> {
 #[derive(Debug, Clone)]
 pub(crate) enum Mean {
     Kernel(Box<MeanKernel>),
-    /// The last block of the loss kernel, with the counter of arrived blocks: 0 between launches.
+    /// The last block of the loss kernel adds up the losses; the counter of arrived blocks is 0 between launches.
     LastBlock(Slice<u32>),
 }
 
@@ -75,7 +75,7 @@ impl MeanKernel {
     }
 }
 
-/// The kernels of the cross entropy, loaded once for a type of logits.
+/// The kernels of the cross entropy, loaded for one type of logits.
 #[derive(Debug, Clone)]
 pub struct LossKernels {
     dtype: Dtype,
@@ -86,7 +86,7 @@ pub struct LossKernels {
 /// Rows per block, one warp each.
 const ROWS: usize = 8;
 
-/// Block results from which the mean is computed.
+/// Results of the blocks, from which the mean is computed.
 #[derive(Debug, Clone, Copy)]
 pub struct LossWorkspace<'a> {
     /// Losses: [`LossKernels::blocks`] elements.
@@ -105,11 +105,11 @@ impl LossKernels {
         Ok(Self { dtype, rows, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
     }
 
-    /// Like [`LossKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because they share
+    /// Like [`LossKernels::new`], but with one kernel whose last block computes the mean. All launches must be on one stream, because they share
     /// the counter of blocks.
     ///
     /// # Errors
-    /// Like [`LossKernels::new`].
+    /// The same errors as [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
         Ok(Self { dtype, rows, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
@@ -125,7 +125,7 @@ impl LossKernels {
     /// `classes` makes the loss NaN.
     ///
     /// # Errors
-    /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type; if a launch fails.
+    /// If a size is zero, a setting is out of range, an array has the wrong length or type; if a launch fails.
     pub fn loss_and_gradient(
         &self,
         stream: &Stream,
@@ -138,8 +138,8 @@ impl LossKernels {
         self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, 1.0, dlogits), slots, &Verdict::none())
     }
 
-    /// Like [`LossKernels::loss_and_gradient`], but multiplies the gradient by `share`, and decides the step's verdict if the kernel has a last
-    /// block.
+    /// Like [`LossKernels::loss_and_gradient`], but multiplies the gradient by `share`. If the kernel has a last block, that block also writes
+    /// the step's [`Verdict`].
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,

@@ -25,7 +25,7 @@ pub struct CrossEntropy {
 pub struct MeanLoss {
     /// Mean loss over the rows.
     pub mean: f64,
-    /// Number of rows whose largest logit (the first among equals) is the label's; NaN counts as the largest.
+    /// Number of rows whose largest logit (the first among equals) belongs to the label; NaN counts as the largest.
     pub correct: usize,
 }
 

@@ -1,4 +1,4 @@
-//! CPU bodies of custom layers.
+//! Implementations of custom layers on the CPU.
 
 use super::OwnSizes;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 /// Arguments of a forward pass on the CPU.
 #[derive(Debug)]
 pub struct CpuForward<'a> {
-    /// Sizes, and the positions of elements.
+    /// Sizes of the arrays, with functions for the positions of elements.
     pub sizes: OwnSizes,
-    /// Inputs.
+    /// Inputs of the layer.
     pub x: &'a [f32],
-    /// Parameters, in order.
+    /// Values of the parameters, in the order of declaration.
     pub parameters: &'a [&'a [f32]],
     /// Outputs to write; their old contents are arbitrary.
     pub y: &'a mut [f32],
@@ -20,15 +20,15 @@ pub struct CpuForward<'a> {
 /// Arguments of a backward pass on the CPU.
 #[derive(Debug)]
 pub struct CpuBackward<'a> {
-    /// Sizes, and the positions of elements.
+    /// Sizes of the arrays, with functions for the positions of elements.
     pub sizes: OwnSizes,
-    /// Inputs.
+    /// Inputs of the layer.
     pub x: &'a [f32],
     /// Outputs of the forward pass.
     pub y: &'a [f32],
     /// Gradient of the outputs.
     pub dy: &'a [f32],
-    /// Parameters, in order.
+    /// Values of the parameters, in the order of declaration.
     pub parameters: &'a [&'a [f32]],
     /// Gradient of the inputs to write; its old contents are arbitrary.
     pub dx: &'a mut [f32],
@@ -39,7 +39,7 @@ pub struct CpuBackward<'a> {
 type Forward = dyn Fn(CpuForward<'_>) + Send + Sync;
 type Backward = dyn Fn(CpuBackward<'_>) + Send + Sync;
 
-/// CPU implementation of a layer: its forward and its backward pass. Two bodies are equal if they come from one definition.
+/// CPU implementation of a layer: its forward and its backward pass. Two bodies are equal if they come from the same definition.
 #[derive(Clone)]
 pub struct CpuBody {
     forward: Arc<Forward>,
@@ -54,12 +54,12 @@ impl CpuBody {
         Self { forward: Arc::new(forward), backward: Arc::new(backward) }
     }
 
-    /// Computes y.
+    /// Computes y with the forward body.
     pub fn forward(&self, with: CpuForward<'_>) {
         (self.forward)(with);
     }
 
-    /// Computes dx and the gradients of the parameters.
+    /// Computes dx and the gradients of the parameters with the backward body.
     pub fn backward(&self, with: CpuBackward<'_>) {
         (self.backward)(with);
     }

@@ -1,4 +1,4 @@
-//! CUDA implementation.
+//! Custom layers on a GPU.
 
 use super::kernel::explain;
 use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
@@ -12,7 +12,7 @@ use warpbook_record::{Dtype, KernelStats};
 
 const OP: &str = "own layer";
 
-/// A layer's kernels, compiled and loaded for a type of elements and the shape of a sample.
+/// A layer's kernels, compiled and loaded for one element type and one sample shape.
 #[derive(Debug, Clone)]
 pub struct OwnKernels {
     layer: OwnLayer,
@@ -26,13 +26,13 @@ pub struct OwnKernels {
 /// The arrays of a backward pass.
 #[derive(Debug)]
 pub struct Backward<'a> {
-    /// Inputs.
+    /// Inputs of the layer.
     pub x: &'a DeviceArray,
     /// Outputs of the forward pass.
     pub y: &'a DeviceArray,
     /// Gradient of the outputs.
     pub dy: &'a DeviceArray,
-    /// Parameters, f32.
+    /// Values of the parameters in f32, in the order of declaration.
     pub parameters: &'a [Slice<f32>],
     /// Gradient of the inputs; must not overlap another array.
     pub dx: &'a DeviceArray,
@@ -43,9 +43,9 @@ pub struct Backward<'a> {
 /// Memory for the gradients of a layer's parameters, and the kernels that add the blocks' shares.
 #[derive(Debug)]
 pub struct Gradients {
-    /// Arrays that the kernels write.
+    /// Arrays for the blocks' shares, which the kernels write.
     pub shares: Vec<Slice<f32>>,
-    /// The gradients.
+    /// Gradients of the parameters, summed over all blocks.
     pub totals: Vec<Slice<f32>>,
     /// One sum per parameter; empty if the kernels write the gradients themselves.
     sums: Vec<(Sums, Workspace)>,
@@ -62,7 +62,7 @@ impl OwnKernels {
     /// Compiles and loads both kernels.
     ///
     /// # Errors
-    /// Like [`compile`]; if the device reports an error.
+    /// The same errors as [`compile`]; also if the device reports an error.
     pub fn new(device: &CudaDevice, layer: &OwnLayer, input: Shape, layout: Layout, dtype: Dtype) -> Result<Self> {
         let sizes = OwnSizes::new(layer, input, 1, layout);
         let [forward, backward] = specs(layer, &sizes, dtype);
@@ -131,7 +131,7 @@ impl OwnKernels {
         Ok(Gradients { shares, totals, sums: sums.collect::<Result<_>>()? })
     }
 
-    /// The launch of a kernel, and its argument `n`.
+    /// Returns the launch of a kernel and its argument `n`.
     fn launch_of(&self, kernel: &Kernel, elements: usize, sizes: &OwnSizes) -> Result<(Launch, u32)> {
         let word = |name, v| Check(OP).word(name, v);
         // Kernels use indices of 32 bits.
@@ -155,7 +155,7 @@ impl OwnKernels {
         Ok(lengths.into_iter().try_for_each(|(s, p)| Check(OP).lengths(&[("a parameter", s.len(), &[p.len()])]))?)
     }
 
-    /// Queues y = forward(x) of a batch.
+    /// Queues y = forward(x) for a batch.
     ///
     /// # Errors
     /// If lengths or types do not match the layer; if the launch fails.
@@ -177,7 +177,7 @@ impl OwnKernels {
     /// Queues dx and the gradients of the parameters.
     ///
     /// # Errors
-    /// Like [`OwnKernels::forward`].
+    /// The same errors as [`OwnKernels::forward`].
     pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
         let Backward { x, y, dy, parameters, dx, gradients } = with;
         let sizes = self.sizes(batch);

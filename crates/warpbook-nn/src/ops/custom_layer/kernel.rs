@@ -8,7 +8,7 @@ use warpbook_record::{Dtype, KernelSpec, KernelStats};
 /// Names of the kernels.
 const ENTRIES: [&str; 2] = ["forward", "backward"];
 
-/// The kernels' specs for a type of elements and sizes.
+/// The kernels' specs for an element type and these sizes.
 pub(crate) fn specs(layer: &OwnLayer, sizes: &OwnSizes, dtype: Dtype) -> [KernelSpec; 2] {
     let form = OwnForm {
         dtype,
@@ -58,7 +58,7 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
     Ok([entry_stats(0)?, entry_stats(1)?])
 }
 
-/// Adds the expected parameters to a compiler error about wrong ones.
+/// Adds the expected parameters to a compiler error about wrong parameters.
 pub(super) fn explain(layer: &OwnLayer, error: Error) -> Error {
     let Error::Compile(mut compile) = error else { return error };
     for d in compile.diagnostics.iter_mut().filter(|d| d.is_error) {

@@ -37,17 +37,17 @@
 //! ```
 //!
 //! Parameters are `const float*`, their gradients `float*`, each in the order of declaration. `T` is the type of the training's
-//! activations, f32, fp16 or bf16: read an element into a `float`, and store a `float`. Every element of y, dx and the gradients has to be
-//! written, and nothing else; their old contents are arbitrary.
+//! activations, f32, fp16 or bf16: read an element into a `float`, and store a `float`. Kernels must write every element of y, dx and the
+//! gradients, and no other memory; the old contents are arbitrary.
 //!
 //! | name | meaning |
 //! |---|---|
 //! | `THREADS` | threads of a block, 256 or the number set by [`OwnLayer::threads`] |
-//! | `CHANNELS`, `HEIGHT`, `WIDTH`, `SAMPLE` | sizes of a sample of x, and its elements; a vector has one pixel |
-//! | `OUT_CHANNELS`, .., `OUT_SAMPLE` | sizes of a sample of y, and its elements |
+//! | `CHANNELS`, `HEIGHT`, `WIDTH`, `SAMPLE` | sizes of a sample of x, and its number of elements; a vector has one pixel |
+//! | `OUT_CHANNELS`, .., `OUT_SAMPLE` | sizes of a sample of y, and its number of elements |
 //! | `index(n, c, row, column)`, `out_index(..)` | the index of an element of x, of y; correct for images in NCHW and in NHWC |
 //! | `place(i)`, `out_place(i)` | sample `.n`, channel `.c`, row `.y` and column `.x` of element i |
-//! | `block_sum(v)`, `block_max(v)` | over the threads of the block, which all have to call it; the same bits on every run |
+//! | `block_sum(v)`, `block_max(v)` | sum or maximum over the threads of the block, which all have to call the function; the same bits on every run |
 //!
 //! # How many blocks
 //!
@@ -57,8 +57,8 @@
 //! | [`OwnLayer::one_block_a_sample`] | block b computes sample b | samples | `[samples][elements]` |
 //! | [`OwnLayer::one_block_a_channel`] | block b computes channel b of x in all samples | samples | `[elements]` |
 //!
-//! In the first two, block b writes row b, its share of the gradient, and the rows are then added in a fixed order: the same bits on every
-//! run, which `atomicAdd` on floats does not give. In the third, each block writes the elements that belong to its channel.
+//! In the first two cases, block b writes row b, its share of the gradient, and the rows are then added in a fixed order: the same bits on every
+//! run, which `atomicAdd` on floats does not give. In the third case, each block writes the elements that belong to its channel.
 
 pub mod cpu;
 pub mod cuda;
@@ -79,7 +79,7 @@ use warpbook_device::Error;
 const MOST_PARAMETERS: usize = 16;
 /// Largest number of elements of a parameter.
 const MOST_ELEMENTS: usize = 1 << 24;
-/// Names of the kernels' other arguments.
+/// Names that parameters must not have, because the kernels already use them.
 const TAKEN: [&str; 6] = ["x", "y", "dy", "dx", "n", "T"];
 
 /// How a layer's kernels are divided into blocks.
@@ -189,14 +189,15 @@ impl OwnLayer {
         self.with(|d| d.blocks = Blocks::PerChannel)
     }
 
-    /// Checks the layer with inputs that are uniform between two numbers, which a logarithm needs; the default is standard Gaussian.
+    /// Sets the range of the uniform random inputs with which the layer is checked, for example positive numbers for a logarithm; the default is
+    /// standard Gaussian inputs.
     #[must_use]
     pub fn checked_between(self, low: f32, high: f32) -> Self {
         self.with(|d| d.inputs = Some([low, high]))
     }
 
     /// Adds CPU bodies in f32, so that a network with this layer can be trained, frozen and evaluated on the CPU. Images are NHWC;
-    /// [`OwnSizes::index`] gives an element's index. The check compares the GPU's kernels with them.
+    /// [`OwnSizes::index`] gives an element's index. The check compares the GPU kernels with the CPU bodies.
     #[must_use]
     pub fn on_cpu(
         self,
@@ -206,19 +207,19 @@ impl OwnLayer {
         self.with(|d| d.cpu = Some(CpuBody::new(forward, backward)))
     }
 
-    /// Name on which the names of its layers in networks and messages are based.
+    /// Base of the layer's names in networks and messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// CUDA source as given.
+    /// CUDA source of the kernels, as passed to [`OwnLayer::new`].
     #[must_use]
     pub fn source(&self) -> &str {
         &self.0.source
     }
 
-    /// Parameters, in order.
+    /// Parameters, in the order of declaration.
     #[must_use]
     pub fn parameters(&self) -> &[OwnParameter] {
         &self.0.parameters
@@ -266,7 +267,7 @@ impl OwnLayer {
         self.0.inputs
     }
 
-    /// The error that the layer cannot be used, with the reason.
+    /// Returns the error that says why the layer cannot be used.
     #[must_use]
     pub fn unsupported(&self, why: impl Into<String>) -> Error {
         let what = format!("The layer `{}`:", self.name());
@@ -368,7 +369,7 @@ mod tests {
         let layer = || OwnLayer::new("a", "x").parameter("w", [1], 1.0);
         assert_eq!(layer(), layer());
         assert_ne!(layer(), layer().threads(128));
-        // Functions cannot be compared, so only those of one definition are equal.
+        // Functions cannot be compared, so two bodies are equal only if they come from the same definition.
         let with_cpu = layer().on_cpu(|_| {}, |_| {});
         assert_eq!(with_cpu, with_cpu.clone());
         assert_ne!(with_cpu, layer().on_cpu(|_| {}, |_| {}));

@@ -33,13 +33,13 @@ impl OwnSizes {
         Self { batch, input, output: layer.output_of(input), layout }
     }
 
-    /// Index in x and dx of sample n at a channel, a row and a column.
+    /// Index in x and dx of the element with this sample, channel, row and column.
     #[must_use]
     pub fn index(&self, n: usize, channel: usize, row: usize, column: usize) -> usize {
         element(self.input, self.layout, [n, channel, row, column])
     }
 
-    /// Index in y and dy of sample n at a channel, a row and a column.
+    /// Index in y and dy of the element with this sample, channel, row and column.
     #[must_use]
     pub fn out_index(&self, n: usize, channel: usize, row: usize, column: usize) -> usize {
         element(self.output, self.layout, [n, channel, row, column])

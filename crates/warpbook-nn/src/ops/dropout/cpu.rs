@@ -1,4 +1,4 @@
-//! CPU implementation.
+//! Dropout on the CPU.
 
 use super::Dropout;
 use crate::ops::error::Result;
@@ -14,10 +14,10 @@ pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
     forward_from(d, 0, x, y)
 }
 
-/// Like [`forward`], for elements that follow `first` others, as in a part of a batch.
+/// Like [`forward`], but for a part of a batch: `first` elements of the batch come before x.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result<()> {
     d.check(("x", x.len()), ("y", y.len()))?;
     masked(d, first, x, y);
@@ -27,15 +27,15 @@ pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result
 /// Computes dx from dy with the forward pass's mask. dx is not read.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     backward_from(d, 0, dy, dx)
 }
 
-/// Like [`backward`], for elements that follow `first` others.
+/// Like [`backward`], but for a part of a batch: `first` elements of the batch come before dy.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     d.check(("dy", dy.len()), ("dx", dx.len()))?;
     masked(d, first, dy, dx);
@@ -74,7 +74,7 @@ impl WithSimd for Chunk<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        /// Philox blocks computed at once.
+        /// Number of Philox blocks that are computed together.
         const BLOCKS: usize = 16;
         let (threshold, scale) = (self.dropout.threshold(), self.dropout.scale());
         let [layer, step] = self.dropout.counter();

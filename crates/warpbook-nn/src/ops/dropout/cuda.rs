@@ -1,4 +1,4 @@
-//! CUDA implementation.
+//! Dropout on a GPU.
 #![allow(unsafe_code)]
 
 use super::{Dropout, OP};
@@ -9,12 +9,12 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// The kernel of dropout, loaded once for a type of elements.
+/// The kernel of dropout, loaded for one element type.
 #[derive(Debug, Clone)]
 pub struct Masks {
     dtype: Dtype,
     kernel: Kernel,
-    /// Number of elements of the batch before the first.
+    /// Number of elements of the batch that come before the arrays' first element.
     begin: u64,
 }
 
@@ -28,7 +28,7 @@ impl Masks {
         Ok(Self { dtype, kernel, begin: 0 })
     }
 
-    /// Sets the number of elements before a part of a batch: masks depend on an element's position in the batch.
+    /// Sets the number of elements of the batch that come before this part: masks depend on an element's position in the batch.
     #[must_use]
     pub fn from_element(self, begin: u64) -> Self {
         Self { begin, ..self }
@@ -38,7 +38,7 @@ impl Masks {
     /// [`Dropout::step`].
     ///
     /// # Errors
-    /// If the probability is out of range, the arrays differ in length, or hold another type; if the launch fails.
+    /// If the probability is out of range, the arrays differ in length or have the wrong type; if the launch fails.
     pub fn forward(&self, s: &Stream, d: &Dropout, step: &Slice<u32>, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         self.masked(s, d, step, [("x", x), ("y", y)])
     }
@@ -46,7 +46,7 @@ impl Masks {
     /// Queues dx from dy with the forward pass's mask. dx may be dy.
     ///
     /// # Errors
-    /// Like [`Masks::forward`].
+    /// The same errors as [`Masks::forward`].
     pub fn backward(
         &self,
         s: &Stream,

@@ -1,7 +1,7 @@
 //! Dropout: each element is kept with probability 1 - p and scaled by 1 / (1 - p), or set to zero.
 //!
 //! The mask is not stored. Element i takes word i mod 4 of the Philox block with the counter \[i / 4 low, i / 4 high, 0x64726f70 xor layer,
-//! step\], so the backward pass and the other device draw the same mask.
+//! step\], so both passes draw the same mask, on the CPU and on a GPU.
 
 pub mod cpu;
 pub mod cuda;
@@ -13,11 +13,11 @@ pub(crate) const OP: &str = "dropout";
 /// Settings of a dropout layer at a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
-    /// Key of the random numbers.
+    /// Key of the Philox random numbers.
     pub seed: u64,
     /// Index of the layer among the network's dropouts.
     pub layer: u32,
-    /// Training step.
+    /// Index of the training step, which selects the random numbers.
     pub step: u32,
     /// Probability that an element is dropped, from 0 to below 1.
     pub probability: f32,

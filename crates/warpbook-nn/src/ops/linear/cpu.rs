@@ -1,4 +1,4 @@
-//! CPU implementation: one matrix product per pass, whose bits do not depend on the number of threads.
+//! The linear layer on the CPU: one matrix product per pass, whose bits do not depend on the number of threads.
 
 use super::Sizes;
 use crate::ops::error::Result;
@@ -8,7 +8,7 @@ use warpbook_gemm::cpu::{Operands, threaded};
 /// Computes y = x W^T + b. y is not read.
 ///
 /// # Errors
-/// If a size is zero, or a slice has another length than its shape.
+/// If a size is zero, or a slice has the wrong length.
 pub fn forward(s: &Sizes, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> Result<()> {
     s.check(("x", x.len()), ("weight", weight.len()), ("y", y.len()))?;
     s.check_bias("bias", bias.map(<[f32]>::len))?;
@@ -23,7 +23,7 @@ pub fn forward(s: &Sizes, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &m
 /// Computes dx = dy W. dx is not read.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     s.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
     let Sizes { batch: m, inputs: n, outputs: k } = *s;
@@ -36,7 +36,7 @@ pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> 
 /// Computes dW = dy^T x, and db as the column sums of dy. The results are not read.
 ///
 /// # Errors
-/// Like [`forward`].
+/// The same errors as [`forward`].
 pub fn weight_gradient(s: &Sizes, x: &[f32], dy: &[f32], dweight: &mut [f32], dbias: Option<&mut [f32]>) -> Result<()> {
     s.check(("x", x.len()), ("dweight", dweight.len()), ("dy", dy.len()))?;
     s.check_bias("dbias", dbias.as_ref().map(|b| b.len()))?;

@@ -1,4 +1,4 @@
-//! CUDA implementation: three matrix products, and the column sums of dy.
+//! The linear layer on a GPU: three matrix products, and the column sums of dy.
 
 use super::{OP, Sizes};
 use crate::ops::error::Check;
@@ -23,20 +23,20 @@ pub enum LinearEpilogue {
 pub struct Linear {
     sizes: Sizes,
     dtype: Dtype,
-    /// The product for y, and the one with a ReLU if there is a bias.
+    /// The product for y and, if there is a bias, the product with a ReLU.
     forward: (Planned, Option<Planned>),
-    /// The product for dx, and the one with a mask.
+    /// The products for dx without and with a mask.
     input_gradient: [Planned; 2],
     weight_gradient: Planned,
     bias_gradient: Option<Sums>,
 }
 
 impl Linear {
-    /// Plans the products, which `by` computes, forward and both gradients; compiles and loads their kernels. The bias gradient has its own
-    /// kernel.
+    /// Plans the products of the forward pass and of both gradients, which `by` computes; compiles and loads their kernels. The bias gradient
+    /// has a separate kernel.
     ///
     /// # Errors
-    /// If a size is zero or 2^32 or more; if no rung, or not the given one, supports the type on this device; if the library is missing, or
+    /// If a size is zero or 2^32 or more; if no rung supports the type on this device, or the given rung does not; if the library is missing, or
     /// has no algorithm for a product; if compiling fails or the device reports an error.
     pub fn by(
         by: ProductBy,
@@ -85,8 +85,8 @@ impl Linear {
     /// Queues y = f(x W^T + b); pass a bias if and only if the layer was made with one.
     ///
     /// # Errors
-    /// If an array has another length than its shape, holds another type or is not aligned, or the workspace is too small; if a bias is
-    /// missing or superfluous, or a ReLU is requested without one; if a launch fails.
+    /// If an array has the wrong length or type or is not aligned, or the workspace is too small; if a bias is
+    /// missing or superfluous, or a ReLU is requested without a bias; if a launch fails.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -118,7 +118,7 @@ impl Linear {
     /// the ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// Like [`Linear::forward`].
+    /// The same errors as [`Linear::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -140,7 +140,7 @@ impl Linear {
     /// Queues dW = dy^T x, in the type of the operands, and if requested the bias gradient in f32: the column sums of dy.
     ///
     /// # Errors
-    /// Like [`Linear::forward`]; if a bias gradient is requested from a layer without a bias.
+    /// The same errors as [`Linear::forward`]; also if a bias gradient is requested from a layer without a bias.
     pub fn weight_gradient(
         &self,
         stream: &Stream,
@@ -165,7 +165,7 @@ impl Linear {
     /// Queues only the gradient of the bias.
     ///
     /// # Errors
-    /// If the layer was made without a bias, or an array has another length than its shape.
+    /// If the layer was made without a bias, or an array has the wrong length.
     pub fn bias_gradient(
         &self,
         stream: &Stream,
@@ -200,7 +200,7 @@ fn no_bias() -> Error {
     Error::Unsupported { what: "linear: a bias gradient".into(), why }
 }
 
-/// The type in which elements of a type are stored.
+/// The type in which elements are stored in memory: f32 for tf32, and `dtype` for the others.
 pub(crate) fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

@@ -19,7 +19,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Operations of the forward pass without the bias; each of the two gradients takes as many.
+    /// Floating-point operations of the forward pass without the bias; each of the two gradients needs the same number.
     #[must_use]
     pub fn flops(&self) -> u64 {
         (super::error::elements(&[self.batch, self.inputs, self.outputs]) as u64).saturating_mul(2)

@@ -1,4 +1,4 @@
-//! CPU implementation.
+//! The mean squared error on the CPU.
 
 use super::check;
 use crate::ops::error::Result;
@@ -16,10 +16,10 @@ pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &m
     loss(output, target)
 }
 
-/// Computes the mean of (output - target)^2 alone, to the same bits.
+/// Computes the mean of (output - target)^2 only, with the same bits as [`loss_and_gradient`].
 ///
 /// # Errors
-/// Like [`loss_and_gradient`].
+/// The same errors as [`loss_and_gradient`].
 pub fn loss(output: &[f32], target: &[f32]) -> Result<f64> {
     check(output.len(), target.len(), output.len())?;
     let squares = sum(output.len(), |range| {

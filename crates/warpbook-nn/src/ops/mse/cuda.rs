@@ -1,4 +1,4 @@
-//! CUDA implementation.
+//! The mean squared error on a GPU.
 #![allow(unsafe_code)]
 
 use super::{OP, check};
@@ -11,7 +11,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_record::Dtype;
 
-/// The kernels of the mean squared error, loaded once for a type of outputs.
+/// The kernels of the mean squared error, loaded for one type of outputs.
 #[derive(Debug, Clone)]
 pub struct SquaredErrorKernels {
     dtype: Dtype,
@@ -29,11 +29,11 @@ impl SquaredErrorKernels {
         Ok(Self { dtype, squares, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
     }
 
-    /// Like [`SquaredErrorKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because
+    /// Like [`SquaredErrorKernels::new`], but with one kernel whose last block computes the mean. All launches must be on one stream, because
     /// they share the counter of blocks.
     ///
     /// # Errors
-    /// Like [`SquaredErrorKernels::new`].
+    /// The same errors as [`SquaredErrorKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
         Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
@@ -49,7 +49,7 @@ impl SquaredErrorKernels {
     /// are f32.
     ///
     /// # Errors
-    /// If there are no elements, the arrays differ in length or hold another type; if a launch fails.
+    /// If there are no elements, the arrays differ in length or have the wrong type; if a launch fails.
     pub fn loss_and_gradient(
         &self,
         stream: &Stream,
@@ -61,8 +61,8 @@ impl SquaredErrorKernels {
         self.loss_and_verdict(stream, (output, target), (loss_scale, 1.0, doutput), slots, &Verdict::none())
     }
 
-    /// Like [`SquaredErrorKernels::loss_and_gradient`], but multiplies the gradient by `share`, and decides the step's verdict if the
-    /// kernel has a last block.
+    /// Like [`SquaredErrorKernels::loss_and_gradient`], but multiplies the gradient by `share`. If the kernel has a last block, that block also
+    /// writes the step's verdict.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,

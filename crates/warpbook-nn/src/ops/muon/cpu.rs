@@ -1,4 +1,4 @@
-//! CPU implementation, in f32.
+//! Muon on the CPU, in f32.
 
 use super::{COEFFICIENTS, EPSILON, Muon, OP};
 use crate::network::transpose_into;
@@ -9,7 +9,7 @@ use warpbook_data::parallel::{CHUNK, chunks, sum};
 /// factor; `nesterov` selects Nesterov's momentum.
 ///
 /// # Errors
-/// If a setting is out of range, or a slice has another length than the weights.
+/// If a setting is out of range, or a slice does not have the length of the weights.
 pub fn step(
     muon: &Muon,
     (rate, momentum, nesterov): (f64, f64, bool),
@@ -91,7 +91,7 @@ fn product(p: &[f32], q: &[f32], depth: usize, columns: usize) -> Vec<f32> {
     to
 }
 
-/// The dot product in eight sums, so that the compiler vectorises it.
+/// Computes a dot product with eight partial sums, so that the compiler vectorises it.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 8;
     let (mut sums, whole) = ([0.0f32; LANES], a.len() / LANES * LANES);

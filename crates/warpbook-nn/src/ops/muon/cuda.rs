@@ -1,4 +1,4 @@
-//! CUDA implementation: all filters of a group in a few launches. X, A and B are bf16, padded with zeros to multiples of 64; momentum,
+//! Muon on a GPU: all filters of a group in a few launches. X, A and B are bf16, padded with zeros to multiples of 64; momentum,
 //! direction and weights are f32.
 
 use super::{Muon, OP, launch};
@@ -11,7 +11,7 @@ use warpbook_record::{Dim, Dtype};
 
 /// Rows and columns of a block's tile.
 const TILE: usize = 64;
-/// Words of `Filter` of `kernels/nn/muon.cu`.
+/// Number of 32-bit words of the struct `Filter` in `kernels/nn/muon.cu`.
 const FILTER_WORDS: usize = 16;
 
 /// The position of a filter.
@@ -26,7 +26,7 @@ pub struct FilterPlace {
 /// Arrays that a step reads and writes, for all parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrays<'a> {
-    /// `Step` of `kernels/nn/step.cuh`, `[1]`.
+    /// The struct `Step` of `kernels/nn/step.cuh`, `[1]`.
     pub step: &'a Slice<u32>,
     /// Training counters, `[4]`.
     pub counters: &'a Slice<u32>,
@@ -54,20 +54,20 @@ pub(crate) struct Filters {
     directions: Slice<f32>,
     /// Partial sums of squares, `[chunks][2]`.
     partial: Slice<f64>,
-    /// X and its transpose, two of each, A and B; bf16, two per word.
+    /// Two copies each of X and its transpose, and A and B; bf16, two numbers per word.
     work: Slice<u32>,
-    /// Factors of the filters, `[filters]`.
+    /// Factor by which each filter is rescaled, `[filters]`.
     factors: Slice<f32>,
 }
 
 /// Numbers of blocks of the launches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// Blocks of element-wise kernels.
+    /// Number of blocks of the element-wise kernels.
     pub chunks: u32,
-    /// Blocks of A and B.
+    /// Number of blocks that compute the matrices A and B.
     pub square: u32,
-    /// Blocks of X.
+    /// Number of blocks that compute the matrix X.
     pub whole: u32,
 }
 
@@ -103,7 +103,7 @@ fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u3
 }
 
 impl Filters {
-    /// Compiles and loads the kernels, and allocates the workspace of these filters, at least one. `group` is the index of their rule.
+    /// Compiles and loads the kernels, and allocates the workspace of these filters; there must be at least one filter. `group` is the index of their rule.
     pub fn new(device: &CudaDevice, muon: Muon, group: usize, places: &[FilterPlace], dtype: Dtype) -> Result<Self> {
         muon.check()?;
         Check(OP).positive(&[("the number of filters", places.len())])?;

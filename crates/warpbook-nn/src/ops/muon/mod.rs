@@ -4,7 +4,7 @@
 //! A filter `[out][in][height][width]` is the matrix W `[out][in height width]`. A step is m = momentum m + g, D = g + momentum m with
 //! Nesterov's momentum and m without, X = D / (|D| + epsilon) in the Frobenius norm, transposed if it has more rows than columns; then
 //! `steps` times A = X X^T, B = b A + c A A, X = a X + B X; and W = W sqrt(out) / |W| - rate X. Without `normalise` W is not rescaled. The
-//! order of a filter's columns changes nothing.
+//! order of a filter's columns does not change the result.
 
 pub mod cpu;
 pub mod cuda;
@@ -21,7 +21,7 @@ pub const COEFFICIENTS: [f64; 3] = [3.4445, -4.7750, 2.0315];
 /// Constant added to the norm of the direction.
 pub const EPSILON: f64 = 1e-7;
 
-/// Settings of Muon besides momentum and rate.
+/// Settings of Muon, except momentum and learning rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Muon {
     /// Number of Newton-Schulz iterations, 1 to 16.

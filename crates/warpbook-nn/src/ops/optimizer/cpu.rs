@@ -1,4 +1,4 @@
-//! CPU implementation.
+//! Steps of the optimisers on the CPU.
 
 use super::{AdamStep, Coefficients, OP, Optimizer, SgdStep};
 use crate::ops::error::{Check, Result};
@@ -8,7 +8,7 @@ use warpbook_data::parallel::CHUNK;
 /// Makes one step of one parameter. `state` has [`Optimizer::state_slots`] arrays of the parameter's length. Steps count from 1.
 ///
 /// # Errors
-/// If a setting is out of range, a slice has another length than the weights, or `state` another number of arrays.
+/// If a setting is out of range, a slice does not have the length of the weights, or `state` has the wrong number of arrays.
 pub fn step<S: AsMut<[f32]>>(
     optimizer: &Optimizer,
     learning_rate: f64,
@@ -37,7 +37,7 @@ pub fn step<S: AsMut<[f32]>>(
             tasks.zip(state).for_each(|((w, g), (m, v))| s.apply(w, g, m, v));
         }
         (Coefficients::Sgd(s), _) => tasks.for_each(|(w, g)| s.plain(w, g)),
-        // The check above ensured two slots.
+        // The check above has ensured that there are two state arrays.
         (Coefficients::Adam(_), _) => {}
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! CUDA implementation: all parameters are in one array and updated by one launch.
+//! Steps of the optimisers on a GPU: all parameters are in one array and updated by one launch.
 
 use super::{OP, Optimizer, launch};
 use crate::ops::error::Check;
@@ -14,10 +14,10 @@ use warpbook_record::Dtype;
 pub struct Parameters<'a> {
     /// Weights, `[n]`.
     pub weights: &'a Slice<f32>,
-    /// Gradients of all parameters, or of the first ones if `rounded` has the others.
+    /// Gradients of all parameters, or only of the first parameters if `rounded` contains the rest.
     pub gradients: &'a Slice<f32>,
-    /// Gradients of the other parameters, in the type that the kernels were loaded for; the number of the first ones is then a multiple of
-    /// 4.
+    /// Gradients of the remaining parameters, in the type that the kernels were loaded for; the number of f32 gradients must then be a multiple
+    /// of 4.
     pub rounded: Option<&'a DeviceArray>,
     /// Optimiser state: [`Optimizer::state_slots`] arrays `[n]`, initially zero.
     pub state: &'a [Slice<f32>],
@@ -30,20 +30,20 @@ pub struct Parameters<'a> {
 pub struct Control<'a> {
     /// Learning rate, written by the host, and number of steps so far, counted by the kernel from 0, `[2]`.
     pub rate_and_steps: &'a Slice<f64>,
-    /// Workspace, `[STEP_WORDS]`.
+    /// Workspace for the numbers of the step, `[STEP_WORDS]`.
     pub step: &'a Slice<u32>,
     /// If not 0, the step is skipped and not counted, `[1]`.
     pub found: Option<&'a Slice<u32>>,
-    /// Divisor of the gradients, `[1]`.
+    /// Number by which the gradients are divided, `[1]`.
     pub loss_scale: Option<&'a Slice<f32>>,
-    /// Factor of the gradients, `[1]`.
+    /// Number by which the gradients are multiplied, `[1]`.
     pub clip: Option<&'a Slice<f32>>,
 }
 
-/// Words of `Step` of `kernels/nn/optimizer.cu`.
+/// Number of 32-bit words of the struct `Step` in `kernels/nn/optimizer.cu`.
 pub const STEP_WORDS: usize = 13;
 
-/// An optimiser's kernels, loaded once for a type of the copy.
+/// An optimiser's kernels, loaded for one type of the weights' copy.
 #[derive(Debug, Clone)]
 pub struct Update {
     optimizer: Optimizer,
@@ -67,7 +67,7 @@ impl Update {
     /// Queues one step of all parameters.
     ///
     /// # Errors
-    /// If an array has another length than its shape, `state` another number of arrays; if a launch fails.
+    /// If an array has the wrong length, or `state` the wrong number of arrays; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         let settings = Settings::new(&self.optimizer);
@@ -120,7 +120,7 @@ pub struct NormOutputs<'a> {
     pub norm: &'a Slice<f64>,
     /// [`clip::factor`](super::clip::factor) of the norm.
     pub clip: &'a Slice<f32>,
-    /// 1 if the norm is not finite, because a gradient is not; else 0.
+    /// 1 if the norm is not finite, because a gradient is not finite; otherwise 0.
     pub found: &'a Slice<u32>,
 }
 
@@ -145,7 +145,7 @@ impl Norm {
     /// whether the norm is finite.
     ///
     /// # Errors
-    /// If `max_norm` is not above 0, an array has another length or type; if a launch fails.
+    /// If `max_norm` is not above 0, an array has the wrong length or type; if a launch fails.
     pub fn queue(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! CUDA implementation of an update in groups: SGD of all groups in one launch, Muon's filters in a few more.
+//! Updates in groups on a GPU: SGD of all groups in one launch, Muon's filters in a few more.
 
 use super::cuda::{Control, Parameters, check};
 use super::groups::{Grouped, MOST};
@@ -17,7 +17,7 @@ const GROUP_NUMBERS: usize = 4;
 /// Marks cells without a group: frozen, or updated by Muon.
 const NO_GROUP: u8 = 255;
 
-/// Arrays that a group's step reads besides [`Control`].
+/// Arrays that a group's step reads in addition to [`Control`].
 #[derive(Debug, Clone, Copy)]
 pub struct GroupRates<'a> {
     /// Counters of a training, `[4]`; the third is the slot of the step.
@@ -72,7 +72,7 @@ impl GroupedUpdate {
             match rule.muon {
                 Some(muon) if !its.is_empty() => filters.push(Filters::new(device, muon, number, &its, dtype)?),
                 Some(_) => {}
-                // The cast loses nothing: there are at most 64 rules.
+                // The cast loses nothing, because there are at most 64 rules.
                 None => its.iter().for_each(|p| {
                     cells[p.at.start / CELL..p.at.end.div_ceil(CELL)].fill(number as u8);
                 }),
@@ -103,7 +103,7 @@ impl GroupedUpdate {
     /// Queues one step of all parameters that have a rule.
     ///
     /// # Errors
-    /// If an array has another length than its shape, `state` is not one array; if a launch fails.
+    /// If an array has the wrong length, or `state` is not one array; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, rates: GroupRates<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         let [momentum] = p.state else {

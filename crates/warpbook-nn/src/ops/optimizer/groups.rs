@@ -15,26 +15,26 @@ pub const MOST: usize = 64;
 pub struct Group {
     /// Names of parameters such as `conv1.weight`; a `*` stands for any characters. A parameter belongs to the first group that names it.
     pub params: String,
-    /// Factor of the recipe's learning rate.
+    /// Factor by which the recipe's learning rate is multiplied.
     pub rate: f64,
     /// Schedule of the rate; `None` for the recipe's schedule. A rate of 0 leaves the weights unchanged.
     pub schedule: Option<Schedule>,
     /// Factor of the previous direction, from 0 to below 1; `None` for the optimiser's factor.
     pub momentum: Option<f64>,
-    /// Factor of the weight that is added to the gradient; `None` for the optimiser's factor. Muon has none.
+    /// Factor of the weight that is added to the gradient; `None` for the optimiser's factor. Muon has no weight decay.
     pub weight_decay: Option<f64>,
     /// Muon instead of SGD, for filters `[out][in][height][width]`.
     pub muon: Option<Muon>,
 }
 
 impl Group {
-    /// Creates a group of parameters with these names, updated like all others.
+    /// Creates a group of parameters with these names, updated like all other parameters.
     #[must_use]
     pub fn new(params: impl Into<String>) -> Self {
         Self { params: params.into(), rate: 1.0, schedule: None, momentum: None, weight_decay: None, muon: None }
     }
 
-    /// Returns true if the group's names match this one.
+    /// Returns true if the group contains a parameter with this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let mut parts = self.params.split('*');
@@ -53,13 +53,13 @@ impl Group {
 /// The update of a group's parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// Factor of the recipe's learning rate.
+    /// Factor by which the recipe's learning rate is multiplied.
     pub rate: f64,
     /// Schedule, if it differs from the recipe's.
     pub schedule: Option<Schedule>,
-    /// SGD with its momentum and its weight decay; Muon uses only its momentum.
+    /// SGD with its momentum and its weight decay; Muon uses only the momentum.
     pub optimizer: Optimizer,
-    /// Muon instead of SGD.
+    /// Settings of Muon, if Muon updates the parameters instead of SGD.
     pub muon: Option<Muon>,
 }
 
@@ -125,8 +125,9 @@ impl Grouped {
         Ok(Some(Self { rules, of: rule_of }))
     }
 
-    /// Number of operations at a network's start that have no parameter left to train from this time of the schedules on, although at least
-    /// one was trained before: the rates of all of theirs stay 0. Muon has no such time, since it scales weights at any rate.
+    /// Number of operations at the start of the network whose trained parameters all have rates that stay 0 from this schedule time on; 0 if
+    /// none of these operations has trained parameters. Parameters of Muon never count as settled, because Muon rescales weights even if the
+    /// rate is 0.
     #[must_use]
     pub fn settled(&self, network: &Network, time: u64) -> usize {
         let is_over = |rule: &Rule| rule.muon.is_none() && rule.schedule.is_some_and(|s| s.is_over(time));

@@ -1,4 +1,4 @@
-//! CUDA implementation in which a kernel's last block does the follow-up work: the step's verdict after the norm, the end of the step after
+//! Optimiser steps on a GPU in which a kernel's last block does the follow-up work: the decision about the step after the norm, and the end of the step after
 //! the update.
 
 use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
@@ -36,7 +36,7 @@ impl UpdateAndEnd {
         launch::update_and_end(&self.update, stream, (&settings, control.step), p, (&self.arrived, end))
     }
 
-    /// Loads the kernel that reverts such an update.
+    /// Loads the kernel that can revert this update.
     pub fn restore(&self, device: &CudaDevice) -> Result<Restore> {
         let [restore] = load(device, [nn::restore(self.dtype)])?;
         Ok(Restore { optimizer: self.optimizer, dtype: self.dtype, restore })
@@ -81,8 +81,8 @@ impl Restore {
         all.enumerate().try_for_each(|(i, array)| stream.copy(array, &kept.range(i * n..(i + 1) * n)))
     }
 
-    /// Restores the saved values if `control.found` marks the step as skipped. `counters` `[4]` belong to the training: a step that was
-    /// stopped by its loss has updated nothing.
+    /// Restores the saved values if `control.found` marks the step as skipped. Nothing is restored if the training's counters, `counters` `[4]`,
+    /// say that the loss has stopped the step, because the step then updated nothing.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -109,7 +109,8 @@ impl Restore {
     }
 }
 
-/// The norm of the gradients of both types, whose last block decides about the step. All launches must be on one stream, as for the update.
+/// The norm of the gradients of both types, whose last block decides whether the step changes the weights. All launches must be on one stream,
+/// as for the update.
 #[derive(Debug, Clone)]
 pub(crate) struct NormAndVerdict {
     dtype: Dtype,
@@ -125,7 +126,7 @@ impl NormAndVerdict {
         Ok(Self { dtype, squares, arrived: device.zeros(1)?.range(..) })
     }
 
-    /// Number of elements of the workspace for these numbers of f32 gradients and of rounded ones.
+    /// Number of elements of the workspace for these numbers of f32 gradients and of rounded gradients.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         lengths.map(|n| blocks(&self.squares, n)).iter().sum::<usize>().max(1)
     }
@@ -138,8 +139,8 @@ impl NormAndVerdict {
     }
 
     /// Queues the norm of all gradients, the clipping factor for `max_norm` (infinity for no clipping), the test whether the norm is
-    /// finite, and the step's verdict. Behind the [`NormAndVerdict::blocks`] sums of these gradients the workspace may hold sums of other
-    /// gradients, which are part of the norm, too.
+    /// finite, and the step's verdict. The workspace may contain sums of other gradients after the [`NormAndVerdict::blocks`] sums of these
+    /// gradients; they are then part of the norm, too.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -175,7 +176,7 @@ pub(crate) struct PartialSquares {
 }
 
 impl PartialSquares {
-    /// Number of sums for these numbers of f32 gradients and of rounded ones.
+    /// Number of sums for these numbers of f32 gradients and of rounded gradients.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         blocks(&self.exact, lengths[0]) + blocks(&self.rounded, lengths[1])
     }

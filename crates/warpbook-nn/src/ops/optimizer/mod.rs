@@ -42,25 +42,25 @@ pub enum Optimizer {
         betas: [f64; 2],
         /// Constant added to the denominator, at least 0.
         epsilon: f64,
-        /// Factor of the weight that is subtracted from it, times the learning rate.
+        /// Factor of the weight; their product, times the learning rate, is subtracted from the weight.
         weight_decay: f64,
     },
 }
 
 impl Optimizer {
-    /// SGD without momentum and decay.
+    /// Returns SGD without momentum and weight decay.
     #[must_use]
     pub fn sgd() -> Self {
         Self::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }
     }
 
-    /// Adam with PyTorch's settings.
+    /// Returns Adam with PyTorch's default settings.
     #[must_use]
     pub fn adam() -> Self {
         Self::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }
     }
 
-    /// AdamW with PyTorch's settings.
+    /// Returns AdamW with PyTorch's default settings.
     #[must_use]
     pub fn adam_w() -> Self {
         Self::AdamW { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.01 }
@@ -86,7 +86,7 @@ impl Optimizer {
         }
     }
 
-    /// Selects the kernel from those for plain SGD, SGD with momentum, and Adam.
+    /// Selects one of the kernels for plain SGD, SGD with momentum, and Adam.
     pub(crate) fn among<T>(&self, [sgd, momentum, adam]: [T; 3]) -> T {
         match (self, self.state_slots()) {
             (Self::Sgd { .. }, 0) => sgd,

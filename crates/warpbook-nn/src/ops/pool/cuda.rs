@@ -1,4 +1,4 @@
-//! CUDA implementation, for both layouts of images.
+//! Pooling on a GPU, for both layouts of images.
 
 use super::launch::{self, PoolArgs};
 use super::{OP, PoolGeometry};
@@ -9,7 +9,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// The kernels of pooling, loaded once for a type of elements and a layout.
+/// The kernels of pooling, loaded for one element type and one layout.
 #[derive(Debug, Clone)]
 pub struct Pooling {
     dtype: Dtype,
@@ -73,10 +73,11 @@ impl Pooling {
         Ok(Words(words))
     }
 
-    /// Queues the maxima and their indices in the windows, which equal those of [`max_forward`](super::cpu::max_forward).
+    /// Queues the maxima and their indices in the windows, with the same results as [`max_forward`](super::cpu::max_forward).
     ///
     /// # Errors
-    /// Like [`max_forward`](super::cpu::max_forward); if an array holds another type, or has 2^32 elements or more; if the launch fails.
+    /// The same errors as [`max_forward`](super::cpu::max_forward); also if an array has the wrong type, or has 2^32 elements or more; if the
+    /// launch fails.
     pub fn max_forward(
         &self,
         stream: &Stream,
@@ -94,10 +95,10 @@ impl Pooling {
         launch::max_forward(&self.max[0], stream, sizes, (x, y), index, y.len() as u32)
     }
 
-    /// Queues dx: dy goes to the elements that the index names.
+    /// Queues dx: dy is added to the elements that the index selects.
     ///
     /// # Errors
-    /// Like [`Pooling::max_forward`].
+    /// The same errors as [`Pooling::max_forward`].
     pub fn max_backward(
         &self,
         stream: &Stream,
@@ -114,12 +115,12 @@ impl Pooling {
         launch::max_backward(&self.max[1], stream, sizes, index, (dy, dx))
     }
 
-    /// Like [`Pooling::max_backward`], but also goes through the ReLU whose output was pooled: `y` is the pool's output, and dy passes
-    /// where it is above 0 or NaN. If a dropout was applied to the pool's output in place, `y` has its zeros and `scale` is its factor;
-    /// otherwise pass 1.
+    /// Like [`Pooling::max_backward`], but also applies the gradient of the ReLU before the pool: `y` is the pool's output, and dy passes if its
+    /// element of `y` is above 0 or NaN. If a dropout was applied to the pool's output in place, `y` has the dropout's zeros and `scale` is its
+    /// factor; otherwise pass 1.
     ///
     /// # Errors
-    /// Like [`Pooling::max_forward`]; if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
+    /// The same errors as [`Pooling::max_forward`]; also if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
     pub fn max_backward_masked(
         &self,
         stream: &Stream,
@@ -159,7 +160,7 @@ impl Pooling {
     /// Queues the sums over the windows divided by their size, padding included.
     ///
     /// # Errors
-    /// Like [`Pooling::max_forward`].
+    /// The same errors as [`Pooling::max_forward`].
     pub fn average_forward(&self, stream: &Stream, g: &PoolGeometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         launch::average(&self.average[0], stream, sizes, x, y)
@@ -168,7 +169,7 @@ impl Pooling {
     /// Queues dx: each element of a window gets an equal share of dy.
     ///
     /// # Errors
-    /// Like [`Pooling::max_forward`].
+    /// The same errors as [`Pooling::max_forward`].
     pub fn average_backward(
         &self,
         stream: &Stream,

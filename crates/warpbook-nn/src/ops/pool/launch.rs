@@ -7,10 +7,10 @@ use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional_array;
 
-/// `Pool` of `kernels/nn/pool.cu`.
+/// The struct `Pool` of `kernels/nn/pool.cu`, as words.
 pub(super) type PoolArgs = Words<12>;
 
-/// Launches over `n` elements of y or, for adjacent windows, `n` words of 16 bytes.
+/// Launches the kernel over `n` elements of y or, for adjacent windows, `n` words of 16 bytes.
 pub(super) fn max_forward(
     kernel: &Kernel,
     stream: &Stream,
@@ -37,7 +37,7 @@ pub(super) fn max_backward(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Launches over rows and columns of windows, with `n` words of 16 bytes in all.
+/// Launches the kernel over rows and columns of windows, with `n` words of 16 bytes in all.
 pub(super) fn max_backward_adjacent(
     kernel: &Kernel,
     stream: &Stream,

@@ -21,7 +21,7 @@ pub struct PoolGeometry {
     pub width: usize,
     /// Channels of image and output.
     pub channels: usize,
-    /// Height and width of a window; for the maximum at most 256 elements, as the index within the window is a u8.
+    /// Height and width of a window; for the maximum at most 256 elements, because the index within the window is a u8.
     pub size: [usize; 2],
     /// Distance between neighbouring windows.
     pub stride: [usize; 2],
@@ -54,7 +54,7 @@ impl PoolGeometry {
     /// Number of elements of y.
     ///
     /// # Errors
-    /// Like [`PoolGeometry::output`].
+    /// The same errors as [`PoolGeometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.channels]))

@@ -51,18 +51,18 @@ pub struct CpuEngine {
     most_bytes: u64,
     /// Mode of the last forward pass.
     mode: Mode,
-    /// The samples' part of a global batch.
+    /// Part of a global batch that the samples form.
     pub(super) part: Part,
 }
 
 /// A rank's part of a global batch.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Position of its first sample in the global batch, which selects dropout's random numbers.
+    /// Position of the part's first sample in the global batch, which selects dropout's random numbers.
     pub first: usize,
-    /// True if its samples count; otherwise it has one placeholder sample.
+    /// True if the part's samples count; otherwise the part has one placeholder sample.
     pub counts: bool,
-    /// The ranks that share the statistics of batch normalisation, if they do.
+    /// Ranks that share the statistics of batch normalisation; `None` if statistics are not shared.
     pub norm: Option<Ranks>,
 }
 
@@ -205,9 +205,8 @@ impl CpuEngine {
     }
 
     /// Gradient of the output of an operation such as `conv1`, for the first `n` samples of the last backward pass, times its scale: f32
-    /// `[n][height][width][channels]`, or `[n][features]`. `None` if the network has no such operation, or if the gradient is inside a
-    /// segment and so not kept ([`Network::checkpointed`]).
-    /// not kept ([`Network::checkpointed`]).
+    /// `[n][height][width][channels]`, or `[n][features]`. `None` if the network has no such operation, or if the gradient is inside a segment
+    /// and therefore not kept ([`Network::checkpointed`]).
     ///
     /// # Panics
     /// If `n` exceeds the engine's batch.
@@ -220,7 +219,7 @@ impl CpuEngine {
     /// Returns the weights in PyTorch's layout.
     ///
     /// # Errors
-    /// No network causes one; the result's type leaves room for it.
+    /// Never fails at present; the return type leaves room for errors.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         self.in_pytorch_layout(&self.weights)
     }
@@ -228,7 +227,7 @@ impl CpuEngine {
     /// Returns the gradients of the last backward pass in PyTorch's layout; zeros for untrained parameters.
     ///
     /// # Errors
-    /// No network causes one; the result's type leaves room for it.
+    /// Never fails at present; the return type leaves room for errors.
     pub fn gradients(&self) -> Result<Weights, TrainError> {
         let all: Vec<Vec<f32>> = self
             .gradients
@@ -300,7 +299,7 @@ impl CpuEngine {
     /// Computes the loss of the last forward pass, without a backward pass.
     ///
     /// # Errors
-    /// Like [`CpuEngine::backward`].
+    /// The same errors as [`CpuEngine::backward`].
     pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<MeanLoss, TrainError> {
         loss.evaluate(self.outputs(n), target, None)
     }
@@ -319,7 +318,7 @@ impl CpuEngine {
     /// Runs the forward pass of the `n` samples in [`CpuEngine::input`].
     ///
     /// # Errors
-    /// If an operation returns one; for example, batch normalisation cannot train with a single value per channel.
+    /// If an operation fails; for example, batch normalisation cannot train with a single value per channel.
     ///
     /// # Panics
     /// If `n` exceeds the engine's batch.
@@ -369,7 +368,7 @@ impl CpuEngine {
         Ok(batch_loss)
     }
 
-    /// Recomputes a segment's values that were not kept, then its gradients.
+    /// Recomputes the values of a segment that were not kept, then computes the segment's gradients.
     fn backward_segment(
         &mut self,
         segment: &Range<usize>,
@@ -465,8 +464,8 @@ mod tests {
         engine.input(2).copy_from_slice(&[0.5, -1.0, 2.0, 1.5, 0.25, -0.75]);
         engine.forward(2, Mode::Inference).unwrap();
         engine.backward(Loss::CrossEntropy { smoothing: 0.0 }, Target::Labels(&[0, 1]), 2, 8.0).unwrap();
-        // Each class's probability, less 1 for the label's class, over the batch, times the scale. A bias's gradient is the sum over the
-        // batch.
+        // A logit's gradient is the probability of its class, minus 1 for the label's class, divided by the batch size and multiplied by the
+        // scale. The gradient of a bias is the sum over the batch.
         let outputs = engine.outputs(2).to_vec();
         let gradient = engine.output_gradient("fc2", 2).unwrap();
         for (i, g) in gradient.iter().enumerate() {

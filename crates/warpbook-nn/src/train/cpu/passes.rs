@@ -127,7 +127,7 @@ impl CpuEngine {
         joined
     }
 
-    /// Adds to the gradient of a value, or sets it if there is none yet.
+    /// Adds `dy` to the gradient of a value, or stores `dy` if the value has no gradient yet.
     pub(super) fn join(&mut self, value: ValueId, dy: &[f32], written: &mut [bool]) -> Result<(), TrainError> {
         if value == 0 {
             return Ok(());

@@ -42,7 +42,7 @@ impl CpuEngine {
         self.most_bytes = self.most_bytes.max(self.held_bytes());
     }
 
-    /// Frees a segment's inner values.
+    /// Frees a segment's inner values and their gradients.
     pub(super) fn close(&mut self, segment: &Range<usize>) {
         for value in self.inner(segment) {
             drop((take(&mut self.values[value]), take(&mut self.value_gradients[value])));

@@ -197,7 +197,7 @@ impl CpuTraining {
         self.engine.copy_weights_from(&other.engine);
     }
 
-    /// Adds the gradients of another replica to this one's.
+    /// Adds the gradients of another replica to the gradients of this replica.
     pub fn add_gradients_from(&mut self, other: &Self) {
         self.engine.add_gradients_from(&other.engine);
     }
@@ -213,7 +213,7 @@ impl CpuTraining {
 }
 
 impl CpuTraining {
-    /// Gathers samples for a step, which begin at position `first` of the global batch whether they count or not, and computes their
+    /// Gathers samples for a step, which begin at position `first` of the global batch even if they are placeholders, and computes their
     /// outputs.
     fn forward_part(
         &mut self,
@@ -227,8 +227,8 @@ impl CpuTraining {
         self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })
     }
 
-    /// Computes the gradients of a batch, in the recipe's parts, and its loss, or the reason why the step broke. Dropout and augmentation
-    /// draw by a sample's position in the batch, so the parts have the same draws as the whole batch.
+    /// Computes the gradients of a batch, in the recipe's parts, and its loss, or the reason why the step broke. Dropout and augmentation draw
+    /// random numbers by a sample's position in the batch, so the parts get the same numbers as the whole batch.
     fn gradients_of(
         &mut self,
         set: Samples<'_>,
@@ -280,7 +280,7 @@ impl CpuTraining {
         if last > 0 {
             self.engine.gradients_mut().clone_from_slice(&sums);
             if let Some((_, exchange)) = &mut self.ranks {
-                // Sends everything after the last part, even if the step broke, because every rank waits for every other.
+                // Sends everything after the last part, even if the step broke, because all ranks wait for each other.
                 exchange.after(0, self.engine.gradients_mut());
             }
         }

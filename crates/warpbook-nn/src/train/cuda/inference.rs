@@ -1,7 +1,7 @@
 //! Inference on a GPU: weights and memory are allocated once, and each batch size has its own graph.
 //!
-//! The graph copies u8 images from page-locked memory, normalises them, runs the layers, and copies the outputs back. The host has nothing
-//! to do meanwhile.
+//! The graph copies u8 images from page-locked memory, normalises them, runs the layers, and copies the outputs back. The host does nothing in
+//! the meantime.
 
 use super::kernels::LayerKernels;
 use super::memory::{self, Memory, Purpose};
@@ -144,7 +144,7 @@ impl CudaInference {
         Ok(bench.cuda(&self.device, &self.stream, None, None, || program.queue(&self.stream))?)
     }
 
-    /// Writes a batch to where its graph reads it, and builds the graph if there is none yet.
+    /// Copies a batch to the memory that its graph reads, and builds the graph if there is none yet.
     fn load(&mut self, images: &[u8]) -> Result<usize, TrainError> {
         let n = images.len() / self.input.pixels;
         if n == 0 || n > self.batch || !images.len().is_multiple_of(self.input.pixels) {

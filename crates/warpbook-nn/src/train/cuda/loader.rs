@@ -20,7 +20,7 @@ pub enum Residency {
     Off,
 }
 
-/// The path of batches to the GPU. It changes neither the order of the samples nor the losses.
+/// How batches reach the GPU. These settings change neither the order of the samples nor the losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loader {
     /// Decides whether the data set is kept in device memory; the other fields matter only if it is not.

@@ -69,7 +69,7 @@ pub(crate) struct CudaTraining {
     recipe: Recipe,
     grouped: Option<Grouped>,
     options: CudaOptions,
-    /// Samples of a step, and samples that pass through the network at once.
+    /// Number of samples of a step; `batch` is the number of samples that pass through the network at once.
     step_batch: usize,
     batch: usize,
     /// For a replica, the position of a step's first sample in the global batch.
@@ -88,7 +88,7 @@ pub(crate) struct CudaTraining {
     workspaces: [Option<Workspace>; 2],
     /// The second stream, and the ranks' stream.
     others: Others,
-    /// Factor of the last step's gradients.
+    /// Factor by which the gradients of the last step are multiplied.
     gradient_scale: f32,
     repeated: Option<Repeated>,
     /// Memory for batches of images that are not resident, with the indices of its slots in `sets`.
@@ -140,7 +140,7 @@ impl CudaTraining {
         let rank_step = |(ranks, communicator)| RankStep::new(device, ranks, communicator, network, &params, keeps);
         let rank_step = ranks.zip(communicator).map(rank_step).transpose()?;
         if rank_step.is_some() {
-            // Undoes what the first reductions did to the parameters.
+            // Restores the parameters, which the first reductions have changed.
             params.write(weights)?;
         }
         let others = Others { side: side.map(Arc::new), link: rank_step.as_ref().map(|t| t.link.clone()) };
@@ -205,7 +205,8 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// Number of operations at the network's start whose parameters no longer change at a step. The norm of the gradients includes theirs.
+    /// Number of operations at the network's start whose parameters no longer change at a step. It is 0 on several ranks, and if gradients are
+    /// clipped, because their norm includes the gradients of these operations.
     fn settled(&self, step: u64, per_epoch: u64) -> usize {
         let grouped = self.grouped.as_ref().filter(|_| self.rank_step.is_none() && self.recipe.clip.is_none());
         grouped.map_or(0, |grouped| grouped.settled(&self.recipe.network, self.recipe.schedule_time(step, per_epoch)))
@@ -232,7 +233,8 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// The order that the device's counters follow: of the set's samples, or of each batch's slot.
+    /// Returns the order for the device's counters: indices of samples if the data set is in device memory, or else positions in each batch's
+    /// slot.
     fn order(source: &Source, indices: &[u32], size: usize) -> Vec<u32> {
         match source {
             Source::Resident(_) => indices.to_vec(),
@@ -375,7 +377,7 @@ impl CudaTraining {
         queued
     }
 
-    /// Combines the outcomes of the ranks' parts to outcomes over the global batches.
+    /// Combines the outcomes of the ranks' parts into outcomes of the global batches.
     fn global_outcomes(
         &mut self,
         ranks: &Ranks,
@@ -563,7 +565,7 @@ impl Engine for CudaTraining {
     fn restore(&mut self, state: &State) -> Result<(), TrainError> {
         let mut changed = self.gemm.take(&state.kernels);
         if let Some(together) = self.rank_step.as_ref().filter(|_| !state.kernels.is_empty()) {
-            // Ranks build programs at the same time, so all of them rebuild theirs.
+            // Ranks build programs at the same time, so if one rank rebuilds its programs, all ranks do.
             changed = together.ranks.any(&[changed])?[0];
         }
         if changed {
@@ -583,8 +585,8 @@ impl Engine for CudaTraining {
 
     fn reserved_bytes(&self) -> Option<u64> {
         let [before, least] = self.free;
-        // Never less than the requested bytes: memory that was freed earlier may have been reused, which the amount of free memory does not
-        // show.
+        // The result is never less than the requested bytes: memory that was freed earlier may have been reused, which the amount of free memory
+        // does not show.
         Some((before - least.min(before)).max(self.device.peak_allocated()))
     }
 }

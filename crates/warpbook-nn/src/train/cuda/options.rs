@@ -32,7 +32,7 @@ pub struct CudaOptions {
     /// compute capability 9.0. It has no effect on older GPUs.
     pub dependent: bool,
     /// True if a kernel's last block does the follow-up work: the mean of the losses, the numbers of the update after the norm, and the end
-    /// of the step after the update. Otherwise each is a kernel.
+    /// of the step after the update. Otherwise separate kernels do this work.
     pub last_block: bool,
     /// Scaling of the loss, which fp16 uses.
     pub scaler: GradScaler,
@@ -73,8 +73,8 @@ impl CudaOptions {
         }
     }
 
-    /// Returns true if last blocks do the follow-up work for this recipe. They cannot for an update in groups, which is several kernels,
-    /// none of which alone ends the step, nor for a batch in parts, where no part's loss is the step's loss.
+    /// Returns true if last blocks do the follow-up work for this recipe. They cannot do so for an update in groups, because it is several
+    /// kernels and none of them alone ends the step, or for a batch in parts, because the loss of a part is not the loss of the step.
     #[must_use]
     pub fn has_last_blocks(&self, recipe: &Recipe) -> bool {
         let grouped = recipe.grouped().is_ok_and(|groups| groups.is_some());

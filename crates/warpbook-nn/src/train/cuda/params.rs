@@ -12,7 +12,7 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
-/// Parameters begin at multiples of this number of elements, so that half-precision ones also begin at multiples of 128 bytes.
+/// Parameters begin at multiples of this number of elements, so that parameters in half precision also begin at multiples of 128 bytes.
 pub(super) const ALIGNMENT: usize = CELL;
 
 /// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, are separate.
@@ -46,11 +46,11 @@ pub(super) struct Statistics {
 pub(in crate::train) struct ParamBytes {
     pub weights: u64,
     pub gradients: u64,
-    /// Optimiser state.
+    /// Bytes of the optimiser's state.
     pub state: u64,
-    /// Weights in half precision.
+    /// Bytes of the weights' copy in half precision.
     pub copy: u64,
-    /// Running statistics, twice for training.
+    /// Bytes of the running statistics, which training keeps twice.
     pub running: u64,
 }
 
@@ -88,7 +88,7 @@ pub(in crate::train) fn is_half(dtype: Dtype) -> bool {
 
 impl Params {
     /// Allocates zeros. `dtype` is the type of the products' operands. `slots` is the number of arrays of the optimiser's state, or
-    /// `None` without training, which also needs no gradients. Gradients that are summed over `ranks` lie where the other ranks' GPUs can
+    /// `None` without training, which also needs no gradients. Gradients that are summed over `ranks` are allocated where the other ranks' GPUs can
     /// read them.
     pub fn new(
         device: &CudaDevice,
@@ -161,7 +161,7 @@ impl Params {
         self.copy.as_ref().map(DeviceArray::from)
     }
 
-    /// A parameter in f32.
+    /// Values of a parameter in f32.
     pub fn master(&self, id: ParamId) -> Slice<f32> {
         let array = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
         array.range(self.places[id].clone())
@@ -182,7 +182,7 @@ impl Params {
         self.places.iter().zip(self.network.params()).map(bytes_of).collect()
     }
 
-    /// Range of a parameter in the array of its kind; trained half-precision parameters follow those in f32.
+    /// Range of a parameter in the array of its kind; trained parameters with half-precision gradients follow the others.
     pub fn place(&self, id: ParamId) -> Range<usize> {
         self.places[id].clone()
     }
@@ -240,7 +240,7 @@ impl Params {
         self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
     }
 
-    /// Values of the trained parameters, or of the untrained ones, in the order of their array.
+    /// Values of the trained parameters, or of the untrained parameters, in the order of their array.
     fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
         let mut packed = vec![0.0; if trained { self.weights.len() } else { self.statistics.running.len() }];
         for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {

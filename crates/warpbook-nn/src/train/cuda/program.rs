@@ -13,7 +13,7 @@ pub(super) struct BatchKind {
     pub n: usize,
     /// True for a training step, false for an evaluation.
     pub trains: bool,
-    /// The samples' part of a global batch; `None` if they are a whole batch.
+    /// Part of a global batch that the samples form; `None` if they are a whole batch.
     pub shard: Option<Shard>,
     /// Number of operations at the network's start whose parameters no longer change, so that nothing needs their gradients.
     pub settled: usize,
@@ -43,7 +43,7 @@ pub(super) enum On {
 pub(super) struct Pass {
     /// Name, such as "conv1 forward".
     pub name: String,
-    /// Number of samples: a part's samples if the batch is taken in parts.
+    /// Number of samples: a part's samples if the batch is computed in parts.
     pub n: usize,
     /// Output for the following operations if this is a forward pass of the network; otherwise `None`.
     pub output: Option<DeviceArray>,
@@ -72,8 +72,8 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Creates the stream. `is_first`: its kernels get free SMs before kernels of the first stream, since other ranks wait for the weight
-    /// gradients.
+    /// Creates the stream. If `is_first`, its kernels get free SMs before the kernels of the first stream, because other ranks wait for the
+    /// weight gradients.
     pub fn new(device: &CudaDevice, is_first: bool) -> Result<Self> {
         let stream = if is_first { device.preferred_stream()? } else { device.stream()? };
         Ok(Self { stream, forked: device.event()?, joined: device.event()? })
@@ -107,7 +107,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Creates the stream for at most `reductions` reductions per step. Their kernels get free SMs before those of the backward pass,
+    /// Creates the stream for at most `reductions` reductions per step. Their kernels get free SMs before the kernels of the backward pass,
     /// because all ranks wait for them.
     pub fn new(device: &CudaDevice, reductions: usize) -> Result<Self> {
         let [main_is_here, side_is_here] = [device.event()?, device.event()?];
@@ -125,13 +125,13 @@ impl Link {
         Ok(&self.stream)
     }
 
-    /// Makes a stream wait for a reduction, and thus for all earlier ones.
+    /// Makes a stream wait for a reduction, and therefore for all earlier reductions.
     fn join(&self, main: &Stream, reduction: usize) -> Result<()> {
         main.wait(&self.reduced[reduction])
     }
 }
 
-/// All streams but the first.
+/// All streams except the first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Others {
     pub side: Option<Arc<Side>>,

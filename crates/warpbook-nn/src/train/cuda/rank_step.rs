@@ -31,7 +31,7 @@ pub(super) struct RankStep {
     kept: Option<Slice<f32>>,
 }
 
-/// Joins the other ranks' GPUs.
+/// Connects this GPU with the GPUs of the other ranks.
 pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, TrainError> {
     ensure_own_gpus(device, ranks)?;
     let id = if ranks.rank() == 0 { NcclId::new(device)?.bytes().to_vec() } else { Vec::new() };
@@ -106,7 +106,7 @@ impl RankStep {
         OfRanks { shard, norm, kept: self.kept.clone() }
     }
 
-    /// Reduction of the running statistics; `None` if the network has none, or all ranks have the same ones.
+    /// Reduction of the running statistics; `None` if the network has none, or all ranks have the same statistics.
     pub fn statistics(&self, params: &Params, shard: Shard) -> Option<Reduction> {
         if self.ranks.options().synchronised_norm {
             return None;
@@ -124,7 +124,7 @@ impl RankStep {
         })
     }
 
-    /// Waits for a stream as long as all ranks live.
+    /// Waits for a stream as long as all ranks are alive.
     pub fn wait(&self, stream: &Stream) -> Result<(), TrainError> {
         let mut why = None;
         let mut gives_up = || {
@@ -139,7 +139,7 @@ impl RankStep {
         if ended? {
             return Ok(());
         }
-        // NCCL returns only once every graph that captured its operations is gone, so this thread has to drop the training meanwhile.
+        // NCCL returns only once every graph that captured its operations is gone, so this thread has to drop the training in the meantime.
         let communicator = self.communicator.clone();
         std::thread::spawn(move || communicator.abort());
         let why = why.unwrap_or_else(|| "The work of the ranks is over.".into());
@@ -157,8 +157,8 @@ fn first_node(network: &Network, bucket: &Bucket) -> usize {
     network.nodes().iter().position(is_in).unwrap_or(0)
 }
 
-/// For each bucket but the last, the parameters whose gradients are complete after its reduction: from its own first parameter to the
-/// first of the previous bucket. Empty if all its gradients have another type than the gradients at the end of the array.
+/// For each bucket except the last, the parameters whose gradients are complete after its reduction: from the bucket's first parameter to the
+/// first parameter of the previous bucket. Empty if all gradients of the bucket have another type than the gradients at the end of the array.
 fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let tail = if params.gradients().1.is_some() { params.gradients().0.len() } else { 0 };
     let mut end = params.weights.len();

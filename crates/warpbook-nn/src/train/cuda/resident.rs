@@ -8,7 +8,7 @@ use warpbook_device::{CudaDevice, Slice};
 /// Samples in device memory, and the host's arrays, whose addresses identify them.
 #[derive(Debug)]
 pub(super) enum Resident {
-    /// The host's images; `None` if other batches replace these.
+    /// Images; `set` is `None` if the device memory is overwritten with other batches.
     Images {
         set: Option<Dataset>,
         images: Slice<u8>,
@@ -48,7 +48,7 @@ impl Resident {
     }
 }
 
-/// The source of batches.
+/// Where the samples of batches come from.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     /// The data set with this index in device memory.

@@ -1,4 +1,4 @@
-//! The work of a step's operations: their computations, and the bytes that they have to move at the least.
+//! The work of a step's operations: their computations, and the smallest number of bytes that they have to move.
 
 use super::params::{ParamBytes, rounded_params};
 use super::{CudaOptions, FusionPlan};
@@ -23,8 +23,8 @@ struct Work {
 }
 
 impl StepWork<'_> {
-    /// The operation with a pass's name, such as "conv1 forward". Work that is negligible counts as 0, as does uncertain work: the
-    /// arithmetic of custom layers is unknown.
+    /// Returns the operation with a pass's name, such as "conv1 forward". Negligible work counts as 0, and so does unknown work, such as the
+    /// arithmetic of custom layers.
     pub fn operation(&self, name: &str) -> StepOperation {
         let node_work = |node: &Node| {
             let pass = name.strip_prefix(&node.name)?.strip_prefix(' ')?;
@@ -85,14 +85,14 @@ impl StepWork<'_> {
         Some(Work { flops: 0, read, written })
     }
 
-    /// Work of a convolution or a linear layer: each pass has the forward pass's operations.
+    /// Work of a convolution or a linear layer: each pass has as many operations as the forward pass.
     fn product_work(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         // If the epilogue computes a maximum, it writes the maxima and their positions.
         let (nodes, place) = (self.network().nodes(), self.place(node));
         let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
         let written = place.and_then(|i| self.fusion.nodes[i].pool).map_or(y, with_places);
-        // If the weight gradient expands that maximum's gradient, it reads both arrays, and the mask in the maximum's output.
+        // If the weight gradient expands the gradient of the maxima, it reads both arrays, and the mask in the maximum's output.
         let mask = |pool: usize| if self.fusion.nodes[pool].mask { self.value(nodes[pool].output) } else { 0 };
         let dy = place.and_then(|i| self.fusion.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
         let weight = self.network().params()[node.params[0]].len() as u64;
@@ -109,7 +109,7 @@ impl StepWork<'_> {
         })
     }
 
-    /// Work around the layers. The work of last blocks, or of small kernels instead, is negligible.
+    /// Work outside the layers. The work of last blocks, or of the small kernels that replace them, is negligible.
     fn other_work(&self, name: &str) -> Work {
         let last = self.network().values().len() - 1;
         let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());
@@ -154,7 +154,7 @@ mod tests {
         let (x, maxima, conv1) = (10 * 1024 * 3, 10 * 256 * 32, 2 * 10 * 1024 * 32 * 27);
         let options = CudaOptions::new(Precision::AmpBf16);
         let forward = ("conv1 forward", conv1, 2 * (x + 32 * 27), 3 * maxima);
-        // The gradient of the maxima, their values as the mask, and one byte for each position.
+        // The pass reads the gradient of the maxima, their values as the mask, and one byte for each position.
         let expanded = ("conv1 weight gradient", conv1, 2 * x + 5 * maxima, 4 * 32 * 27);
         let conv2 = ("conv2 weight gradient", 2 * 10 * 256 * 64 * 288, 2 * 10 * 256 * (32 + 64), 4 * 64 * 288);
         check_with(&recipe, options, &[forward, expanded, conv2]);

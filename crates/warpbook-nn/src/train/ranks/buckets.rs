@@ -19,9 +19,9 @@ const FIRST_BUCKET_BYTES: usize = 1 << 20;
 
 /// Plans the buckets of a network's gradients, from its last layer to its first. Each bucket is filled until it has `bucket_bytes`, the
 /// first one until it has 1 MiB if that is less; `bytes` gives the size of a value of each parameter. The gradients of one operation stay
-/// together, so that a bucket is ready when the operation is. The exception is a bias whose gradient has another type than the gradient of
-/// its weights: it goes into the last bucket, since reducing both takes two launches, and since the weights need not wait for it.
-/// Untrained parameters have no gradient.
+/// together, so that a bucket is ready when the operation's backward pass has ended. The exception is a bias whose gradient has another type
+/// than the gradient of the weights: the bias goes into the last bucket, because reducing both takes two launches, and the weights need not wait
+/// for it. Untrained parameters have no gradient.
 #[must_use]
 pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> Vec<Bucket> {
     let empty = || Bucket { params: Vec::new(), len: 0, bytes: 0 };
@@ -87,7 +87,7 @@ mod tests {
             "the scale and the shift, not the statistics: {each:?}"
         );
         assert_eq!(plan_buckets(&network, &all(&network, 4), usize::MAX).len(), 1);
-        // The dense layers have a million weights, which do not wait for the convolutions.
+        // The dense layers have a million weights, whose gradients do not wait for the gradients of the convolutions.
         let cifar = cifar10_cnn();
         let lens = plan_buckets(&cifar, &all(&cifar, 2), 25 << 20).iter().map(|b| b.len).collect::<Vec<_>>();
         assert_eq!(lens, [2049 * 512 + 513 * 10, cifar.parameter_count() - 2049 * 512 - 513 * 10]);
@@ -95,7 +95,7 @@ mod tests {
         let recipe = amp_recipe(4096);
         let layers = plan_buckets(&recipe, &all(&recipe, 2), 25 << 20);
         assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4097 * 4096; 3]);
-        // Biases in f32 wait for the last weights in half precision.
+        // Gradients of biases in f32 are sent after the last gradients of weights in half precision.
         let bytes: Vec<usize> = recipe.params().iter().map(|p| if p.shape.len() > 1 { 2 } else { 4 }).collect();
         let layers = plan_buckets(&recipe, &bytes, 25 << 20);
         assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4096 * 4096, 4096 * 4096, 4099 * 4096]);

@@ -1,10 +1,10 @@
 //! Data-parallel training: every rank has all weights and a part of each batch; gradients are summed over the ranks.
 //!
 //! The recipe's batch is the global batch. A rank takes consecutive samples of it ([`warpbook_ranks::shard`]), and its loss is weighted by
-//! their share, so that the sum of the ranks' gradients is the gradient of the mean over the global batch. Dropout and augmentation draw by
-//! the position in the global batch, so the numbers equal those of a single rank.
+//! their share, so that the sum of the ranks' gradients is the gradient of the mean over the global batch. Dropout and augmentation draw random
+//! numbers by the position in the global batch, so the numbers are the same as on a single rank.
 //!
-//! Gradients are sent in buckets during the backward pass, in the order in which it computes them. Source: Li et al., "PyTorch Distributed:
+//! Gradients are sent in buckets during the backward pass, in the order in which this pass computes them. Source: Li et al., "PyTorch Distributed:
 //! Experiences on Accelerating Data Parallel Training", VLDB 2020.
 
 mod buckets;
@@ -32,15 +32,15 @@ pub struct RanksOptions {
     /// Type in which gradients are sent. With 16 bits a slow link needs half the time, but gradients are rounded; bf16 has the range of
     /// f32, while fp16 loses gradients below 6e-8 unless the loss is scaled.
     pub wire: Wire,
-    /// Bytes of gradients, as sent, after which a bucket is sent: 25 MiB in PyTorch. Every bucket costs a message, so small ones are
-    /// expensive; a large one leaves less of the backward pass to hide behind.
+    /// Bytes of gradients, as sent, after which a bucket is sent: 25 MiB in PyTorch. Every bucket costs a message, so small buckets are
+    /// expensive; with large buckets, less of the communication overlaps with the backward pass.
     pub bucket_bytes: usize,
-    /// True if batch normalisation uses the statistics of the global batch; otherwise it uses those of the rank's part. Running statistics
+    /// True if batch normalisation uses the statistics of the global batch; otherwise it uses the statistics of the rank's part. Running statistics
     /// are always the means over the ranks.
     pub synchronised_norm: bool,
 }
 
-/// PyTorch's `bucket_cap_mb`.
+/// Default size of a bucket in bytes, like PyTorch's `bucket_cap_mb`.
 const BUCKET_BYTES: usize = 25 << 20;
 
 impl Default for RanksOptions {
@@ -50,7 +50,7 @@ impl Default for RanksOptions {
     }
 }
 
-/// A rank of a training on several ranks. Clones are the same rank.
+/// A rank of a training on several ranks. Clones refer to the same rank.
 #[derive(Debug, Clone)]
 pub struct Ranks {
     team: Arc<Team>,
@@ -59,7 +59,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Creates a rank of a group whose members have met.
+    /// Creates a rank of a group whose members are connected.
     #[must_use]
     pub fn new(collective: Box<dyn Collective>, options: RanksOptions) -> Self {
         let trace = Trace::default();
@@ -96,7 +96,7 @@ impl Ranks {
         self.team.aborter()
     }
 
-    /// Returns the reason why the work of all ranks has ended, if it has; waits at most `wait` for one.
+    /// Returns the reason why the work of all ranks has ended, if it has ended; waits at most `wait` for a reason.
     #[must_use]
     pub fn why_over(&self, wait: Duration) -> Option<String> {
         self.team.aborter().why_within(wait)
@@ -118,7 +118,7 @@ impl Ranks {
         self.team.queue("metrics", operation)
     }
 
-    /// Like [`Ranks::queue`], recorded under this name.
+    /// Like [`Ranks::queue`], but records the operation under this name.
     pub(in crate::train) fn queue_named<R: Send + 'static>(
         &self,
         name: &str,
@@ -151,7 +151,7 @@ impl Ranks {
         self.queue(move |ranks| ranks.all_gather(&bytes)).wait()
     }
 
-    /// Sums over the ranks, added in the order of ranks.
+    /// Sums the values over the ranks, in the order of the ranks.
     pub(in crate::train) fn sums(&self, values: &[f64]) -> Result<Vec<f64>, TrainError> {
         let values = values.to_vec();
         self.queue(move |ranks| ranks.sum_f64(&values)).wait()
@@ -175,7 +175,7 @@ impl Ranks {
         Ok(Score { loss: sums[0] / sums[2].max(1.0), correct: sums[1] as usize, of: sums[2] as usize })
     }
 
-    /// Combines the outcomes of the ranks' parts to the step's outcome over the global batch. If a loss is not finite, `layer` is called on
+    /// Combines the outcomes of the ranks' parts into the step's outcome over the global batch. If a loss is not finite, `layer` is called on
     /// the first rank with such a part, and all ranks get its answer.
     pub(in crate::train) fn outcome(
         &self,

@@ -89,7 +89,7 @@ impl Team {
             let begun = Instant::now();
             let result = operation(collective);
             trace.add(RankThread::Communication, &name, begun);
-            // The caller may have failed meanwhile, so an error is ignored.
+            // The caller may have failed in the meantime, so an error is ignored.
             let _ = reply.send(result);
         })));
         Pending(done)

@@ -19,7 +19,7 @@ pub struct RankWork {
     pub thread: RankThread,
     /// Name, such as "forward" or "bucket 1 all-reduce". An operation of all ranks includes the wait for the slowest of them.
     pub name: String,
-    /// Start, since 1970, by the machine's clock, which all its processes share.
+    /// Start of the work since 1970, by the machine's clock, which all processes on the machine share.
     pub begun: Duration,
     /// Duration of the work.
     pub took: Duration,
@@ -42,7 +42,7 @@ impl Trace {
         *self.lock() = Some(Recording { zero: (Instant::now(), now), work: Vec::new() });
     }
 
-    /// Returns the work since the start, in the order in which it ended, and stops recording.
+    /// Returns the work since recording began, in the order in which it ended, and stops recording.
     pub fn take(&self) -> Vec<RankWork> {
         self.lock().take().map_or_else(Vec::new, |recording| recording.work)
     }

@@ -39,7 +39,7 @@ pub(super) trait Replicas: std::fmt::Debug + Send {
     fn copied_bytes(&self) -> [u64; 2];
 }
 
-/// Prepared steps.
+/// Samples of the prepared steps, which are repeated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prepared<'a> {
     pub set: Samples<'a>,
@@ -65,12 +65,12 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// Creates a training on these devices, the first of which holds the weights. Several times [`Place::Cpu`] gives as many replicas on
-    /// the CPU, which work one after another. The recipe's batch is the global batch.
+    /// Creates a training on these devices, the first of which holds the weights. If [`Place::Cpu`] is given several times, as many replicas
+    /// work one after another on the CPU. The recipe's batch is the global batch.
     ///
     /// # Errors
     /// If there is no device, or devices differ in kind or options; for fp16, whose loss scale would be known to only one replica; if the
-    /// batch cannot be split, or is taken in parts; for the reasons that [`super::Trainer::on`] states.
+    /// batch cannot be split, or is computed in parts; for the reasons that [`super::Trainer::on`] states.
     pub fn new<'a>(
         places: &[Place],
         recipe: Recipe,
@@ -171,7 +171,7 @@ impl DataParallel {
         self.replicas.weights()
     }
 
-    /// Bytes that a step copies between devices: weights to all but the first, and gradients back.
+    /// Bytes that a step copies between devices: weights to all devices except the first, and gradients back to the first.
     #[must_use]
     pub fn copied_bytes(&self) -> [u64; 2] {
         let others = self.devices() as u64 - 1;

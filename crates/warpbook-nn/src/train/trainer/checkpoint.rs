@@ -24,7 +24,7 @@ pub(super) struct Checkpoint {
     pub network: Option<Description>,
 }
 
-/// Settings of the steps so far: a training with different ones cannot resume from them. Rates may change, so they are not included.
+/// Settings of the steps made so far; a training with different settings cannot resume. Learning rates may change, so they are not included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
     batch: usize,
@@ -96,7 +96,7 @@ struct About {
     checkpoint: u32,
     step: u64,
     seed: u64,
-    /// Number of steps that changed the weights, if some did not.
+    /// Number of steps that changed the weights, if some steps were skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     updates: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,8 +183,8 @@ impl Checkpoint {
 }
 
 impl Trainer {
-    /// Writes weights, the optimiser's state, the step and a description of the network to a safetensors file. It is written under a
-    /// temporary name, then renamed.
+    /// Writes weights, the optimiser's state, the step and a description of the network to a safetensors file. The file is first written under a
+    /// temporary name and then renamed.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -225,7 +225,7 @@ impl Trainer {
     ///
     /// # Errors
     /// If the file cannot be read, or belongs to another network, optimiser, batch, order or seed, or to other images: the message names
-    /// both. Checkpoints of older versions do not contain all of these: see [`Trainer::not_compared`].
+    /// both values. Checkpoints of older versions do not contain all of these: see [`Trainer::not_compared`].
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         if self.ranks.is_none() {
             return self.read(path.as_ref());
@@ -302,7 +302,7 @@ mod tests {
     use warpbook_kernels::matmul::Form;
     use warpbook_record::Dtype;
 
-    /// Checkpoints name the kernels of products; those of a CPU and of older versions do not.
+    /// Checkpoints name the kernels of products, except checkpoints from a CPU or of older versions.
     #[test]
     fn kernels_are_kept_where_there_are_any() {
         let about = |kernels| About {

@@ -23,7 +23,7 @@ pub(crate) struct Description {
     pub mean: Vec<f32>,
     pub deviation: Vec<f32>,
     pub loss: Loss,
-    /// Views of a test image; left out if there is a single one, as in files of an older version, which had no others.
+    /// Views of a test image; left out if there is a single view, as in files of an older version, which had no other views.
     #[serde(default, skip_serializing_if = "Views::is_one")]
     pub views: Views,
     /// Names of the classes; missing in checkpoints of older versions.
@@ -35,7 +35,7 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// Describes a recipe; `None` if the network takes vectors, or has a custom layer, whose source is in a program.
+    /// Describes a recipe; `None` if the network takes vectors, or has a custom layer, because its source is part of a program.
     pub fn new(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
         let Shape::Image { channels, height, width } = recipe.network.input() else { return None };
         let is_written = recipe.network.nodes().iter().all(|node| node.own.is_none());
@@ -111,7 +111,7 @@ impl Trained {
     /// Checks that another recipe prepares images for the network with the same normalisation.
     ///
     /// # Errors
-    /// If the recipe does not; the message names both normalisations.
+    /// If the normalisations differ; the message names both.
     pub fn ensure_same_preparation(&self, recipe: &Recipe) -> Result<(), TrainError> {
         let (own, other) = (&self.recipe, recipe);
         if (&own.mean, &own.deviation) == (&other.mean, &other.deviation) {
@@ -126,7 +126,7 @@ impl Trained {
     /// Checks that a recipe has the checkpoint's network; only probabilities of dropout may differ.
     ///
     /// # Errors
-    /// If the recipe does not; the message names the first layers that differ.
+    /// If the networks differ; the message names the first layers that differ.
     pub fn ensure_same_network(&self, recipe: &Recipe) -> Result<(), TrainError> {
         different_layer(&self.recipe.network, &recipe.network).map_or(Ok(()), |why| {
             Err(TrainError::Setting(format!(

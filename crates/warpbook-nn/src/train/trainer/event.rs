@@ -9,9 +9,9 @@ use std::path::PathBuf;
 pub enum Event {
     /// A step was made.
     Step {
-        /// Steps since the beginning.
+        /// Number of steps since the beginning.
         step: u64,
-        /// Loss of its batch.
+        /// Loss of the step's batch.
         loss: f64,
         /// Learning rate of the step.
         learning_rate: f64,
@@ -22,9 +22,9 @@ pub enum Event {
     Batches {
         /// The epoch, from 1.
         epoch: u32,
-        /// Finished batches of this epoch.
+        /// Number of finished batches of this epoch.
         batch: u64,
-        /// Steps since the beginning.
+        /// Number of steps since the beginning.
         step: u64,
         /// Mean loss of these batches.
         loss: f64,
@@ -35,7 +35,7 @@ pub enum Event {
     Epoch {
         /// The epoch, from 1.
         epoch: u32,
-        /// Steps since the beginning.
+        /// Number of steps since the beginning.
         step: u64,
         /// Seconds of training in this epoch, evaluation not included.
         seconds: f64,
@@ -46,7 +46,7 @@ pub enum Event {
     OutOfTime {
         /// The epoch, from 1.
         epoch: u32,
-        /// Steps since the beginning.
+        /// Number of steps since the beginning.
         step: u64,
         /// Seconds of training in this epoch, evaluation not included.
         seconds: f64,
@@ -67,7 +67,7 @@ pub enum Event {
 pub enum Ended {
     /// All steps were made.
     Finished,
-    /// The listener stopped it.
+    /// The listener stopped the training.
     Stopped,
     /// The time budget was used up.
     OutOfTime,
@@ -93,7 +93,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Stops if either one stops.
+    /// Returns [`Flow::Stop`] if either of the two decisions is [`Flow::Stop`].
     pub(in crate::train) fn and(self, other: Self) -> Self {
         if self == Self::Stop { self } else { other }
     }

@@ -34,7 +34,7 @@ use warpbook_ranks::shard;
 /// Longest time between two checkpoints, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// The values of [`Trainer::limits`].
+/// Result of [`Trainer::limits`]: time budget, checkpoint file, and steps between two reads of the losses.
 pub(super) type Limits = (Option<Duration>, Option<PathBuf>, Option<u64>);
 
 /// A training.
@@ -51,26 +51,26 @@ pub struct Trainer {
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
-    /// True once the checkpoint's file was tested to be writable.
+    /// True once a test has shown that the checkpoint's file can be written.
     can_be_kept: bool,
     /// Path of the last checkpoint, and true if the listener knows that the requested path cannot be written.
     kept: (Option<PathBuf>, bool),
     /// Largest number of steps queued before their losses are read; `None` is as many as the device allows.
     read_every: Option<u64>,
-    /// The place where the samples can be opened again.
+    /// Name or folder from which the samples can be opened again.
     pub(super) source: Option<Source>,
     /// The training images.
     pub(super) set: Option<Dataset>,
-    /// Identity of these images, once requested.
+    /// Identity of the training images, computed on first request.
     pub(super) identity: OnceLock<Identity>,
-    /// The sentence of [`Trainer::not_compared`].
+    /// The sentence that [`Trainer::not_compared`] returns.
     pub(super) not_compared: Option<&'static str>,
-    /// This trainer's rank, if several train together.
+    /// This trainer's rank, if several ranks train.
     pub(super) ranks: Option<Ranks>,
 }
 
 impl Trainer {
-    /// Creates a training on the CPU with the recipe's initial weights, or with others.
+    /// Creates a training on the CPU with the recipe's initial weights, or with the given weights.
     ///
     /// # Errors
     /// If a setting is invalid for these data, or the weights do not match the network.
@@ -85,7 +85,7 @@ impl Trainer {
     /// Creates a training on a device. On a GPU all memory is allocated now.
     ///
     /// # Errors
-    /// Like [`Trainer::new`]; if the network, the batch or the data do not fit into device memory: the message names the largest batch that
+    /// The same errors as [`Trainer::new`]; also if the network, the batch or the data do not fit into device memory: the message names the largest batch that
     /// fits.
     pub fn on<'a>(
         place: &Place,
@@ -106,7 +106,7 @@ impl Trainer {
         data.check(&recipe)?;
         let batch = recipe.batch.min(data.len()).div_ceil(ranks.map_or(1, Ranks::world));
         if matches!(place, Place::Cpu) {
-            // Checked before the weights are drawn, which may be too large themselves.
+            // The memory is checked before the weights are drawn, because the weights alone may be too large.
             cpu::ensure_it_fits(&recipe.network, recipe.largest_part(batch), &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
@@ -125,7 +125,7 @@ impl Trainer {
         }
     }
 
-    /// Limits the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds the limit, with an
+    /// Limits the time of each call of [`Trainer::train`], evaluations included: the call ends after the step that exceeds the limit, with an
     /// evaluation. A GPU makes as many steps at once as are expected to fit.
     #[must_use]
     pub fn time_budget(mut self, budget: Duration) -> Self {
@@ -133,16 +133,16 @@ impl Trainer {
         self
     }
 
-    /// Limits the number of steps queued before their losses are read: 1 waits for every step, like a loop that reads each loss. The losses
-    /// do not depend on it. The default on a GPU is 128; the CPU always makes one.
+    /// Limits the number of steps queued before their losses are read: 1 waits for every step, like a loop that reads each loss. The losses do
+    /// not depend on this setting. The default on a GPU is 128; the CPU always reads the loss of every step.
     #[must_use]
     pub fn read_losses_every(mut self, steps: u64) -> Self {
         self.read_every = Some(steps.max(1));
         self
     }
 
-    /// Saves a checkpoint to this file, as [`Trainer::save`] does, after every epoch, every minute within one, and at the end. After an
-    /// error the file holds the last checkpoint. If it can no longer be written, the checkpoint goes into the folder for temporary files:
+    /// Saves a checkpoint to this file, as [`Trainer::save`] does, after every epoch, every minute within an epoch, and at the end. After an
+    /// error the file holds the last checkpoint. If that file can no longer be written, the checkpoint goes into the folder for temporary files:
     /// see [`Trainer::checkpoint_file`].
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
@@ -150,14 +150,14 @@ impl Trainer {
         self
     }
 
-    /// File of the last checkpoint; `None` before the first. It differs from the file set by [`Trainer::checkpoint`] if that could not be
+    /// File of the last checkpoint; `None` before the first. It differs from the file set by [`Trainer::checkpoint`] if that file could not be
     /// written.
     #[must_use]
     pub fn checkpoint_file(&self) -> Option<&Path> {
         self.kept.0.as_deref()
     }
 
-    /// Records in checkpoints where the data set can be opened again. They always record the identity of the images, and their classes.
+    /// Records in checkpoints where the data set can be opened again. Checkpoints always record the identity of the images, and their classes.
     #[must_use]
     pub fn trained_on(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
@@ -240,7 +240,7 @@ impl Trainer {
         self.engine.state()
     }
 
-    /// Continues from a state at a step.
+    /// Restores a state and a step, from which the training continues.
     pub(super) fn go_on(&mut self, state: &State, step: u64) -> Result<(), TrainError> {
         self.engine.restore(state)?;
         self.step = step;
@@ -294,7 +294,7 @@ impl Trainer {
     ///
     /// # Errors
     /// If the checkpoint's file cannot be written, now or later. If a loss is not finite: the message names the step and the first layer
-    /// with such a value; weights and running statistics are then those from before that step.
+    /// with such a value; weights and running statistics are then in their state before that step.
     pub fn train<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -305,10 +305,10 @@ impl Trainer {
         self.train_until(u64::MAX, train, test, log_every, listener)
     }
 
-    /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has that many.
+    /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has that many steps.
     ///
     /// # Errors
-    /// Like [`Trainer::train`].
+    /// The same errors as [`Trainer::train`].
     pub fn train_until<'a>(
         &mut self,
         until: u64,
@@ -319,7 +319,7 @@ impl Trainer {
     ) -> Result<Ended, TrainError> {
         let done = self.train_steps(until, train.into(), test.into(), log_every, listener);
         if let (Err(why), Some(ranks)) = (&done, &self.ranks) {
-            // Without this the other ranks would wait for this one.
+            // Without the abort, the other ranks would wait for this rank.
             ranks.aborter().abort(&why.to_string());
         }
         done
@@ -440,7 +440,7 @@ impl Trainer {
             self.kept.0.clone_from(&instead);
         }
         if !std::mem::replace(&mut self.kept.1, true) {
-            // The answer is ignored: each step asks whether to stop.
+            // The listener's answer is ignored here: each step asks whether to stop.
             let _ = listener(Event::NotKept { why: why.to_string(), instead });
         }
         Ok(second.err().map(|second| format!("The checkpoint cannot be written: {why}; {second}.")))

@@ -7,14 +7,14 @@ use crate::weights::Weights;
 use warpbook_ranks::{Shard, Wire, shard};
 
 impl Trainer {
-    /// Creates a rank's trainer. The recipe's batch is the global batch; each rank has all weights, which are rank 0's.
+    /// Creates a rank's trainer. The recipe's batch is the global batch; each rank has all weights, copied from rank 0.
     ///
-    /// Every rank calls it, and then the same methods in the same order: [`Trainer::resume`], [`Trainer::train`], [`Trainer::evaluate`]. On
+    /// Every rank calls this function, and then the same methods in the same order: [`Trainer::resume`], [`Trainer::train`], [`Trainer::evaluate`]. On
     /// every rank, losses and scores cover the global batch and the whole data set; a listener that stops one rank stops all. Rank 0 writes
     /// the checkpoint. The same number of ranks gives the same bits on every run.
     ///
     /// # Errors
-    /// Like [`Trainer::on`]; if the ranks train different things, or one is lost.
+    /// The same errors as [`Trainer::on`]; also if recipes or data differ between ranks, or a rank is lost.
     pub fn on_ranks<'a>(
         place: &Place,
         recipe: Recipe,
@@ -57,7 +57,7 @@ impl Trainer {
         made().inspect_err(|why: &TrainError| ranks.aborter().abort(&why.to_string()))
     }
 
-    /// The trainer's rank, if it is one of several.
+    /// The trainer's rank, if the trainer is one of several ranks.
     #[must_use]
     pub fn ranks(&self) -> Option<&Ranks> {
         self.ranks.as_ref()
@@ -78,7 +78,7 @@ impl Trainer {
         plan_buckets(network, &bytes, options.bucket_bytes).into_iter().map(|b| b.bytes as u64).collect()
     }
 
-    /// Returns true if this rank writes files for all.
+    /// Returns true if this rank writes files for all ranks.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.ranks.as_ref().is_none_or(|ranks| ranks.rank() == 0)

@@ -30,7 +30,7 @@ impl Trainer {
         self.engine.prepare_steps(&batches)
     }
 
-    /// Queues the next prepared step without waiting for it; the CPU makes it at once.
+    /// Queues the next prepared step without waiting for it; the CPU runs the step at once.
     ///
     /// # Errors
     /// If no steps were prepared; if the device reports an error.
@@ -52,7 +52,7 @@ impl Trainer {
     }
 
     /// Calls `part` with the training, for example to make further steps, and restores it afterwards: weights, running statistics, the
-    /// optimiser's state, the loss scale and the step. The gradients remain those of the last step made.
+    /// optimiser's state, the loss scale and the step. The gradients are still the gradients of the last step.
     ///
     /// # Errors
     /// If `part` fails, or the device reports an error.
@@ -68,7 +68,7 @@ impl Trainer {
         Ok(done)
     }
 
-    /// Waits for the queued steps, as long as all ranks live.
+    /// Waits for the queued steps, as long as all ranks are alive.
     ///
     /// # Errors
     /// If the device reports an error, or a rank is lost.

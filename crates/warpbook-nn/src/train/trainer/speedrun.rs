@@ -50,7 +50,7 @@ impl Trainer {
     /// together, and may end the training.
     ///
     /// # Errors
-    /// Like [`Trainer::train`]; if this is one of several ranks.
+    /// The same errors as [`Trainer::train`]; also if this is one of several ranks.
     pub fn train_remaining_steps<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -108,7 +108,7 @@ impl Trainer {
     /// discarded.
     ///
     /// # Errors
-    /// Like [`Trainer::train`].
+    /// The same errors as [`Trainer::train`].
     pub fn run_whole_training<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,

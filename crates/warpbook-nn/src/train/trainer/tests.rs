@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use warpbook_data::synthetic_digits;
 use warpbook_device::{CudaDevice, Stream, testing};
 
-/// A CPU engine that queues steps like a GPU's, and records how many were queued each time.
+/// A CPU engine that queues steps like a GPU engine, and records how many were queued each time.
 #[derive(Debug)]
 struct Queueing(CpuTraining, Arc<Mutex<Vec<usize>>>);
 
@@ -110,7 +110,7 @@ fn a_checkpoint_that_cannot_be_written_goes_elsewhere_and_comes_back() {
         let mut told = Vec::new();
         let ended = trainer.train(&digits.train, &digits.test, 100, &mut |event| {
             match event {
-                // The folder is replaced by a file.
+                // The test replaces the folder with a file.
                 Event::Step { step: 2, .. } => {
                     std::fs::rename(&place, &away).unwrap();
                     std::fs::write(&place, "").unwrap();
@@ -159,7 +159,7 @@ fn one_row_for_a_normalisation_is_known_before_the_first_step() {
     );
     check(Recipe { accumulate: 2, ..recipe.clone() }, 27, "has 3 samples in 2 parts");
     check(Recipe { batch: 1, ..recipe.clone() }, 8, "Each batch has 1 sample (8 samples in batches of 1), so bn");
-    // The training ends before that batch.
+    // The training ends before the batch that has only one sample.
     assert_eq!(refused(Recipe { steps: Some(3), ..recipe.clone() }, 25), (None, 3));
     assert_eq!(refused(recipe, 26), (None, 8));
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Pace {
     started: Instant,
     budget: Option<Duration>,
-    /// Seconds per step, from the last ones.
+    /// Seconds per step, measured over the last steps.
     step_s: Option<f64>,
 }
 
@@ -16,7 +16,7 @@ impl Pace {
         Self { started: Instant::now(), budget, step_s: None }
     }
 
-    /// Number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, or one if none was timed
+    /// Number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, or one if no step has been timed
     /// yet.
     pub fn steps(&self, most: u64) -> u64 {
         let Some(budget) = self.budget else { return most };

@@ -38,10 +38,10 @@ impl Trainer {
 
     /// Moves the training to another device or precision: `trainer.to(&device)` in fp32, `trainer.to(Place::new(&device,
     /// Precision::AmpFp16)?)` in half precision. Weights, the optimiser's state, the step, the time budget, the checkpoint's file and the
-    /// description of the data set move with it. A loss scale starts anew if there was none.
+    /// description of the data set move with it. A loss scale starts at its initial value if the training had none.
     ///
     /// # Errors
-    /// Like [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
+    /// The same errors as [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
     pub fn to(self, place: impl Into<Place>) -> Result<Self, TrainError> {
         if self.ranks.is_some() {
             let why = "A training on several ranks cannot be moved: save it, and resume it on another device.";

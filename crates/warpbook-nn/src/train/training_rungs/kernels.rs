@@ -14,8 +14,8 @@ use warpbook_kernels::nn::{self, conv2d::Pass};
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. It leaves out libraries'
-    /// kernels, and those of linear layers if they are rungs of the matrix product chosen by cost for each size.
+    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. The list leaves out the kernels of
+    /// libraries, and the kernels of linear layers if a rung of the matrix product is chosen by cost for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
         self.specs_on(Some(HOPPER), recipe)

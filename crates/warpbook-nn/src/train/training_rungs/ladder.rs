@@ -1,5 +1,5 @@
-//! The list of training rungs: those of the ladder, each with the one option that it changes of the previous rung, and variants with the
-//! one option that they change of their base.
+//! The list of training rungs: the rungs of the ladder, each of which changes one option of the previous rung, and the variants, each of which
+//! changes one option of its base.
 
 use super::Way;
 use crate::ops::Layout;
@@ -8,9 +8,9 @@ use crate::train::{CudaOptions, Precision};
 use warpbook_gemm::ProductBy;
 use warpbook_record::Requires;
 
-/// Base of most variants.
+/// Id of the rung that is the base of most variants.
 const BASE: &str = "13_last_block_fp16";
-/// Base of the products in fp32.
+/// Id of the rung that is the base of the variants with other products in fp32.
 const BASE_FP32: &str = "all_fp32";
 const TILED: &str = "tiled_products_fp16";
 const CONVOLUTIONS: &str = "stock_convolutions_fp16";
@@ -26,7 +26,7 @@ pub fn ways() -> Vec<Way> {
 #[must_use]
 pub fn rungs_with_product(by: ProductBy) -> [Way; 2] {
     let way = |id, title, base, precision: Precision| Way {
-        // The options of the bases, which differ only in the precision.
+        // The bases differ only in precision, so both variants have these fields in common.
         id,
         title,
         idea: "The linear layers are computed by the user's own kernel, forwards and in both gradients; everything else is unchanged.",
@@ -133,7 +133,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
             ],
             |o| o.convolution = Method::ManyChannels,
         )
-        // Below 8.0 it runs another rung's kernels.
+        // Below 8.0 this rung would run the kernels of another rung.
         .needs(Requires::AtLeast(8, 0))
         .pair(
             fp16_and_bf16!("12_dependent_launch", "Dependent launches"),
@@ -143,7 +143,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
             ],
             |o| o.dependent = true,
         )
-        // Needs 9.0; on older GPUs launches do not overlap.
+        // This rung needs 9.0, because launches do not overlap on older GPUs.
         .needs(Requires::AtLeast(9, 0))
         .pair(
             fp16_and_bf16!("13_last_block", "Last blocks"),
@@ -238,7 +238,7 @@ fn with_variants(ladder: Rungs) -> Rungs {
         )
 }
 
-/// The rungs so far, and the options of the ladder's last one.
+/// The rungs so far, and the options of the last rung of the ladder.
 struct Rungs {
     ways: Vec<Way>,
     options: CudaOptions,
@@ -260,7 +260,7 @@ impl Rungs {
         Self { ways: Vec::new(), options }
     }
 
-    /// Adds a rung that changes one option of the previous one.
+    /// Adds a rung that changes one option of the previous rung.
     fn rung(
         mut self,
         id: &'static str,

@@ -17,18 +17,18 @@ use warpbook_gemm::ProductBy;
 use warpbook_kernels::matmul::Form;
 use warpbook_record::{Requires, Rung, Runner, Schedule};
 
-/// A rung of training on a GPU: it differs from the previous one, or from its base, in one option.
+/// A rung of training on a GPU: it differs from the previous rung, or from its base, in one option.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
     /// Id, such as `05_nhwc`; never renumbered.
     pub id: &'static str,
-    /// Short title.
+    /// Short title of the rung.
     pub title: &'static str,
-    /// The idea in a sentence.
+    /// The idea of the rung in a sentence.
     pub idea: &'static str,
-    /// The rung from which it differs in one option, if that is not the previous one in the ladder.
+    /// The rung from which this rung differs in one option, if it is not the previous rung of the ladder.
     pub base: Option<&'static str>,
-    /// Required hardware.
+    /// Hardware that the rung requires.
     pub requires: Requires,
     /// Options of the training.
     pub options: CudaOptions,
@@ -46,9 +46,9 @@ impl Way {
         }
     }
 
-    /// Converts to a rung of a record, with the kernels that train these recipes on a GPU of this compute capability. If a library computes
-    /// a part of the step, the rung counts as the library's, although most kernels are this project's: records compare the fastest of this
-    /// project's rungs with it.
+    /// Converts to a rung of a record, with the kernels that train these recipes on a GPU of this compute capability. If a library computes a
+    /// part of the step, the rung counts as a library's rung, although most kernels are this project's: records compare this project's fastest
+    /// rung with it.
     #[must_use]
     pub fn rung(&self, recipes: &[Recipe], compute_capability: Option<(u32, u32)>) -> Rung {
         let specs = || each_once(recipes.iter().flat_map(|recipe| self.specs_on(compute_capability, recipe)));
@@ -91,8 +91,8 @@ impl Way {
         (!found.is_empty()).then(|| format!("By {}, {how}.", found.join(" and ")))
     }
 
-    /// Explains why the rung cannot train a recipe on a device, or why that would show nothing new: a library is missing, the rung does not
-    /// support the type, or there is no convolution for cuDNN. `None` if it can, as far as is known beforehand.
+    /// Explains why the rung cannot train a recipe on a device, or why the result would show nothing new: a library is missing, the rung does
+    /// not support the type, or there is no convolution for cuDNN. `None` if the rung can train the recipe, as far as is known beforehand.
     #[must_use]
     pub fn obstacle(&self, device: &CudaDevice, recipe: &Recipe) -> Option<String> {
         let CudaOptions { convolution, product, precision, .. } = self.options;

@@ -1,5 +1,5 @@
-//! The kernels of products in a training step, if they do not depend on the product's size: the kernels of a prescribed rung, and those
-//! after a library.
+//! The kernels of products in a training step, if they do not depend on the product's size: the kernels of a prescribed rung, and the kernels
+//! that follow a library.
 
 use super::Way;
 use crate::network::Node;
@@ -10,8 +10,8 @@ use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a linear layer's forward pass, if they do not depend on its size: those of a prescribed rung, and those after a
-    /// library.
+    /// The kernels of a linear layer's forward pass, if they do not depend on its size: the kernels of a prescribed rung, and the kernels that
+    /// follow a library.
     pub(super) fn linear_forward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = product_epilogue(fusion, i, node);
         match self.options.product_of(node) {
@@ -72,7 +72,7 @@ impl Way {
         all
     }
 
-    /// The kernels that apply an epilogue after a library.
+    /// The kernels that apply an epilogue after a library's product.
     fn after_library(&self, epilogue: Epilogue) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
         match epilogue {
@@ -82,7 +82,7 @@ impl Way {
         }
     }
 
-    /// The kernel prescribed for the products, in a form, with only its own tile.
+    /// The kernel prescribed for the products, in the given form and with only its own tile.
     fn product_kernel(&self, by: ProductBy, form: impl FnOnce(Form) -> Form) -> Vec<KernelSpec> {
         let precision = self.options.precision;
         let plain = Form { out: precision.activations(), ..Form::plain(precision.products()) };

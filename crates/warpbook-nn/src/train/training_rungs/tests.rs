@@ -78,7 +78,7 @@ fn fused_operations_are_no_kernels() {
     let count = |all: &[String], entry: &str| all.iter().filter(|e| *e == entry).count();
     let (plain, fused) = (entries("06_amp_fp16", &Recipe::mnist()), entries("07_fused_fp16", &Recipe::mnist()));
     assert_eq!((count(&plain, "relu_forward"), count(&fused, "relu_forward")), (1, 0));
-    // The ReLU of the last linear layer stays: a dropout follows.
+    // The ReLU after the last hidden linear layer keeps its own backward kernel, because a dropout follows.
     assert_eq!((count(&plain, "relu_backward"), count(&fused, "relu_backward")), (1, 1));
     let rows = entries("07_fused_bf16", &Recipe::amp_recipe());
     assert_eq!(rows.iter().filter(|e| e.starts_with("relu")).count(), 0, "{rows:?}");

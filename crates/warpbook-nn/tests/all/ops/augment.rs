@@ -53,7 +53,7 @@ fn draws_cover_every_crop_and_both_directions() {
         *seen.entry((d.row, d.column, d.flip)).or_insert(0) += 1;
     }
     assert_eq!(seen.len(), 18);
-    // About 100 of each are expected, with a standard deviation of 10.
+    // About 100 draws of each kind are expected, with a standard deviation of 10.
     assert!(seen.values().all(|n| (50..150).contains(n)), "{seen:?}");
     assert!((0..100).any(|slot| a.draw(slot) != Augment { step: 10, ..a }.draw(slot)), "steps differ");
     assert!((0..100).all(|slot| !plain().draw(slot).flip));
@@ -97,7 +97,7 @@ fn a_border_may_mirror_the_image() {
         for (i, got) in out.iter().enumerate() {
             let (y, x, c) = (i / 12, i / 3 % 4, i % 3);
             let x = if draw.flip { 3 - x } else { x };
-            // Reflected by hand: 0 1 2 3 4 has 3 2 1 before it, and 3 2 1 after it.
+            // Reflected by hand: the columns 0 1 2 3 4 have 3 2 1 before them and 3 2 1 after them.
             let row = [3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1][y + draw.row];
             let column = [3, 2, 1, 0, 1, 2, 3, 2, 1, 0][x + draw.column];
             let value = f32::from(image[c * 20 + row * 4 + column]) / 255.0;
@@ -130,7 +130,7 @@ fn a_view_is_the_same_for_all() {
     let mut out = poison(120);
     cpu::gather(&a, &images, &[0, 1], &mut out).unwrap();
     for (image, out) in images.chunks(60).zip(out.chunks(60)) {
-        // Shifted one row down; mirrored, then one column to the left.
+        // The view is shifted one row down and mirrored, and the mirrored image is shifted one column to the left.
         for (at, (row, column)) in [((0, 0), (1, 2)), ((4, 3), (3, 1)), ((2, 1), (3, 1))] {
             let got = out[(at.0 * 4 + at.1) * 3];
             assert_eq!(got, (f32::from(image[row * 4 + column]) / 255.0 - MEAN[0]) / DEVIATION[0], "{at:?}");

@@ -13,7 +13,7 @@ struct Case {
 impl Case {
     fn new(rows: usize, channels: usize) -> Self {
         let b = BatchNorm { momentum: 0.2, ..BatchNorm::new(rows, channels) };
-        // Means are far from zero, where a difference of sums would lose the variance.
+        // Means are far from zero, so a difference of large sums would lose the variance.
         let x = random(rows * channels, 1).iter().enumerate().map(|(i, v)| v + 100.0 * (i % channels) as f32).collect();
         Self { b, x, gamma: random(channels, 2), beta: random(channels, 3), dy: random(rows * channels, 4) }
     }

@@ -2,7 +2,7 @@ use crate::in_f64::finite_difference;
 use warpbook_data::philox::gaussian;
 use warpbook_nn::ops::OpError;
 
-/// Gaussian random numbers; each `stream` has different ones.
+/// Gaussian random numbers; each `stream` gives different numbers.
 pub fn random(n: usize, stream: u32) -> Vec<f32> {
     (0..n as u64).map(|i| gaussian(17, i, stream)).collect()
 }

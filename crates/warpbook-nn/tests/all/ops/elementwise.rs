@@ -60,7 +60,7 @@ fn dropout_draws_the_words_it_says() {
     };
     for other in [Dropout { step: 8, ..d }, Dropout { layer: 4, ..d }, Dropout { seed: 1, ..d }] {
         let same = mask(other).iter().zip(&y).filter(|(a, b)| a == b).count() as f64 / y.len() as f64;
-        // Both keep or both drop an element with probability 0.49 + 0.09.
+        // Both masks keep, or both masks drop, an element with probability 0.49 + 0.09.
         assert!((same - 0.58).abs() < 0.02, "{other:?}: {same}");
     }
 }

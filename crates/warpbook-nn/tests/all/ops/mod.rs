@@ -1,5 +1,5 @@
-//! CPU implementations are compared with the f64 references; the references' gradients with finite differences; the bits between
-//! different numbers of threads.
+//! CPU implementations are compared with the f64 references, the references' gradients with finite differences, and the bits between different
+//! numbers of threads.
 
 mod augment;
 mod batch_norm;

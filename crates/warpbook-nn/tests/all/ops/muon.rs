@@ -2,7 +2,7 @@ use super::common::{close, random, refused, same_bits, wide};
 use crate::in_f64::muon_step;
 use warpbook_nn::ops::muon::{Muon, cpu};
 
-/// Filters with fewer rows than columns, with more, and square ones; tiles divide only the sizes of the last one.
+/// Filters with fewer rows than columns, with more rows, and square filters; only the sizes of the last filter are multiples of a tile.
 const SHAPES: [[usize; 2]; 5] = [[24, 100], [70, 36], [33, 33], [1, 9], [64, 128]];
 
 #[test]

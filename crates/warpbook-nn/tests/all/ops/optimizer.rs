@@ -43,14 +43,14 @@ fn steps_by_hand() {
     };
     let check = |got: f64, want: f64| assert!((got - want).abs() < 1e-6, "{got} {want}");
     let sgd = |nesterov, weight_decay| Optimizer::Sgd { momentum: 0.5, nesterov, weight_decay };
-    // m: 2, then 0.5 * 2 + 1 = 2; w: 1 - 0.2 - 0.2. The first step copies the gradient, whatever the state held.
+    // m is 2, then 0.5 * 2 + 1 = 2; w is 1 - 0.2 - 0.2. The first step copies the gradient, whatever the state contained.
     check(after(sgd(false, 0.0), &[2.0, 1.0]), 0.6);
     // The directions are 2 + 0.5 * 2 = 3 and 1 + 0.5 * 2 = 2.
     check(after(sgd(true, 0.0), &[2.0, 1.0]), 0.5);
     check(after(sgd(false, 1.0), &[2.0]), 0.7);
     // The first step of Adam is the rate times the sign of the gradient.
     check(after(Optimizer::adam(), &[-3.0]), 1.1);
-    // Adam's decay changes only the sign here; AdamW's takes 0.1 * 0.5 of the weight.
+    // Adam's decay changes only the sign here; AdamW's decay subtracts 0.1 * 0.5 of the weight.
     let (betas, epsilon, weight_decay) = ([0.9, 0.999], 1e-8, 0.5);
     check(after(Optimizer::Adam { betas, epsilon, weight_decay }, &[-3.0]), 1.1);
     check(after(Optimizer::AdamW { betas, epsilon, weight_decay }, &[-3.0]), 0.95 + 0.1);

@@ -64,7 +64,7 @@ fn ties_and_nan_are_as_in_pytorch() {
 
 #[test]
 fn overlapping_windows_by_hand() {
-    // Expected from torch.nn.functional.max_pool2d and avg_pool2d of arange(1, 10) as 3x3 by 2x2
+    // Expected values from torch.nn.functional.max_pool2d and avg_pool2d of arange(1, 10) as 3x3 by 2x2
     // windows, stride 1.
     let x: Vec<f32> = (1..10u8).map(f32::from).collect();
     let (mut y, mut index, mut dx) = (poison(4), vec![0; 4], poison(9));
@@ -74,7 +74,7 @@ fn overlapping_windows_by_hand() {
     assert_eq!(dx, [0.0, 0.0, 0.0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0], "all four windows share the centre");
     cpu::average_backward(&SMALL, &[4.0; 4], &mut dx).unwrap();
     assert_eq!(dx, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);
-    // With a padding of 1, the first window contains only the 1, and is divided by 4.
+    // With a padding of 1, the first window contains only the pixel 1, and its sum is divided by 4.
     let padded = PoolGeometry { padding: [1, 1], stride: [2, 2], ..SMALL };
     cpu::average_forward(&padded, &x, &mut y).unwrap();
     assert_eq!(y, [0.25, 1.25, 2.75, 7.0]);

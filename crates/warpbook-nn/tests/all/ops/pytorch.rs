@@ -94,7 +94,7 @@ fn pooling() {
     pool::cpu::average_forward(&g, &x, &mut y).unwrap();
     let want = [-0.138888896, 0.166666672, -0.0833333358, 0.055555556, 0.027777778, 0.111111112];
     close("average", &y, &want, 1e-7);
-    // PyTorch's index counts in the image: row * 4 + column.
+    // PyTorch's index is a position in the image: row * 4 + column.
     let in_image = |index: &[u8]| -> Vec<usize> {
         let place = |(at, index): (usize, &u8)| {
             let (row, column) = (at / 2 * 2 + usize::from(index / 3) - 1, at % 2 * 2 + usize::from(index % 3) - 1);

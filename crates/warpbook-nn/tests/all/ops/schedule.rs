@@ -16,7 +16,7 @@ fn rates_are_pytorch_s() {
     let cosine = Schedule::Cosine { period: 4, minimum: 0.2 };
     let quarter = 0.5 * std::f64::consts::FRAC_1_SQRT_2;
     check(cosine, 1.0, &[(0, 1.0), (1, 0.6 + 0.8 * quarter), (2, 0.6), (4, 0.2), (6, 0.6), (8, 1.0)]);
-    // The rate rises until step 0.3 * 10 - 1 = 2; halves of the cosine lie in between.
+    // The rate rises until step 0.3 * 10 - 1 = 2; half of each rise or fall is reached halfway.
     let cycle = Schedule::one_cycle(10);
     let fall = |at: f64| 4e-6 + (1.0 - 4e-6) * 0.5 * (1.0 + (std::f64::consts::PI * at).cos());
     check(cycle, 1.0, &[(0, 0.04), (1, 0.52), (2, 1.0), (3, fall(1.0 / 7.0)), (9, 4e-6), (100, 4e-6)]);

@@ -8,7 +8,7 @@ use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_record::Dtype;
 
-/// Guard elements before and after an array, which nothing may write; they fill whole vectors of 16 bytes.
+/// Guard elements before and after an array, which no kernel may write; they fill whole vectors of 16 bytes.
 const GUARD: usize = 64;
 
 pub const LAYOUTS: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
@@ -54,7 +54,7 @@ impl Guarded {
         self.written_by(true, what, b, workspace, pass)
     }
 
-    /// Like [`Self::written`], but bits may differ between runs unless `same`.
+    /// Like [`Self::written`], but bits may differ between runs if `same` is false.
     pub fn written_by(&self, same: bool, what: &str, b: &Bench<'_>, workspace: &Poisoned, pass: impl Fn()) -> Vec<f32> {
         let once = || {
             self.whole.fill_bytes(0xff).unwrap();
@@ -74,7 +74,7 @@ impl Guarded {
     }
 }
 
-/// A poisoned workspace.
+/// A workspace that can be filled with invalid values before a pass.
 pub struct Poisoned(Buffer<u8>);
 
 impl Poisoned {

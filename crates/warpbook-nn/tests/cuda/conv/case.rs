@@ -19,7 +19,7 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
     values.chunks(pixels * channels).flat_map(image).collect()
 }
 
-/// Converts back to NHWC.
+/// Converts images or filters from the layout back to NHWC.
 fn as_nhwc(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> Vec<f32> {
     laid_out(values, layout, [channels, pixels])
 }

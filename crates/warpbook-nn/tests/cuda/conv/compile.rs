@@ -16,7 +16,7 @@ fn every_form_of_the_implicit_product_compiles() {
             let built = compiler.compile(&spec, tile, architecture).unwrap_or_else(|e| panic!("{form:?}: {e}"));
             let stats = built.stats_of(&spec.entry).unwrap();
             assert_eq!(stats.spill_store_bytes + stats.spill_load_bytes, 0, "{form:?} {}", tile.id);
-            // A block of sm_75 has no more shared memory.
+            // A block on sm_75 has at most 64 KiB of shared memory.
             assert!(!form.turing || tile.dynamic_shared_bytes() <= 64 << 10, "{form:?} {}", tile.id);
         }
     }

@@ -9,7 +9,7 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Checks every convolution that cuDNN supports, which must include those of the networks. All errors are reported
+/// Checks every convolution that cuDNN supports, which must include the networks' convolutions. All errors are reported
 /// together.
 fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     let Some(device) = testing::gpu(test) else { return };
@@ -58,7 +58,7 @@ fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     }
     println!("{test}: {checked} convolutions are right, {} are refused:\n{}", refused.len(), refused.join("\n"));
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    // Covers the networks' convolutions in both layouts, and some of the others if requested.
+    // Covers the networks' convolutions in both layouts, and some other convolutions if requested.
     let least = 2 * layers().len();
     assert!(if shapes.len() > layers().len() { checked > least } else { checked == least }, "{checked}");
 }

@@ -48,7 +48,7 @@ fn im2col_in_bf16_is_the_reference() {
     check_all("im2col_in_bf16_is_the_reference", Dtype::Bf16, Method::Im2col);
 }
 
-/// A user-written kernel computes convolutions by their columns, in one panel and in several.
+/// A user-written kernel computes convolutions as products with columns of patches, in one panel and in several.
 #[test]
 fn im2col_by_a_kernel_of_one_s_own_is_the_reference() {
     let Some(device) = testing::gpu("im2col_by_a_kernel_of_one_s_own_is_the_reference") else { return };

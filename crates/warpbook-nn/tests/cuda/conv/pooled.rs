@@ -154,7 +154,7 @@ fn unpooled_shapes() -> Vec<Geometry> {
     ]
 }
 
-/// Inputs besides the gradient of maxima: arbitrary positions and values, including zeros of both signs and NaNs.
+/// Inputs other than the gradient of the maxima: arbitrary positions and values, including zeros of both signs and NaNs.
 struct Unpooling {
     x: DeviceArray,
     dy: DeviceArray,
@@ -181,7 +181,7 @@ impl Unpooling {
             dy.iter_mut().skip(3).step_by(g.filters).step_by(5).for_each(|v| *v = f32::NAN);
             x[g.input_len() / 2] = f32::NAN;
         }
-        // All four positions occur, in no order, with bytes of 0xff around them.
+        // All four positions occur, in random order, with bytes of 0xff around them.
         let places: Vec<u8> = random(len, 4, Dtype::F32).iter().map(|v| (v.to_bits() >> 5) as u8 % 4).collect();
         let guard = [0xff; 64];
         let places = b.buffer(&[&guard[..], &places, &guard].concat());
@@ -221,7 +221,7 @@ fn check_unpooling(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
     let workspace = poisoned.workspace();
     let [dw, db] = [g.weight_len(), g.filters].map(|len| Guarded::new(b.device, len, Dtype::F32));
     let mut before: Option<Vec<f32>> = None;
-    // Cases: no ReLU, a ReLU, and also a dropout, whose factor rounds.
+    // Cases: no ReLU; a ReLU; a ReLU and a dropout whose factor causes rounding.
     for scale in [None, Some(1.0), Some(1.0 / 0.7)] {
         let what = format!("{g:?}, {form:?}, scale {scale:?}, NaN {with_nan}");
         let want = a.apart(b, g, form, scale);

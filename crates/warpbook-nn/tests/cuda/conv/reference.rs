@@ -8,7 +8,7 @@ use warpbook_device::testing;
 use warpbook_nn::ops::conv2d::cuda::{Pass, Reference};
 use warpbook_record::Dtype;
 
-/// The bits of an operand that tensor cores read.
+/// Values of operands as tensor cores read them: tf32 loses the lower 13 bits.
 fn read(values: &[f32], dtype: Dtype) -> Vec<f64> {
     let cut = |v: &f32| if dtype == Dtype::Tf32 { f32::from_bits(v.to_bits() & !0x1fff) } else { *v };
     wide(&values.iter().map(cut).collect::<Vec<_>>())
@@ -35,7 +35,7 @@ fn a_reference_on_the_device_finds_what_is_wrong() {
                 let mut got: Vec<f32> = want.iter().map(|v| *v as f32).collect();
                 let verdict = judge.judge(&bench.stream, &bench.buffer(&got)).unwrap();
                 assert!(verdict.passed(), "{pass:?} of {g:?} in {dtype:?}: {verdict:?}");
-                // One sum lacks a term, and one was never written.
+                // One result lacks a term, and another was never written.
                 let last = got.len() - 1;
                 got[last] += 1.0 + got[last].abs();
                 let verdict = judge.judge(&bench.stream, &bench.buffer(&got)).unwrap();

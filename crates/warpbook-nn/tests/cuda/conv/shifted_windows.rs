@@ -28,7 +28,7 @@ fn shifted_shapes() -> Vec<Geometry> {
         with_sizes([1, 4], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
         with_sizes([3, 3], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
         square(2, 20, [64, 64], [1, 1, 0]),
-        // Channels and filters that zeros pad to 32, 64 and 128.
+        // Channels and filters that are padded with zeros to 32, 64 and 128.
         square(3, 13, [24, 64], [3, 1, 1]),
         square(300, 31, [24, 64], [3, 1, 1]),
         square(2, 9, [56, 120], [3, 1, 1]),

@@ -9,7 +9,7 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Shapes whose forward pass or input gradient TMA gathers, and which of the two.
+/// Shapes, with flags for whether TMA gathers the windows of the forward pass and of the input gradient.
 fn shapes() -> Vec<(Geometry, [bool; 2])> {
     let with_sizes = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
     vec![
@@ -42,7 +42,7 @@ fn check(test: &str, dtype: Dtype) {
         assert_eq!(made.uses_tma_im2col(), uses.map(|uses| uses && is_hopper), "{g:?}");
         Case::new(g, dtype).check(&bench, Method::ManyChannels, Layout::Nhwc);
     }
-    // These shapes are left to other kernels.
+    // Other kernels compute these shapes.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::ManyChannels, layout));

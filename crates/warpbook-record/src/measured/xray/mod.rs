@@ -5,7 +5,7 @@ use crate::{Problem, Run, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The phases behind the derived figures; a kernel may name others.
+/// Names of the phases from which figures are derived; a kernel may have phases with other names.
 pub mod phase {
     /// The time from a warp's first mark to the next one.
     pub const START: &str = "start";
@@ -21,7 +21,7 @@ pub mod phase {
     pub const BARRIER: &str = "barrier";
     /// The warp computes with loaded data, in kernels that do not multiply tiles.
     pub const COMPUTE: &str = "compute";
-    /// A time whose marks were not kept.
+    /// A period of time whose marks were not kept.
     pub const NOT_KEPT: &str = "not kept";
 
     /// Returns true for a phase of computation, as opposed to loads and waits.
@@ -33,14 +33,15 @@ pub mod phase {
 
 /// One run of a rung whose kernels recorded their warps' phases. Times are in nanoseconds from the first mark.
 ///
-/// Every SM has its own clock. These clocks were compared with that of one SM by messages to it and back, and the error
-/// is part of the record: times on two SMs are comparable within the sum of their errors, times on one SM exactly.
+/// Every SM has its own clock. Each clock was compared with the clock of a reference SM by messages there and back, and
+/// the error is part of the record. Times on two SMs are comparable within the sum of their errors; times on the same
+/// SM are exact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Xray {
-    /// Id of the rung.
+    /// Id of the recorded rung.
     pub rung: String,
-    /// The work, by its id.
+    /// Problem that the rung solved, stored as its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
@@ -48,11 +49,11 @@ pub struct Xray {
     pub phases: Vec<String>,
     /// The kernels that have marks.
     pub kernels: Vec<XrayKernel>,
-    /// The run's kernels without marks, each once: the entry, and the file too if another kernel with that entry also
-    /// ran.
+    /// The kernels of the run without marks, each listed once: the name of the entry, and also the file if another
+    /// kernel with the same entry ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmarked_kernels: Vec<String>,
-    /// SMs of the device.
+    /// The SMs of the device, with the errors of their clocks.
     pub sms: Vec<XraySm>,
     /// Blocks of each kernel's last launch, in the order in which they began.
     pub blocks: Vec<XrayBlock>,
@@ -92,7 +93,8 @@ pub struct XrayKernel {
 pub struct XraySm {
     /// Number of the SM on the device.
     pub sm: u64,
-    /// Largest error of the SM's times against the reference SM in nanoseconds, either way; 0 for the reference itself.
+    /// Largest error of the SM's times relative to the reference SM in nanoseconds, in either direction; 0 for the
+    /// reference SM.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub error_ns: f64,
@@ -106,7 +108,7 @@ pub struct XrayBlock {
     pub kernel: u64,
     /// Number of the block in the grid.
     pub block: u64,
-    /// Number of the SM that ran it.
+    /// Number of the SM that ran the block.
     pub sm: u64,
     /// Time of the first mark of the block's warps in nanoseconds.
     pub start_ns: u64,
@@ -123,14 +125,15 @@ pub struct XrayBlock {
 pub struct XrayWarp {
     /// Number of the warp in the block.
     pub warp: u64,
-    /// Phases in order, each with its duration, written as `phase:nanoseconds` separated by spaces. The first begins at
-    /// `start_ns`.
+    /// Phases in order, each with its duration, written as `phase:nanoseconds` separated by spaces. The first phase
+    /// begins at `start_ns`.
     #[serde(with = "as_text")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub phases: Vec<(u64, u64)>,
     /// Start of the first phase in nanoseconds.
     pub start_ns: u64,
-    /// Number of warps in the block with the same phases, this one included; the marks of the others were not kept.
+    /// Number of warps in the block with the same phases, including this warp. The marks of the other warps were not
+    /// kept.
     #[serde(default = "itself", skip_serializing_if = "is_itself")]
     pub stands_for: u64,
 }
@@ -142,7 +145,7 @@ pub enum Role {
     Consumer,
     /// The warp loads data for others and computes nothing.
     Producer,
-    /// The warp neither loads nor computes, in a kernel with producers and consumers.
+    /// The warp neither loads nor computes, although the kernel has producers and consumers.
     Other,
     /// The kernel has no roles.
     Every,
@@ -172,8 +175,8 @@ pub struct PhaseSpan<'x> {
     pub to: u64,
 }
 
-/// The time that a kernel's warps of one role spent in one phase. Each warp counts as many times as the warps that it
-/// stands for.
+/// The time that a kernel's warps of one role spent in one phase. A warp counts once for each warp with the same phases
+/// that it represents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseTime {
     /// Role of the warps.
@@ -182,9 +185,9 @@ pub struct PhaseTime {
     pub phase: String,
     /// Number of times that warps entered the phase.
     pub count: usize,
-    /// Share of the known time of the role's warps.
+    /// Share of this phase in the known time of the role's warps.
     pub share: f64,
-    /// Share of the known time of all warps of the kernel.
+    /// Share of this phase in the known time of all warps of the kernel.
     pub share_of_all: f64,
     /// Median duration in nanoseconds.
     pub median_ns: f64,
@@ -199,7 +202,7 @@ pub struct Tail {
     pub from_ns: u64,
     /// Time in nanoseconds when the last SM runs out of blocks.
     pub to_ns: u64,
-    /// Share of the SMs' time that is lost in the tail, from the kernel's start to its end.
+    /// Share of the SMs' time between the kernel's start and end that is lost in the tail.
     pub lost: f64,
     /// Number of SMs that had no block at all.
     pub unused: usize,
@@ -208,28 +211,28 @@ pub struct Tail {
 /// The time between the first and the last warp's arrival at barriers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Number of barriers.
+    /// Number of barriers that were matched.
     pub count: usize,
-    /// Median time in nanoseconds from the first warp's arrival to the last one's.
+    /// Median time in nanoseconds from the arrival of the first warp to the arrival of the last.
     pub median_ns: f64,
-    /// Longest time in nanoseconds from the first warp's arrival to the last one's.
+    /// Longest time in nanoseconds from the arrival of the first warp to the arrival of the last.
     pub longest_ns: u64,
 }
 
-/// The distance by which loads run ahead of multiplications.
+/// How far loads run ahead of multiplications.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
     /// Number of multiplications matched with the load of their tile.
     pub count: usize,
     /// Median time in nanoseconds from a tile's load to its multiplication.
     pub median_ns: f64,
-    /// Median number of tiles loaded or in flight, but not yet multiplied, when a multiplication begins; its own tile
-    /// counts.
+    /// Median number of tiles that are loaded or in flight but not yet multiplied when a multiplication begins,
+    /// including the tile of that multiplication.
     pub median_tiles: f64,
 }
 
 impl XrayWarp {
-    /// Returns the phases with names and times; phases whose names the record lacks are left out.
+    /// Returns the phases with names and times; phases without a name in the record are left out.
     pub fn spans<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
         let mut at = self.start_ns;
         self.phases.iter().filter_map(move |(phase, ns)| {
@@ -257,14 +260,14 @@ impl Xray {
         self.blocks.iter().map(|b| b.end_ns).max().unwrap_or(0)
     }
 
-    /// Returns the slowdown of a run by its marks: the ratio of the median times with and without them.
+    /// Returns how much marks slow down a run: the ratio of the median time with marks to the median time without.
     #[must_use]
     pub fn perturbation(&self) -> Option<f64> {
         let [marked, unmarked] = [&self.marked_us, &self.unmarked_us].map(|s| stats::median(s).filter(|us| *us > 0.0));
         Some(marked? / unmarked?)
     }
 
-    /// Names the kernels of the run without marks, in a sentence; `None` if all have marks.
+    /// Names the kernels of the run without marks in a sentence; `None` if all kernels have marks.
     #[must_use]
     pub fn unmarked_in_words(&self) -> Option<String> {
         let (last, others) = self.unmarked_kernels.split_last()?;
@@ -278,8 +281,8 @@ impl Xray {
         })
     }
 
-    /// States for each kernel the share of its warps' time whose marks were not kept, in a sentence; `None` if all were
-    /// kept.
+    /// States in a sentence for each kernel the share of its warps' time whose marks were not kept; `None` if all marks
+    /// were kept.
     #[must_use]
     pub fn not_kept_in_words(&self) -> Option<String> {
         let whole = |k: usize| (self.not_kept(k) * 100.0).round();
@@ -306,12 +309,12 @@ impl Xray {
         self.blocks.iter().filter(move |b| usize::try_from(b.kernel).is_ok_and(|k| k == kernel))
     }
 
-    /// Returns the time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time whose
-    /// marks were not kept belongs to no phase; see [`Xray::not_kept`].
+    /// Returns the time of a kernel's warps, grouped by role and then by phase in the order of [`Xray::phases`]. Time
+    /// whose marks were not kept belongs to no phase; see [`Xray::not_kept`].
     #[must_use]
     pub fn phase_times(&self, kernel: usize) -> Vec<PhaseTime> {
         let specialised = self.is_specialised(kernel);
-        // The durations for each role and phase, with the number of warps that each stands for.
+        // Durations for each role and phase, each with the number of warps that it represents.
         let mut durations: BTreeMap<(Role, usize), Vec<(u64, u64)>> = BTreeMap::new();
         for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
             let role = if specialised { self.role(warp) } else { Role::Every };
@@ -358,7 +361,7 @@ impl Xray {
         self.phases.get(place).is_some_and(|name| name != phase::NOT_KEPT)
     }
 
-    /// Returns true if some warps of a kernel load data that others compute with.
+    /// Returns true if some warps of a kernel load data for other warps to compute with.
     fn is_specialised(&self, kernel: usize) -> bool {
         let (mut producer, mut consumer) = (false, false);
         for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
@@ -438,8 +441,8 @@ impl Xray {
     }
 
     /// Returns how far loads run ahead of multiplications. In each block, the k-th load of the first loading warp is
-    /// matched with each warp's k-th multiplication after a wait. `None` if no kept warp multiplies tiles that another
-    /// loads.
+    /// matched with each warp's k-th multiplication after a wait. Returns `None` if no kept warp multiplies tiles that
+    /// another warp loads.
     #[must_use]
     pub fn lead(&self, kernel: usize) -> Option<Lead> {
         let (mut ahead, mut tiles) = (Vec::new(), Vec::new());
@@ -479,7 +482,8 @@ impl Run {
     }
 }
 
-/// Returns for each k the time from the first to the last of the lists' k-th times, as long as all lists have one.
+/// Returns for each k the time from the earliest to the latest k-th entry of the lists, as long as all lists have a
+/// k-th entry.
 fn apart(lists: &[Vec<u64>]) -> Vec<u64> {
     let shared = lists.iter().map(Vec::len).min().unwrap_or(0);
     let spread_at = |k: usize| {
@@ -507,7 +511,7 @@ fn share(part: f64, of: f64) -> f64 {
     if of > 0.0 { part / of } else { 0.0 }
 }
 
-/// Returns the median of values with counts, and sorts them.
+/// Returns the median of values with counts; sorts the values.
 fn weighted_median(of: &mut [(u64, u64)]) -> f64 {
     of.sort_unstable();
     let all: u128 = of.iter().map(|(_, n)| u128::from(*n)).sum();

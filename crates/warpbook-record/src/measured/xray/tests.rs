@@ -15,7 +15,7 @@ fn warp(warp: u64, start_ns: u64, phases: &[(u64, u64)]) -> XrayWarp {
     XrayWarp { warp, start_ns, phases: phases.to_vec(), stands_for: 1 }
 }
 
-/// Makes a block that begins and ends with its warps.
+/// Creates a block that lasts from the start of its first warp to the end of its last.
 fn block(block: u64, sm: u64, warps: Vec<XrayWarp>) -> XrayBlock {
     let end = |w: &XrayWarp| w.start_ns + w.phases.iter().map(|(_, ns)| ns).sum::<u64>();
     let start_ns = warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
@@ -72,7 +72,7 @@ fn producers_and_consumers_have_shares_of_their_own() {
         .into_iter()
         .map(|t| (t.role, t.phase, t.count, (t.share * 100.0).round(), (t.share_of_all * 1000.0).round(), t.median_ns))
         .collect();
-    // Consumers have eight times 100 ns, and the producer 200; time without kept marks counts for neither.
+    // Consumers have eight times 100 ns, and the producer has 200 ns. Time without kept marks counts for neither role.
     let expected = [
         (Role::Consumer, "wait".into(), 8, 30.0, 240.0, 30.0),
         (Role::Consumer, "multiply".into(), 16, 70.0, 560.0, 35.0),

@@ -117,9 +117,9 @@ fn rung(id: &'static str, title: &'static str, requires: Requires, runner: Runne
     Rung { id: id.into(), title: title.into(), idea, requires, runner, variant_of: None }
 }
 
-/// The problems of the golden record: every kind of size, with and without a unit; with passes, items and a position in
-/// a sweep, and without. The ids of the third and fourth are not made of their sizes, as if another program had written
-/// them.
+/// The problems of the golden record, with every kind of size, with and without a unit, and with and without passes,
+/// items and a position in a sweep. The ids of the third and fourth problem are not made of their sizes, as if another
+/// program had written them.
 fn problems() -> [Problem; 4] {
     let data = |id: &str, label: &str, short: &str, sizes, dtype| ProblemData {
         id: id.into(),
@@ -601,7 +601,7 @@ fn environment() -> Environment {
     }
 }
 
-/// Compares runs by their debug form, since NaN does not equal itself.
+/// Compares records by their debug output, since NaN does not equal itself.
 pub fn assert_same(a: &Run, b: &Run) {
     assert_eq!(format!("{a:#?}"), format!("{b:#?}"));
 }

@@ -1,4 +1,4 @@
-//! CUDA C++ as HTML.
+//! Conversion of CUDA C++ source to highlighted HTML.
 
 use crate::display::html::{escape, line_number};
 use warpbook_charts::highlight::{Kind, tokens};

@@ -1,4 +1,4 @@
-//! The difference between one kernel and the next.
+//! Line-by-line differences between the sources of two kernels.
 
 use crate::display::code::cuda_cpp::highlighted;
 use crate::display::html::{details, escape, line_number, printable};
@@ -6,7 +6,7 @@ use crate::display::{Show, figures};
 
 /// Number of unchanged lines shown around changed ones.
 const CONTEXT: usize = 2;
-/// Number of changed lines from which on a difference is folded.
+/// A difference with at least this many changed lines is folded.
 const FOLD_FROM: usize = 70;
 
 /// The difference between two sources, line by line.
@@ -30,7 +30,7 @@ pub struct KernelDiff {
     lines: Vec<Line>,
 }
 
-/// A line of the older file, of the newer file, or of both. The number is that in the newer file if the line is there.
+/// A line of the older file, the newer file, or both, with its number in the newer file if the line is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line {
     Same(usize, String),
@@ -69,7 +69,7 @@ impl KernelDiff {
         }
     }
 
-    /// Returns the numbers of added and of removed lines.
+    /// Returns the number of added lines and the number of removed lines.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let count = |what: fn(&Line) -> bool| self.lines.iter().filter(|l| what(l)).count();

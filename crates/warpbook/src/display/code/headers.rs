@@ -23,7 +23,7 @@ impl Headers {
         Self { files, known: Vec::new() }
     }
 
-    /// Returns these headers; those that `older` also has are only named.
+    /// Returns these headers, with only the names of the headers that `older` also has.
     pub(crate) fn besides(self, older: &Self) -> Self {
         let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
         let (known, files) = self.files.into_iter().partition(seen);

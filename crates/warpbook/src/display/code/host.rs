@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 4] = [
     ("warpbook-gemm/src/plan/launch.rs", include_str!("../../../../warpbook-gemm/src/plan/launch.rs")),
 ];
 
-/// A function of the host's code with its real line numbers.
+/// Source of a host function with its line numbers in the file.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -40,7 +40,7 @@ pub struct HostCode {
 }
 
 impl HostCode {
-    /// Finds a function in the file whose path ends like `path`, with the comment above it.
+    /// Finds a function, with the comment above it, in the file whose path ends with `path`.
     ///
     /// # Errors
     /// If no file of the lessons has such a path, or the file has no such function.

@@ -50,12 +50,12 @@ impl Part {
         self.source.lines().skip(self.first - 1).take(count).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the shown lines with their numbers, without those that say what to expect, and these apart.
+    /// Splits the shown lines, with their numbers, into the code and the lines that say what to expect of the kernel.
     fn apart(&self) -> (Vec<Numbered>, Vec<Numbered>) {
         let numbered = (self.first..).zip(self.shown().lines().map(str::to_owned).collect::<Vec<_>>());
         let mut expected = false;
         numbered.partition(|(_, line)| {
-            // The header's last sentence may go on in comments that name nothing else.
+            // The text after `// Expect:` may continue on indented comment lines.
             let is_comment = line.starts_with("//");
             expected = is_comment && (line.starts_with(EXPECT) || (expected && line.starts_with("//  ")));
             !expected
@@ -70,9 +70,9 @@ impl Part {
     }
 }
 
-/// Beginning of a kernel's line on what to expect of it: the answer to a lesson's question.
+/// Start of the comment line that says what to expect of a kernel, which gives away the answer to a lesson's question.
 const EXPECT: &str = "// Expect:";
-/// Heading of those lines, which are folded.
+/// Heading above the folded lines that say what to expect.
 const FOLDED: &str = "What its author expects: open it after your guess";
 
 /// Shows a learner's kernel in lessons.
@@ -188,7 +188,7 @@ impl KernelView {
         Headers::included_by(self.parts.iter().map(|p| p.source.as_str()))
     }
 
-    /// Returns the headers like [`KernelView::headers`], but only the names of those that `older` also includes.
+    /// Returns the included headers like [`KernelView::headers`], but only names the headers that `older` also includes.
     #[must_use]
     pub fn headers_since(&self, older: &Self) -> Headers {
         self.headers().besides(&older.headers())
@@ -234,8 +234,7 @@ struct Definition {
     last: usize,
 }
 
-/// Returns everything at the outermost level that has a body in braces, including the contents of `extern "C"` and
-/// `namespace` blocks.
+/// Returns every definition at the outermost level that has a body in braces, including the contents of `extern "C"` and `namespace` blocks.
 fn outermost(source: &str) -> Vec<Definition> {
     let code = without_comments(source);
     let lines: Vec<&str> = source.lines().collect();
@@ -335,7 +334,7 @@ impl Show for KernelView {
                 Some((first, _)) => format!("<pre class=\"wb-code\">{}</pre>", highlighted(&text(lines), *first)),
                 None => String::new(),
             };
-            // Lines keep their numbers, so the code before and after the folded ones is highlighted apart.
+            // Lines keep their numbers, so the code before and the code after the folded lines are highlighted separately.
             let at = expected.first().map_or(usize::MAX, |(number, _)| *number);
             let (before, after): (Vec<_>, Vec<_>) = code.into_iter().partition(|(number, _)| *number < at);
             let folded = if expected.is_empty() { String::new() } else { details(FOLDED, &block(&expected)) };
@@ -362,7 +361,7 @@ impl Show for KernelView {
     }
 }
 
-/// Displays a kernel's spec as its file.
+/// Displays a kernel's spec as the source file of the kernel.
 impl Show for KernelSpec {
     fn html(&self) -> String {
         KernelView { parts: vec![Part::whole(&self.file, &self.source)] }.html()

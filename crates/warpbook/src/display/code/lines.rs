@@ -22,7 +22,7 @@ pub fn lines_against_speed(run: &Run) -> Table {
     let ladder = run.main_problem().map(|p| run.ladder(p)).unwrap_or_default();
     let rows = ladder.iter().filter_map(|row| {
         let rung = row.rung?;
-        // In a record from a file, sources are stored apart from the rungs.
+        // In a record from a file, sources are stored separately from the rungs.
         let files: BTreeSet<&str> = rung.kernels().iter().map(|k| &*k.file).collect();
         let lines: usize = match lines_of_code(rung) {
             0 => files.iter().filter_map(|f| run.sources.get(*f)).map(|s| count(s)).sum(),

@@ -1,4 +1,4 @@
-//! Sources of kernels and of the host, and the differences between two of them.
+//! Displays of kernel and host source code, and of the differences between two sources.
 
 pub(crate) mod cuda_cpp;
 pub(crate) mod diff;

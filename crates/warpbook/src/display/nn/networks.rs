@@ -5,7 +5,7 @@ use warpbook_charts::Table;
 use warpbook_nn::network::Network;
 use warpbook_nn::train::{Summary, SummaryRow};
 
-/// Returns the text; empty for a zero.
+/// Returns the text, or an empty string if `n` is 0.
 fn unless_zero(n: u64, text: impl FnOnce() -> String) -> String {
     if n == 0 { String::new() } else { text() }
 }

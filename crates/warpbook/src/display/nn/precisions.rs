@@ -1,4 +1,4 @@
-//! The display of a precision as a table.
+//! The display of a numeric precision, such as AMP in fp16, as a table.
 
 use crate::display::{Show, html};
 use warpbook_charts::Table;

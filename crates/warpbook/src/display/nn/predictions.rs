@@ -7,7 +7,7 @@ use warpbook_data::Dataset;
 use warpbook_lab::{Error, Result};
 use warpbook_nn::infer::Prediction;
 
-/// The most images in a grid; more would make a cell slow.
+/// Maximum number of images in a grid; more would make a notebook cell slow.
 const MOST: usize = 400;
 
 /// A grid of images, each with its prediction and confidence. A wrong prediction has a cross, the true class and a
@@ -67,7 +67,7 @@ pub(crate) fn check(set: &Dataset, predictions: &[Prediction]) -> Result<()> {
 }
 
 impl PredictionGrid {
-    /// Shows the first `n` images of a set, given predictions for all.
+    /// Shows the first `n` images of a set, given predictions for all images.
     ///
     /// # Errors
     /// If the number of predictions differs from the number of images, a prediction is outside the set's classes, or
@@ -165,7 +165,7 @@ pub(crate) mod tests {
         Dataset::from_arrays("two", [channels, 2, 2], images, vec![0, 0, 1, 1], ["<cat>", "dog"]).unwrap()
     }
 
-    /// Returns predictions for that set; the second one is wrong.
+    /// Returns predictions for the images of [`set`]; the second prediction is wrong.
     pub fn predictions() -> Vec<Prediction> {
         let predicted = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
         [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(predicted).to_vec()

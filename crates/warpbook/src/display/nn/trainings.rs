@@ -57,7 +57,7 @@ pub(crate) fn epochs(log: &TrainLog) -> Option<Table> {
     Some(table(headers, course.epochs.iter().map(row).collect()))
 }
 
-/// Draws those charts of the record's descriptor that the record has data for.
+/// Draws the charts that the record's descriptor lists and that the record has data for.
 fn charts(run: &Run) -> Vec<Chart> {
     let Some(problem) = run.main_problem() else { return Vec::new() };
     run.descriptor.charts.iter().filter_map(|kind| warpbook_charts::draw().chart(run, problem, *kind).ok()).collect()

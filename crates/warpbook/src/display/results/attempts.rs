@@ -5,7 +5,7 @@ use warpbook_charts::{Table, draw};
 use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{Check, KernelStats, Measurement, Outcome};
 
-/// Returns the figures of the compiler and the device about a kernel.
+/// Returns what the compiler and the device report about a kernel, such as its registers.
 fn facts(attempt: &Attempt) -> Facts {
     let Compilation::Code(compiled) = attempt.compiled() else { return Facts::new() };
     // A rung may launch other kernels before and after the edited one.
@@ -35,12 +35,12 @@ fn counted(attempt: &Attempt) -> Option<Table> {
     counts(attempt.measurement()?.emulated.as_ref()?, &attempt.run().sources)
 }
 
-/// Returns the emulator's remarks on harmless facts.
+/// Returns the emulator's remarks, which do not report errors.
 fn remarks(attempt: &Attempt) -> &[String] {
     attempt.measurement().and_then(|m| m.emulated.as_ref()).map_or(&[], |e| &e.notes)
 }
 
-/// The verdict on an unchanged kernel, which is no success of the learner.
+/// Verdict on a kernel that the learner has not changed; it does not count as a success.
 const UNCHANGED: &str = "Unchanged: nothing was tried. The compiler makes the same code of it as of the rung's own kernel with its own sizes; edit it, and try again.";
 
 /// Returns the result of the check in a sentence.
@@ -58,10 +58,10 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     }
 }
 
-/// The sentence after the verdict on a kernel that was right in the emulator.
+/// Sentence that follows the verdict on a kernel that gave the right result in the emulator.
 const IN_EMULATOR: &str = "It ran in the emulator, which has no times: a GPU tells how fast it is.";
 
-/// Returns the verdict on a right kernel.
+/// Returns the verdict on a kernel whose result is right.
 fn right(attempt: &Attempt, check: &Check) -> String {
     format!(
         "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
@@ -72,7 +72,7 @@ fn right(attempt: &Attempt, check: &Check) -> String {
     )
 }
 
-/// Returns a sentence that compares the speed with the rungs timed with it.
+/// Returns a sentence that compares the kernel's speed with the rungs timed in the same run.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others =
@@ -88,7 +88,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     Some(format!("{}{rate}{against}.", figures::time(us)))
 }
 
-/// Draws the times of all rungs in one chart, to read with the ladder below.
+/// Draws the times of all rungs in one chart, which is shown above the table of times.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() && !attempt.is_unchanged() {
@@ -203,7 +203,7 @@ mod tests {
             run.run.measurements[0].outcome = Outcome::Measured;
             assert!(run.text().contains("Unchanged: nothing was tried.") && !run.text().contains("Right:"));
         }
-        // Another name, or the factors of a product exchanged, is the same code to the compiler.
+        // The compiler makes the same code if a variable is renamed or the factors of a product are swapped.
         let renamed = live("02_coalesced").source(live("02_coalesced").text().replace("sum", "total"));
         assert!(attempted(&renamed).is_unchanged());
         let replaced = live("02_coalesced").replacing("sum = 0.0f", "sum = 1.0f").unwrap();

@@ -80,7 +80,7 @@ fn lab_facts(lab: &Lab) -> Facts {
         .add("timing", timing)
 }
 
-/// Returns notes on figures that this lab cannot provide, if needed.
+/// Returns a note on each kind of figure that this lab cannot provide.
 fn lab_notes(lab: &Lab) -> Vec<String> {
     let mut notes = Vec::new();
     if lab.device().cuda().is_none() {
@@ -127,7 +127,7 @@ fn inventory_facts(i: &Inventory) -> Facts {
         .maybe("NVRTC", i.nvrtc.as_ref().ok().map(|n| format!("{} ({})", version(n.version()), n.path().display())))
 }
 
-/// Returns notes on missing parts, each with a remedy.
+/// Returns notes on missing software or hardware, each with a remedy.
 fn inventory_notes(i: &Inventory) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     notes.extend(i.cuda.as_ref().err().map(ToString::to_string));

@@ -29,7 +29,8 @@ pub(super) fn counts(emulated: &Emulated, sources: &BTreeMap<String, String>) ->
     let headers =
         ["line", "source", "sectors", "sectors, at least", "wavefronts", "wavefronts, at least", "lanes of 32"];
     let mut shown = table(headers, rows);
-    // A kernel without shared memory has no wavefronts, and one that uses nothing else no sectors.
+    // Empty columns are removed: a kernel without shared memory has no wavefronts, and a kernel that uses only shared
+    // memory has no sectors.
     for column in (2..6).rev().filter(|column| shown.rows.iter().all(|row| row[*column].is_empty())).collect::<Vec<_>>()
     {
         shown.headers.remove(column);

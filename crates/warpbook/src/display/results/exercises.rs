@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use warpbook_charts::Table;
 use warpbook_lab::exercise::{Exercise, Hint, Picture, Solution, TargetCount, Task, Tried, Verdict};
 
-/// Sides of an element in a picture, in pixels.
+/// Side length of the square drawn for an element, in pixels.
 const SIDE: usize = 12;
 
 /// Returns the counts that have targets as a table.
@@ -24,7 +24,7 @@ fn targets(tried: &Tried) -> Option<Table> {
     (!rows.is_empty()).then(|| table(["count", "yours", "target", ""], rows))
 }
 
-/// Returns the costs by source line, of a right answer.
+/// Returns the costs of a right answer by source line.
 fn costs(tried: &Tried) -> Option<Table> {
     let sources = BTreeMap::from([(tried.path.clone(), tried.source.clone())]);
     counts(&tried.emulated, &sources)
@@ -52,7 +52,7 @@ fn sentences(tried: &Tried) -> Vec<String> {
     cause.into_iter().chain(time(tried)).chain(notes).chain(tried.remarks.iter().cloned()).collect()
 }
 
-/// Returns the line that repeats a verdict.
+/// Returns a line with the seed that reproduces a verdict, if the inputs were random.
 fn seed(tried: &Tried) -> Option<String> {
     (tried.seed != 0).then(|| format!("Inputs were drawn anew, with seed {}.", tried.seed))
 }
@@ -67,8 +67,8 @@ fn picture_title(picture: &Picture) -> String {
     format!("Who wrote {shown} of `{array}`, at {case}")
 }
 
-/// Draws who wrote which element: a square an element, a row a warp's 32; neighbouring blocks have different colours, wrong elements a cross, and
-/// elements that nobody wrote an empty frame.
+/// Draws which thread wrote each element. Each square is an element, and each row has the 32 elements of a warp. Neighbouring blocks have different colours,
+/// wrong elements have a cross, and elements that no thread wrote have an empty frame.
 fn draw(picture: &Picture) -> String {
     let rows = picture.cells.chunks(32);
     let (width, height) = (32 * SIDE + 70, rows.len() * SIDE + 2);
@@ -147,7 +147,7 @@ impl Show for Tried {
         if let (Some(table), Some(case)) = (costs(self), &self.counted) {
             parts.push(printable(&format!("Costs by source line, at {case}:\n{}", table.text())));
         }
-        // Where all is right, a picture in letters says nothing new.
+        // If every element is right, a picture made of letters adds nothing to the verdict.
         if let Some(picture) = self.picture.as_ref().filter(|_| self.wrong.is_some()) {
             let legend = "digits: the last digit of the block; x: wrong; .: nobody wrote it";
             parts.push(printable(&format!("{} ({legend}):\n{}", picture_title(picture), picture.text().trim_end())));
@@ -193,7 +193,7 @@ impl Show for Exercise {
     }
 }
 
-/// Says where the person's file is, or how to get one; `None` if the exercise asks for no kernel.
+/// Says where the learner's file is, or how to create it; `None` if the exercise asks for no kernel.
 fn file(exercise: &Exercise) -> Option<String> {
     let Task::Kernel(_) = exercise.definition().task else { return None };
     let (id, path) = (exercise.definition().id, exercise.file().display());
@@ -205,7 +205,7 @@ fn file(exercise: &Exercise) -> Option<String> {
     })
 }
 
-/// Says how far the person is.
+/// Describes the learner's progress on the exercise.
 fn standing(exercise: &Exercise) -> String {
     let progress = exercise.progress();
     match (progress.best(), progress.count) {

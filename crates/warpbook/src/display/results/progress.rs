@@ -33,7 +33,7 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
     printable(&format!("{title}, {}: {came_out}", measurement.problem.label).replace('\n', " "))
 }
 
-/// Names a finished measurement, without its time: a lesson's answer stays closed. One that failed or was skipped says why.
+/// Names a finished measurement without its time, so that a lesson's answer stays hidden. If the measurement failed or was skipped, adds the reason.
 fn name_line(measurement: &Measurement, run: &Run) -> String {
     if measurement.outcome != Outcome::Measured {
         return progress_line(measurement, run);
@@ -42,7 +42,7 @@ fn name_line(measurement: &Measurement, run: &Run) -> String {
     printable(&format!("{title}, {}", measurement.problem.label).replace('\n', " "))
 }
 
-/// The most measurements for which each has its own line.
+/// Up to this number of measurements, each has its own line.
 const FEW: usize = 8;
 /// Shortest time between two lines if there are more measurements.
 const EVERY: Duration = Duration::from_secs(3);

@@ -69,7 +69,7 @@ fn notices(run: &Run) -> Vec<String> {
     notices
 }
 
-/// Returns the sizes, starting with the ladder's.
+/// Returns the record's problems, starting with the problem that the ladder shows.
 fn problems(run: &Run) -> Vec<&Problem> {
     let Some(main) = run.main_problem().filter(|_| !run.measurements.is_empty()) else { return Vec::new() };
     std::iter::once(main).chain(run.problems().into_iter().filter(|p| *p != main)).collect()
@@ -121,7 +121,7 @@ impl Show for Run {
     }
 }
 
-/// The most parameters that are shown individually.
+/// Maximum number of parameters that are shown individually.
 const MOST_PARAMETERS: usize = 4;
 
 /// Returns the final loss of each descent on a problem, and the logged losses of the fastest; `None` if there are no
@@ -297,7 +297,8 @@ pub(crate) mod tests {
         experiment().problems().remove(0)
     }
 
-    /// Returns a record with measurements on the CPU and on a GPU, a failed and a skipped one, with hostile texts.
+    /// Returns a record with measurements on the CPU and on a GPU, including a failed and a skipped one. Its texts
+    /// contain HTML that must be escaped.
     pub(crate) fn sample_run() -> Run {
         let measured = |rung: &str, us: f64| {
             let mut m = Measurement::without_samples(rung, problem(), Outcome::Measured);

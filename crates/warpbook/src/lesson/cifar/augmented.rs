@@ -1,4 +1,4 @@
-//! Training images as the steps of a training see them.
+//! Training images as each training step sees them, after augmentation.
 
 use crate::ImageRows;
 use crate::figures;
@@ -9,7 +9,7 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::augment::{self, Augment, Draw};
 use warpbook_nn::train::{Augmentation, TrainError};
 
-/// Batch as several steps of a training see it.
+/// A batch of images as several training steps see it, after augmentation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Augmented {
     shape: [usize; 3],
@@ -20,11 +20,11 @@ pub struct Augmented {
     originals: Vec<(String, Vec<u8>)>,
     /// Random draws for each image, by step.
     draws: Vec<Vec<Draw>>,
-    /// Images by step, f32 `[image][height][width][channels]`, normalised.
+    /// Augmented images of each step, f32 `[image][height][width][channels]`, normalised.
     seen: Vec<Vec<f32>>,
 }
 
-/// Returns these images as the slots of a batch, in the first `steps` steps of a recipe, by the kernel of a training on this device, or by the CPU.
+/// Augments these images as one batch in each of the first `steps` steps of a recipe. Uses the training kernel of this device, or the CPU.
 ///
 /// # Errors
 /// If the images are not of the recipe's shape, or the device reports an error.
@@ -48,7 +48,7 @@ pub fn augmented(device: &Device, recipe: &Recipe, images: &Dataset, steps: u32)
     })
 }
 
-/// Returns the recipe's augmentation in a step; if flips alternate, an epoch is one step.
+/// Returns the recipe's augmentation in a step. If flips alternate between epochs, each step counts as an epoch.
 pub(super) fn of_step<'a>(recipe: &'a Recipe, images: &Dataset, step: u32) -> Augment<'a> {
     let [channels, height, width] = images.shape();
     let a = recipe.augmentation.unwrap_or(Augmentation::new(0, false));
@@ -91,7 +91,7 @@ fn on_gpu(cuda: &CudaDevice, a: &Augment<'_>, images: &Dataset, indices: &[u32])
 }
 
 impl Augmented {
-    /// Returns a row for each image: the original, then the image in each step, with its draw.
+    /// Returns a row for each image: the original, then the image in each step with its random shift and flip.
     ///
     /// # Errors
     /// If the images are neither grey nor colour.
@@ -134,7 +134,7 @@ impl Augmented {
 /// Says whether the lab's GPU and the CPU augment these images to the same bits; without a GPU, whether the CPU gives the same bits twice.
 ///
 /// # Errors
-/// For the reasons of [`augmented`].
+/// If [`augmented`] returns an error.
 pub fn same_images(lab: &Lab, recipe: &Recipe, images: &Dataset, steps: u32) -> Result<String> {
     let cpu = Device::open(Choice::Cpu)?;
     let (here, on_cpu) = (augmented(lab.device(), recipe, images, steps)?, augmented(&cpu, recipe, images, steps)?);
@@ -158,7 +158,7 @@ pub(super) mod tests {
     use super::*;
     use warpbook_nn::network::Network;
 
-    /// Returns a recipe for images of 1 x 2 x 3.
+    /// Returns a recipe for images with one channel, two rows and three columns.
     pub fn recipe(crop: usize, flip: bool) -> Recipe {
         Recipe {
             network: Network::new([1, 2, 3], [flatten(), linear(2)]).unwrap(),

@@ -1,4 +1,4 @@
-//! Effects of the batch size on rate and accuracy.
+//! Effects of the batch size on the speed and the accuracy of a training.
 
 use super::super::table;
 use super::feeding::epoch_seconds;
@@ -10,30 +10,31 @@ use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_experiments::Sets;
 use warpbook_experiments::Trains;
 
-/// A training of a sweep over batches.
+/// Result of one training in a sweep over batch sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Swept {
-    /// Number of images of a batch.
+    /// Number of images in a batch.
     pub batch: usize,
     /// True if the learning rate was scaled with the batch.
     pub scaled: bool,
     /// Learning rate.
     pub rate: f64,
-    /// Number of steps of all epochs.
+    /// Number of steps in all epochs.
     pub steps: u64,
     /// Training images a second: the median over the epochs after the first.
     pub images_per_s: f64,
-    /// Share of the test images that is right after the last epoch; `None` if an error ended the training earlier.
+    /// Share of the test images classified correctly after the last epoch; `None` if an error ended the training earlier.
     pub accuracy: Option<f64>,
 }
 
-/// Trains a recipe with each batch, for the same epochs: at the recipe's learning rate, and at a rate proportional to the batch, which equals the recipe's at
-/// the recipe's batch. Source of that rule: Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017.
+/// Trains a recipe with each batch size for the same number of epochs: once at the recipe's learning rate, and once at a rate proportional to the batch size,
+/// which equals the recipe's rate at the recipe's batch size. Source of the proportional rule: Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet
+/// in 1 Hour", 2017.
 ///
 /// A training whose loss becomes infinite or NaN is a row without an accuracy.
 ///
 /// # Errors
-/// For the reasons of [`Session::run`](warpbook_experiments::Session::run).
+/// If [`Session::run`](warpbook_experiments::Session::run) returns an error.
 pub fn sweep_batches<'a>(
     lab: &'a Lab,
     recipe: &Recipe,
@@ -64,7 +65,7 @@ pub fn sweep_batches<'a>(
     Ok(all)
 }
 
-/// Returns the batches of a sweep, each once.
+/// Returns the batch sizes of a sweep without duplicates.
 fn sizes(all: &[Swept]) -> Vec<usize> {
     let mut sizes: Vec<usize> = all.iter().map(|s| s.batch).collect();
     sizes.dedup();
@@ -75,13 +76,13 @@ fn find_training(all: &[Swept], batch: usize, scaled: bool) -> Option<&Swept> {
     all.iter().find(|s| (s.batch, s.scaled) == (batch, scaled))
 }
 
-/// Returns the faster of a batch's two trainings: the rate depends on neither learning rate.
+/// Returns the images per second of the faster of the two trainings with this batch size, since the learning rate does not affect the speed.
 fn rate_of(all: &[Swept], batch: usize) -> Option<f64> {
     let rates = all.iter().filter(|s| s.batch == batch).map(|s| s.images_per_s).filter(|r| r.is_finite());
     rates.max_by(f64::total_cmp)
 }
 
-/// Returns a table with a row for each batch: steps, rate, and the accuracy at both learning rates.
+/// Returns a table with a row for each batch size: steps, images per second, and the accuracy at both learning rates.
 #[must_use]
 pub fn batches(all: &[Swept]) -> Table {
     let row = |batch: usize| {
@@ -101,7 +102,7 @@ pub fn batches(all: &[Swept]) -> Table {
     table(&headers, sizes(all).into_iter().map(row).collect())
 }
 
-/// Draws the accuracy over the size of the batch, with both learning rates.
+/// Draws the accuracy over the batch size for both learning rates.
 ///
 /// # Errors
 /// If no training ended ([`ChartError::NothingToDraw`]).
@@ -132,7 +133,7 @@ pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     )
 }
 
-/// Compares the largest batch with the smallest: its gain in rate, and its cost in accuracy.
+/// Compares the largest batch with the smallest: how many more images it processes per second, and how much accuracy it loses.
 #[must_use]
 pub fn what_batches_cost(all: &[Swept]) -> String {
     let all_sizes = sizes(all);

@@ -1,4 +1,4 @@
-//! Timing of the ways to bring batches to a GPU.
+//! Timing of several ways to bring batches to a GPU.
 
 use super::super::{cell, recorded, table};
 use super::augmented::of_step;
@@ -12,10 +12,10 @@ use warpbook_nn::ops::augment;
 use warpbook_nn::train::{Loader, Residency, TrainError};
 use warpbook_record::stats;
 
-/// Way to bring batches to a GPU and losses back.
+/// A way to bring batches to a GPU and to read the losses back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feeding {
-    /// Name of the way.
+    /// Name of this way of feeding the GPU, as shown in tables.
     pub name: String,
     /// Loader that brings the batches to the device.
     pub loader: Loader,
@@ -29,8 +29,8 @@ impl Feeding {
     }
 }
 
-/// Returns the ways, from a beginner's loop to data that never leave the device, one change at a time; `workers` is the number of gathering threads if there
-/// are several.
+/// Returns the ways to compare, from a beginner's loop to data that never leave the device, with one change at a time. `workers` is the number of threads that
+/// gather batches in the ways with several threads.
 #[must_use]
 pub fn feedings(workers: usize) -> Vec<Feeding> {
     let copied = |workers, pinned| Loader { resident: Residency::Off, workers, pinned };
@@ -45,32 +45,32 @@ pub fn feedings(workers: usize) -> Vec<Feeding> {
     ]
 }
 
-/// Result of a training with one way.
+/// Result of a training that got its batches in one of the ways.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fed {
-    /// Name of the way.
+    /// Name of this way of feeding the GPU, as shown in tables.
     pub name: String,
     /// Training images a second: the median over the epochs after the first.
     pub images_per_s: f64,
-    /// Microseconds of a step, from the same epochs.
+    /// Time of a step in microseconds, from the epochs after the first.
     pub step_us: f64,
     /// Losses of all steps.
     pub losses: Vec<f64>,
-    /// Peak of the allocated bytes.
+    /// Peak number of allocated bytes, if it was counted.
     pub peak_bytes: Option<u64>,
 }
 
-/// Returns the median of an epoch's seconds; if there are several epochs, the first, which loads kernels and captures graphs, is left out.
+/// Returns the median time of an epoch in seconds. If there are several epochs, the first, which loads kernels and captures graphs, is left out.
 pub(super) fn epoch_seconds(training: &TrainingRun) -> f64 {
     let seconds: Vec<f64> = epochs(training).iter().map(|e| e.seconds).collect();
     let later = if seconds.len() > 1 { &seconds[1..] } else { &seconds[..] };
     stats::median(later).unwrap_or(f64::NAN)
 }
 
-/// Trains in one way, and times the epochs. The CPU reads the images in place, whatever the loader.
+/// Trains with batches brought in this way, and times the epochs. The CPU reads the images in place, whatever the loader.
 ///
 /// # Errors
-/// For the reasons of [`Session::run`](warpbook_experiments::Session::run), or if an error ended the training.
+/// If [`Session::run`](warpbook_experiments::Session::run) returns an error, or an error ended the training.
 pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, way: &Feeding) -> Result<Fed> {
     let mut session = lab.train(recipe.clone(), splits).precision(precision).loader(way.loader).log_every(1);
     if let Some(steps) = way.read_every {
@@ -90,7 +90,7 @@ pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, wa
     })
 }
 
-/// Returns a table of all ways with their rates, each compared with the first.
+/// Returns a table of all ways with their images per second, each compared with the first way.
 #[must_use]
 pub fn feeds(all: &[Fed]) -> Table {
     let row = |f: &Fed| {
@@ -121,7 +121,7 @@ pub fn same_losses(all: &[Fed]) -> String {
     }
 }
 
-/// Measures the cost to the CPU, on all its threads, of gathering batches of a recipe: as bytes, and as augmented numbers for a network.
+/// Measures how long the CPU takes, on all its threads, to gather the batches of a recipe: as bytes, and as augmented numbers for a network.
 ///
 /// # Errors
 /// If the images are not of the recipe's shape.

@@ -12,7 +12,7 @@ fn test_accuracies(training: &TrainingRun) -> Vec<(f64, f64)> {
     epochs.iter().filter_map(|e| Some((e.epoch as f64, 100.0 * e.test?.accuracy()?))).collect()
 }
 
-/// Compares a guess, in percentage points, with how far one training is ahead of another in the end; the guess is a line in the chart.
+/// Compares a guess, in percentage points, with the final lead of one training over another. The guess is drawn as a line in the chart.
 pub fn augmentation_gain(
     augmented: &TrainingRun,
     plain: &TrainingRun,
@@ -36,11 +36,11 @@ pub fn augmentation_gain(
     ])
 }
 
-/// Compares a guess with the ratio of the rates at the largest and at the smallest batch; the guess is a line in the chart.
+/// Compares a guess with the ratio of the images per second at the largest and at the smallest batch size. The guess is drawn as a line in the chart.
 pub fn rate_gain(all: &[Swept], guesses: &mut Guesses, guess: Option<f64>) -> Panel {
     let mut measured: Vec<(f64, f64)> = Vec::new();
     for s in all.iter().filter(|s| s.images_per_s.is_finite()) {
-        // A batch was trained with two learning rates: the faster run counts.
+        // Each batch size was trained with two learning rates; the faster run counts.
         match measured.iter_mut().find(|point| point.0 == s.batch as f64) {
             Some(point) => point.1 = point.1.max(s.images_per_s),
             None => measured.push((s.batch as f64, s.images_per_s)),
@@ -63,8 +63,8 @@ pub fn rate_gain(all: &[Swept], guesses: &mut Guesses, guess: Option<f64>) -> Pa
     ])
 }
 
-/// Times a frozen network at some batches, and compares a guess with how many times as long a batch of 8 takes as a single image; the guess is a line in the
-/// chart.
+/// Times a frozen network at some batch sizes, and compares a guess with how many times as long a batch of 8 takes as a single image. The guess is drawn as a
+/// line in the chart.
 ///
 /// # Errors
 /// If the device reports an error.

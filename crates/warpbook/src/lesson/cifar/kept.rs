@@ -1,4 +1,4 @@
-//! Results of a training that are kept: its files, and the frozen network at work.
+//! Lasting results of a training: its files, and the accuracy and latency of the frozen network.
 
 use super::super::table;
 use super::share;
@@ -40,7 +40,7 @@ pub fn scores(all: &[(&str, Score)]) -> Table {
     table(&["network", "loss", "right", "accuracy"], all.iter().map(row).collect())
 }
 
-/// Returns a table of files with their bytes, in all and for each of the network's weights.
+/// Returns a table of files with their size in bytes, in total and per weight of the network.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -55,10 +55,11 @@ pub fn files(all: &[(&str, &Path)], weights: usize) -> Result<Table> {
     Ok(table(&["file", "path", "size", "bytes for each weight"], rows?))
 }
 
-/// Measures the latency of frozen networks, each with its name, for batches of a set's images, from pixels in host memory to outputs in host memory.
+/// Measures the latency of frozen networks, each given with its name, for batches of a set's images. The latency is the time from pixels in host memory to
+/// outputs in host memory.
 ///
 /// # Errors
-/// If the set has fewer images than a batch, or others than the network takes, or the device reports an error.
+/// If the set has fewer images than a batch, its images do not fit the network, or the device reports an error.
 pub fn latencies(frozen: &[(&str, &Frozen)], images: &Dataset, batches: &[usize], bench: &Bench) -> Result<Table> {
     let mut rows = Vec::new();
     for (name, network) in frozen {
@@ -79,7 +80,7 @@ pub fn latencies(frozen: &[(&str, &Frozen)], images: &Dataset, batches: &[usize]
 fn row_of(name: &str, batch: usize, times: &Samples, bytes: u64) -> Vec<String> {
     let host = Samples { us: times.wall_us.clone(), ..Samples::default() }.median_us();
     let on_device = times.median_us();
-    // Work on the CPU is timed by one clock only.
+    // On the CPU only one clock is used, and the host's time is not finite.
     let host = if host.is_finite() { host } else { on_device };
     vec![
         name.to_owned(),

@@ -24,15 +24,16 @@ use warpbook_record::EpochPoint;
 /// Side of a CIFAR-10 image in pixels.
 const SIDE: usize = 32;
 
-/// Loads CIFAR-10 if its files are found, otherwise draws digits in colour; at most these numbers for training and for the test. The sentence says which.
+/// Loads CIFAR-10 if its files are found, otherwise draws coloured digits. Returns at most `train` and `test` images, and a sentence that says which images
+/// they are.
 ///
 /// # Errors
-/// No error is known: the drawn images fit their shape.
+/// No error is expected, since the drawn images fit their shape.
 pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
     super::training::images("cifar10", [train, test], |[train, test]| coloured_digits(train, test, 1))
 }
 
-/// Draws synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
+/// Draws synthetic digits, each in a random colour on a background of another colour, in images of CIFAR-10's shape.
 fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
     let drawn = synthetic_digits(train, test, seed);
     let share_of = |set: &Dataset, which: u32| {
@@ -42,7 +43,7 @@ fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
         for (i, image) in pixels.chunks_exact_mut(3 * SIDE * SIDE).enumerate() {
             let words = philox4x32_4(seed, [i as u32, which, 0x636f_6c6f, 0]);
             for (c, plane) in image.chunks_exact_mut(SIDE * SIDE).enumerate() {
-                // Dark and light differ enough to be told apart.
+                // The two colours differ enough for the digit to be visible.
                 let [dark, light] = [words[0], words[1]].map(|w| (w >> (8 * c) & 0x7f) as f32);
                 let value = |ink: u8| (dark + (128.0 + light - dark) * f32::from(ink) / 255.0) as u8;
                 plane.fill(value(0));
@@ -65,7 +66,7 @@ fn share(accuracy: f64) -> String {
     format!("{:.2} %", 100.0 * accuracy)
 }
 
-/// Returns the reason why a training ended early; empty for the others.
+/// Returns the reason why a training ended early, or an empty string if it did not.
 fn broken(training: &TrainingRun) -> String {
     training.error().map(ToString::to_string).unwrap_or_default()
 }
@@ -75,10 +76,10 @@ fn epochs(training: &TrainingRun) -> &[EpochPoint] {
     training.log().course.as_ref().map_or(&[], |c| &c.epochs)
 }
 
-/// Draws the accuracy of several trainings over their epochs, on the test images and on the augmented training images.
+/// Draws the accuracy of several trainings on the test images and on the augmented training images over their epochs.
 ///
 /// # Errors
-/// If none was evaluated ([`ChartError::NothingToDraw`]).
+/// If no training was evaluated ([`ChartError::NothingToDraw`]).
 pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Result<Chart, ChartError> {
     let mut all = Vec::new();
     for (name, training) in trainings {
@@ -100,8 +101,7 @@ pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Resul
     )
 }
 
-/// Returns a table of the accuracy of each training on its own training images, seen without augmentation, and on the test images, with the gap
-/// between both.
+/// Returns a table of the accuracy of each training on its own training images, seen without augmentation, and on the test images, with the difference.
 ///
 /// # Errors
 /// If the device reports an error.

@@ -31,7 +31,7 @@ fn drawn_digits_are_in_colour_and_say_so() {
     for i in 0..50 {
         let image = set.image(i);
         let plane = |c: usize| &image[c * SIDE * SIDE..][..SIDE * SIDE];
-        // The border is the paper; where ink is, every channel is lighter.
+        // The first pixel shows the background; the digit is brighter in every channel.
         let paper: Vec<u8> = (0..3).map(|c| plane(c)[0]).collect();
         let inked = |at: usize| (0..3).all(|c| plane(c)[at] > paper[c]);
         let full = (0..784).filter(|p| drawn.image(i)[*p] == 255).collect::<Vec<_>>();

@@ -8,13 +8,13 @@ use warpbook_device::KernelArg;
 use warpbook_kernels::Launch;
 use warpbook_record::{Dim, Emulated, Grid, KernelSpec, LIVE, Requires};
 
-/// Name under which messages speak of a kernel's text.
+/// File name that error messages use for a kernel given as text.
 pub(super) const FILE: &str = "kernel.cu";
 
-/// Opens the lab of the first lessons, and the device that its kernels run on: the GPU if there is one, else the emulated GPU.
+/// Opens the lab of the first lessons, and the device that its kernels run on: the GPU if there is one, otherwise the emulated GPU.
 ///
 /// # Errors
-/// If `WARPBOOK_DEVICE` names a device that is not there.
+/// If `WARPBOOK_DEVICE` names a device that does not exist.
 pub fn open() -> Result<(Lab, CudaDevice)> {
     let lab = Lab::new()?;
     if let Some(device) = lab.device().cuda().cloned() {
@@ -56,7 +56,7 @@ pub fn compile(device: &CudaDevice, source: &str) -> Result<Kernel> {
     Ok(device.kernel(&spec, &Tile::new("text", &[(Dim::Threads.name(), 1)]))?)
 }
 
-/// Returns the name of the one kernel of a text.
+/// Returns the name of the only kernel in a source text.
 fn entry(source: &str) -> Result<&str> {
     let wrong = |why: &str| Error::Setting(why.into());
     let code = without_comments(source);
@@ -74,7 +74,7 @@ fn entry(source: &str) -> Result<&str> {
     let bounds = rest.strip_prefix("__launch_bounds__").and_then(|rest| rest.split_once(')'));
     let rest = bounds.map_or(rest, |(_, rest)| rest);
     let name = rest.split_once('(').map(|(name, _)| name.trim()).filter(|name| !name.is_empty());
-    // The name is looked up in the text as it was given, whose life is the caller's.
+    // The name is looked up in the caller's text, because `code` does not outlive this function.
     name.and_then(|name| source.find(name).map(|at| &source[at..at + name.len()]))
         .ok_or_else(|| wrong("The kernel has no name: after `__global__ void` come its name and `(`."))
 }
@@ -155,7 +155,7 @@ impl Held {
         }
     }
 
-    /// Copies it back.
+    /// Copies the argument back to the host.
     fn given(self) -> Result<Given> {
         Ok(match self {
             Self::Floats(values) => Given::Floats(values.to_vec()?),
@@ -166,7 +166,7 @@ impl Held {
     }
 }
 
-/// Runs a kernel in the emulator with all checks on, and returns its arguments afterwards with what was counted.
+/// Runs a kernel in the emulator with all checks on, and returns the arguments after the run with the emulator's counts.
 pub(super) fn run_checked(source: &str, shape: Launch, given: &[Given]) -> Result<(Vec<Given>, Emulated)> {
     let device = CudaDevice::emulated();
     let (kernel, stream) = (compile(&device, source)?, device.stream()?);

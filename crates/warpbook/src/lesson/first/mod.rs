@@ -21,7 +21,7 @@ use std::fmt::Display;
 use warpbook_lab::exercise::keep_guesses;
 use warpbook_record::Answer;
 
-/// Compares a guess of a ratio with what was measured; without a guess it says how to make one.
+/// Compares a guessed ratio with the measured one. Without a guess, says how to make one.
 #[must_use]
 fn guess_in_words(guess: Option<f64>, measured: Option<f64>) -> String {
     match (guess, measured) {
@@ -41,7 +41,7 @@ fn guess_in_words(guess: Option<f64>, measured: Option<f64>) -> String {
     }
 }
 
-/// Compares a guess of a count with what the emulator counted, and keeps it; without a guess it says how to make one.
+/// Compares a guessed count with the emulator's count, and keeps the guess. Without a guess, says how to make one.
 #[must_use]
 pub fn guessed_count(guesses: &mut Guesses, guess: Option<u64>, counted: u64, noun: &str) -> String {
     let Some(guess) = guess else {
@@ -54,7 +54,7 @@ pub fn guessed_count(guesses: &mut Guesses, guess: Option<u64>, counted: u64, no
     format!("You guessed {guess}; counted: {counted} {noun}.")
 }
 
-/// Shows a lesson's guesses with what was measured and how many were good, and notes them in the progress file of the lab's author.
+/// Shows a lesson's guesses with the measurements and the number of good guesses, and saves them in the progress file of the lab's author.
 #[must_use]
 pub fn score(lab: &Lab, guesses: &Guesses) -> Panel {
     match keep_guesses(lab.author(), guesses.all()) {
@@ -65,7 +65,7 @@ pub fn score(lab: &Lab, guesses: &Guesses) -> Panel {
     }
 }
 
-/// Compares what a learner copied back with what is expected.
+/// Compares the values that a learner copied back with the expected values.
 #[must_use]
 pub fn judge<T: PartialEq + Display>(mine: Option<&[T]>, want: &[T]) -> String {
     let Some(mine) = mine else {

@@ -5,16 +5,16 @@ use crate::prelude::*;
 use warpbook_charts::ChartError;
 use warpbook_charts::diagram::{Diagram, Matrix};
 
-/// Lanes of a warp.
+/// Number of lanes in a warp.
 const WARP: usize = 32;
-/// Bytes of a word, of a sector and of a line of memory.
+/// Sizes of a word, a sector and a line of memory in bytes.
 const WORD: usize = 4;
 const SECTOR: usize = 32;
 const LINE: usize = 128;
-/// Most rows that a picture draws.
+/// Maximum number of rows in a picture.
 const ROWS: usize = 12;
 
-/// Draws which words of memory the 32 lanes of a warp read at once, and how many sectors of 32 bytes that takes: `word` gives each lane's word.
+/// Draws which words of memory the 32 lanes of a warp read at once, and how many 32-byte sectors the read touches. `word` returns the word that a lane reads.
 ///
 /// # Errors
 /// If nothing can be drawn.
@@ -45,7 +45,7 @@ pub fn warp_reads(title: &str, word: impl Fn(usize) -> usize) -> Result<Chart, C
         .draw()
 }
 
-/// Draws an array of structures with three fields and a structure of three arrays, both in the order of memory.
+/// Draws an array of structures with three fields and a structure of three arrays, both in the order in which memory stores them.
 ///
 /// # Errors
 /// If nothing can be drawn.
@@ -67,7 +67,7 @@ pub fn layouts() -> Result<Chart, ChartError> {
         .draw()
 }
 
-/// Draws a warp at a branch: `path` gives the path of each lane, and each path takes a turn in which the other lanes wait.
+/// Draws a warp at a branch. `path` returns the path of a lane; the paths run one after another, while the lanes on other paths wait.
 ///
 /// # Errors
 /// If nothing can be drawn.

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use warpbook_charts::ChartError;
 use warpbook_charts::diagram::{Diagram, Matrix, Sign};
 
-/// Banks of shared memory, each a word wide; also the lanes of a warp.
+/// Number of banks of shared memory, each one word wide. A warp has the same number of lanes.
 const BANKS: usize = 32;
 
 /// Draws the tile of a block with a halo of `reach` elements on both sides.
@@ -29,7 +29,7 @@ pub fn halo(threads: usize, reach: usize) -> Result<Chart, ChartError> {
         .draw()
 }
 
-/// Draws in which bank each lane of a warp reads, if the lanes read down a column of a tile whose rows have `pitch` words.
+/// Draws the bank that each lane of a warp reads from if the lanes read down a column of a tile whose rows have `pitch` words.
 ///
 /// # Errors
 /// If nothing can be drawn.
@@ -49,7 +49,7 @@ pub fn banks(pitch: usize) -> Result<Chart, ChartError> {
         .draw()
 }
 
-/// Draws a transpose through a tile: rows are read into shared memory, and its columns are written as rows of the result.
+/// Draws a transpose through a tile: rows are read into shared memory, and the columns of shared memory are written as rows of the result.
 ///
 /// # Errors
 /// If nothing can be drawn.

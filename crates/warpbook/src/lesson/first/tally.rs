@@ -8,7 +8,7 @@ use warpbook_charts::Table;
 use warpbook_kernels::Launch;
 use warpbook_record::{Emulated, LineCounts};
 
-/// A kernel's arguments after it has run in the emulator, and what its lines did to memory.
+/// A kernel's arguments after it has run in the emulator, and the memory accesses of its lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
     /// The arguments, in the kernel's order; arrays have the values that the kernel left.
@@ -17,17 +17,17 @@ pub struct Tally {
     emulated: Emulated,
 }
 
-/// Runs a kernel in the emulator with all checks on, and counts what its lines do. There is no time in it: the emulator has none.
+/// Runs a kernel in the emulator with all checks on, and counts what its lines do. The counts include no time, since the emulator measures none.
 ///
 /// # Errors
-/// If the kernel does not compile, and with the first mistake that the checks find.
+/// If the kernel does not compile, or if the checks find a mistake; the error describes the first mistake.
 pub fn tally<const N: usize>(source: &str, shape: Launch, given: [Given; N]) -> Result<Tally> {
     let (after, emulated) = run_checked(source, shape, &given)?;
     Ok(Tally { after, source: source.to_owned(), emulated })
 }
 
 impl Tally {
-    /// Returns an array of floats by its place among the arguments, counted from 0; empty if there is none.
+    /// Returns the array of floats at this position among the arguments, counted from 0; empty if there is no such array.
     #[must_use]
     pub fn floats(&self, argument: usize) -> &[f32] {
         match self.after.get(argument) {
@@ -36,7 +36,7 @@ impl Tally {
         }
     }
 
-    /// Returns an array of whole numbers by its place among the arguments, counted from 0; empty if there is none.
+    /// Returns the array of integers at this position among the arguments, counted from 0; empty if there is no such array.
     #[must_use]
     pub fn ints(&self, argument: usize) -> &[i32] {
         match self.after.get(argument) {
@@ -49,31 +49,31 @@ impl Tally {
         self.emulated.lines.iter().map(count).sum()
     }
 
-    /// Returns the requests of warps to global memory, over all lines.
+    /// Returns the number of requests that warps made to global memory, over all lines.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.sum(|line| line.requests)
     }
 
-    /// Returns the sectors of 32 bytes that these requests touched.
+    /// Returns the number of 32-byte sectors that the requests to global memory touched.
     #[must_use]
     pub fn sectors(&self) -> u64 {
         self.sum(|line| line.sectors)
     }
 
-    /// Returns the passes of shared memory, over all lines.
+    /// Returns the number of passes (wavefronts) of shared memory, over all lines.
     #[must_use]
     pub fn wavefronts(&self) -> u64 {
         self.sum(|line| line.wavefronts)
     }
 
-    /// Returns the atomic operations of lanes, over all lines.
+    /// Returns the number of atomic operations of all lanes, over all lines.
     #[must_use]
     pub fn atomics(&self) -> u64 {
         self.sum(|line| line.atomics)
     }
 
-    /// Returns the table of the lines that accessed memory or at which lanes went different ways; a column is there only if a line has something in it.
+    /// Returns a table of the lines that accessed memory or at which lanes diverged. Columns without values are left out.
     #[must_use]
     pub fn table(&self) -> Table {
         let touches = |line: &LineCounts| {
@@ -82,7 +82,7 @@ impl Tally {
         self.table_of(touches)
     }
 
-    /// Returns the table of all lines that were executed.
+    /// Returns a table of all lines that were executed.
     #[must_use]
     pub fn all_lines(&self) -> Table {
         self.table_of(|line| line.instructions > 0)

@@ -1,4 +1,4 @@
-//! Times in the first lessons: measured on a GPU, and taken from a published record in the emulator, which has none.
+//! Times in the first lessons: measured on a GPU, or taken from a published record in the emulator, which measures no times.
 
 use super::{Guesses, guess_in_words};
 use crate::figures;
@@ -11,7 +11,7 @@ use warpbook_record::{Answer, MemoryLevel};
 /// Times the launch of a kernel on the lab's GPU, in microseconds; `None` in the emulator, which has no times.
 ///
 /// # Errors
-/// The errors of the launch, and those of the device.
+/// If the launch fails or the device reports an error.
 pub fn time(lab: &Lab, stream: &Stream, launch: impl FnMut() -> warpbook_device::Result<()>) -> Result<Option<f64>> {
     let Some(device) = lab.device().gpu() else { return Ok(None) };
     let samples = lab.bench().cuda(device, stream, Some(lab.watch()), None, launch)?;
@@ -47,11 +47,11 @@ fn origin(run: &Run) -> String {
     format!("the published record of {}, measured on {}", run.environment.device.name, day(run))
 }
 
-/// Shows two ways to do the same work, (slow, fast, size), from a pair of the optimisation guide: the published times of an H200, and on a GPU those of this
-/// one. A guess of how many times as fast the second is is compared with them and kept; without one it says how to make it.
+/// Shows two ways to do the same work, (slow, fast, size), from a pair of the optimisation guide, with the published times of an H200 and, if there is a GPU,
+/// its times. A guess of the second way's speed-up is compared with these times and kept. Without a guess, the panel says how to make one.
 ///
 /// # Errors
-/// If there is no pair of that name, and for the reasons of [`Lab::run`].
+/// If there is no pair of that name, or [`Lab::run`] returns an error.
 pub fn pair(
     lab: &Lab,
     guesses: &mut Guesses,
@@ -85,7 +85,7 @@ pub fn pair(
     Ok(panel.and(&draw().ladder(&part, problem, Quantity::Time)))
 }
 
-/// Returns how many times as fast the second rung is at a size, and a sentence with both times.
+/// Returns the speed-up of the second rung over the first at a size, and a sentence with both times.
 fn ratio(run: &Run, (slow, fast, size): (&str, &str, u64)) -> (Option<f64>, String) {
     let problem = run.problems().into_iter().find(|p| p.size() == size);
     let us = |id: &str| valid(run, id, problem?)?.median_us();
@@ -100,22 +100,22 @@ fn ratio(run: &Run, (slow, fast, size): (&str, &str, u64)) -> (Option<f64>, Stri
     }
 }
 
-/// Ceilings of a device: how many bytes its memory moves in a second, and how many operations it does.
+/// Ceilings of a device: how many bytes its memory can move per second, and how many operations it can perform per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Roof {
-    /// Where the ceilings come from: a device's name, with the day if they were not measured here.
+    /// Origin of the ceilings: a device's name, and the day of the measurement if it was not made here.
     pub of: String,
-    /// Bytes that a plain copy moves in a second, read and written.
+    /// Bytes per second that a plain copy moves, counting both reads and writes.
     pub bytes_per_s: f64,
-    /// Operations on fp32 in a second.
+    /// Operations in fp32 per second.
     pub flops_per_s: f64,
     is_here: bool,
 }
 
-/// Returns the ceilings of the lab's GPU, which takes some seconds to measure; in the emulator those of the published record of an H200.
+/// Returns the ceilings of the lab's GPU, which take some seconds to measure. In the emulator, returns the ceilings from the published record of an H200.
 ///
 /// # Errors
-/// If the device reports an error, or the emulator's lab finds no published record.
+/// If the device reports an error, or a lab with the emulator finds no published record.
 pub fn roof_of(lab: &Lab) -> Result<Roof> {
     let (of, peaks) = match lab.device().gpu() {
         Some(device) => (device.info().name.clone(), lab.peaks()?),
@@ -149,13 +149,13 @@ pub struct Point {
 }
 
 impl Roof {
-    /// Returns the least time in microseconds for so many operations and bytes.
+    /// Returns the least time in microseconds for this number of operations and bytes.
     #[must_use]
     pub fn least_us(&self, flops: u64, bytes: u64) -> f64 {
         1e6 * (bytes as f64 / self.bytes_per_s).max(flops as f64 / self.flops_per_s)
     }
 
-    /// Compares a prediction in microseconds with the least time for so many operations and bytes.
+    /// Compares a prediction in microseconds with the least time for this number of operations and bytes.
     #[must_use]
     pub fn judge(&self, predicted_us: Option<f64>, flops: u64, bytes: u64) -> String {
         let least = self.least_us(flops, bytes);
@@ -173,8 +173,8 @@ impl Roof {
         }
     }
 
-    /// Draws the roof with a kernel's point, and says what share of its least time the kernel reaches. In the emulator, which has no times, the point is that of the nearest
-    /// kernel with a published time, `y[i] = 2 * x[i]`, and the sentence says so.
+    /// Draws the roof with a kernel's point, and says what share of its least time the kernel reaches. The emulator measures no times, so it draws the point of
+    /// the most similar kernel with a published time, `y[i] = 2 * x[i]`, and the sentence says so.
     ///
     /// # Errors
     /// If nothing can be drawn.
@@ -207,7 +207,7 @@ impl Roof {
     }
 }
 
-/// Returns the point to draw where a kernel was not timed, and the sentence about it.
+/// Returns the point to draw for a kernel that was not timed, and a sentence about that point.
 fn not_timed(name: &str) -> (Vec<Point>, String) {
     let nothing = || (Vec::new(), format!("{name} was not timed: the emulator has no times."));
     let Some(record) = published("guide-vector-loads") else { return nothing() };

@@ -1,4 +1,4 @@
-//! Shared parts of the optimisation guide's lessons: they measure a pair, show it, and compare it with a guess.
+//! Shared parts of the optimisation guide's lessons: they measure a pair, show the results, and compare them with a guess.
 
 mod published;
 
@@ -14,7 +14,7 @@ use warpbook_experiments::Pair;
 use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 
-/// Says where the pairs are measured, in a sentence for the top of a lesson.
+/// Returns a sentence for the top of a lesson that says where the pairs are measured.
 #[must_use]
 pub fn place(lab: &Lab) -> String {
     let name = &lab.device().info().name;
@@ -35,11 +35,11 @@ pub fn place(lab: &Lab) -> String {
     }
 }
 
-/// Measures a pair of the guide here: all of its sizes on a GPU, with hardware counters if the reason is inside a kernel, and small ones on a CPU. If a CPU can
-/// run fewer than two of its halves, a pair needs a GPU: without one this returns the published record, if there is one, and a note in it says so.
+/// Measures a pair of the guide here: all sizes on a GPU, with hardware counters if the reason is inside a kernel, or only small sizes on a CPU. A pair needs a
+/// GPU if a CPU can run fewer than two of its halves; without a GPU the published record is returned, if there is one, with a note that says so.
 ///
 /// # Errors
-/// If there is no pair of that name, and for the reasons of [`Lab::run`].
+/// If there is no pair of that name, or [`Lab::run`] returns an error.
 pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     let pair = Guide::pair(name)?;
     if lab.device().cuda().is_none() {
@@ -55,12 +55,13 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
 }
 
 impl Guesses {
-    /// Shows a pair next to the guess of how many times as long one rung takes as another at a size, (slow, fast, size): the ratio and the guess in a sentence,
-    /// the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If that size was not measured,
-    /// as on a CPU, the ladder shows the record's main problem.
+    /// Shows a pair next to the guess of how many times as long one rung takes as another at a size, given as (slow, fast, size). The panel has a sentence with
+    /// the ratio and the guess, the ladder at that size with the guess marked on the later of the two rungs, the ratio with its reason, and all sizes. If that
+    /// size was not measured, as on a CPU, the ladder shows the record's main problem.
     ///
-    /// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with the published one. Figures that were
-    /// not measured here say so. A record of another GPU than the published one's begins with the published figure.
+    /// For a record from a CPU, the published record of a GPU is shown too, and a guess about rungs that only a GPU can run is compared with the published
+    /// record. Figures that were not measured here are labelled. For a record from another GPU than the published one, the panel begins with the published
+    /// figure.
     pub fn pair(&mut self, run: &Run, asked: (&str, &str, u64), guess: impl Into<Option<f64>>) -> Panel {
         let guess = guess.into();
         let on_cpu = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
@@ -129,7 +130,7 @@ pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option
     Some(bytes(larger)? as f64 / bytes(smaller)? as f64)
 }
 
-/// Returns the expectation for a smaller GPU: reasoning, not a measurement.
+/// Returns what to expect on a smaller GPU, which is based on reasoning and not on a measurement.
 ///
 /// # Errors
 /// If there is no pair of that name.
@@ -141,7 +142,7 @@ pub fn elsewhere(name: &str) -> Result<String> {
     Ok(format!("On a smaller GPU (reasoned, not measured) the ratio would be {first}{}", said.as_str()))
 }
 
-/// Shows clocks and watts over time from the record of a pair; without a GPU from the published record, as the panel says.
+/// Shows clock rates and power over time from the record of a pair. Without a GPU the data come from the published record, and the panel says so.
 #[must_use]
 pub fn power(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -153,8 +154,8 @@ pub fn power(run: &Run) -> Panel {
     })
 }
 
-/// Shows the work of host and GPU in two steps of a training whose images come from the host: each waited for, and loaded ahead. The data come from the record
-/// of the pair; without a GPU from the published record, as the panel says.
+/// Shows the work of host and GPU in two steps of a training whose images come from the host: first when each step waits for its images, then when they are
+/// loaded ahead. The data come from the record of the pair, or, without a GPU, from the published record; the panel then says so.
 #[must_use]
 pub fn loading(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -164,8 +165,8 @@ pub fn loading(run: &Run) -> Panel {
     })
 }
 
-/// Shows the memory that arrays hold on the device over time, for each way that the record of a pair has it for; without a GPU from the published record, as
-/// the panel says.
+/// Shows the device memory used by arrays over time, for each rung for which the record of a pair has this data. Without a GPU the data come from the published
+/// record, and the panel says so.
 #[must_use]
 pub fn memory_over_time(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -179,7 +180,7 @@ pub fn memory_over_time(run: &Run) -> Panel {
     })
 }
 
-/// Returns a part of the record that a GPU made, with its origin; if the record lacks it, its notes, which say why.
+/// Returns a part of the record that was measured on a GPU, with its origin. If the record lacks that part, returns the record's notes, which say why.
 fn recorded(run: &Run, part: impl Fn(&Run) -> Option<Panel>) -> Panel {
     let run = of_a_gpu(run);
     let shown = part(&run).unwrap_or_else(|| {
@@ -307,7 +308,7 @@ mod tests {
         let run = run_pair("allocation");
         let main = run.main_problem().unwrap();
         let held = |rung: &str| &run.profiled_of(rung, main).unwrap().memory;
-        // The driver gives each of ten arrays a segment of its own; a pool takes all from one segment.
+        // The driver gives each of ten arrays a segment of its own; a pool takes all ten from one segment.
         let segments =
             |rung: &str| held(rung).windows(2).filter(|w| w[0].pool_reserved_bytes < w[1].pool_reserved_bytes).count();
         let arrays = |rung: &str| {

@@ -1,4 +1,4 @@
-//! Published records of the pairs, measured on a GPU: they stand in for a lab without one.
+//! Published records of the pairs, measured on a GPU. They are used in a lab without a GPU.
 
 use super::memory_ratio;
 use crate::lesson::Guesses;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceKind;
 
-/// Beginning of the note that a record was not measured here.
+/// Start of the note which says that a record was not measured here.
 const PUBLISHED: &str = "There is no GPU in this lab. ";
 
 /// Returns the published record of a pair, by the name of its records, with a note on its origin.
@@ -22,8 +22,8 @@ pub(in crate::lesson) fn published(record: &str) -> Option<Run> {
     Some(run)
 }
 
-/// Returns a published record of an H200 and its path in the repository: from a folder above the working directory, such as a notebook's, or from the
-/// checkout that this was compiled from.
+/// Returns a published record of an H200 and its path in the repository: from a folder above the working directory, such as a notebook's, or from the checkout
+/// that this crate was compiled from.
 pub(in crate::lesson) fn record_of_an_h200(record: &str) -> Option<(Run, String)> {
     let file = format!("data/results/{record}-h200.json");
     let here = std::env::current_dir().ok();
@@ -33,7 +33,7 @@ pub(in crate::lesson) fn record_of_an_h200(record: &str) -> Option<(Run, String)
     Some((run, file))
 }
 
-/// Returns the note of a published record on where it comes from; `None` for one that was measured here.
+/// Returns the note on the origin of a published record; `None` for a record that was measured here.
 pub(in crate::lesson) fn label(run: &Run) -> Option<&String> {
     run.notes.iter().find(|note| note.starts_with(PUBLISHED))
 }
@@ -42,12 +42,12 @@ fn is_of_gpu(run: &Run) -> bool {
     run.environment.device.kind == DeviceKind::Cuda
 }
 
-/// Returns the published record that is shown next to a CPU's.
+/// Returns the published record that is shown next to a record from a CPU.
 pub(super) fn beside(run: &Run) -> Option<Run> {
     if is_of_gpu(run) { None } else { published(&run.experiment) }
 }
 
-/// Returns a record of the pair that a GPU made: this one, or the published one if this one is a CPU's. Without a published record it returns this one.
+/// Returns this record if it was measured on a GPU, otherwise the published record of the same pair. If there is no published record, returns this record.
 #[must_use]
 pub fn of_a_gpu(run: &Run) -> Run {
     beside(run).unwrap_or_else(|| run.clone())
@@ -72,8 +72,8 @@ fn from(run: &Run) -> String {
         .map_or_else(String::new, |_| format!(" (The record is the published one of {}.)", run.environment.device.name))
 }
 
-/// Returns the number of warps of a rung's kernel that an SM holds at once at a size, according to the driver, and the registers of a thread; `None` if no
-/// device was asked.
+/// Returns how many warps of a rung's kernel can be resident on an SM at a size, according to the driver, and the registers per thread; `None` if no device was
+/// asked.
 fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
     let problem = run.problems().into_iter().find(|p| p.size() == size)?;
     let kernel = run.measurement(rung, problem)?.kernels.first()?;
@@ -82,8 +82,8 @@ fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
 }
 
 impl Guesses {
-    /// Compares with the measurement a guess of the ratio of two rungs' device memory at a size: [`memory_ratio`]. Without a GPU it uses the published record,
-    /// and says so.
+    /// Compares a guess of the ratio of two rungs' device memory at a size with the measured [`memory_ratio`]. Without a GPU it uses the published record, and
+    /// says so.
     pub fn memory(
         &mut self,
         run: &Run,
@@ -95,8 +95,8 @@ impl Guesses {
         format!("{}{}", self.times(&what, guess, memory_ratio(&run, larger, smaller, size)), from(&run))
     }
 
-    /// Compares with the driver's figure a guess of how many warps of a rung's kernel an SM holds at once at a size. Without a GPU it uses the published record,
-    /// and says so.
+    /// Compares a guess of how many warps of a rung's kernel can be resident on an SM at a size with the driver's figure. Without a GPU it uses the published
+    /// record, and says so.
     pub fn warps(&mut self, run: &Run, guess: impl Into<Option<u32>>, rung: &str, size: u64) -> String {
         let run = of_a_gpu(run);
         let found = resident_warps(&run, rung, size);
@@ -108,7 +108,7 @@ impl Guesses {
         format!("{count}{}", from(&run))
     }
 
-    /// Compares with the check a guess, by title, of the rung with the smallest error at the main size.
+    /// Compares a guess of the rung with the smallest error at the main size, given by its title, with the errors found by the check.
     pub fn accuracy<'g>(&mut self, run: &Run, guess: impl Into<Option<&'g str>>, rungs: &[&str]) -> String {
         let run = of_a_gpu(run);
         let guess = guess.into();
@@ -172,7 +172,7 @@ mod tests {
         let mut guesses = Guesses::new("");
         let page = guesses.pair(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
         assert!(page.contains(&format!("On {cpu}, ")) && page.contains("on NVIDIA H200"), "{page}");
-        // A question about rungs of a GPU is answered from the published record.
+        // A question about rungs that need a GPU is answered from the published record.
         let page = guesses.pair(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
         assert!(page.contains("On NVIDIA H200, Padded tile is ") && !page.contains("not both measured"), "{page}");
         assert!(page.contains(&format!("Measured here, on {cpu}:")), "{page}");
@@ -188,7 +188,7 @@ mod tests {
         }
         let run = published("guide-occupancy").unwrap();
         let (warps, registers) = resident_warps(&run, "01_held", 128).unwrap();
-        // The registers, allocated in eights to a thread, suffice for this many blocks of four warps.
+        // The registers, which threads get in multiples of eight, suffice for this many blocks of four warps.
         assert_eq!(warps, 65_536 / (registers.next_multiple_of(8) * 128) * 4);
         assert!(
             Guesses::new("")

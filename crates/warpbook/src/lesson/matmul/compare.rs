@@ -6,7 +6,7 @@ use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_record::Measurement;
 
-/// Returns a table of every step of a way up the ladder: its gain over the last, and over the first.
+/// Returns a table of these rungs in order, each with its gain over the rung before it and over the first rung.
 #[must_use]
 pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let (mut first, mut last) = (None::<&Measurement>, None::<&Measurement>);
@@ -27,7 +27,7 @@ pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&["rung", "time", "rate", "against the last", "as fast as the first"], rows)
 }
 
-/// Describes the libraries' rate, with which rungs are compared, and how near it is to the measured ceiling.
+/// Describes the libraries' rate, which rungs are compared with, and how near that rate is to the measured ceiling.
 #[must_use]
 pub fn the_line(run: &Run, problem: &Problem) -> String {
     let each: Vec<String> = LIBRARIES
@@ -70,7 +70,8 @@ pub fn relative_to_library(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// Returns a table of every rung on the GPU at a size: rate, shares, and its use of a multiprocessor.
+/// Returns a table of every rung on the GPU at a size: its rate, that rate as a share of the ceiling and of the
+/// library's rate, and its use of a multiprocessor.
 #[must_use]
 pub fn every_rung(run: &Run, problem: &Problem) -> Table {
     let peak = run.arithmetic(problem).map(|p| p.flops_per_s());
@@ -123,13 +124,14 @@ pub fn checks(run: &Run, problem: &Problem) -> Table {
     table(&["rung", "largest relative error", "tolerance", "check"], rows.collect())
 }
 
-/// Returns the problems of a record with these sizes, in the order of `dtypes`, nothing transposed.
+/// Returns the problems of a record with these sizes, in the order of `dtypes`, without transposed matrices.
 fn in_types(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Vec<Problem> {
     let known = run.problems();
     dtypes.iter().map(|d| in_type(problem, *d)).filter(|p| known.contains(&p)).collect()
 }
 
-/// Returns a table of the types side by side at one shape: ceiling, library, the project's best rung, and its error.
+/// Returns a table of the types side by side at one shape, with the ceiling, the library, the project's best rung, and
+/// the error of that rung.
 #[must_use]
 pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
     let row = |p: &Problem| {
@@ -149,7 +151,7 @@ pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
     table(&headers, in_types(run, problem, dtypes).iter().map(row).collect())
 }
 
-/// Returns a table of the project's best rung over the faster library, shape by shape and type by type.
+/// Returns a table of the speed of the project's best rung relative to the faster library, for each shape and type.
 #[must_use]
 pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
     let mut headers = vec!["shape".to_owned()];
@@ -172,7 +174,7 @@ pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
     Table { headers, rows }
 }
 
-/// Returns the closing sentence on a way up the ladder.
+/// Returns the closing sentence about these rungs of the ladder.
 #[must_use]
 pub fn last_word(run: &Run, problem: &Problem, ids: &[&str]) -> String {
     let all: Vec<(String, f64)> =

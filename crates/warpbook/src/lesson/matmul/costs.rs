@@ -111,7 +111,7 @@ fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
     ))
 }
 
-/// States the cost of a result on the host, for the fastest rung whose copies both ways were timed.
+/// States the cost of having the result on the host, for the fastest rung whose copies in both directions were timed.
 #[must_use]
 pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     let copies: Vec<&Part> =
@@ -138,7 +138,8 @@ pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// Returns a table of a learner's kernels: the compiler's figures, and their times next to those of their base rungs.
+/// Returns a table of a learner's kernels: the compiler's figures, and their times next to the times of their base
+/// rungs.
 #[must_use]
 pub fn attempts(tried: &[Attempt]) -> Table {
     let row = |a: &Attempt| {
@@ -159,7 +160,8 @@ pub fn attempts(tried: &[Attempt]) -> Table {
     super::table(&headers, tried.iter().map(row).collect())
 }
 
-/// States the cost of a rung's transposing copy of B: by its bytes, and compared with B stored along k.
+/// States the cost of a rung's transposing copy of B: according to its bytes, and compared with a B that is already
+/// stored along k.
 #[must_use]
 pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
     let (Some(m), Some((_, n, k))) = (valid(run, id, problem), shape_of(problem)) else {

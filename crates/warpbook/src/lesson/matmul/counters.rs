@@ -8,7 +8,7 @@ use warpbook_charts::counters_under;
 use warpbook_record::counters::metric;
 use warpbook_record::{KernelCounters, MemoryLevel, Profiled};
 
-/// Shows hardware counters of some rungs, and compares with them a guess of how many sectors a load of the first one touches. Where counters cannot be read,
+/// Shows hardware counters of some rungs, and compares a guess of how many sectors a load of the first rung touches with the count. If counters cannot be read,
 /// it says what is missing.
 #[must_use]
 pub fn sectors_of_rungs(
@@ -31,8 +31,8 @@ pub fn sectors_of_rungs(
     Panel::column([&judged, &table(&[&["rung"][..], &COLUMNS[..]].concat(), rows), &source(&rungs), &notes])
 }
 
-/// Shows what L2 delivered to some rungs, as the hardware counted it and as it was counted from the source, with their stalls; below them the kernel of the
-/// ceiling of `wgmma`. Where counters cannot be read, it says what is missing.
+/// Shows how many bytes L2 delivered to some rungs, as counted by the hardware and from the source, and their stall reasons. The last row is the kernel that
+/// measures the ceiling of `wgmma`. If counters cannot be read, it says what is missing.
 #[must_use]
 pub fn l2_of_rungs(lab: &Lab, product: &Matmul, measured: &Run, problem: &Problem) -> Panel {
     const COLUMNS: [&str; 4] = ["L2 hits", "bank conflicts", "issue slots", "tensor pipe"];
@@ -40,7 +40,7 @@ pub fn l2_of_rungs(lab: &Lab, product: &Matmul, measured: &Run, problem: &Proble
         Ok(found) => found,
         Err(why) => return Panel::column([&why.to_string()]),
     };
-    // The three largest stall reasons, and the one that is called `gmma`.
+    // A row shows the three largest stall reasons, and the stall reason called `gmma`.
     let counts = |kernel: &KernelCounters| {
         let mut row = counters_under(&COLUMNS, kernel);
         let stalls: Vec<(String, f64)> = kernel.stalls();
@@ -69,8 +69,8 @@ pub fn l2_of_rungs(lab: &Lab, product: &Matmul, measured: &Run, problem: &Proble
     Panel::column([&table(&headers, rows), &source(&rungs), &notes])
 }
 
-/// Shows rung 02 as it is and with its loop unrolled by some factors, as the hardware counted them. `kernel` makes the edit of a factor, and `tried` has the
-/// attempts in the order of `factors`. Where counters cannot be read, it says what is missing.
+/// Shows hardware counters of rung 02, unchanged and with its loop unrolled by some factors. `kernel` makes the edit for a factor, and `tried` has the attempts
+/// in the order of `factors`. If counters cannot be read, it says what is missing.
 #[must_use]
 pub fn counters_of_factors(
     lab: &Lab,
@@ -79,7 +79,7 @@ pub fn counters_of_factors(
     factors: &[u32],
     kernel: impl Fn(u32) -> Result<LiveKernel>,
 ) -> Panel {
-    // Without a GPU this says what it needs.
+    // Without a GPU this call returns an error that says what is needed.
     if lab.device().cuda().is_none() {
         return Panel::column([&lab.counters(|| Ok(())).map_or_else(|why| why.to_string(), |_| String::new())]);
     }
@@ -102,7 +102,7 @@ pub fn counters_of_factors(
     Panel::column([&said, &table(&headers, all.iter().map(row).collect())])
 }
 
-/// Returns the counters of rung 02 as it is, and of its attempts with factors of 4 and more, each with a name.
+/// Returns the counters of the unchanged rung 02 and of the attempts with factors of 4 and more, each with a name.
 fn counted_factors(
     lab: &Lab,
     story: &Run,
@@ -118,7 +118,7 @@ fn counted_factors(
     Ok(all)
 }
 
-/// Returns what the hardware counted of rung 02, or of a kernel in its place.
+/// Returns the hardware counters of rung 02, or of a kernel in its place.
 fn counted_as_coalesced(lab: &Lab, measured: &Run) -> Result<KernelCounters> {
     let product = Matmul::new().dtypes([Dtype::F32]).rungs(["02_coalesced"]).transfers(false);
     let (rungs, notes) = lab.count_rungs(&product, measured)?;
@@ -126,7 +126,7 @@ fn counted_as_coalesced(lab: &Lab, measured: &Run) -> Result<KernelCounters> {
     kernel.ok_or_else(|| Error::Setting(format!("Nothing was counted. {}", notes.join(" "))))
 }
 
-/// Returns an attempt's record with the attempt in its rung's place: counters are read of rungs.
+/// Returns an attempt's record with the attempt in the place of its rung, since counters are read only for rungs.
 fn in_place_of_coalesced(live: &LiveKernel, attempt: &Attempt) -> Run {
     let mut run = attempt.run().clone();
     run.measurements.retain(|m| m.rung == live.id());
@@ -135,7 +135,7 @@ fn in_place_of_coalesced(live: &LiveKernel, attempt: &Attempt) -> Run {
     run
 }
 
-/// Returns how much of a kernel's time its warps spend on a stall reason, in microseconds: by the reason's share of the states that they are in.
+/// Returns how much of a kernel's time its warps spend in a stall reason, in microseconds, based on the reason's share of all warp states.
 fn waited_us(kernel: &KernelCounters, reason: &str) -> Option<f64> {
     let [before, after] = metric::STALL;
     let states = kernel.values.iter().filter(|v| v.metric.starts_with(before) && v.metric.ends_with(after));
@@ -159,8 +159,8 @@ fn changed(was: &KernelCounters, now: &KernelCounters) -> Option<String> {
     ))
 }
 
-/// Returns L2's bytes of a kernel as the hardware counted them, as they were counted from the source, and the share of L2's ceiling that they are in the time
-/// that was measured without counters.
+/// Returns the bytes that L2 delivered to a kernel as counted by the hardware and as counted from the source, and their share of L2's ceiling over the time
+/// measured without counters.
 fn bytes_of_l2(run: &Run, problem: &Problem, rung: &str, kernel: &KernelCounters) -> [String; 3] {
     let measured = run.measurement(rung, problem);
     let traffic = measured.and_then(|m| m.traffic.iter().find(|t| t.level == MemoryLevel::L2));
@@ -176,7 +176,7 @@ fn titled(run: &Run, rung: &Profiled) -> String {
     run.rung(&rung.rung).map_or_else(|| rung.rung.clone(), |r| r.title.to_string())
 }
 
-/// Makes a row for each kernel of each rung, which begins with the rung's title.
+/// Makes a row for each kernel of each rung; a row begins with the rung's title.
 fn rows(
     rungs: &[Profiled],
     measured: &Run,
@@ -188,7 +188,7 @@ fn rows(
         .collect()
 }
 
-/// Says who counted.
+/// Says which source the counters come from.
 fn source(rungs: &[Profiled]) -> String {
     rungs.first().map_or("None of these rungs was measured here.".to_owned(), |r| format!("Counted by {}.", r.source))
 }

@@ -1,4 +1,4 @@
-//! Demand of a rung on the chip, counted from its tile, and the forecast that follows from it.
+//! Demand of a rung on the chip, counted from its tile, and the resulting forecast of its time.
 
 use super::{cell, device, ladder_row, not_measured, rate_of, table, tile_of, title, valid};
 use crate::figures;
@@ -8,22 +8,22 @@ use warpbook_kernels::matmul::Figure;
 use warpbook_record::MemoryLevel;
 use warpbook_record::Tile;
 
-/// Number of lanes of a warp, and of bytes that shared memory or L1 serves in one wavefront.
+/// Number of lanes in a warp, and number of bytes that shared memory or L1 serves in one wavefront.
 const LANES: f64 = 32.0;
 const WAVEFRONT_BYTES: f64 = 128.0;
 
 /// Demand of a rung on a multiprocessor for each multiply-add of a warp, counted from its source for a tile; a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Issued instructions, the multiply-add among them; not counted on tensor cores.
+    /// Number of issued instructions, including the multiply-add; not counted on tensor cores.
     pub instructions: Option<f64>,
     /// Wavefronts of 128 bytes through shared memory, or through L1, which is the same memory.
     pub wavefronts: f64,
-    /// True if the wavefronts are L1's.
+    /// True if the wavefronts go through L1 instead of shared memory.
     pub by_l1: bool,
 }
 
-/// Returns the demand of a rung of the project's own; `None` for others.
+/// Returns the demand of one of the project's own rungs; `None` for other rungs.
 #[must_use]
 pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
     use Figure::{
@@ -45,21 +45,21 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
     };
     // Elements of A and of B that a block loads into shared memory for each multiply-add.
     let (of_a, of_b) = (1.0 / bn, 1.0 / bm);
-    // A read of groups of four is served half a warp at a time. This counts the different groups that a half reads, in wavefronts: `across` of them lie side by
-    // side, the others above.
+    // A read of groups of four elements is served half a warp at a time. This returns the wavefronts of the different groups that a half-warp reads if `across`
+    // of its threads are side by side.
     let fours = |across: f64| {
         let wavefront = |lanes: f64| (lanes * 4.0 / LANES).max(1.0);
         let across = across.min(LANES / 2.0);
         2.0 * (tm / 4.0 * wavefront(LANES / 2.0 / across) + tn / 4.0 * wavefront(across))
     };
     Some(match figure {
-        // Each lane reads its own line of A, and all lanes the same element of B.
+        // Each lane reads its own line of A, and all lanes read the same element of B.
         RowAccess => on_cuda_cores(2.0, bm.min(LANES) + 1.0, 0.0, 0.0),
         ColumnAccess => on_cuda_cores(2.0, 2.0, 0.0, 0.0),
         SharedTile | RegisterColumn | RegisterSquare => {
             on_cuda_cores(tm + tn, tm + tn, 2.0 * (of_a + of_b), of_a + of_b)
         }
-        // A is transposed on the way, so only its loads are in groups of four.
+        // A is transposed on its way into shared memory, so only its loads are in groups of four.
         VectorAccess | WarpTile => {
             let across = if figure == VectorAccess { bn / tn } else { size("WN") / tn };
             on_cuda_cores((tm + tn) / 4.0, fours(across), 1.25 * of_a + 0.5 * of_b, of_a + of_b)
@@ -69,7 +69,7 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
         WmmaFragments | Swizzle => on_tensor_cores(size("WM"), size("WN")),
         // wgmma reads 64 rows of A and all columns of B.
         Warpgroup | Specialisation | ClusterOrder | OverlappedStore | SplitK => on_tensor_cores(64.0, bn),
-        // Operands are exchanged: 64 columns of B go through registers, and all rows of A.
+        // The operands are exchanged: wgmma reads 64 columns of B from registers, and all rows of A.
         RegisterOperand => on_tensor_cores(bm, 64.0),
     })
 }
@@ -79,7 +79,7 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
 pub struct Forecast {
     /// Id of the tile that the demand is counted for.
     pub tile: String,
-    /// Counted demand.
+    /// Demand counted for this tile.
     pub demand: Demand,
     /// Each part of the chip with its least time in microseconds.
     pub parts: Vec<(&'static str, f64)>,
@@ -201,7 +201,7 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{measured}. {why}")
 }
 
-/// Names the demand that a step of the ladder lowers most by the count, and says whether its time follows.
+/// Names the demand that a step of the ladder lowers most according to the count, and says whether the time falls accordingly.
 #[must_use]
 pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     let (Some(now), Some(before)) = (forecast(run, problem, new), forecast(run, problem, old)) else {
@@ -239,7 +239,7 @@ pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     format!("{counted}, and {time}: {so}.")
 }
 
-/// Returns a table of each rung's demand for every 32 multiply-adds, of the resulting bound, and of the share of its time that the bound explains.
+/// Returns a table of each rung's demand per 32 multiply-adds, the resulting bound, and the share of the rung's time that the bound explains.
 #[must_use]
 pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {

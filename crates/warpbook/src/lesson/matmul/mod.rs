@@ -45,16 +45,17 @@ pub const TENSOR_CORES: [&str; 10] = [
     "15c_transposed_product",
     "15d_split_over_workspace",
 ];
-/// Rung that only tf32 has.
+/// Id of the rung that exists only in tf32.
 pub const TF32_RUNG: &str = "16_tf32_registers";
-/// Rungs for rows that begin anywhere, which one of the published shapes has.
+/// Ids of the rungs for rows of any alignment, which one of the published shapes has.
 pub const UNALIGNED_RUNGS: [&str; 2] = ["17_unaligned", "17b_unaligned_in_parts"];
-/// Rung that splits the tiles of a partial wave along k; with full waves it equals the rung of overlapped stores.
+/// Id of the rung that splits the tiles of a partial wave along k. If all waves are full, it equals the rung with overlapped stores.
 pub const STREAM_K_RUNG: &str = "18_stream_k";
 /// Libraries on the GPU.
 pub const LIBRARIES: [&str; 2] = ["cublas", "cublaslt"];
 
-/// Returns `story` with the results of these rungs at a size, measured here, in turn if they are close; without a GPU it stays unchanged.
+/// Returns `story` with the results of these rungs at a size, measured here; rungs with similar times are timed alternately. Without a GPU, returns `story`
+/// unchanged.
 pub fn learn(lab: &Lab, story: &Run, problem: &Problem, ids: &[&str]) -> Result<Run> {
     match products(&[problem]) {
         Some(experiment) => learn_at(lab, story, &experiment.rungs(ids.iter().copied()).transfers(false)),
@@ -62,7 +63,7 @@ pub fn learn(lab: &Lab, story: &Run, problem: &Problem, ids: &[&str]) -> Result<
     }
 }
 
-/// Returns the experiment of one or more problems that share their type and how they are stored.
+/// Returns the experiment for one or more problems that have the same type and the same storage order.
 fn products(problems: &[&Problem]) -> Option<Matmul> {
     let first = problems.first()?;
     let ((trans_a, trans_b), seed) = (transposed(first), first.count("seed")?);
@@ -70,7 +71,7 @@ fn products(problems: &[&Problem]) -> Option<Matmul> {
     Some(Matmul::new().shapes(shapes).dtypes([first.dtype]).transposed(trans_a, trans_b).seed(seed))
 }
 
-/// Returns the row of a rung of the matrix product.
+/// Returns a rung's row in the table of the matrix product's rungs.
 fn ladder_row(id: &str) -> Option<Row> {
     rows().into_iter().find(|r| r.rung.id == id)
 }
@@ -87,7 +88,7 @@ fn again(problem: &Problem, dtype: Dtype, stored: (bool, bool)) -> Problem {
     catalogue::problem(shape, dtype, stored, problem.count("seed").unwrap_or(1))
 }
 
-/// Returns the product with B stored transposed, so that it lies along k.
+/// Returns the product with B stored transposed, so that its elements along k are contiguous.
 #[must_use]
 pub fn along_k(problem: &Problem) -> Problem {
     again(problem, problem.dtype, (transposed(problem).0, true))
@@ -104,9 +105,9 @@ fn title(run: &Run, id: &str) -> String {
     known.map_or_else(|| id.to_owned(), |r| r.title.into_owned())
 }
 
-/// Returns the tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
+/// Returns the tile that a rung ran with. For a rung that was not measured yet, returns the tile that the cost model chooses for the record's device.
 fn tile_of(run: &Run, problem: &Problem, id: &str) -> Option<Tile> {
-    // A record does not know a rung before it was measured.
+    // A record has no entry for a rung that was not measured.
     let rung = run.rung(id).cloned().or_else(|| ladder_rung(id))?;
     let spec = rung.kernels().first()?;
     let ran = run.measurement(id, problem).and_then(|m| m.tile.as_deref()).and_then(|t| spec.tile(t));
@@ -138,7 +139,7 @@ pub fn step(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     against(&at(run, problem), new, old)
 }
 
-/// Returns the number of parts of k, each summed by blocks that put their sums into the workspace.
+/// Returns the number of parts into which k is divided. The blocks of each part write their sums to the workspace.
 fn parts(m: &Measurement) -> u64 {
     let added = m.kernels.iter().any(|k| k.entry == SUM_PARTS_ENTRY);
     own_kernel(m).and_then(|k| k.grid).filter(|_| added).map_or(1, |grid| grid[1].into())

@@ -48,8 +48,8 @@ fn a_rung_s_counts_follow_from_its_tile() {
     check("04_register_1d", Dtype::F32, Some(1.0 + 9.0 / 8.0 + 4.0 / 64.0), 9.0 / 8.0 + 2.0 / 64.0);
     check("05_register_2d", Dtype::F32, Some(1.25 + 4.0 / 128.0), 0.25 + 2.0 / 128.0);
     check(TF32_RUNG, Dtype::Tf32, None, 1.0 / 256.0 + 1.0 / 64.0);
-    // A quarter of the reads remain, each served by halves: a half of the warp reads one group of four of A, and sixteen of B, which are two wavefronts; in
-    // rung 07, four of either.
+    // A quarter of the reads remain, and each is served half a warp at a time. In rung 06, half a warp reads one group of four elements of A and sixteen groups
+    // of B, which take two wavefronts. In rung 07, it reads four groups of each.
     check("06_vectorised", Dtype::F32, Some(1.0625 + 1.75 / 128.0), 12.0 / 64.0 + 2.0 / 128.0);
     check("07_warp_tile", Dtype::F32, Some(1.0625 + 1.75 / 128.0), 8.0 / 64.0 + 2.0 / 128.0);
     check("10_mma_swizzled", Dtype::Bf16, None, 2.0 * (1.0 / 64.0 + 1.0 / 64.0) / 4.0);
@@ -186,7 +186,7 @@ fn a_step_that_brings_nothing_says_so() {
     assert_eq!(t.rows[2][3], "no difference beyond the noise");
     assert_eq!(t.rows[3][1], "not measured");
     assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("beyond the noise."));
-    // Other sizes do not count.
+    // Measurements at other sizes do not count.
     put(&mut run, &cube(4096, Dtype::Bf16), "07_warp_tile", 1.0);
     assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("beyond the noise."));
 }
@@ -209,7 +209,7 @@ fn rungs_are_compared_with_the_faster_library() {
     assert_eq!(every_rung(&run, &p).rows[3][4], "1.06×");
     let t = by_type(&run, &p, &[Dtype::F32, Dtype::Bf16]);
     assert_eq!((t.rows.len(), t.rows[0][0].as_str(), t.rows[0][5].as_str()), (1, "bf16", "1.06×"));
-    // With B stored differently it is another product.
+    // If B is stored differently, the product is a different problem.
     put(&mut run, &along_k(&p), "14_overlapped_store", 100.0);
     let t = ratios(&run, &[Dtype::F32, Dtype::Bf16]);
     assert_eq!(t.rows, [["4096³", "", "1.06× (Stores overlapped)"]]);

@@ -9,14 +9,14 @@ use warpbook_charts::ChartError;
 use warpbook_charts::diagram::{Diagram, Matrix, Sign};
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// Record of the latencies of memory.
+/// Name of the record with the memory latencies.
 const WALKS: &str = "guide-memory-latency";
 /// Width of a level of memory in CSS pixels.
 const LEVEL: f64 = 470.0;
-/// SMs that are drawn for all of them in the picture of memory.
+/// Number of SMs in the picture of memory, which does not draw all of them.
 const SHOWN: usize = 4;
 
-/// Returns the GPU to draw: this device, or the published record's H200 where it is none, with a sentence that says so.
+/// Returns the GPU to draw: this device, or the H200 of the published record if this device is not a GPU, with a sentence that says so.
 fn gpu_of(device: &DeviceInfo) -> Option<(DeviceInfo, String)> {
     if device.kind == DeviceKind::Cuda {
         return Some((device.clone(), String::new()));
@@ -26,7 +26,7 @@ fn gpu_of(device: &DeviceInfo) -> Option<(DeviceInfo, String)> {
     Some((record, note))
 }
 
-/// Returns how many threads an SM holds at most, as CUDA's programming guide lists them by compute capability.
+/// Returns the maximum number of resident threads per SM, as CUDA's programming guide lists it by compute capability.
 fn threads_of_an_sm(device: &DeviceInfo) -> usize {
     match device.compute_capability {
         Some((7, 5)) => 1024,
@@ -36,7 +36,7 @@ fn threads_of_an_sm(device: &DeviceInfo) -> usize {
 }
 
 /// Draws a GPU with its SMs, an SM with its warps and a warp with its threads, and below it a launch of `blocks` blocks of `threads` threads. The GPU is this
-/// device; without a GPU it is the one of the published record, and the picture says so.
+/// device; without a GPU it is the GPU of the published record, and the picture says so.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] if a launch has no blocks or no threads, or if there is neither a GPU nor a published record.
@@ -120,8 +120,8 @@ pub fn who_is_there(device: &DeviceInfo, blocks: usize, threads: usize) -> std::
         .draw()
 }
 
-/// Draws the levels of a GPU's memory with their sizes, who shares each, and how long a load from it takes. The GPU is this device; without a GPU it is the
-/// one of the published record. The latencies come from the published record of its name, and are left out for other GPUs.
+/// Draws the levels of a GPU's memory with their sizes, what shares each level, and how long a load from it takes. The GPU is this device; without a GPU it is
+/// the GPU of the published record. The latencies come from the published record, and are left out for GPUs with another name.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] if there is neither a GPU nor a published record.

@@ -1,4 +1,4 @@
-//! Which thread computes which element, and which addresses a warp reads.
+//! Pictures of which thread computes which element, and of which addresses a warp reads.
 
 use super::{BLUE, GREY, WARP, counted, listed};
 use crate::figures;
@@ -8,13 +8,13 @@ use warpbook_charts::diagram::{Diagram, Matrix};
 
 /// Largest number of threads whose numbers can be read in a picture.
 const READABLE: usize = 256;
-/// Words of 4 bytes in a sector, which memory moves as a whole, and in a line of four sectors.
+/// Number of 4-byte words in a sector, which memory always moves as a whole, and in a line of four sectors.
 const SECTOR: usize = 8;
 const LINE: usize = 32;
-/// Tones of blocks, in turn; grey is for threads without an element.
+/// Number of tones that the blocks cycle through; grey is for threads without an element.
 const TONES: usize = 7;
 
-/// Says what a picture of a launch can show.
+/// Returns the error for a launch that cannot be drawn, which says what a picture can show.
 fn refused(what: &str) -> ChartError {
     ChartError::NothingToDraw(what.to_owned())
 }
@@ -31,7 +31,7 @@ fn readable(blocks: usize, threads: usize, elements: usize) -> std::result::Resu
     }
 }
 
-/// Returns the tone of a thread of the grid: its block's, or grey if its element is not there.
+/// Returns the tone of a thread of the grid: the tone of its block, or grey if its element is beyond the end of the array.
 fn tone(thread: usize, threads: usize, element: usize, n: usize) -> usize {
     if element < n { thread / threads % TONES } else { GREY }
 }
@@ -123,7 +123,7 @@ pub fn which_element_2d(
         .draw()
 }
 
-/// Draws a grid-stride loop: at each step all threads of the grid take neighbouring elements, and then go on by the size of the grid. The elements of one
+/// Draws a grid-stride loop: at each step all threads of the grid take neighbouring elements, and then advance by the size of the grid. The elements of one
 /// thread are framed.
 ///
 /// # Errors
@@ -172,8 +172,8 @@ impl Steps for Diagram {
     }
 }
 
-/// Draws what one load of a warp asks of memory if neighbouring lanes read neighbouring words of 4 bytes, and if they read words that lie `stride` words apart:
-/// memory moves sectors of 32 bytes, whatever part of them is used.
+/// Draws the sectors that one load of a warp reads from memory, first if neighbouring lanes read neighbouring 4-byte words, and then if they read words that
+/// are `stride` words apart. Memory always moves whole sectors of 32 bytes, even if only a part is used.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] if the stride is 0 or above 32.

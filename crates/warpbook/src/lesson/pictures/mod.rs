@@ -15,7 +15,7 @@ pub use waiting::{launch_returns, overlapped_copy};
 /// Number of threads in a warp.
 const WARP: usize = 32;
 
-/// Tones of diagrams, by their place in the charts' series.
+/// Tones of diagrams, as indices into the colours of the charts' series.
 const BLUE: usize = 0;
 const VERMILLION: usize = 1;
 const GREEN: usize = 2;

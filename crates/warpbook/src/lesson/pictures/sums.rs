@@ -1,4 +1,4 @@
-//! How many threads add up one sum.
+//! Pictures of how many threads add up one sum.
 
 use super::{BLUE, GREEN, GREY, VERMILLION, WARP, counted};
 use crate::prelude::*;
@@ -8,7 +8,7 @@ use warpbook_charts::diagram::{Diagram, Matrix, Sign, Timeline};
 /// Numbers of lanes that can be drawn.
 const LANES: [usize; 4] = [2, 4, 8, 16];
 
-/// Returns each lane's value after each exchange, the first row being the values themselves: lane l holds l + 1.
+/// Returns each lane's value after each exchange, starting with a row of the initial values: lane l begins with l + 1.
 fn exchanged(lanes: usize, partner: impl Fn(usize, usize) -> Option<usize>) -> Vec<Vec<Option<usize>>> {
     let mut steps = vec![(1..=lanes).map(Some).collect::<Vec<Option<usize>>>()];
     let mut offset = lanes / 2;

@@ -6,8 +6,8 @@ use crate::prelude::*;
 use warpbook_charts::ChartError;
 use warpbook_charts::diagram::{Diagram, Timeline};
 
-/// Draws the host that launches kernels, the queue in which they wait, and the device that runs them: a launch returns before its kernel has begun, and only a
-/// wait at the end tells that the results are there. The times have no unit.
+/// Draws the host that launches kernels, the queue in which they wait, and the device that runs them: a launch returns before its kernel has begun, and the
+/// host must wait at the end to be sure that the results are ready. The times have no unit.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] if there are not 1 to 6 launches.
@@ -49,7 +49,7 @@ pub fn launch_returns(launches: usize) -> std::result::Result<Chart, ChartError>
         .draw()
 }
 
-/// Returns when each stage of each chunk begins, if a stage has one engine and a chunk goes through the stages in order.
+/// Returns when each stage of each chunk begins, if each stage has one engine and each chunk goes through the stages in order.
 fn begins(chunks: usize, stages: &[f64]) -> Vec<Vec<f64>> {
     let mut free = vec![0.0; stages.len()];
     let mut all = Vec::new();
@@ -67,7 +67,7 @@ fn begins(chunks: usize, stages: &[f64]) -> Vec<Vec<f64>> {
 }
 
 /// Draws a copy to the device, a kernel and a copy back, which take these microseconds in all: one after another, and cut into chunks that overlap. The second
-/// picture supposes that a chunk takes its share of each time, and that the two directions of the link and the kernels do not slow each other down.
+/// picture assumes that a chunk takes its share of each time, and that the two directions of the link and the kernels do not slow each other down.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] if there are not 2 to 8 chunks, or a time is not positive.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn chunks_take_the_slowest_stage_and_the_ends_of_the_others() {
-        // Three equal stages of four chunks: 6 of 12 quarters.
+        // Three equal stages of four chunks take 6 quarters of a stage instead of 12.
         let chart = overlapped_copy(4, [40.0, 40.0, 40.0]).unwrap();
         assert_eq!(chart.table.rows, [["one after another", "120.0"], ["4 chunks, overlapped", "60.0"]]);
         assert_eq!(begins(2, &[1.0, 3.0]), [[0.0, 1.0], [1.0, 4.0]]);

@@ -26,7 +26,7 @@ const PREFETCHED: usize = 2;
 /// Source of the T4's figures, which were not measured with this code.
 pub(super) const T4_SOURCE: &str = "a public comparison of 2022 on a T4, PyTorch 1.11";
 
-/// An MNIST CNN on a T4 with the loader in the loop, two workers, of [`T4_SOURCE`]: batch, precision, seconds of 20 epochs, peak megabytes.
+/// Figures of an MNIST CNN on a T4 with two loader workers in the loop, from [`T4_SOURCE`]: batch, precision, seconds for 20 epochs, peak megabytes.
 const T4: [(u64, Precision, f64, f64); 3] = [
     (512, Precision::Fp32, 107.2, 417.0),
     (512, Precision::AmpFp16, 104.9, 175.0),
@@ -34,7 +34,7 @@ const T4: [(u64, Precision, f64, f64); 3] = [
 ];
 const T4_IMAGES: f64 = 20.0 * 60_000.0;
 
-/// Returns a table of the loop on the T4, with its source.
+/// Returns a table of the training loop on the T4, with the source of its figures.
 #[must_use]
 pub fn t4() -> Table {
     let row = |(batch, precision, seconds, megabytes): &(u64, Precision, f64, f64)| {
@@ -69,32 +69,31 @@ fn words(feed: Feed) -> &'static str {
 /// Result of [`timed_loop`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loop {
-    /// Samples of a batch.
+    /// Number of samples in a batch.
     pub batch: usize,
     /// Precision of the training.
     pub precision: Precision,
-    /// Feed of the loop.
+    /// How the loop gets its batches.
     pub feed: Feed,
-    /// Number of steps of all epochs.
+    /// Number of steps in all epochs.
     pub steps: u64,
     /// Seconds of all steps, without evaluations.
     pub seconds: f64,
-    /// Peak of the bytes that were allocated on a GPU.
+    /// Peak number of bytes that were allocated on the GPU.
     pub peak_bytes: Option<u64>,
     /// Share of test images classified correctly at the end.
     pub accuracy: Option<f64>,
 }
 
 impl Loop {
-    /// Returns the microseconds of a step.
+    /// Returns the mean time of a step in microseconds.
     #[must_use]
     pub fn step_us(&self) -> f64 {
         self.seconds / self.steps as f64 * 1e6
     }
 }
 
-/// Trains the recipe with batches fed in this way, by two workers, and takes the time of all steps, as `warpbook run loop` does. On the CPU all feeds are
-/// the same.
+/// Trains the recipe with batches that two workers feed in this way, and times all steps, as `warpbook run loop` does. On the CPU all feeds are the same.
 ///
 /// # Errors
 /// If the lab's device does not compute in this precision, the recipe does not fit these images or the memory, or an error or the user ended a
@@ -152,8 +151,8 @@ pub fn loops(all: &[Loop]) -> Table {
     table(&headers, all.iter().map(row).collect())
 }
 
-/// Returns the loops in a record of `warpbook run loop` that have two workers: Warpbook's rungs, one feed after the other. The CPU's is among them if there was
-/// no GPU.
+/// Returns the loops in a record of `warpbook run loop` that have two workers: Warpbook's rungs, one feed after the other. If there was no GPU, the CPU's loop
+/// is included.
 #[must_use]
 pub fn recorded_loops(run: &Run) -> Vec<Loop> {
     let on_cpu = run.environment.device.kind == DeviceKind::Cpu;
@@ -165,7 +164,7 @@ pub fn recorded_loops(run: &Run) -> Vec<Loop> {
     loops_by(run, way)
 }
 
-/// Returns PyTorch's loops of such a record; `None` if none were merged into it.
+/// Returns PyTorch's loops from a record of `warpbook run loop`; `None` if none were merged into it.
 #[must_use]
 pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
     let way = |rung: &Rung| match rung.runner {
@@ -181,7 +180,7 @@ pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
     (!loops.is_empty()).then(|| PyTorchLoops { torch, device: run.environment.device.name.clone(), epochs, loops })
 }
 
-/// Returns the sound rows of the rungs that `way` knows, one feed after the other.
+/// Returns the valid rows of the rungs for which `way` returns a precision and a feed, one feed after the other.
 fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<Loop> {
     let read_loop = |m: &Measurement| {
         let (precision, feed) = way(run.rung(&m.rung)?)?;
@@ -201,7 +200,7 @@ fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<
     Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
 }
 
-/// Training loops in PyTorch: those of a record, or of a file in an older format.
+/// Training loops in PyTorch, read from a record or from a file in an older format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
     /// Version of PyTorch.
@@ -299,7 +298,7 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
     table(&headers, ours.iter().filter_map(row).collect())
 }
 
-/// States for each feed the ratio of the speed in fp16 to that in fp32, at the same batch.
+/// States for each feed the ratio of the speed in fp16 to the speed in fp32, at the same batch size.
 #[must_use]
 pub fn brought(all: &[Loop]) -> String {
     let ratio = |feed: Feed| {
@@ -342,15 +341,15 @@ pub fn room_for_a_loader(all: &[Loop]) -> Table {
 /// Result of [`slow_loader`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slowed {
-    /// Samples of a batch.
+    /// Number of samples in a batch.
     pub batch: usize,
     /// Precision of the training.
     pub precision: Precision,
     /// Time that a worker took for an image.
     pub image: Duration,
-    /// Microseconds of a step, waiting included.
+    /// Time of a step in microseconds, including waiting.
     pub step_us: f64,
-    /// Microseconds of a step spent waiting for the loader.
+    /// Time in microseconds that a step waits for the loader.
     pub waited_us: f64,
 }
 
@@ -359,7 +358,7 @@ pub struct Slowed {
 /// prefetched batches, are not counted.
 ///
 /// # Errors
-/// For the reasons of [`Session::start`](warpbook_experiments::Session::start), if an epoch has fewer steps, or if an error ended a training.
+/// If [`Session::start`](warpbook_experiments::Session::start) returns an error, an epoch has fewer steps, or an error ended a training.
 pub fn slow_loader(
     lab: &Lab,
     recipe: &Recipe,
@@ -394,7 +393,7 @@ pub fn slow_loader(
                 }
             });
         }
-        // `batches` is moved here, so that it is dropped when the training has ended, before the workers are waited for.
+        // `batches` is moved here, so that it is dropped when the training has ended, before this thread waits for the workers.
         let batches = batches;
         let _ = batches.recv();
         underway.finish(&mut |event| {

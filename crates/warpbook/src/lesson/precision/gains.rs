@@ -3,7 +3,7 @@
 use crate::lesson::{Guesses, guessed};
 use crate::prelude::*;
 
-/// Compares with the measurement guesses of what AMP in fp16 gains over fp32 at some batches, each in a sentence and as a mark in the ladder.
+/// Compares guesses of how much faster AMP in fp16 is than fp32 at some batch sizes with the measurement. Each guess gets a sentence and a mark in the ladder.
 pub fn amp_gains(run: &Run, guesses: &mut Guesses, asked: &[(u64, Option<f64>)]) -> Panel {
     // The rungs of the published ladder have other names.
     let (half, full) = match run.rung("amp_fp16") {

@@ -35,9 +35,9 @@ pub fn parts(recipe: &Recipe) -> Table {
     table(&[&format!("{}, batch {}", recipe.name, recipe.batch), "fp32", "AMP, fp16", "difference"], rows)
 }
 
-/// Returns the smallest batch from which on AMP takes less memory than fp32, if the gradients of weights are kept in fp32, as in PyTorch.
+/// Returns the smallest batch size at which AMP takes less memory than fp32, if the gradients of weights are kept in fp32, as in PyTorch.
 ///
-/// AMP then adds a copy of the weights in half, whatever the batch, and saves half of the activations of each sample.
+/// AMP then adds a copy of the weights in half precision, whatever the batch size, and saves half of the activations of each sample.
 #[must_use]
 pub fn pays_from(recipe: &Recipe) -> Option<usize> {
     let saves = |batch: usize| {
@@ -53,7 +53,7 @@ pub fn pays_from(recipe: &Recipe) -> Option<usize> {
     Some(enough)
 }
 
-/// Explains in a sentence why AMP takes more memory or less: the copy of the weights against the savings in activations.
+/// Explains in a sentence why AMP takes more or less memory than fp32: the copy of the weights against the savings in activations.
 #[must_use]
 pub fn as_planned(recipe: &Recipe) -> String {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
@@ -126,7 +126,7 @@ pub fn largest_batch(recipe: &Recipe, precision: Precision, bytes: u64) -> Optio
     Some(fitting)
 }
 
-/// Returns a table of the largest batch of each recipe in every precision that the plan fits into each number of bytes.
+/// Returns a table of the largest batch size whose planned memory fits each budget in bytes, for each recipe and precision.
 #[must_use]
 pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
     let mut rows = Vec::new();

@@ -38,9 +38,9 @@ const RUNGS: [(Precision, [&str; 2]); 4] = [
 pub struct Gradients {
     /// Mean loss of the batch.
     pub loss: f64,
-    /// Number of images of the batch.
+    /// Number of images in the batch.
     pub batch: usize,
-    /// Gradients of the operations' outputs that the backward pass hands on, by the operation's name.
+    /// Gradients of the operations' outputs that the backward pass hands from one operation to the next, by the operation's name.
     pub outputs: Vec<(String, Vec<f32>)>,
     /// Gradients of the parameters, by name.
     pub weights: Vec<(String, Vec<f32>)>,
@@ -49,7 +49,7 @@ pub struct Gradients {
 /// Computes the gradients of a recipe's first step on the first images of a set, from its initial weights, on the CPU.
 ///
 /// # Errors
-/// If the images do not fit the network, or memory.
+/// If the images do not fit the network, or there is too little memory.
 pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     step_from(recipe, images, &recipe.initial_weights(images)?)
@@ -58,7 +58,7 @@ pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
 /// Computes the gradients of a step from these weights, on the first images of a set and on the CPU.
 ///
 /// # Errors
-/// For the reasons of [`first_step`], or if the weights are those of another network.
+/// If the images do not fit the network, there is too little memory, or the weights belong to another network.
 pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());
@@ -78,7 +78,7 @@ pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result
     Ok(Gradients { loss: loss.mean, batch: n, outputs, weights: weights.collect() })
 }
 
-/// Returns the names of convolutions and linear layers: a GPU keeps the gradients of their outputs in half.
+/// Returns the names of convolutions and linear layers. A GPU keeps the gradients of their outputs in half precision.
 fn products(network: &Network) -> Vec<String> {
     let names = network.summary(1).rows.into_iter().filter(|r| r.flops > 0);
     names.map(|r| r.name).collect()
@@ -111,8 +111,8 @@ impl Gradients {
         self.outputs.iter().flat_map(|(_, g)| g.iter().copied())
     }
 
-    /// Returns the gradients that the network hands back from layer to layer, as fp16 would hold them with the loss multiplied by `scale`. They still have the
-    /// scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) expects.
+    /// Returns the gradients that the network hands back from layer to layer, rounded to fp16 with the loss multiplied by `scale`. They are still multiplied by
+    /// the scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) expects.
     #[must_use]
     pub fn in_fp16(&self, scale: f32) -> Vec<f32> {
         self.all_outputs().map(|g| f16::from_f32(g * scale).to_f32()).collect()
@@ -133,7 +133,7 @@ pub fn power(scale: f32) -> String {
     figures::power_of_two(f64::from(scale))
 }
 
-/// Returns the share of a step's gradients other than 0 that have this fate in fp16 with the loss multiplied by `scale`.
+/// Returns the share of a step's non-zero gradients that have this fate in fp16 if the loss is multiplied by `scale`.
 fn share(step: &Gradients, scale: f32, wanted: Fate) -> String {
     let fates: Vec<Fate> = step.all_outputs().filter(|g| *g != 0.0).map(|g| fate(g * scale)).collect();
     figures::percent(fates.iter().filter(|f| **f == wanted).count() as f64 / fates.len().max(1) as f64)
@@ -172,7 +172,7 @@ pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, Cha
 /// Draws the exponents of two steps' unscaled gradients, each with a name such as "the first step".
 ///
 /// # Errors
-/// For the reasons of [`exponents`].
+/// If all gradients are 0 ([`ChartError::NothingToDraw`]).
 pub fn earlier_and_later(
     (first, earlier): (&str, &Gradients),
     (then, later): (&str, &Gradients),
@@ -188,7 +188,7 @@ pub fn earlier_and_later(
     histograms(&title, &[(label(first, earlier), earlier, 1.0), (label(then, later), later, 1.0)])
 }
 
-/// Returns a table of how fp16 holds each gradient of a step, unscaled and with the loss multiplied by `scale`.
+/// Returns a table of how fp16 represents each gradient of a step, unscaled and with the loss multiplied by `scale`.
 #[must_use]
 pub fn fates(step: &Gradients, scale: f32) -> Table {
     let mut rows = Vec::new();
@@ -212,8 +212,8 @@ pub fn fates(step: &Gradients, scale: f32) -> Table {
     table(&headers, rows)
 }
 
-/// Returns a table of how fp16 holds a step's gradients at several scales of the loss: the shares that vanish and overflow, and the relative error of
-/// the whole, which is the norm of the difference from fp32 over the norm in fp32.
+/// Returns a table of how fp16 represents a step's gradients at several scales of the loss: the shares that vanish and overflow, and the relative error of all
+/// gradients together, which is the norm of the difference from fp32 over the norm in fp32.
 #[must_use]
 pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     let all: Vec<f32> = step.all_outputs().filter(|g| *g != 0.0).collect();
@@ -234,7 +234,8 @@ pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     table(&["loss times", "vanish", "fewer digits", "overflow", "relative error"], scales.iter().map(row).collect())
 }
 
-/// Returns a table of a scaler's attempts at a step, with the same gradients each time: the scale, and whether the step is made. Computed on the CPU.
+/// Returns a table of a scaler's attempts at a step, with the same gradients each time: the scale, and whether the step is made. The table is computed on the
+/// CPU.
 #[must_use]
 pub fn attempts(step: &Gradients, scaler: &warpbook_nn::train::GradScaler, count: usize) -> Table {
     let (mut state, mut made, mut rows) = (scaler.start(), 0u64, Vec::new());
@@ -261,7 +262,7 @@ pub fn attempts(step: &Gradients, scaler: &warpbook_nn::train::GradScaler, count
     table(&["attempt", "loss times", "infinite gradients", "step", "the scale becomes"], rows)
 }
 
-/// Returns a table of whether adding each of these updates to a weight of 1 changes it, in each format.
+/// Returns a table that shows for each format whether adding each of these updates to a weight of 1 changes the weight.
 #[must_use]
 pub fn updates(of: &[f32]) -> Table {
     let row = |update: &f32| {
@@ -291,8 +292,8 @@ fn title_of(precision: Precision) -> &'static str {
     }
 }
 
-/// Returns one way of training for each precision, each the fastest that the engine has: nothing else differs but the second stream, which fp32 does
-/// without.
+/// Returns one way of training for each precision, each the fastest that the engine has. The ways differ only in precision and in the second stream, which fp32
+/// does not use.
 #[must_use]
 pub fn by_precision() -> Vec<Way> {
     let way = |(precision, [id, _]): (Precision, [&'static str; 2])| Way {
@@ -306,7 +307,7 @@ pub fn by_precision() -> Vec<Way> {
     RUNGS.map(way).to_vec()
 }
 
-/// Selects the rungs of an experiment with each precision, or the CPU's without a GPU.
+/// Selects the rungs of an experiment with each precision, or the CPU's rung if there is no GPU.
 #[must_use]
 pub fn in_every_precision(training: Training, on_gpu: bool) -> Training {
     if !on_gpu {
@@ -321,8 +322,8 @@ fn rung_of(run: &Run, precision: Precision) -> Option<&'static str> {
     ids.into_iter().find(|id| run.rung(id).is_some())
 }
 
-/// Returns one rung of the ladder for each precision, measured on this network and titled by its precision. They use neither a graph nor fused
-/// epilogues, and differ in little but the precision.
+/// Returns one rung of the ladder for each precision, measured on this network and titled by its precision. The rungs use neither a graph nor fused epilogues,
+/// and differ in little except the precision.
 #[must_use]
 pub fn of_ladder(run: &Run, network: Workload) -> Option<Run> {
     let problem = run.problems().into_iter().find(|p| p.text("network") == Some(network.name()))?;

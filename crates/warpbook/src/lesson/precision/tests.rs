@@ -16,7 +16,7 @@ fn small() -> Recipe {
 #[test]
 fn half_rounds_as_the_chart_s_range_says() {
     let power = |e: i32| 2f64.powi(e) as f32;
-    // Numbers below half of the smallest number are rounded to 0, and so is that half itself, by rounding to even.
+    // Numbers below half of the smallest subnormal number are rounded to 0. Exactly half is also rounded to 0, by rounding to even.
     assert_eq!(
         (fate(power(-26) * 1.99), fate(power(-25)), fate(power(-25) * 1.01)),
         (Fate::Vanishes, Fate::Vanishes, Fate::LosesDigits)
@@ -60,7 +60,7 @@ fn the_first_step_is_that_of_a_training() {
     assert!(first_step(&wrong, &digits.train).unwrap_err().to_string().contains("takes 3 x 32 x 32"));
 }
 
-/// Two gradients of which one vanishes, and one of zeros.
+/// Returns the gradients of an output, one of whose values vanishes in fp16, and of a weight with zeros only.
 fn made() -> Gradients {
     let output = vec![1.0, 2f32.powi(-30), 2f32.powi(-20), 0.0];
     Gradients {
@@ -191,7 +191,7 @@ fn time_and_memory_are_those_of_the_record() {
     assert_eq!(half[4], figures::times(us("03_implicit_gemm") / us("06_amp_fp16")));
     let bytes = |id: &str| run.measurement(id, &problem).unwrap().peak_bytes.unwrap();
     assert_eq!(half[6], difference(bytes("03_implicit_gemm"), bytes("06_amp_fp16")));
-    // Without a GPU the table has the CPU.
+    // Without a GPU the table shows the CPU.
     let cpu = only(&at(&run, &problem), &["cpu_all_threads"]);
     assert_eq!(time_and_memory(&cpu, 150).rows.len(), 1);
 }
@@ -200,7 +200,7 @@ fn time_and_memory_are_those_of_the_record() {
 fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     let (wide, cnn) = (Recipe::amp_recipe(), Recipe::mnist());
     let rows = parts(&wide).rows;
-    // Three matrices of 4096 x 4096, with biases, take 2 bytes a number.
+    // Three matrices of 4096 x 4096, with biases, take 2 bytes per number.
     assert_eq!(rows[1], ["their copy in half", "0 B", "96 MiB", "+96 MiB"]);
     assert_eq!(rows[3][3], "", "the state of SGD is nothing in both");
     let [few, many] = [pays_from(&cnn).unwrap(), pays_from(&wide).unwrap()];
@@ -344,7 +344,7 @@ fn a_gpu_s_loops_learn_the_same_however_they_are_fed() {
         );
     }
     let slow = slow_loader(&lab, &recipe, &digits, Precision::AmpFp16, (Duration::from_millis(1), 4)).unwrap();
-    // Two workers that take 64 ms a batch give one every 32 ms, in pairs; the four steps may begin and end in the middle of one.
+    // Two workers that take 64 ms a batch give one every 32 ms, in pairs; the four steps may begin and end in the middle of a pair.
     assert!(slow.step_us > 0.5 * 32e3, "{slow:?}");
     let run = lab.run(&in_every_precision(Training::quick(), true)).unwrap();
     let (measured, _, failed) = run.counts();

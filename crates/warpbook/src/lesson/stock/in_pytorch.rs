@@ -12,7 +12,7 @@ use warpbook_lab::Lab;
 struct Checked {
     layer: String,
     dtype: String,
-    /// Kernel that the script names for it.
+    /// Kernel that the script names for this layer.
     by: Option<String>,
     from_float64: String,
     from_differences: String,
@@ -20,7 +20,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// Reads a line; `None` if it is not about a layer.
+    /// Reads a line of the script's output; `None` if the line is not about a layer.
     fn of_line(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }
@@ -49,7 +49,7 @@ fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
 }
 
 /// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of Warpbook's layers in PyTorch, or what is missing. The Python
-/// is `WARPBOOK_PYTHON`, or `python3`.
+/// interpreter is the one in `WARPBOOK_PYTHON`, or `python3`.
 #[must_use]
 pub fn checked_in_pytorch(lab: &Lab, script: impl AsRef<Path>) -> Panel {
     if lab.device().cuda().is_none() {

@@ -10,8 +10,8 @@ use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_experiments::session::TrainingRun;
 use warpbook_record::{Measurement, Problem, Run, Rung, Runner, stats};
 
-/// Returns the fastest time of the project's kernels and of the libraries at a problem, in microseconds; frameworks that were merged into the record
-/// count as libraries.
+/// Returns the fastest of the project's kernels and the fastest of the libraries at a problem, each with its time in microseconds; frameworks that were merged
+/// into the record count as libraries.
 fn both<'r>(run: &'r Run, problem: &Problem) -> Option<[(&'r Measurement, f64); 2]> {
     let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_) | Runner::External(_));
     Some([run.fastest_kernels(problem)?, run.fastest_of(problem, of_libraries)?])
@@ -44,7 +44,8 @@ pub fn own_and_library(run: &Run) -> Table {
     table(&["Work", "Our fastest", "Time", "Fastest library", "Time", "Ours is"], rows.collect())
 }
 
-/// Returns how many times as fast the project's fastest kernel is as the fastest library, for each problem that has both, the smallest first.
+/// Returns how many times as fast the project's fastest kernel is as the fastest library, for each problem that has both, sorted from the smallest ratio to the
+/// largest.
 fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     let gain = |p| both(run, p).map(|[(_, ours), (_, theirs)]| (theirs / ours, p));
     let mut all: Vec<_> = run.problems().into_iter().filter_map(gain).collect();
@@ -52,13 +53,13 @@ fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     all
 }
 
-/// Returns the largest ratio of the fastest library's time to that of Warpbook's fastest kernel; `None` if no library was measured.
+/// Returns the largest ratio of the fastest library's time to the time of Warpbook's fastest kernel; `None` if no library was measured.
 #[must_use]
 pub fn largest_gain(run: &Run) -> Option<f64> {
     gains(run).last().map(|(gain, _)| *gain)
 }
 
-/// Says where a custom kernel pays and where it does not, in a sentence or two.
+/// Says for which problems a custom kernel pays off and for which it does not, in a sentence or two.
 #[must_use]
 pub fn where_it_pays(run: &Run) -> String {
     let ratios = gains(run);
@@ -100,8 +101,8 @@ pub fn where_the_library_wins(run: &Run) -> Table {
     table(&[&first, "As chosen", "Fastest library", "Time", "Ours is"], all.iter().map(row).collect())
 }
 
-/// Returns the microseconds of a step: the median over the epochs after the first, in which kernels are loaded and graphs are captured. If there is
-/// only one epoch, it counts.
+/// Returns the time of a step in microseconds: the median over all epochs except the first, in which kernels are loaded and graphs are captured. A single epoch
+/// is not left out.
 fn step_us(run: &TrainingRun) -> Option<f64> {
     let course = run.log().course.as_ref()?;
     let seconds: Vec<f64> = course.epochs.iter().map(|e| e.seconds).collect();
@@ -115,8 +116,8 @@ fn variant(run: &TrainingRun) -> String {
     run.record().rungs.first().map(|rung| rung.title.to_string()).unwrap_or_default()
 }
 
-/// Returns a table of trainings by variant: epochs, time of a step once they are under way, also relative to the first training, and the accuracy on
-/// the test images.
+/// Returns a table of trainings by variant: epochs, time of a step after the first epoch, also relative to the first training, and the accuracy on the test
+/// images.
 #[must_use]
 pub fn trainings(all: &[TrainingRun]) -> Table {
     let first = all.first().and_then(step_us);
@@ -136,10 +137,10 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
     table(&["Variant", "Epochs", "Time a step", "Of the first", "Test accuracy"], rows.collect())
 }
 
-/// Draws the time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
+/// Draws the time of a step over the edge of a product's tile: `tiled` has edges with their rungs, and the rungs in `others` are drawn as horizontal lines.
 ///
 /// # Errors
-/// If none of them was trained ([`ChartError::NothingToDraw`]).
+/// If none of these rungs was trained ([`ChartError::NothingToDraw`]).
 pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&str]) -> Result<Chart, ChartError> {
     let find_run = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
     let ms = |id: &str| find_run(id).and_then(step_us).map(|us| us / 1e3);
@@ -158,7 +159,7 @@ pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&s
     )
 }
 
-/// Says which trainings have logged the same losses, bit by bit, in a sentence for each group of them and one for the others.
+/// Says which trainings have logged the same losses, bit by bit, with a sentence for each group of equal trainings and one for the others.
 #[must_use]
 pub fn same_losses(all: &[TrainingRun]) -> String {
     let bits = |run: &TrainingRun| run.log().losses.iter().map(|p| p.loss.to_bits()).collect::<Vec<u64>>();

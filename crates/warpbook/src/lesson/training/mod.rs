@@ -11,30 +11,30 @@ use warpbook_nn::train::ways;
 use warpbook_record::MemoryLevel;
 use warpbook_record::{Breakdown, Measurement, OperationTime, TrainLog};
 
-/// Number of operations in a table of those that changed most.
+/// Maximum number of operations in a table of the operations that changed most.
 const MOST_CHANGED: usize = 8;
 /// Share of a step below which changes are not listed.
 const NOTABLE: f64 = 0.005;
-/// Number of operations that a sentence names.
+/// Maximum number of operations that a sentence names.
 const NAMED: usize = 3;
-/// Kinds of operations by which a step's time is summed up, in this order.
+/// Kinds of operations into which a step's time is divided, in this order.
 const KINDS: [&str; 6] =
     ["convolutions", "linear layers", "pools, ReLUs, dropout", "batch and images", "loss", "checks and update"];
 
-/// Returns the rungs of the ladder by their ids, with its fp16 column from 06 on.
+/// Returns the ids of the ladder's rungs, with the fp16 versions from rung 06 on.
 #[must_use]
 pub fn climb() -> Vec<&'static str> {
     ways().into_iter().filter(|w| w.base.is_none() && !w.id.ends_with("_bf16")).map(|w| w.id).collect()
 }
 
-/// Returns the rung of the ladder before another.
+/// Returns the id of the rung before another rung in the ladder.
 fn before(id: &str) -> Option<&'static str> {
     let all = climb();
     let at = all.iter().position(|r| *r == id)?;
     all[..at].last().copied()
 }
 
-/// Loads MNIST if its files are found, otherwise draws digits; at most these numbers for training and for the test. The sentence says which.
+/// Loads MNIST if its files are found, otherwise draws digits. Returns at most `train` and `test` images, and a sentence that says which images they are.
 #[must_use]
 pub fn digits(train: usize, test: usize) -> (Splits, String) {
     let drawn = |[train, test]: [usize; 2]| Ok::<_, Infallible>(synthetic_digits(train, test, 1));
@@ -42,7 +42,8 @@ pub fn digits(train: usize, test: usize) -> (Splits, String) {
     images
 }
 
-/// Loads a data set's images, at most these numbers for training and for the test; if its files are not found, `drawn` makes images. The sentence says which.
+/// Loads at most `train` and `test` images of a data set; if its files are not found, `drawn` makes the images. The returned sentence says which images they
+/// are.
 pub(super) fn images<E>(
     name: &str,
     [train, test]: [usize; 2],
@@ -62,7 +63,7 @@ pub(super) fn images<E>(
     Ok((splits, said))
 }
 
-/// Returns `story` with the results of these rungs for a batch, measured here; without a GPU it stays unchanged.
+/// Returns `story` with the results of these rungs for a batch, measured here. Without a GPU, returns `story` unchanged.
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     super::learn_at(lab, story, &Training::new().rungs(ids.iter().copied()))
 }
@@ -138,7 +139,7 @@ pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{said}. {} takes {}: {}.{memory}", title(run, &old.rung), cell(old.median_us()), verdict(m, old))
 }
 
-/// Returns a table of every rung of a way up: its time, images a second, its gain over the last and over the first, and its memory.
+/// Returns a table of these rungs, each with its time, images per second, gain over the previous and over the first rung, and memory.
 #[must_use]
 pub fn every_step(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let (mut first, mut last) = (None::<&Measurement>, None::<&Measurement>);
@@ -170,7 +171,7 @@ fn not_taken_apart(run: &Run, id: &str) -> String {
 /// Draws one rung's step, operation by operation.
 ///
 /// # Errors
-/// If none was recorded ([`ChartError::NothingToDraw`]).
+/// If no operations were recorded ([`ChartError::NothingToDraw`]).
 pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Result<Chart, ChartError> {
     let mut part = only(&at(run, problem), &[id]);
     part.breakdowns.retain(|b| b.rung == id);
@@ -203,7 +204,7 @@ fn times_of(b: &Breakdown) -> Vec<(&str, f64)> {
     b.operations.iter().filter_map(|o| Some((o.name.as_str(), o.median_us()?))).collect()
 }
 
-/// Returns a table of the operations whose time a rung changed most against the rung before it, with the sum of all, and the time in which nothing ran.
+/// Returns a table of the operations whose time changed most from the previous rung to this one, with the sum of all, and the time in which nothing ran.
 #[must_use]
 pub fn moved(run: &Run, problem: &Problem, id: &str) -> Table {
     moved_between(run, problem, id, before(id).unwrap_or_default())

@@ -81,7 +81,7 @@ fn operations_that_moved_begin_with_the_largest_change() {
     assert_eq!(moved.rows[n][3], figures::time_difference(now.sum_us() - was.sum_us()));
     let launches = |b: &Breakdown| b.operations.iter().map(|o| o.launches).sum::<u64>().to_string();
     assert_eq!(moved.rows[n + 2][1..3], [launches(was), launches(now)]);
-    // Operations that a product's epilogue computes are gone.
+    // Operations that a product's epilogue computes no longer appear.
     let fused = super::moved(&run, p, "07_fused_fp16");
     assert!(fused.rows.iter().any(|r| r[0] == "relu2 forward" && r[2] == "none"), "{:?}", fused.rows);
 }

@@ -72,8 +72,8 @@ fn contents(browser: &Browser) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the headline opens the winner's panel with one press, that the table's rows open theirs, and that both
-/// lead back.
+/// Checks that the headline opens the winner's panel with one press, that each row of the table opens its rung's panel, and that both
+/// panels lead back.
 pub fn from_headline_and_table(browser: &Browser, stage: &Stage) -> Result<()> {
     for (address, id) in
         [(stage.record.clone(), "open-winner-0"), (format!("{}&tab=table", stage.record), "open-rungs-2")]
@@ -95,7 +95,7 @@ pub fn from_headline_and_table(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the address names rung, problem and code, on a desktop and on a phone, where a swipe steps along the
+/// Checks that the address names the rung, the problem and the code, on a desktop and on a phone, where a swipe steps along the
 /// ladder.
 pub fn by_link_and_touch(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}&tab=source", stage.record))?;

@@ -113,7 +113,7 @@ pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result
     no_errors(browser)
 }
 
-/// Checks that each rung is compared with the right one, and that the comparison has lines.
+/// Checks that each rung is compared with the right rung, and that the comparison has lines.
 pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     let rungs = [
@@ -208,7 +208,7 @@ pub fn ladders(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that long tables are folded and searchable, and that the warps' stall reasons are in sight.
+/// Checks that long tables are folded and searchable, and that the warps' stall reasons are visible.
 pub fn tables(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_tab(browser, stage, "training-h200.json", "table")?;
@@ -317,7 +317,7 @@ pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks first screens: a record's chart starts near the top with the rungs that tell its story, the overview is
+/// Checks first screens: a record's chart starts near the top with the most important rungs, the overview is
 /// short, and neither scrolls sideways.
 pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in

@@ -20,7 +20,7 @@ fn focus_first(browser: &Browser) -> Result<()> {
     browser.wait_until("the first mark", &format!("{AT} === 0"), SOON)
 }
 
-/// Checks the keyboard along the marks, back to the chart, and into a rung's panel.
+/// Checks keyboard control: along the marks, back to the chart, and into a rung's panel.
 pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     let unnamed = browser.eval(

@@ -16,7 +16,7 @@ fn drag(browser: &Browser, from: (f64, f64), to: (f64, f64)) -> Result<()> {
     browser.drag(&[0.0, 0.25, 0.5, 0.75, 1.0].map(at))
 }
 
-/// Checks the brush, its address, the keys and the buttons, on sweep and roofline.
+/// Checks the brush, its address, the keys and the buttons, on a sweep and a roofline.
 pub fn brushed(browser: &Browser, stage: &Stage) -> Result<()> {
     for tab in ["sweep", "roofline"] {
         open_ready(browser, &format!("{}&tab={tab}", stage.record))?;
@@ -78,7 +78,7 @@ pub fn fit_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that type and shape are chosen separately, and that a selected line is highlighted in a sweep.
+/// Checks that the type and the shape are chosen separately, and that a selected line is highlighted in a sweep.
 pub fn chosen_apart(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}?record=matmul-h200.json&tab=roofline", stage.page))?;
     browser.eval(
@@ -130,7 +130,7 @@ pub fn timeline(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.wait_until("the timeline", "document.querySelector('.trace canvas')", SOON)?;
     let caption = "document.querySelector('.totals caption').textContent";
     browser.wait_until("all spans in sight", &format!("{caption}.includes('100000 spans')"), SOON)?;
-    // Each key redraws the timeline; the rate is that of a browser without a GPU.
+    // Each key redraws the timeline; the measured rate is of a browser without a GPU.
     let rate = browser.eval(
         "const canvas = document.querySelector('.trace canvas');
          canvas.focus();

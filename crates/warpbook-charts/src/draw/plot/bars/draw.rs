@@ -14,7 +14,7 @@ impl Bars {
         let dots = self.dots();
         if let Some(axis) = self.axis.take() {
             let room = layout.right - layout.left;
-            // Every decade has a tick as long as their labels do not touch.
+            // Every decade has a tick unless the labels would touch.
             let decades = if axis.is_log() { (axis.high() / axis.low()).log10() } else { 0.0 };
             let widest = axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max);
             let fits = decades * (widest + 4.0) <= room;
@@ -200,7 +200,8 @@ fn stroke(mark: &Mark, alpha: f64) -> Stroke {
     if mark.solid { Stroke::new(paint, 1.2) } else { Stroke::dashed(paint, 1.5, 1) }
 }
 
-/// Draws marks with a label each, the rightmost on top: the lines of upper labels pass beside the lower ones.
+/// Draws marks with one label each, the label of the rightmost mark on top, so that the lines of upper labels pass
+/// beside the lower labels.
 fn draw_marks(
     canvas: &Canvas<'_>,
     mut marks: Vec<Mark>,
@@ -279,7 +280,7 @@ fn draw_mark(
 
 type LabelAt<'a> = &'a dyn Fn(&Bar) -> f64;
 
-/// Draws names, labels and reasons.
+/// Draws the names, labels and reasons of all rows.
 fn draw_rows(canvas: &Canvas<'_>, rows: &[Row], layout: &Layout, first: f64, label_at: Option<LabelAt<'_>>) -> Drawn {
     for (row, y, _) in layout.placed(rows, first) {
         let own = layout.own_height(row);
@@ -346,7 +347,7 @@ fn draw_row(
     }
 }
 
-/// Draws name, label and note, one below the other, above the bar.
+/// Draws the name, the label and the note, one below the other, above the bar.
 fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &Layout) -> Drawn {
     let room = layout.room();
     match &row.content {

@@ -19,7 +19,7 @@ pub(crate) struct Bar {
     pub(crate) label: String,
     /// Small text below the label; usually empty.
     pub(crate) note: String,
-    /// Remark below label and note; usually empty.
+    /// Remark below the label and the note; usually empty.
     pub(crate) remark: String,
     pub(crate) color: Rgb,
     /// True if the bar is an outline, as for sums.
@@ -85,10 +85,10 @@ const MARK_LINE: f64 = 20.0;
 const THIN: f64 = 12.0;
 /// Opacity of a mark's line where it passes behind a text.
 const BEHIND: f64 = 0.22;
-/// Limit on the lines of a remark.
+/// Maximum number of lines of a remark.
 const REMARK_LINES: usize = 3;
 
-/// Horizontal positions, left to right.
+/// Horizontal positions in a chart of bars, from left to right.
 struct Layout {
     width: f64,
     /// True if names and values are above the bars.
@@ -115,7 +115,7 @@ impl Layout {
         lines * line_height(Font::SMALL) + if lines > 0.0 { 6.0 } else { 0.0 }
     }
 
-    /// Returns true if name and value share a line in a narrow chart.
+    /// Returns true if the name and the value share a line in a narrow chart.
     fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
         row.font().width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
     }
@@ -139,12 +139,12 @@ impl Layout {
         }
     }
 
-    /// Returns the height of a reason.
+    /// Returns the height of the text of a reason.
     fn reason(&self, why: &str, room: f64) -> f64 {
         text::wrap(why, room, Font::NOTE.size, false, 2 + usize::from(self.narrow)).len().max(1) as f64
     }
 
-    /// Returns the height of name, value and note above a bar of a narrow chart.
+    /// Returns the height of the name, the value and the note above a bar of a narrow chart.
     fn above(&self, row: &Row, bar: &Bar) -> f64 {
         let lines = if self.share_a_line(row, bar) { 1.0 } else { 2.0 };
         lines * 17.0 + if bar.note.is_empty() { 2.0 } else { 17.0 }
@@ -215,7 +215,7 @@ impl Bars {
         let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
         let most = width - MARGIN - 14.0 - left;
         let bars = || self.rows.iter().filter_map(Row::bar);
-        // In their own column, labels do not cross the marks.
+        // Labels in their own column do not cross the marks.
         if !self.marks.is_empty() && self.axis.is_some() {
             let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
             let right = left + (most - room + 14.0).clamp(most * 0.3, most);
@@ -228,7 +228,7 @@ impl Bars {
             for bar in bars() {
                 let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
                 let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
-                // One pixel is a reserve for rounding.
+                // One pixel is reserved for rounding.
                 let room = width - MARGIN - left - GAP - bar.label_width() - 1.0;
                 length = length.min(room / end.max(1e-3));
             }

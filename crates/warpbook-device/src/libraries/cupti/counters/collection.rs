@@ -1,4 +1,4 @@
-//! A collection of counters, from the first pass to the values.
+//! Collects hardware counters, from the first pass to the final values.
 
 use super::params::{
     AddMetrics, DataInfo, DataInitialize, DataSize, Decode, Enable, Evaluate, HostInitialize, Image, ImageSize, Object,
@@ -8,28 +8,29 @@ use super::profiler::Profiler;
 use crate::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_void};
 
-/// The mode `CUPTI_UserReplay`: the program runs again for each pass.
+/// The mode `CUPTI_UserReplay`, in which the program runs again for each pass.
 const USER_REPLAY: u32 = 3;
 
-/// The range of a value: `CUPTI_AutoRange` or `CUPTI_UserRange`.
+/// The part of a run that each value covers: `CUPTI_AutoRange` or `CUPTI_UserRange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ranges {
     /// One range for each kernel.
     Kernels = 1,
-    /// One range for all work between two calls.
+    /// One range for all work between the calls that push and pop the range.
     Whole = 2,
 }
 
 impl Profiler {
-    /// Returns the `metrics` that a chip has, in their order.
+    /// Returns those of `metrics` that a chip supports, in their order.
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
-        // Without this check, all metrics would seem to be missing if the chip or the library does not work.
+        // If the chip or the library does not work at all, this fails; without it, all metrics would just seem to be
+        // unsupported.
         drop(Host::new(self, chip)?);
         let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::new([**metric])?)).is_ok();
         Ok(metrics.iter().filter(has).map(|m| (*m).to_owned()).collect())
     }
 
-    /// Number of times that a program has to run for these metrics.
+    /// Returns the number of times that a program has to run for these metrics.
     pub fn passes(&self, chip: &CStr, metrics: &[String]) -> Result<usize> {
         let image = Host::new(self, chip)?.image(&Names::new(metrics.iter().map(String::as_str))?)?;
         self.passes_of(&image)
@@ -41,7 +42,7 @@ impl Profiler {
     }
 }
 
-/// Bytes whose address is a multiple of 8.
+/// A byte buffer aligned to 8 bytes.
 struct Image8 {
     words: Vec<u64>,
     bytes: usize,
@@ -53,7 +54,7 @@ impl Image8 {
     }
 }
 
-/// Names as C strings.
+/// Names as C strings, with an array of pointers to them.
 struct Names {
     _texts: Vec<CString>,
     pointers: Vec<*const c_char>,
@@ -71,7 +72,7 @@ impl Names {
     }
 }
 
-/// Translates names of metrics to the hardware's configuration, and counts to values.
+/// CUPTI's host-side object: it translates names of metrics to a hardware configuration, and raw counts to values.
 struct Host<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -84,7 +85,7 @@ impl<'l> Host<'l> {
         Ok(Self { library, raw })
     }
 
-    /// Returns the configuration of the hardware.
+    /// Returns the hardware configuration for these metrics.
     fn image(&self, names: &Names) -> Result<Image8> {
         let Self { library, raw } = self;
         let (host, calls) = (*raw, &library.calls);
@@ -122,7 +123,7 @@ impl Drop for Host<'_> {
     }
 }
 
-/// The profiler of a context, enabled as long as this lives.
+/// The range profiler of a context, enabled until this value is dropped.
 struct Target<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -151,20 +152,20 @@ impl Drop for Target<'_> {
     }
 }
 
-/// Values of all ranges.
+/// The collected values of all ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Collected {
-    /// Values of each range, in the order of the metrics.
+    /// The values of each range, in the order of the metrics.
     pub values: Vec<Vec<f64>>,
     pub passes: usize,
-    /// Number of ranges for which there was no room.
+    /// Number of ranges that did not fit into the buffer.
     pub dropped: usize,
 }
 
-/// Counts while a program runs, once per pass.
+/// Counts events while a program runs, once per pass.
 ///
 /// # Errors
-/// CUPTI's errors, and the program's.
+/// CUPTI's errors, and those of the program.
 ///
 /// # Safety
 /// The context must be a live context of the driver, current on this thread.
@@ -225,7 +226,7 @@ pub(super) unsafe fn collect(
             Ranges::Kernels => Ok(()),
         };
         let stopped = target.stop();
-        // The program's error takes precedence, since a pass that it left early cannot end well.
+        // The program's error is reported first, because a pass that it left early cannot end correctly either.
         done?;
         popped?;
         let is_last = stopped?;
@@ -233,7 +234,7 @@ pub(super) unsafe fn collect(
         if is_last {
             break;
         }
-        // There cannot be more than one pass for each nesting level.
+        // A guard against an endless loop: CUPTI should not need more passes than it announced.
         if made > 2 * passes + 2 {
             return Err(Error::NotCounted {
                 why: format!("CUPTI asks for more than the {passes} passes that it announced"),
@@ -249,11 +250,11 @@ pub(super) unsafe fn collect(
     Ok(Collected { values, passes: made, dropped })
 }
 
-/// A step of a pass, which the program executes.
+/// A step of a pass, which the caller's function executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Preparation that is not counted, such as restoring inputs that a run changes.
     Before,
-    /// The run itself, until the device is done.
+    /// The counted run itself, including the wait for the device.
     Run,
 }

@@ -1,7 +1,7 @@
 //! Hardware counters of kernels: bytes at each level of memory, bank conflicts, stall reasons.
 //!
-//! They come from CUPTI's range profiler. A GPU counts only a few events at once, so a program runs once per pass, in the same way each time. Each kernel is a
-//! range, and kernels run one after another while they are counted.
+//! The counters come from CUPTI's range profiler. A GPU can count only a few events at once, so the program runs once per pass, in the same way each time.
+//! Each kernel is a range, and kernels run one after another while they are counted.
 
 mod collection;
 mod params;

@@ -1,11 +1,12 @@
-//! The parameters of CUPTI's calls, from cupti_profiler_target.h, cupti_profiler_host.h, cupti_range_profiler.h and cupti_target.h of CUDA 13.0.
+//! The parameter structs of CUPTI's functions, from cupti_profiler_target.h, cupti_profiler_host.h, cupti_range_profiler.h and cupti_target.h of
+//! CUDA 13.0.
 //!
-//! Each struct begins with its size up to the end of its last field, which is not C's `sizeof`. CUPTI reads it to know which fields exist.
+//! Each struct begins with its size up to the end of its last field, which is not C's `sizeof`. CUPTI uses the size to tell which fields exist.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 
-/// Declares parameters with the sizes of the headers.
+/// Declares parameter structs with the sizes that the headers define.
 macro_rules! params {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } last $last:ident: $last_type:ty;)*) => { $(
         $(#[$doc])*
@@ -19,7 +20,7 @@ macro_rules! params {
         }
 
         impl $name {
-            /// The headers' `..._STRUCT_SIZE`.
+            /// The value that the headers call `..._STRUCT_SIZE`.
             pub const SIZE: usize = offset_of!($name, $last) + size_of::<$last_type>();
 
             /// Returns the struct with its size set and all other fields zero or null.
@@ -36,7 +37,8 @@ macro_rules! params {
 params! {
     /// `CUpti_Device_GetChipName_Params`.
     ChipName { index: usize } last name: *const c_char;
-    /// `CUpti_Profiler_DeviceSupported_Params`: each but the device and the interface is a level of support, of which 3 is full.
+    /// `CUpti_Profiler_DeviceSupported_Params`. Each field except the device and the interface is a level of support, of which 3 is full
+    /// support.
     Supported {
         device: c_int, supported: u32, architecture: u32, sli: u32, virtual_gpu: u32, confidential: u32, mining: u32, wsl: u32
     } last interface: u32;
@@ -75,11 +77,12 @@ params! {
     Decode { object: *mut c_void } last dropped: usize;
     /// `CUpti_RangeProfiler_GetCounterDataInfo_Params`.
     DataInfo { data: *const u8, bytes: usize } last ranges: usize;
-    /// Parameters of `CUpti_RangeProfiler_Start`, `_PopRange` and `_Disable`, and of `CUpti_Profiler_Host_Deinitialize`.
+    /// The parameters of `CUpti_RangeProfiler_Start`, `_PopRange` and `_Disable`, and of `CUpti_Profiler_Host_Deinitialize`, which have the same
+    /// layout.
     Object {} last object: *mut c_void;
 }
 
-/// `CUpti_Profiler_Initialize_Params` and that of `DeInitialize`.
+/// `CUpti_Profiler_Initialize_Params` and `CUpti_Profiler_DeInitialize_Params`, which have the same layout.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Nothing {
@@ -97,7 +100,7 @@ impl Nothing {
 mod tests {
     use super::*;
 
-    /// The numbers are from a C program compiled with the headers of CUDA 13.0.
+    /// The expected numbers were printed by a C program compiled with the headers of CUDA 13.0.
     #[test]
     fn fields_lie_where_the_headers_have_them() {
         macro_rules! check {

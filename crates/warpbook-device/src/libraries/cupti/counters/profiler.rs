@@ -1,4 +1,4 @@
-//! CUPTI's range profiler: its functions, and its description of a device.
+//! CUPTI's range profiler: its functions, and checks of whether a device supports it.
 
 use super::params::{
     AddMetrics, ChipName, DataInfo, DataInitialize, DataSize, Decode, Enable, Evaluate, HostInitialize, Image,
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 pub(super) type Function<P> = unsafe extern "C" fn(*mut P) -> Status;
 
-/// The library that evaluates counters. CUPTI loads it by this name, and it lies next to CUPTI.
+/// The library that evaluates counters. It is in the same folder as CUPTI, which loads it by this name.
 const EVALUATOR: &str = if cfg!(windows) { "nvperf_host.dll" } else { "libnvperf_host.so" };
 /// The value `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
 const SUPPORTED: u32 = 3;
 
 library! {
-    /// The used functions of the headers that `params` names.
+    /// The functions that are used, from the headers listed in `params`.
     pub(super) struct ProfilerCalls {
         fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
         fn initialize(*mut Nothing) -> Status = "cuptiProfilerInitialize";
@@ -45,10 +45,10 @@ library! {
     }
 }
 
-/// The library.
+/// The loaded range profiler.
 pub(super) struct Profiler {
     pub calls: ProfilerCalls,
-    /// CUPTI's file and its evaluator's; the first is dropped first.
+    /// The loaded files of CUPTI and of the evaluator. CUPTI is first in the list, so it is unloaded first.
     pub _files: Vec<SharedLibrary>,
     pub path: PathBuf,
 }
@@ -60,20 +60,20 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// Loads the range profiler of the CUPTI at this path.
+    /// Loads the range profiler from the CUPTI library at this path.
     pub fn open(path: &Path) -> Result<Self> {
         let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
         let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
             let needed = "CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`";
             Error::NotCounted { why: format!("CUPTI at {} is too old for it ({lacks}): {needed}", path.display()) }
         })?;
-        // CUPTI finds the evaluator by its name once it is loaded; if it is not here, the loader's own search has to find it.
+        // Once the evaluator is loaded, CUPTI finds it by its name. If it is not in this folder, the loader's own search has to find it.
         let evaluator = path.with_file_name(EVALUATOR);
         let evaluator = evaluator.is_file().then(|| SharedLibrary::open(evaluator).ok()).flatten();
         Ok(Self { calls, _files: std::iter::once(file).chain(evaluator).collect(), path: path.to_owned() })
     }
 
-    /// Describes a status as an error with a remedy.
+    /// Converts a status into an error with a remedy.
     pub fn check(&self, what: &str, status: Status) -> Result<()> {
         let why = match status {
             0 => return Ok(()),
@@ -104,7 +104,7 @@ impl Profiler {
         }
     }
 
-    /// Calls a function with its parameters, to which it writes its results.
+    /// Calls a function with its parameter struct, and returns the struct, into which the function writes its results.
     pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
         // SAFETY: the parameters belong to the function and begin with their size; what they point to lives until it returns, or as long as later
         // functions need it: see `Collection`.
@@ -113,7 +113,7 @@ impl Profiler {
         Ok(params)
     }
 
-    /// Initialises the profiler for this process, which needs a driver.
+    /// Initialises the profiler for this process. This needs a driver.
     pub fn initialize(&self) -> Result<()> {
         self.ask("the profiler", self.calls.initialize, Nothing::new()).map(drop)
     }
@@ -122,7 +122,7 @@ impl Profiler {
         let _ = self.ask("its end", self.calls.deinitialize, Nothing::new());
     }
 
-    /// Returns an error if it is already known that a device's counters cannot be read.
+    /// Returns an error if it is already clear that this device's counters cannot be read.
     pub fn ensure_supported(&self, device: c_int) -> Result<()> {
         let found = self.ask("support", self.calls.supported, Supported { device, ..Supported::new() })?;
         let reasons = [

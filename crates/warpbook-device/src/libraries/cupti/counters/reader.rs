@@ -1,4 +1,4 @@
-//! Hardware counters of a device.
+//! Reads hardware counters of a device.
 
 use super::collection::{Collected, Ranges, Step, collect};
 use super::profiler::Profiler;
@@ -8,23 +8,23 @@ use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Largest number of kernels that are counted in a run; later ones are not.
+/// Largest number of kernels counted in one run; kernels beyond it are dropped.
 pub const MOST_KERNELS: usize = 256;
 
 /// Values of hardware counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// NVIDIA's names of the metrics that the chip has.
+    /// NVIDIA's names of the counted metrics, which are those that the chip supports.
     pub metrics: Vec<String>,
-    /// Values of each kernel in launch order, or of the whole run, in the order of the metrics; NaN if there is none.
+    /// The values of each kernel in launch order, or of the whole run, in the order of `metrics`; NaN where a value is missing.
     pub values: Vec<Vec<f64>>,
-    /// Number of times that the program ran.
+    /// Number of times that the program was run.
     pub passes: usize,
-    /// Number of kernels for which there was no room.
+    /// Number of kernels that were not counted because they did not fit.
     pub dropped: usize,
 }
 
-/// Reads hardware counters of a device. A process can have one at a time, and no [`Recorder`] at the same time.
+/// Reads hardware counters of a device. A process can have only one `Counters` at a time, and no [`Recorder`] at the same time.
 #[derive(Debug)]
 pub struct Counters {
     library: Profiler,
@@ -34,7 +34,7 @@ pub struct Counters {
     _only: Only,
 }
 
-/// A guard for the only collection in the process.
+/// A guard that allows only one collection at a time in the process.
 #[derive(Debug)]
 pub(super) struct Only;
 
@@ -60,10 +60,11 @@ impl Drop for Only {
 }
 
 impl Counters {
-    /// Opens the counters of a device. The library is searched for as by [`Recorder::start`].
+    /// Opens the counters of a device. The library is searched for in the same places as by [`Recorder::start`].
     ///
     /// # Errors
-    /// The errors of [`Recorder::find`], and [`Error::NotCounted`], which names what is missing: rights, a later CUPTI, a GPU that has counters.
+    /// The errors of [`Recorder::find`], and [`Error::NotCounted`], which names what is missing: permissions, a newer CUPTI, or a GPU with
+    /// counters.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         device.0.bind_for("Hardware counters")?;
         let (version, path) = Recorder::find(Some(device.driver_cuda()))?;
@@ -100,11 +101,11 @@ impl Counters {
         &self.library.path
     }
 
-    /// Counts each kernel of a run: `run` has to queue the same work in every call; work in `before` is not counted. Some versions of CUPTI do not
-    /// distinguish the kernels that a graph launches: see [`Counters::of_run`].
+    /// Counts each kernel of a run. `run` has to queue the same work in every call; work in `before` is not counted. Some versions of CUPTI cannot
+    /// tell apart the kernels that a graph launches: use [`Counters::of_run`] for graphs.
     ///
     /// # Errors
-    /// [`Error::NotCounted`]; the errors of the two functions.
+    /// [`Error::NotCounted`], and the errors of `before` and `run`.
     pub fn of_kernels(
         &self,
         metrics: &[&str],
@@ -134,7 +135,7 @@ impl Counters {
         mut run: impl FnMut() -> Result<()>,
     ) -> Result<Counted> {
         self.device.synchronize()?;
-        // Instructions are counted kernel by kernel, so for a graph, which is counted as a whole, they would be 0.
+        // These metrics are counted per kernel, so they would be 0 for a run that is counted as a whole.
         let by_kernel = |metric: &str| metric.contains("__sass_");
         let metrics: Vec<&str> =
             metrics.iter().copied().filter(|m| matches!(ranges, Ranges::Kernels) || !by_kernel(m)).collect();
@@ -163,7 +164,8 @@ impl Drop for Counters {
     }
 }
 
-/// Returns the `metrics` that a chip (such as "GH100") has, and how often a program would have to run for them. Needs CUPTI, but no GPU.
+/// Returns those of `metrics` that a chip (such as "GH100") supports, and the number of times that a program would have to run for them. Needs
+/// CUPTI, but no GPU.
 ///
 /// # Errors
 /// [`Error::Library`] or [`Error::NotCounted`], for example if CUPTI does not know the chip.

@@ -9,7 +9,7 @@ use crate::{Error, Recorder, Result, counter_passes};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 
-/// Some of the metrics that the lab reads for a kernel, on `GH100`.
+/// Some of the metrics that the lab reads for a kernel on a GH100.
 const SOME: [&str; 5] = [
     "gpu__time_duration.sum",
     "dram__bytes_read.sum",
@@ -18,7 +18,8 @@ const SOME: [&str; 5] = [
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 ];
 
-/// A mock of the library. It announces three passes, has no metric whose name begins with "no", and gives each range values by its number.
+/// A mock of CUPTI. It announces three passes, supports no metric whose name begins with "no", and derives each value from the range's
+/// number.
 mod fake {
     use super::*;
 
@@ -28,7 +29,7 @@ mod fake {
         pub passes: usize,
         pub ranges: usize,
         pub most: usize,
-        /// The call to refuse, with its status.
+        /// The name of the call that the mock refuses, and the status that it returns.
         pub refused: Option<(&'static str, Status)>,
         pub replay: Option<(u32, u32)>,
     }
@@ -92,7 +93,7 @@ mod fake {
     unsafe extern "C" fn deinitialize(_: *mut Nothing) -> Status {
         note("deinitialize")
     }
-    /// Declares a function that writes one field.
+    /// Declares a mock function that writes one field.
     macro_rules! function {
         ($name:ident, $params:ident, |$p:ident| $body:block) => {
             unsafe extern "C" fn $name($p: *mut $params) -> Status {
@@ -193,7 +194,7 @@ mod fake {
     });
 }
 
-/// Returns a collection by the mock; the program queues two kernels in each pass.
+/// Runs a collection with the mock; the program queues two kernels in each pass.
 fn collected(ranges: Ranges, fail: bool) -> (Result<Collected>, Vec<String>) {
     fake::heard(|h| *h = fake::Heard { refused: h.refused, ..fake::Heard::default() });
     let library = fake::library();
@@ -288,7 +289,7 @@ fn there_is_one_collection_at_a_time() {
     assert!(!COLLECTING.load(std::sync::atomic::Ordering::SeqCst));
 }
 
-/// Tests the real library, which needs no GPU for this.
+/// Tests the real library, which needs no GPU for this check.
 #[test]
 fn the_library_has_these_metrics_of_hopper() {
     let test = "the_library_has_these_metrics_of_hopper";

@@ -10,7 +10,7 @@ use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, direct};
 
-/// Kernels of the direct method. Callers pass f32 arrays with the lengths of the shapes.
+/// Kernels of the direct method. Callers check that arrays are f32 and have the right lengths.
 #[derive(Debug, Clone)]
 pub(super) struct Direct {
     g: Words<13>,

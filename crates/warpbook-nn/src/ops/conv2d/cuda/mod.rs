@@ -51,16 +51,19 @@ pub enum Method {
     /// filters) that fill multiples of 16 bytes it copies 16 bytes at a time; x, dy and the weight must then be aligned to 16 bytes.
     ImplicitGemm,
     /// [`Method::ImplicitGemm`] in f16 with the instructions of compute capability 7.5: copies pass through registers, and a tensor core
-    /// instruction covers half the k. GPUs below 8.0 use it for the two methods around it, later ones only on request.
+    /// instruction covers half the k. On GPUs below 8.0 it replaces all variants of the implicit product in f16; newer GPUs use it only on
+    /// request.
     ImplicitGemmTuring,
-    /// Like [`Method::ImplicitGemm`], but f16 and bf16 use Hopper's own instructions if shapes permit: NHWC, strides of 1, channels and
-    /// filters that are multiples of 8 and, padded to multiples of 32, at most a quarter zeros, and windows that fit into shared memory. Other convolutions fall back to [`Method::ImplicitGemm`].
+    /// Like [`Method::ImplicitGemm`], but f16 and bf16 use Hopper's own instructions if the shapes permit: NHWC, strides of 1, windows that fit
+    /// into shared memory, and channels and filters that are multiples of 8 and contain at most a quarter zeros after padding to multiples of
+    /// 32. Other convolutions fall back to [`Method::ImplicitGemm`].
     ShiftedWindows,
     /// Like [`Method::ShiftedWindows`], but convolutions of few channels, whose windows have at most 63 elements, assemble their patches in
-    /// registers: f16 and bf16 in NHWC, filters that are multiples of 8, from compute capability 8.0; not the input gradient.
+    /// registers: f16 and bf16 in NHWC, filters that are multiples of 8, from compute capability 8.0. The input gradient does not change.
     FewChannels,
-    /// Like [`Method::FewChannels`], but where the weights of 64 columns leave shared memory too little room for windows, TMA gathers the windows
-    /// in im2col mode: f16 and bf16 in NHWC on Hopper, strides of 1, channels (for dx filters) that are multiples of 64; not the weight gradient.
+    /// Like [`Method::FewChannels`], but if the weights of 64 columns leave too little shared memory for windows, TMA gathers the windows in
+    /// im2col mode: f16 and bf16 in NHWC on Hopper, strides of 1, channels (for dx: filters) that are multiples of 64. The weight gradient does
+    /// not change.
     ManyChannels,
     /// cuDNN, with the first engines of its heuristics that give the same bits on every run, if there are any; this project's kernels apply
     /// biases, ReLUs and masks afterwards. In 16-bit types y is rounded before the bias is added, and again after it; dw is rounded to 16
@@ -78,20 +81,21 @@ impl Method {
         matches!(self, Self::Stock | Self::StockFastest)
     }
 
-    /// Returns true if first layers of few channels have kernels of their own.
+    /// Returns true if the method has special kernels for first layers with few channels.
     #[must_use]
     pub fn has_few_channels(self) -> bool {
         matches!(self, Self::FewChannels | Self::ManyChannels)
     }
 
-    /// Returns true if Hopper's shifted windows compute what they support.
+    /// Returns true if the method uses Hopper's shifted windows for the convolutions that they support.
     #[must_use]
     pub fn has_shifted_windows(self) -> bool {
         self == Self::ShiftedWindows || self.has_few_channels()
     }
 
-    /// Returns the method that replaces this one on a GPU of this compute capability. Without Hopper's instructions shifted windows become
-    /// the implicit product, and many channels few; in f16 below 8.0 all variants of the implicit product become [`Method::ImplicitGemmTuring`].
+    /// Returns the method that replaces this one on a GPU of this compute capability. Without Hopper's instructions, [`Method::ShiftedWindows`]
+    /// becomes [`Method::ImplicitGemm`], and [`Method::ManyChannels`] becomes [`Method::FewChannels`]; in f16 below 8.0 all variants of the
+    /// implicit product become [`Method::ImplicitGemmTuring`].
     #[must_use]
     pub fn on(self, compute_capability: Option<(u32, u32)>, dtype: Dtype) -> Self {
         match self {
@@ -120,7 +124,7 @@ pub struct Form {
 
 impl Form {
     /// The kernels of a pass without a bias, on a GPU of this compute capability; `None` if the method does not support the type, or if
-    /// another method, the matrix product or a library computes any of it.
+    /// another method, a matrix product or a library computes a part of the pass.
     #[must_use]
     pub fn kernels(
         self,
@@ -176,11 +180,11 @@ struct Forward<'a> {
     bias: Option<&'a Slice<f32>>,
     relu: bool,
     y: &'a DeviceArray,
-    /// For kernels that pool: y holds the maxima, and this, optionally, their positions in the windows.
+    /// Set for kernels that pool: y then receives the maxima, and this optional array their positions in the windows.
     pool: Option<Option<&'a Slice<u8>>>,
 }
 
-/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, with the operations between them and the next layer.
+/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, with the operations between the maxima and the next layer.
 #[derive(Debug, Clone, Copy)]
 pub struct PooledGradient<'a> {
     /// Gradient of the maxima, `[batch][oh / 2][ow / 2][filters]`.
@@ -200,7 +204,7 @@ enum Body {
     Stock(Arc<Stock>),
 }
 
-/// The loaded kernels of a convolution of one geometry in one form. Its functions allocate nothing and wait for nothing, and give the same
+/// The loaded kernels of a convolution, for one geometry and one form. The functions allocate nothing, wait for nothing, and give the same
 /// bits on every run; for cuDNN see [`Convolution::is_deterministic`]. Outputs must overlap no other array, and nothing else may use the
 /// workspace at the same time.
 #[derive(Debug, Clone)]
@@ -208,10 +212,10 @@ pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
-    /// For the forward pass, true if it is [`Convolution::forward_pooled`]; for the weight gradient, if it is
+    /// First flag: true if the forward pass is [`Convolution::forward_pooled`]. Second flag: true if the weight gradient is
     /// [`Convolution::pooled_weight_gradient`].
     pools: [bool; 2],
-    /// Kernels that sum dy, if the body does not.
+    /// Kernels that sum dy for the bias gradient, if `body` does not compute it.
     bias_gradient: Option<Sums>,
 }
 
@@ -220,16 +224,16 @@ impl Convolution {
     ///
     /// # Errors
     /// If a size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] if the method does not support
-    /// the type on this device, or cuDNN the convolution; if there is no cuDNN; if compiling fails or the device reports an error.
+    /// the type on this device, or cuDNN does not support the convolution; if there is no cuDNN; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, geometry, form)
     }
 
-    /// Like [`Convolution::new`]; `by` computes the products of [`Method::Im2col`]: this project's choice of a rung, which also replaces a
-    /// library, or a single kernel, such as your own. Other methods have no products.
+    /// Like [`Convolution::new`], with a choice of the implementation `by` that computes the products of [`Method::Im2col`]: the rung that this
+    /// project chooses (also if `by` is a library), or a single kernel, such as your own. Other methods ignore `by`.
     ///
     /// # Errors
-    /// Like [`Convolution::new`]; if the kernel does not take the products.
+    /// The same errors as [`Convolution::new`]; also if the kernel does not support the products.
     pub fn by(by: ProductBy, device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::build((gemm, by), device, geometry, form, [false; 2])
     }
@@ -368,7 +372,7 @@ impl Convolution {
     /// Queues y = f(x * w + b).
     ///
     /// # Errors
-    /// If an array has another length than its shape, holds another type or is not aligned; if the workspace is too small; if the pass's
+    /// If an array has the wrong length or type or is not aligned; if the workspace is too small; if the pass's
     /// kernel pools; if a launch fails.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
@@ -397,11 +401,11 @@ impl Convolution {
         }
     }
 
-    /// Queues dx. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: if the mask is the output of the
+    /// Queues the computation of dx. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: if the mask is the output of the
     /// ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// Like [`Convolution::forward`].
+    /// The same errors as [`Convolution::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -426,7 +430,7 @@ impl Convolution {
     /// Queues dw in f32 and, if requested, the bias gradient: the sums of dy over images and positions.
     ///
     /// # Errors
-    /// Like [`Convolution::forward`].
+    /// The same errors as [`Convolution::forward`].
     pub fn weight_gradient(
         &self,
         stream: &Stream,

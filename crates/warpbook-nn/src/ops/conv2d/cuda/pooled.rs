@@ -10,8 +10,8 @@ use warpbook_gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use warpbook_record::Dtype;
 
 impl Convolution {
-    /// Returns true if [`Convolution::pooled`] supports a convolution and is worth it: one of the implicit products, f16 or bf16 in NHWC,
-    /// filters that are multiples of 8, and a y of at least 2 x 2 pixels. Where TMA gathers the windows, a pool by itself is faster.
+    /// Returns true if [`Convolution::pooled`] supports a convolution and is worthwhile: one of the implicit products, f16 or bf16 in NHWC,
+    /// filters that are multiples of 8, and a y of at least 2 x 2 pixels. If TMA gathers the windows, a separate pool is faster.
     #[must_use]
     pub fn pools(geometry: &Geometry, form: Form) -> bool {
         let is_implicit = match form.method {
@@ -29,7 +29,7 @@ impl Convolution {
     /// Like [`Convolution::new`], but its forward pass is [`Convolution::forward_pooled`].
     ///
     /// # Errors
-    /// Like [`Convolution::new`]; if [`Convolution::pools`] is false.
+    /// The same errors as [`Convolution::new`]; also if [`Convolution::pools`] is false.
     pub fn pooled(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::pools(geometry, form) {
             return Self::build((gemm, ProductBy::Own), device, geometry, form, [true, false]);
@@ -58,7 +58,7 @@ impl Convolution {
     /// Like [`Convolution::pooled`], but its weight gradient is also [`Convolution::pooled_weight_gradient`].
     ///
     /// # Errors
-    /// Like [`Convolution::pooled`]; if [`Convolution::unpools`] is false.
+    /// The same errors as [`Convolution::pooled`]; also if [`Convolution::unpools`] is false.
     pub fn unpooling(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::unpools(geometry, form, device.info().compute_capability) {
             return Self::build((gemm, ProductBy::Own), device, geometry, form, [true; 2]);
@@ -66,12 +66,12 @@ impl Convolution {
         Err(no_unpooling())
     }
 
-    /// Queues the maxima of f(x * w + b) over adjacent windows of 2 x 2, and their positions: `[batch][oh / 2][ow / 2][filters]`. The
-    /// results are those of [`max_forward`](crate::ops::pool::cuda::Pooling::max_forward) on the rounded outputs. Without `index` the
-    /// positions are not stored.
+    /// Queues the maxima of f(x * w + b) over adjacent windows of 2 x 2, and their positions: `[batch][oh / 2][ow / 2][filters]`. The results
+    /// are the same as from [`max_forward`](crate::ops::pool::cuda::Pooling::max_forward) on the rounded outputs. Without `index` the positions
+    /// are not stored.
     ///
     /// # Errors
-    /// Like [`Convolution::forward`]; if the kernels do not pool.
+    /// The same errors as [`Convolution::forward`]; also if the kernels do not pool.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward_pooled(
         &self,
@@ -94,11 +94,11 @@ impl Convolution {
     }
 
     /// Queues dw in f32 and, if requested, the bias gradient, from the gradient of the maxima that [`Convolution::forward_pooled`] stored.
-    /// The bits equal those of [`max_backward_masked`](crate::ops::pool::cuda::Pooling::max_backward_masked) followed by
+    /// The bits are the same as from [`max_backward_masked`](crate::ops::pool::cuda::Pooling::max_backward_masked) followed by
     /// [`Convolution::weight_gradient`], but dy is never in memory.
     ///
     /// # Errors
-    /// Like [`Convolution::forward`]; if the kernel does not expand the gradient of maxima.
+    /// The same errors as [`Convolution::forward`]; also if the kernel does not expand the gradient of maxima.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,
@@ -123,7 +123,7 @@ impl Convolution {
         }
     }
 
-    /// Refuses a call of the wrong forward pass.
+    /// Returns an error if the called forward pass pools and the kernel does not, or the reverse.
     pub(super) fn check_pool(&self, pools: bool) -> Result<()> {
         let why = match (self.pools[0], pools) {
             (true, false) => "was loaded to pool: call `forward_pooled`, or load it with `Convolution::new`",
@@ -133,7 +133,7 @@ impl Convolution {
         Err(Error::Unsupported { what: "The convolution".into(), why: why.into() })
     }
 
-    /// Refuses a call of the wrong weight gradient.
+    /// Returns an error if the called weight gradient starts from maxima and the kernel does not, or the reverse.
     pub(super) fn check_unpools(&self, unpools: bool) -> Result<()> {
         let why = match (self.pools[1], unpools) {
             (true, false) => {
@@ -148,7 +148,7 @@ impl Convolution {
     }
 }
 
-/// Refuses positions that do not fit the maxima, in words of 8.
+/// Refuses positions if there are not as many of them as maxima, or if they are not aligned to 8 bytes.
 fn check_places(places: &Slice<u8>, maxima: &DeviceArray) -> Result<()> {
     Check(OP).lengths(&[("the places of the maxima", places.len(), &[maxima.len()])])?;
     if places.at(0).is_aligned(8) {
@@ -183,7 +183,7 @@ mod tests {
         for cc in [(8, 0), (8, 9), (9, 0), (12, 0)] {
             assert!(unpools(&g, form, cc) && unpools(&g, bf16, cc), "{cc:?}");
         }
-        // Odd sides work too, as do windows that leave out a row and a column.
+        // Odd sides are supported, too: the windows then leave out the last row or column.
         assert!(unpools(&Geometry { height: 31, width: 33, ..g }, form, (9, 0)));
         // Below 8.0 the implicit product pools only in the forward pass.
         assert!(Convolution::pools(&g, form));

@@ -8,12 +8,12 @@ use warpbook_device::{BoxShape, CudaDevice, Result, TensorMap};
 use warpbook_gemm::DeviceArray;
 use warpbook_record::Dtype;
 
-/// `Conv` of `kernels/nn/conv.cuh`.
+/// The struct `Conv` of `kernels/nn/conv.cuh`, as words.
 pub(super) type ConvWords = [u32; 13];
-/// `Patches` of `kernels/nn/patches.cuh`.
+/// The struct `Patches` of `kernels/nn/patches.cuh`, as words.
 pub(super) type PatchWords = [u32; 30];
 
-/// A convolution's sizes as words, all of whose products used by kernels are below 2^31.
+/// Sizes of a convolution as 32-bit words; all products of sizes that kernels compute are below 2^31.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shapes {
     pub batch: u32,
@@ -28,7 +28,8 @@ pub(super) struct Shapes {
     pub layout: Layout,
 }
 
-/// `Divisor` of `kernels/nn/patches.cuh`: n / d is the upper half of n times the second word, shifted by the third, for n below 2^31.
+/// The struct `Divisor` of `kernels/nn/patches.cuh` for a division by d: n / d is the upper half of n times the second word, shifted by the
+/// third, for n below 2^31.
 pub(super) fn divisor(d: u32) -> [u32; 3] {
     if d <= 1 {
         return [1, 0, 0];
@@ -46,7 +47,7 @@ impl Shapes {
             ("the number of elements of x", g.input_len()),
             ("the number of elements of y", elements(&[g.batch, oh, ow, g.filters])),
             ("the number of weights", g.weight_len()),
-            // The rows of a matrix of patches, and the taps of dy's matrix.
+            // Number of rows of the patch matrix of x, and number of taps of the patch matrix of dy.
             ("the batch times the output's pixels", elements(&[g.batch, oh, ow])),
             ("the kernel times filters", elements(&[g.kernel[0], g.kernel[1], g.filters])),
         ];
@@ -163,12 +164,12 @@ impl Shapes {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Image {
     pub batch: u32,
-    /// Channels of the input array, and how far above and to the left of it the first window begins.
+    /// Number of channels of the input array. `before` says how far above and to the left of the array the first window begins.
     pub channels: u32,
     pub input: [u32; 2],
     pub before: [u32; 2],
     pub kernel: [u32; 2],
-    /// Columns of the output array.
+    /// Number of columns of the output array.
     pub columns: u32,
     pub output: [u32; 2],
 }
@@ -208,7 +209,7 @@ impl Image {
         (self.channels * 2).div_ceil(self.row_bytes())
     }
 
-    /// Tensor map of the weight `[filters][taps * channels]` for a pass: boxes `[columns, rows]` lie along its rows for y, and across them for
+    /// Tensor map of the weight `[filters][taps * channels]` for a pass: boxes `[columns, rows]` run along its rows for y, and across them for
     /// dx, which sums over filters.
     pub fn map_weights(
         &self,
@@ -233,7 +234,7 @@ impl Image {
         TensorMap::of_boxes(device, weight.address(), shape)
     }
 
-    /// Bytes of the weights of this many columns, padded as a pixel's channels are.
+    /// Bytes of the weights of this many columns, padded like the channels of a pixel.
     pub fn weight_bytes(&self, columns: u32) -> u64 {
         u64::from(self.taps()) * u64::from(self.blocks() * self.row_bytes()) * u64::from(columns)
     }

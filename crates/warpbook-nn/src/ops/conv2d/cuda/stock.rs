@@ -1,6 +1,6 @@
 //! NVIDIA's library cuDNN, with this project's kernels for the operations that it does not fuse.
 //!
-//! With 16-bit operands cuDNN gives dw in 16 bits too: it is written into the workspace and widened. Sums are in f32 before they are
+//! With 16-bit operands cuDNN also computes dw in 16 bits: dw is written into the workspace and then widened. Sums are in f32 before they are
 //! rounded; a gradient beyond the range of fp16 becomes infinite, which the gradient scaler detects, as in PyTorch.
 
 use super::shapes::Shapes;
@@ -11,7 +11,7 @@ use warpbook_gemm::{AfterLibrary, DeviceArray, Gemm, Workspace};
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::Dtype;
 
-/// cuDNN's plans. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// cuDNN's plans. Callers check the lengths and types of arrays.
 #[derive(Debug)]
 pub(super) struct Stock {
     shapes: Shapes,
@@ -65,7 +65,7 @@ impl Stock {
         [Some(&self.forward), self.input_gradient.as_ref().ok(), Some(&self.weight_gradient)]
     }
 
-    /// Bytes of dw in 16 bits, behind which the library's workspace begins; 0 if dw is in f32.
+    /// Bytes of dw in 16 bits, after which the library's workspace begins; 0 if dw is in f32.
     fn narrow_bytes(&self) -> u64 {
         if self.dtype == Dtype::F32 {
             return 0;

@@ -20,7 +20,7 @@ pub(super) struct Control {
     pub(super) judge: Kernel,
     pub(super) finish: Kernel,
     pub(super) loss_of_parts: Kernel,
-    /// Position in the order, step, slot, halted.
+    /// The four counters: position in the order, step, slot, and a flag for a halted training.
     pub(super) counters: Slice<u32>,
     pub(super) rates: Slice<f64>,
     /// Order of the samples of the coming steps, `[SLOTS * batch]`.
@@ -36,7 +36,7 @@ pub(super) struct Control {
     pub(super) norms: Slice<f64>,
     /// Learning rate, and number of updates so far.
     pub rate_and_updates: Slice<f64>,
-    /// Numbers of an update.
+    /// Numbers that the next update uses.
     pub update: Slice<u32>,
     /// Not 0 if the weights stay unchanged.
     pub found: Slice<u32>,
@@ -46,7 +46,7 @@ pub(super) struct Control {
     pub clip: Slice<f32>,
     pub scale: Slice<f32>,
     pub(super) grown: Slice<u32>,
-    /// For each part of a batch its index, its loss, and its number of correct samples: `[parts]`.
+    /// Index of each part of a batch, `[parts]`; `part_losses` and `part_correct` are the loss and the number of correct samples of each part.
     part_numbers: Slice<u32>,
     pub(super) part_losses: Slice<f64>,
     pub(super) part_correct: Slice<u32>,
@@ -162,10 +162,10 @@ impl Control {
     }
 }
 
-/// The beginning of a step, or of a part of it.
+/// Settings for the beginning of a step or of a part of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start<'a> {
-    /// Position of its first sample in the batch.
+    /// Position of the step's or part's first sample in the batch.
     pub first: usize,
     /// True if the step gets a learning rate; otherwise it is an evaluation.
     pub trains: bool,
@@ -173,16 +173,16 @@ pub(super) struct Start<'a> {
     pub statistics: Option<&'a Statistics>,
 }
 
-/// The end of a step.
+/// Settings for the end of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepEnd<'a> {
-    /// True if the weights were updated; otherwise it was an evaluation.
+    /// True if the step updated the weights; false for an evaluation.
     pub trains: bool,
     pub norm_is_computed: bool,
     pub scaler: Option<&'a GradScaler>,
 }
 
-/// The slots of a loss in the form that its kernels take.
+/// The slots of a loss in the form that the loss kernels use.
 pub(super) fn slots<'a>((slot, losses, correct): &'a (Slice<u32>, Slice<f64>, Slice<u32>)) -> LossSlots<'a> {
     LossSlots { slot, losses, correct: Some(correct) }
 }

@@ -1,4 +1,4 @@
-//! Memory that a training takes.
+//! Memory that a training needs.
 
 use super::{FusionPlan, NodeBytes};
 use crate::network::Network;

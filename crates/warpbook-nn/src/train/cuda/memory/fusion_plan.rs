@@ -31,9 +31,9 @@ pub(in crate::train) struct NodePlan {
     pub unpools: bool,
     /// For a maximum that is masked by its output, the dropout after it: the output has the dropout's zeros, and the gradient its factor.
     pub dropout: Option<usize>,
-    /// True if another operation computes it in the forward pass: an epilogue computes a ReLU or a maximum.
+    /// True if another operation computes this operation in the forward pass: an epilogue computes a ReLU or a maximum.
     pub skips_forward: bool,
-    /// True if another operation computes it in the backward pass: an input gradient does so for a ReLU, a maximum for a dropout, a weight
+    /// True if another operation computes this operation in the backward pass: an input gradient does so for a ReLU, a maximum for a dropout, a weight
     /// gradient for a maximum.
     pub skips_backward: bool,
 }
@@ -45,18 +45,18 @@ pub(super) fn multiplies(op: &Op) -> bool {
 /// The part of a written buffer that the backward pass will read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
-    /// Nothing: any reader may overwrite it.
+    /// Nothing: any reader may overwrite the buffer.
     Nothing,
-    /// The zeros of a ReLU's output: another ReLU or a dropout may overwrite it.
+    /// The zeros of a ReLU's output: another ReLU or a dropout may overwrite the buffer.
     Zeros,
     /// Everything that a custom layer has written.
     Values,
 }
 
-/// Makes a plan, operation by operation in order.
+/// Builds a [`FusionPlan`], operation by operation.
 struct Planner<'a> {
     nodes: &'a [Node],
-    /// For each value, the number of operations that read it, and the operation that writes it.
+    /// For each value, the number of operations that read it; `producer` is the operation that writes it.
     readers: Vec<usize>,
     producer: Vec<Option<usize>>,
     /// For each buffer, the content that has to be kept.
@@ -105,7 +105,7 @@ impl<'a> Planner<'a> {
         let free = |most| is_alone && !is_input && self.kept[buffer[x]] <= most;
         let in_place = match node.op {
             Op::Flatten => is_alone || is_input,
-            // Elements that a dropout sets to zero have no gradient, whatever the preceding ReLU would give.
+            // Elements that a dropout sets to zero have no gradient, regardless of the preceding ReLU.
             Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
             Op::Add(other) => free(Kept::Nothing) && !self.plan.share(other, x),
             _ => false,
@@ -136,8 +136,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Fuses a maximum into a convolution's epilogue. The convolution comes directly before it, or before a ReLU between them, whose
-    /// gradient is then part of the maximum's.
+    /// Fuses a maximum into a convolution's epilogue. The convolution comes directly before the maximum, or with only a ReLU between them; the
+    /// gradient of the ReLU is then part of the maximum's gradient.
     fn fuse_pool(&mut self, i: usize, pools: impl Fn(&Node, &Node) -> bool) {
         let Some(before) = self.only_before(i).filter(|_| self.is_maximum(i)) else { return };
         let NodePlan { skips_forward, skips_backward, .. } = self.plan.nodes[before];
@@ -153,7 +153,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Fuses the factor of the dropout after a masked maximum into its gradient.
+    /// Fuses the factor of the dropout after a masked maximum into the maximum's gradient.
     fn fuse_dropout(&mut self, i: usize) {
         let node = &self.nodes[i];
         let is_dropout = matches!(node.op, Op::Dropout { .. }) && self.plan.in_place(node);
@@ -220,8 +220,8 @@ impl FusionPlan {
         FusionPlan { recomputed, ..planner.plan }
     }
 
-    /// Lets weight gradients expand the gradient of the maximum in their convolution's epilogue, if `unpools` permits it and the
-    /// convolution's input needs no gradient, which would read the gradient of the convolution's own output.
+    /// Lets weight gradients expand the gradient of the maximum in their convolution's epilogue, if `unpools` permits it and the convolution's
+    /// input needs no gradient: an input gradient would read the gradient of the convolution's own output.
     pub fn unpooling(mut self, nodes: &[Node], unpools: impl Fn(&Node) -> bool) -> Self {
         for (i, node) in nodes.iter().enumerate() {
             let Some(pool) = self.nodes[i].pool.filter(|_| !self.needs_gradient(node.input)) else { continue };
@@ -256,7 +256,7 @@ impl FusionPlan {
         self.recomputed[self.buffer[self.writes(nodes, i)]]
     }
 
-    /// Returns true if a value is stored, which the input of a pool in an epilogue is not.
+    /// Returns true if a value is stored: false for the input of a pool that is part of an epilogue.
     pub fn is_stored(&self, nodes: &[Node], value: ValueId) -> bool {
         !nodes.iter().zip(&self.nodes).any(|(node, plan)| plan.pool.is_some() && self.share(node.output, value))
     }
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_is_computed_in_place_shares_memory() {
-        // input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
+        // Values: input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
         let n = mnist_cnn(0.25, 0.5);
         let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8, 8, 8, 11]);
@@ -334,7 +334,7 @@ mod tests {
         plan.nodes.iter().map(|node| node.pool).collect()
     }
 
-    /// For the forward and the backward pass, true if another operation computes this one.
+    /// For the forward and the backward pass, true if another operation computes operation i.
     fn skips(plan: &FusionPlan, i: usize) -> [bool; 2] {
         [plan.nodes[i].skips_forward, plan.nodes[i].skips_backward]
     }
@@ -376,7 +376,7 @@ mod tests {
         );
     }
 
-    /// A network of such layers for images of 2 x 6 x 6, whose weight gradients expand the gradients of maxima if possible.
+    /// A network of these layers for images of 2 x 6 x 6, whose weight gradients expand the gradients of maxima if possible.
     fn unpooling(layers: Vec<Layer>) -> (Network, FusionPlan) {
         let n = Network::new([2, 6, 6], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| true);
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!((s.backward_input(n.nodes(), 0), s.backward_input(n.nodes(), 3)), (3, 4));
         let stored: Vec<bool> = (0..8).map(|v| s.stores_gradient(n.nodes(), v)).collect();
         assert_eq!(stored, [false, false, false, true, true, true, true, true]);
-        // Cases: no ReLU; a dropout of the input before it; no kernel that supports it.
+        // Other cases: without a ReLU; with a dropout before the convolution; without a kernel that expands the gradient; with a separate pool.
         let (_, s) = unpooling([vec![conv(), max_pool(2)], end()].concat());
         assert!(s.nodes[0].unpools && !s.nodes[1].mask && skips(&s, 1) == [true; 2]);
         let (_, s) = unpooling([vec![dropout(0.5)], stage(), end()].concat());
@@ -419,7 +419,7 @@ mod tests {
             let [plain, layout] = [&plain, &s].map(|s| plan(&n, s, 16, Dtype::F16, Purpose::Training { overlaps }));
             assert!(plain.get("gradient 1").is_some() && layout.get("gradient 1").is_none());
             assert!(layout.peak_bytes() < plain.peak_bytes());
-            // Seven operations forward, the loss at 8, backward from 9, where conv1 is the last, at 15. It reads the maxima's gradient,
+            // Times: seven operations forward, the loss at 8, backward from 9 to 15. conv1, which is last, reads the gradient of the maxima,
             // their positions, and their values, which are the mask.
             for name in ["gradient 3", "kept 2", "value 3", "value 0"] {
                 assert_eq!(layout.get(name).map(|b| b.last_use), Some(15), "{name}, overlaps {overlaps}");
@@ -430,7 +430,7 @@ mod tests {
         let (n, s) = unpooling(layers.to_vec());
         let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Training { overlaps: false });
         let last = |name: &str| layout.get(name).map(|b| b.last_use);
-        // Five operations, the loss at 6, backward from 7: gelu1 at 9, conv1 at 11.
+        // Times: five operations forward, the loss at 6, backward from 7: gelu1 at 9, conv1 at 11.
         assert_eq!((last("value 2"), last("gradient 2"), last("kept 1")), (Some(9), Some(11), Some(11)));
         let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Inference);
         assert!(layout.get("kept 1").is_none() && layout.get("value 2").is_some());
@@ -448,7 +448,8 @@ mod tests {
         ];
         let n = Network::new([2, 5, 5], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
-        // The branch ends in a ReLU, which needs its output, so the sum is written elsewhere; the ReLU after it is in place.
+        // The branch ends in a ReLU, whose backward pass needs its output, so the sum is written to another buffer; the ReLU after the sum is in
+        // place.
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
         assert_eq!(s.nodes.iter().filter(|node| node.mask).count(), 0, "relu1 is read twice, relu3 before a flatten");
         let nodes = n.nodes();
@@ -464,7 +465,7 @@ mod tests {
             let n = Network::new(8, [linear(8), residual(branch), linear(3)]).unwrap();
             FusionPlan::with(&n, false, |_| false, |_, _| false).buffer
         };
-        // The dropout overwrites the ReLU's output, whose zeros stay; the sum may not.
+        // The dropout may overwrite the output of the ReLU, because the zeros stay zeros; the sum must not overwrite it.
         assert_eq!(buffers(vec![linear(8), relu(), dropout(0.2)]), [0, 1, 2, 2, 2, 5, 6]);
         assert_eq!(buffers(vec![linear(8), gelu(), dropout(0.2)]), [0, 1, 2, 3, 3, 3, 6]);
         assert_eq!(buffers(vec![linear(8), dropout(0.2)]), [0, 1, 2, 2, 2, 5]);

@@ -1,4 +1,4 @@
-//! Placement of a network's activations and their gradients: planned before it runs, in one arena.
+//! Placement of a network's activations and their gradients: planned before the network runs, in one arena.
 //!
 //! Time is counted in operations: forward from 1, then the loss, then backward if the network is trained. In-place operations share memory
 //! with their input: a flattened image, a ReLU or a dropout whose input nothing else reads, and the end of a residual branch. Gradients
@@ -21,7 +21,7 @@ pub(in crate::train) use fusion_plan::{FusionPlan, NodePlan};
 /// The purpose of a network's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::train) enum Purpose {
-    /// Only the forward pass.
+    /// Inference: only the forward pass.
     Inference,
     /// Training. `overlaps`: weight gradients run on a separate stream, so their inputs are kept until the end of the step.
     Training { overlaps: bool },
@@ -80,7 +80,7 @@ impl Times {
     }
 }
 
-/// A lifetime that grows with its uses.
+/// Lifetime of an array, which grows with each use.
 #[derive(Debug, Clone, Copy, Default)]
 struct Life(Option<(usize, usize)>);
 
@@ -139,7 +139,7 @@ impl MemoryPlanner<'_> {
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => {
                 let by = self.fusion.nodes.iter().position(|conv| conv.pool == Some(i));
-                // An epilogue writes the positions earlier, and only for gradients.
+                // If a convolution's epilogue computes the maxima, it writes the positions earlier, and only if gradients are computed.
                 let first = by.map_or(forward, |conv| self.times.forward(conv));
                 if by.is_none() || backward.is_some() {
                     let len = self.network.value(node.output).elements() * self.batch;
@@ -267,11 +267,11 @@ pub(in crate::train) fn plan(
 /// Bytes that a plan holds for an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::train) struct NodeBytes {
-    /// Output; 0 if it computes in place.
+    /// Bytes of the output; 0 if the operation computes in place.
     pub output: u64,
-    /// The gradient of the output.
+    /// Bytes of the gradient of the output.
     pub gradient: u64,
-    /// Everything else: positions of maxima, statistics, partial sums, a gradient that is added to another.
+    /// Bytes of everything else: positions of maxima, statistics, partial sums, a gradient that is added to another gradient.
     pub other: u64,
 }
 
@@ -292,7 +292,7 @@ pub(in crate::train) fn node_bytes(layout: &ArenaLayout, fusion: &FusionPlan, no
     NodeBytes { output, gradient, other: other.iter().map(|name| twice(name)).sum() }
 }
 
-/// The planned memory, allocated.
+/// The allocated memory of a plan.
 #[derive(Debug)]
 pub(super) struct Memory {
     arena: Arena,
@@ -332,7 +332,7 @@ impl Memory {
         self.array(&gradient_name(buffer), len)
     }
 
-    /// Temporary array for the gradient of a node's input, before it is added to another.
+    /// Temporary array for the gradient of a node's input, before it is added to another gradient.
     pub fn joined(&self, i: usize, len: usize) -> Result<DeviceArray> {
         self.array(&join_name(i), len)
     }
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
         let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
         let uses = |name: &str| layout.get(name).map(|b| (b.first_use, b.last_use)).unwrap();
-        // Seven operations forward from 1, the loss at 8, backward from 9: scale2 is the third, backward at 13, scale1 at 15.
+        // Times: seven operations forward from 1, the loss at 8, backward from 9: scale2 is the third, backward at 13, scale1 at 15.
         assert!(uses("value 3").1 >= 13 && uses("value 2").1 >= 13 && uses("value 0").1 == 15);
         assert_eq!((uses("scratch 2 1"), uses("scratch 0 1")), ((13, 13), (15, 15)));
         assert_eq!(layout.get("scratch 2 1").unwrap().bytes, 4 * 8 * 4, "a row of four numbers for each sample");
@@ -407,7 +407,7 @@ mod tests {
             let sum: usize = blocks.iter().map(|b| b.bytes).sum();
             let mib = |bytes: usize| bytes >> 20;
             assert!(layout.peak_bytes() < sum, "{} of {sum} bytes", layout.peak_bytes());
-            // Activations only: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) halves are 66 MiB.
+            // Activations only: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) f16 numbers are 66 MiB.
             assert!((70..140).contains(&mib(layout.peak_bytes())), "{} MiB", mib(layout.peak_bytes()));
         }
     }

@@ -86,7 +86,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The mask for the gradient of a pool behind a ReLU, which is the pool's output, and the factor of a dropout after the pool.
+    /// The mask for the gradient of a pool that follows a ReLU, which is the pool's output, and the factor of a dropout after the pool.
     fn pool_mask(&self, i: usize) -> Result<Option<(DeviceArray, f32)>> {
         let fusion = self.parts.fusion;
         if !fusion.nodes[i].mask {
@@ -195,7 +195,7 @@ impl Builder<'_> {
             }
             Some(Multiply::Linear(l)) => {
                 let dw = params.gradient_array(node.params[0]);
-                // If the bias is reduced later, the weights do not wait for the bias gradient.
+                // If the bias gradient is reduced later, the reduction of the weight gradient does not wait for the bias gradient.
                 let later = db.clone().filter(|_| self.reductions.front().is_some_and(|r| r.node == i && !r.with_bias));
                 let db = db.filter(|_| later.is_none());
                 let (linear, of_bias, of_weights) = (l.clone(), dy.clone(), workspace.clone());
@@ -215,8 +215,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Stream and workspace of a layer's weight gradient. It runs next to the input gradients, except in a layer without an input
-    /// gradient, such as the first: there it runs on the first stream, which then waits only for the end of the second.
+    /// Stream and workspace of a layer's weight gradient. The weight gradient runs in parallel with the input gradients, except in a layer
+    /// without an input gradient, such as the first: there it runs on the first stream, which then waits only for the end of the second.
     fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
         let at = usize::from(self.needs_gradient(self.node(i).input));
         ([On::Main, On::Side][at], self.workspaces[at].clone())

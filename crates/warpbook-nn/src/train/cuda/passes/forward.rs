@@ -21,7 +21,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Recomputes an operation for the backward pass, to the same bits; running statistics stay unchanged.
+    /// Recomputes an operation for the backward pass, with the same bits; running statistics stay unchanged.
     pub(super) fn recompute_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let before = self.passes.len();
         self.queue_forward(i)?;

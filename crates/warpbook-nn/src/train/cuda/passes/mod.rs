@@ -1,4 +1,4 @@
-//! The launches of a step, operation by operation: bound once, queued or captured many times.
+//! The launches of a step, operation by operation: built once, then queued or captured many times.
 
 mod backward;
 mod custom_layer;
@@ -47,13 +47,13 @@ pub(super) struct StepParts<'a> {
     pub recipe: &'a Recipe,
     pub control: &'a Control,
     pub kernels: &'a StepKernels,
-    /// Position of its first sample in the global batch.
+    /// Position of the step's first sample in the global batch.
     pub place: usize,
 }
 
 /// A reduction over the ranks, which is ready once an operation's backward pass is queued.
 pub(super) struct Reduction {
-    /// True if it includes the gradient of the operation's bias, if there is one.
+    /// True if the reduction includes the gradient of the operation's bias, if there is one.
     pub with_bias: bool,
     /// Index of the operation.
     pub node: usize,
@@ -64,7 +64,7 @@ pub(super) struct Reduction {
     pub launch: Launch,
 }
 
-/// The other ranks, from the view of a step on one rank.
+/// The other ranks, as a step on one rank sees them.
 #[derive(Debug, Clone)]
 pub(super) struct OfRanks {
     /// This rank's samples.
@@ -118,7 +118,7 @@ impl Multiply {
 struct Builder<'a> {
     parts: Parts<'a>,
     n: usize,
-    /// The samples' part of a batch; `None` for a whole batch.
+    /// Part of a batch that the samples form; `None` for a whole batch.
     part: Option<Part>,
     /// Position of the first sample in the global batch, which selects the random numbers of dropout and augmentation.
     place: usize,
@@ -134,7 +134,7 @@ struct Builder<'a> {
     /// True after the loss, when recomputed values are read from their new place.
     is_recomputing: bool,
     passes: Vec<Pass>,
-    /// Reductions that are still to be queued, in the order in which they become ready, and a flag for whether there ever was one.
+    /// Reductions that are still to be queued, in the order in which they become ready; `links` is true if there were any reductions.
     reductions: VecDeque<Reduction>,
     links: bool,
     /// For each queued reduction, the parameters that can be updated after it.
@@ -146,7 +146,7 @@ struct Builder<'a> {
 struct Part {
     /// Index of the part.
     at: usize,
-    /// Position of its first sample in the batch.
+    /// Position of the part's first sample in the batch.
     first: usize,
     /// Number of samples of the batch.
     batch_len: usize,
@@ -221,7 +221,7 @@ pub(super) fn inference(
 }
 
 impl<'a> Builder<'a> {
-    /// Starts without passes; plans the products of all layers, and makes the workspaces large enough for them.
+    /// Creates a builder without passes; plans the products of all layers, and makes the workspaces large enough for them.
     fn new(parts: Parts<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
         let Parts { device, gemm, network, options, fusion, .. } = parts;
         let dtype = options.precision.products();
@@ -274,7 +274,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Queues the forward pass of a batch, or of a part of one, and in training its backward pass.
+    /// Queues the forward pass of a batch, or of a part of a batch, and in training its backward pass.
     fn gradients(&mut self, step: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
         self.place = step.place + self.part.map_or(0, |part| part.first);
         self.random = Some((step.recipe.seed, step.control.step()));
@@ -291,7 +291,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds a part's gradients to those of earlier parts, in f32. The gradients' own arrays then hold the sum.
+    /// Adds a part's gradients to the gradients of earlier parts, in f32. The gradients' own arrays then hold the sum.
     fn add_up(&mut self, step: StepParts<'_>) -> Result<()> {
         let (Some(part), Some(sums)) = (self.part, &step.kernels.sums) else { return Ok(()) };
         let share_and_first = (self.n as f32 / part.batch_len as f32, part.at == 0);
@@ -309,7 +309,7 @@ impl<'a> Builder<'a> {
         (0..self.network().nodes().len()).try_for_each(|i| self.forward(i))
     }
 
-    /// Goes through the segments from the last: recomputation, then gradients.
+    /// Queues the segments, the last segment first: its recomputation, then its gradients.
     fn backward_all(&mut self) -> std::result::Result<(), TrainError> {
         self.is_recomputing = true;
         for segment in self.network().segments().into_iter().rev() {
@@ -390,7 +390,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns true if a value now means the recomputed one.
+    /// Returns true if a value is now read from the memory of its recomputation.
     fn is_recomputed(&self, value: ValueId) -> bool {
         self.is_recomputing && self.parts.fusion.recomputed[self.parts.fusion.buffer[value]]
     }
@@ -409,7 +409,7 @@ impl<'a> Builder<'a> {
         self.parts.memory.gradient(self.parts.fusion.buffer[value], self.len(value))
     }
 
-    /// Joins a batch normalisation's statistics with those of the other ranks; its images have `pixels` pixels.
+    /// Joins a batch normalisation's statistics with the statistics of the other ranks; `pixels` is the number of pixels of an image.
     fn across(&self, b: &BatchNorm, pixels: usize) -> Result<Option<AcrossRanks>> {
         let Some(OfRanks { shard, norm: Some(ranks), .. }) = &self.ranks else { return Ok(None) };
         Ok(Some(AcrossRanks {

@@ -1,4 +1,4 @@
-//! Passes after the gradients: their norm, the step's verdict, the update, the end of the step.
+//! Passes after the gradients: their norm, the decision whether the step changes the weights, the update, the end of the step.
 
 use super::super::control::StepEnd;
 use super::super::kernels::UpdateKernels;
@@ -28,7 +28,7 @@ struct Updated {
 }
 
 impl Updated {
-    /// The arrays' ranges for some parameters.
+    /// Returns the parts of the arrays that belong to some parameters.
     fn slice(&self, range: Range<usize>) -> Self {
         let split = self.gradients.len();
         let (exact, rounded) =
@@ -80,10 +80,10 @@ impl Updated {
 
 /// The sums of squares for the norm.
 struct Squares {
-    /// Set if some gradients are ready before the end.
+    /// Set if some gradients are ready before the end of the backward pass.
     partial: Option<PartialSquares>,
     workspace: Slice<f64>,
-    /// Used elements of the workspace.
+    /// Number of elements of the workspace that are in use.
     used: usize,
 }
 
@@ -105,7 +105,7 @@ impl Builder<'_> {
         Verdict::new(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
     }
 
-    /// Memory to save parameters before a provisional update, if this step makes one.
+    /// Memory to save parameters before a provisional update, if this step makes such an update.
     fn kept(&self) -> Option<Slice<f32>> {
         self.ranks.as_ref().filter(|_| self.trains).and_then(|ranks| ranks.kept.clone())
     }
@@ -217,8 +217,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Takes the reductions before the last one, with the parameters that they make ready (from the end), and the number of remaining
-    /// parameters, which are the first ones. For a batch in parts, none is ready before the end.
+    /// Takes the reductions before the last one, with the parameters that each of them makes ready (from the end), and returns the number of
+    /// remaining parameters, which come first. For a batch in parts, no reduction is ready before the end.
     fn take_ready(&mut self, parameters: usize) -> (Vec<(usize, Range<usize>)>, usize) {
         let mut left = parameters;
         let ready = if self.part.is_none() { std::mem::take(&mut self.ready) } else { Vec::new() };
@@ -230,7 +230,7 @@ impl Builder<'_> {
         (all.collect(), left)
     }
 
-    /// Allocates the sums of the squares of all gradients: first those of the remaining parameters, then those of each reduction.
+    /// Allocates the sums of the squares of all gradients: first the sums of the remaining parameters, then the sums of each reduction.
     fn squares(
         &self,
         norm: &NormAndVerdict,
@@ -246,7 +246,7 @@ impl Builder<'_> {
         Ok(Squares { partial, workspace, used })
     }
 
-    /// Queues the squares of a reduction's gradients, next to later reductions.
+    /// Queues the squares of a reduction's gradients, in parallel with later reductions.
     fn queue_squares(&mut self, squares: &mut Squares, reduction: usize, updated: Updated) {
         let (Some(partial), first) = (squares.partial.clone(), squares.used) else { return };
         squares.used += partial.blocks(updated.gradient_lengths());

@@ -1,4 +1,4 @@
-//! Launches of the kernels for few channels. Callers check lengths, types and alignment.
+//! Launches of the kernels for convolutions of few channels. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
 use crate::ops::Words;
@@ -16,8 +16,8 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Writes f32 `[splits]` into `out`: `[filters][taps]`, then `[filters]`. With `pooled`, dy is the gradient of maxima, and the kernel was
-/// compiled for it.
+/// Writes f32 partial sums into `out`: for each split `[filters][taps]`, followed by `[filters]`. With `pooled`, dy is the gradient of the
+/// maxima, and the kernel must be compiled for that.
 pub(super) fn gradient(
     kernel: &Kernel,
     stream: &Stream,

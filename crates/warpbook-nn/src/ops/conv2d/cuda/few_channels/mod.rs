@@ -1,4 +1,4 @@
-//! Convolutions of few channels: how images are divided into parts, and parts among blocks.
+//! Convolutions of few channels: how images are divided into parts, and how parts are distributed among blocks.
 
 mod launch;
 
@@ -20,13 +20,13 @@ const LOAD: u32 = 1;
 /// Largest number of elements of a part in shared memory.
 const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
 
-/// The loaded kernels. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// The loaded kernels. Callers check the lengths and types of arrays.
 #[derive(Debug, Clone)]
 pub(super) struct Few {
     shapes: Shapes,
-    /// Divisions of the forward pass and of the gradient.
+    /// How the forward pass and the gradient divide images into parts.
     parts: [Parts; 2],
-    /// True if the maxima over windows of 2 x 2 are stored.
+    /// True if the maxima over windows of 2 x 2 are stored instead of y.
     pool: bool,
     forward: Kernel,
     gradient: Kernel,
@@ -38,15 +38,16 @@ pub(super) struct Few {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     count: u32,
-    /// Rows of y in a part; rows of x in shared memory, and their elements.
+    /// Number of rows of y in a part. `height` is the number of rows of x in shared memory, and `pitch` the number of elements of such a row.
     rows: u32,
     height: u32,
     pitch: u32,
 }
 
 impl Parts {
-    /// Chooses the division that `at_once` blocks for all filters should finish first, with a multiple of `multiple` rows. Among equal ones
-    /// it takes the one with the largest parts. `None` if a row of windows does not fit into shared memory.
+    /// Chooses the division that takes the shortest estimated time with `at_once` blocks for all filters, with a number of rows that is a
+    /// multiple of `multiple`. If several take equally long, it chooses the one with the largest parts. `None` if a row of windows does not fit
+    /// into shared memory.
     fn new(s: &Shapes, multiple: u32, at_once: u32) -> Option<Self> {
         let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
         let split_into = |count: u32| {
@@ -64,7 +65,7 @@ impl Parts {
     }
 }
 
-/// Steps of 16 taps forward, and backward with the bias's tap; `None` if the kernels do not support the convolution.
+/// Number of steps of 16 taps, with room for the bias's tap in the backward pass; `None` if the kernels do not support the convolution.
 fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
         && s.layout == Layout::Nhwc
@@ -73,15 +74,16 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     takes.then(|| i64::from(s.taps() / 16 + 1))
 }
 
-/// The kernels of the forward pass and the gradient; `None` if another method has to compute them. `pool`: the forward pass stores maxima,
-/// and the gradient starts from theirs.
+/// The kernels of the forward pass and the gradient; `None` if another method has to compute them. `pool[0]`: the forward pass stores maxima;
+/// `pool[1]`: the gradient starts from the gradient of the maxima.
 pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: [bool; 2]) -> Option<[KernelSpec; 2]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     let steps = steps(dtype, &shapes)?;
     parts(&shapes, pool[0], [1; 2]).map(|_| Row { dtype, steps, pool }.specs())
 }
 
-/// Divisions of the forward pass and the gradient, given how many blocks of each the device holds. A pool's windows lie in one part.
+/// Returns how the forward pass and the gradient divide images, given how many blocks of each kernel fit on the device. A pool's window never
+/// spans two parts.
 fn parts(shapes: &Shapes, pool: bool, [forward, backward]: [u32; 2]) -> Option<[Parts; 2]> {
     Some([Parts::new(shapes, if pool { 2 } else { 1 }, forward)?, Parts::new(shapes, 1, backward)?])
 }
@@ -102,7 +104,7 @@ impl Few {
         let Some(parts) = parts(shapes, pool[0], at_once) else { return Ok(None) };
         let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let units = shapes.batch * parts[1].count;
-        // Every block gets as many parts as the busiest one.
+        // All blocks get as many parts as the busiest block, so that as few blocks as possible are needed.
         let each = units.div_ceil((at_once[1] / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
         Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient: gradient?, splits }))
@@ -123,13 +125,13 @@ impl Few {
         launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words(0)), f)
     }
 
-    /// Writes f32 `[splits]` into `out`: `[filters][taps]` of dw, then `[filters]` of db.
+    /// Writes f32 partial sums into `out`: for each split `[filters][taps]` of dw, followed by `[filters]` of db.
     pub fn gradients(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
         launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], None, out)
     }
 
-    /// Like [`Few::gradients`], from the gradient of the maxima, with the kernel compiled for it.
+    /// Like [`Few::gradients`], but from the gradient of the maxima, with a kernel compiled for that.
     pub fn pooled_gradients(
         &self,
         stream: &Stream,
@@ -179,7 +181,7 @@ impl Few {
     }
 }
 
-/// Number of blocks for all filters.
+/// Number of blocks that cover all filters.
 fn groups(s: &Shapes) -> u32 {
     s.filters.div_ceil(Row::FILTERS)
 }
@@ -210,7 +212,7 @@ mod tests {
         assert_eq!(wanted(&shapes(512, 28, 1, 3, 0), 1, 528), Some((1, 26)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 1, 396), Some((3, 11)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 2, 396), Some((3, 12)));
-        // Two rounds of one image leave half of the room empty; three rounds of halves do not.
+        // Two rounds of whole images leave half of the blocks idle in the second round; three rounds of half images do not.
         assert_eq!(wanted(&shapes(512, 32, 3, 3, 1), 1, 396), Some((2, 16)));
         let wide = Shapes { x: [3, 20_000], y: [1, 19_998], ..shapes(1, 3, 1, 3, 0) };
         assert_eq!(Parts::new(&wide, 1, 396), None, "three rows are too long");

@@ -1,4 +1,4 @@
-//! Launches around the products of im2col. Callers pass arrays with the type of the form and the lengths of the panel.
+//! Launches around the products of im2col. Callers check the lengths and types of arrays.
 #![allow(unsafe_code)]
 
 use crate::ops::Words;
@@ -36,7 +36,7 @@ pub(super) fn unroll(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Sums the gradient of a panel's columns to the gradient of its images, in f32.
+/// Adds up the gradient of a panel's columns to get the gradient of its images, in f32.
 pub(super) fn fold(
     kernel: &Kernel,
     stream: &Stream,

@@ -17,7 +17,7 @@ use warpbook_record::Dtype;
 /// Largest size of a panel's columns plus copied outputs. The rest of 64 MiB is for the products' copies of operands.
 const PANEL_BYTES: u64 = 48 << 20;
 
-/// The im2col method. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// The im2col method. Callers check the lengths and types of arrays.
 ///
 /// Columns are rows of patches, `[pixels][ld]`, in both layouts. In NCHW, y and dy are copied from or to `[pixels][filters]`.
 #[derive(Debug, Clone)]
@@ -28,11 +28,11 @@ pub(super) struct Im2col {
     fold: Kernel,
     exchange: Kernel,
     relu: Kernel,
-    /// Elements between neighbouring patches, a multiple of 16 bytes.
+    /// Distance in elements between neighbouring patches, a multiple of 16 bytes.
     ld: u32,
     /// Images per panel.
     images: u32,
-    /// Products of a whole panel, and of the last one if it is smaller.
+    /// Products of a whole panel; `last` has the products of the last panel if it is smaller.
     whole: Plans,
     last: Option<Plans>,
 }
@@ -40,10 +40,10 @@ pub(super) struct Im2col {
 /// The products of a panel.
 #[derive(Debug, Clone)]
 struct Plans {
-    /// Products without a bias, with one, and with a bias and a ReLU.
+    /// Products without a bias, with a bias, and with a bias and a ReLU.
     forward: [Arc<Plan>; 3],
     input_gradient: Arc<Plan>,
-    /// Products for the first panel, and for later ones, which add to it.
+    /// Products for the first panel, and products for later panels, which add to the result.
     weight_gradient: [Arc<Plan>; 2],
 }
 
@@ -93,13 +93,13 @@ struct Panel<'a> {
 }
 
 impl Im2col {
-    /// Plans the products that `by` computes: this project's choice of a rung, or one kernel.
+    /// Plans the products. `by` selects their implementation: a rung chosen by this project, or one kernel.
     pub fn new(device: &CudaDevice, gemm: &Gemm, by: ProductBy, shapes: &Shapes, form: Form) -> Result<Self> {
         let [unroll, fold, exchange] = load(device, conv2d::im2col(stored(form.dtype), form.layout))?;
         let [relu, ..] = activation(stored(form.dtype));
         let [relu] = load(device, [relu])?;
         let in_16_bytes = u32::try_from(16 / form.dtype.bytes()).unwrap_or(1);
-        // A user's kernel is tried on rows without gaps between them.
+        // A user's kernel is tested with rows that have no gaps between them.
         let ld = if by.names_a_rung() { shapes.taps() } else { shapes.taps().next_multiple_of(in_16_bytes) };
         let of_image = u64::from(shapes.output_pixels()) * pixel_bytes(shapes, ld);
         let images = u32::try_from(PANEL_BYTES / of_image).unwrap_or(u32::MAX).clamp(1, shapes.batch);
@@ -113,7 +113,7 @@ impl Im2col {
         Ok(Self { shapes, dtype: form.dtype, unroll, fold, exchange, relu, ld, images, whole, last })
     }
 
-    /// Bytes of a panel's columns and, in NCHW, of its rows.
+    /// Bytes of a panel's columns and, in NCHW, of its copied rows.
     fn panel_bytes(&self) -> u64 {
         let pixels = u64::from(self.images) * u64::from(self.shapes.output_pixels());
         (pixels * pixel_bytes(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
@@ -248,7 +248,7 @@ impl Im2col {
     }
 }
 
-/// Bytes of a patch, in f32 like its gradient, and, in NCHW, of an output pixel's filters.
+/// Bytes per output pixel: a patch, in f32 because its gradient is f32, and in NCHW also the filters of the pixel.
 fn pixel_bytes(shapes: &Shapes, ld: u32) -> u64 {
     let filters = if shapes.layout == Layout::Nchw { shapes.filters } else { 0 };
     4 * (u64::from(ld) + u64::from(filters))

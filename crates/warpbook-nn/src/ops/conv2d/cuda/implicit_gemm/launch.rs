@@ -40,7 +40,7 @@ pub(super) fn input_gradient(
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Writes f32 `[splits][filters][taps]` into `out`: each split sums `share` pixels.
+/// Writes f32 partial sums `[splits][filters][taps]` into `out`; each split sums `share` pixels.
 pub(super) fn weight_gradient(
     kernel: &Kernel,
     stream: &Stream,

@@ -16,12 +16,12 @@ use warpbook_gemm::{DeviceArray, Sums, Workspace};
 use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
-/// Largest size of a weight gradient's partial sums.
+/// Largest size in bytes of a weight gradient's partial sums.
 const PARTIAL_BYTES: u64 = 32 << 20;
-/// Fewest stages of k that a block sums, so that filling its ring pays off.
+/// Fewest stages of k per block; with fewer, filling the block's ring of stages does not pay off.
 const LEAST_STAGES: u32 = 4;
 
-/// The implicit product. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// The implicit product. Callers check the lengths and types of arrays.
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     shapes: Shapes,
@@ -29,7 +29,7 @@ pub(super) struct Implicit {
     forward: Forwards,
     input_gradient: Body,
     weight_gradient: Gradient,
-    /// Number of blocks that share a weight, and the kernel that adds their shares; `None` with one block, which writes dw itself.
+    /// Number of blocks that share a weight. `total` is the kernel that adds their sums; `None` if one block writes dw itself.
     splits: u32,
     total: Option<Sums>,
 }
@@ -51,7 +51,7 @@ enum Forwards {
     By(Body),
 }
 
-/// How dx is computed, and y with more channels.
+/// How dx is computed, and how y is computed if the convolution has more than a few channels.
 #[derive(Debug, Clone)]
 enum Body {
     Gathered(Box<Copies>),
@@ -94,7 +94,7 @@ fn aligned<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a DeviceArray)>) -> 
     }
 }
 
-/// Operands that are copied 16 bytes at a time: NHWC with adjacent channels and filters that fill multiples of 16 bytes.
+/// For both operands, true if they are copied 16 bytes at a time: NHWC with adjacent channels and filters that fill multiples of 16 bytes.
 fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     let whole =
         |channels: u32| shapes.layout == Layout::Nhwc && (u64::from(channels) * dtype.bytes()).is_multiple_of(16);
@@ -126,7 +126,7 @@ pub(crate) fn spec_of(
     Some(row(pass, dtype, &Shapes::new(geometry, layout).ok()?, turing, pool).spec())
 }
 
-/// Chooses the tile of a pass with C of m x n. Among the tiles wide enough for n, or else the widest, it takes the tallest that gives one
+/// Chooses the tile of a pass whose product C is m x n. Among the tiles wide enough for n, or else the widest, it takes the tallest that gives one
 /// and a half blocks per SM, or else the smallest. A weight gradient, whose k is divided among as many blocks as fit, takes the smallest
 /// tile that covers C.
 fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -> usize {
@@ -167,7 +167,7 @@ impl Implicit {
         };
         let body = |pass, sizes| -> Result<Body> {
             let pool = pool && pass == Pass::Forward;
-            // Where it computes y, no pool is part of the epilogue: see `Convolution::pools`.
+            // If this kernel computes y, no pool is part of the epilogue: see `Convolution::pools`.
             if method == Method::ManyChannels
                 && let Some(im2col) = TmaIm2col::new(device, pass, form.dtype, shapes)?
             {
@@ -212,7 +212,7 @@ impl Implicit {
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }
 
-    /// The kernel of a pass; for a weight gradient the kernel that multiplies.
+    /// The kernel of a pass; for a weight gradient the kernel of the product, not the one that adds partial sums.
     pub fn kernel(&self, pass: Pass) -> &Kernel {
         match (pass, &self.forward, &self.weight_gradient) {
             (Pass::Forward, Forwards::Few(few), _) => few.kernel(pass),
@@ -311,7 +311,7 @@ impl Implicit {
     ) -> Result<()> {
         self.queue_parts(stream, (dweight, dbias), workspace, |out| match &self.weight_gradient {
             Gradient::Gathered(copies, share) => {
-                // A is dy, B is x.
+                // Operand A is dy, and operand B is x.
                 copies.check([("dy", dy), ("x", x)])?;
                 let shares = [*share, self.splits];
                 launch::weight_gradient(&copies.kernel, stream, &self.shapes, [x, dy], shares, out)
@@ -344,7 +344,7 @@ impl Implicit {
         })
     }
 
-    /// Queues `queue`, which writes partial sums or dw itself, and then the addition of partial sums.
+    /// Calls `queue`, which queues the kernel that writes partial sums or dw itself, and then queues the addition of the partial sums.
     fn queue_parts(
         &self,
         stream: &Stream,
@@ -362,7 +362,7 @@ impl Implicit {
     }
 }
 
-/// Pixels per block of the weight gradient, a multiple of BK, for as many blocks as run at once, if each gets at least a few stages and
+/// Number of pixels per block of the weight gradient, a multiple of BK, for as many blocks as run at once, if each gets at least a few stages and
 /// their sums fit into the workspace. It depends on the tile and the number of SMs, so a device gives the same bits on every run.
 fn share(kernel: &Kernel, [m, n]: [u32; 2], pixels: u32, multiprocessors: u32) -> u32 {
     let size = |dim| u32::try_from(kernel.tile().size(dim)).unwrap_or(u32::MAX);

@@ -23,7 +23,7 @@ const OF_TRANSFORMS: f64 = 16.0;
 pub struct Reference {
     device: CudaDevice,
     dtype: Dtype,
-    /// Number of adjacent outputs in memory, and number of groups of such outputs.
+    /// Number of outputs that are adjacent in memory; `rows` is the number of groups of such outputs.
     columns: u32,
     rows: u32,
     terms: u32,
@@ -69,7 +69,7 @@ impl Reference {
     /// `dtype`.
     ///
     /// # Errors
-    /// If a size is zero or too large; if an array has another length than its shape, or holds another type; if the device reports an
+    /// If a size is zero or too large; if an array has the wrong length or type; if the device reports an
     /// error.
     pub fn new(
         device: &CudaDevice,
@@ -99,7 +99,7 @@ impl Reference {
         Ok(Self { device: device.clone(), dtype, columns, rows, terms, fewest_terms, want, sizes })
     }
 
-    /// Creates the judge of results stored as `out`. Set `transformed` for FFT or Winograd's algorithm, which also round the operands'
+    /// Creates a [`Judge`] for results of type `out`. Set `transformed` for FFT or Winograd's algorithm, which also round the operands'
     /// transforms.
     ///
     /// # Errors

@@ -28,21 +28,22 @@ const BLOCK_CYCLES: u64 = 1500;
 /// A division of the work among blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Division {
-    /// Warpgroups of a block along filters and channels.
+    /// Number of warpgroups of a block along filters and along channels.
     groups: [u32; 2],
-    /// Number of blocks for all filters, channels and taps, and of parts of the images.
+    /// Number of blocks for all filters, channels and taps; `splits` is the number of parts into which the images are divided.
     across: u32,
     splits: u32,
-    /// Rows of y in a tile, tiles of an image, positions of a row.
+    /// Number of rows of y in a tile; `tiles` is the number of tiles of an image, and `pitch` the number of positions of a row.
     rows: u32,
     tiles: u32,
     pitch: u32,
-    /// Steps of a tile, stages, and bytes of a box and of its room, for dy and x.
+    /// Number of steps of a tile; `stages` is the number of stages, and `boxes` and `rooms` are the bytes of a box and of the memory reserved
+    /// for it, for dy and x.
     steps: u32,
     stages: u32,
     boxes: [u32; 2],
     rooms: [u32; 2],
-    /// Estimated cycles.
+    /// Estimated duration of the kernel in cycles.
     cost: u64,
 }
 
@@ -111,13 +112,13 @@ pub(super) fn spec_of(dtype: Dtype, shapes: &Shapes, multiprocessors: u32) -> Op
     plan(dtype, shapes, multiprocessors).map(|(_, spec, ..)| spec)
 }
 
-/// The kernel and its launch settings. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// The kernel and its launch settings. Callers check the lengths and types of arrays.
 #[derive(Debug, Clone)]
 pub(in crate::ops::conv2d::cuda) struct WindowGradient {
     device: CudaDevice,
     dtype: Dtype,
     shapes: Shapes,
-    /// Rows and columns of taps per block.
+    /// Number of rows and columns of taps per block.
     taps: [u32; 2],
     division: Division,
     kernel: Kernel,
@@ -144,7 +145,7 @@ impl WindowGradient {
         self.division.splits
     }
 
-    /// Writes f32 `[splits]` into `out`: `[filters][kh][kw][channels]` of dw, then `[filters]` of db.
+    /// Writes f32 partial sums into `out`: for each split `[filters][kh][kw][channels]` of dw, followed by `[filters]` of db.
     pub fn queue(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let (s, d) = (&self.shapes, &self.division);
         let maps = [
@@ -234,11 +235,11 @@ mod tests {
             (taps, tile.id.to_string(), d.rows, d.across, d.splits)
         };
         let id = |id: &str| id.to_string();
-        // 1536 tiles make twelve per block; 132 blocks would take as long.
+        // 1536 tiles are twelve for each of 128 blocks; 132 blocks would take just as long.
         assert_eq!(chosen(shapes(512, 26, 32, 64, 3, 0)), ([3, 3], id("64x32"), 8, 1, 128));
         // Fewer blocks than multiprocessors, since every block's sums have to be added.
         assert_eq!(chosen(shapes(128, 16, 32, 64, 3, 1)), ([3, 3], id("64x32"), 8, 1, 86));
-        // Three parts of two rows of five taps; four parts of three by three would multiply 36 taps instead of 25.
+        // The window is divided into three parts of two rows of five taps; four parts of three by three taps would multiply 36 taps instead of 25.
         assert_eq!(chosen(shapes(512, 12, 32, 64, 5, 2)), ([2, 5], id("64x32"), 12, 3, 43));
         assert_eq!(chosen(shapes(2, 20, 64, 64, 1, 0)).0, [1, 1]);
         assert!(plan(Dtype::F32, &shapes(2, 8, 32, 32, 3, 1), 132).is_none());

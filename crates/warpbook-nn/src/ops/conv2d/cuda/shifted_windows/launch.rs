@@ -28,7 +28,7 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Writes f32 `[splits]` into `out`: `[filters][kh][kw][channels]`, then `[filters]`. The maps are for dy and x.
+/// Writes f32 partial sums into `out`: for each split `[filters][kh][kw][channels]`, followed by `[filters]`. The tensor maps describe dy and x.
 pub(super) fn launch_gradient(
     kernel: &Kernel,
     stream: &Stream,

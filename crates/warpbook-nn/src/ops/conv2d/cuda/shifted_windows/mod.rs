@@ -16,7 +16,7 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, Windowed, Windows as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
-/// Largest number of stages, which is the kernel's number of barriers.
+/// Largest number of stages, which is also the number of barriers in the kernel.
 pub(super) const MOST_STAGES: u64 = 8;
 /// The largest side of a box that TMA copies.
 pub(super) const LONGEST_SIDE: u32 = 256;
@@ -32,10 +32,11 @@ pub(super) const SWIZZLE_BYTES: u64 = 1024;
 /// The division of an image for a kernel's tile.
 #[derive(Debug, Clone, Copy, Default)]
 struct Division {
-    /// Rows of the result in a tile; columns of x in shared memory, which are those of the tile's windows and their overlap.
+    /// Number of rows of the result in a tile. `pitch` is the number of columns of x in shared memory: the columns of the tile's windows with
+    /// their overlap.
     rows: u32,
     pitch: u32,
-    /// Tiles of an image, and tiles in one of its rows.
+    /// Number of tiles of an image; `tiles_across` of them are next to each other in a row.
     tiles: u32,
     tiles_across: u32,
     /// Number of adjacent blocks in a tile.
@@ -50,8 +51,8 @@ struct Division {
 }
 
 impl Division {
-    /// Chooses the cheapest division; `None` if the result's channels do not fill the tile's (with a pool, not whole tiles), no row of the result fits into the
-    /// tile, or two tiles and the weights do not fit into shared memory.
+    /// Chooses the cheapest division; `None` if the channels of the result do not fill the tile (with a pool: not whole tiles), no row of the
+    /// result fits into the tile, or two tiles and the weights do not fit into shared memory.
     fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
         let positions = u32::try_from(tile.size(Dim::Bm)).unwrap_or(u32::MAX);
         let division = |rows, pitch, tiles, tiles_across, across, end| {
@@ -67,7 +68,7 @@ impl Division {
                 let pitch = width + kw - 1;
                 let most = ((positions + kw - 1) / pitch).min(height);
                 let tiles = height.div_ceil((most > 0).then_some(most)?);
-                // The windows of the last positions, which are not stored, end behind the tile.
+                // The windows of the last positions, which are not stored, extend beyond the tile.
                 division(height.div_ceil(tiles), pitch, tiles, 1, 0, positions + (kh - 1) * pitch + kw - 1)
             }
             Windowed::Blocks | Windowed::Pooled => {
@@ -75,7 +76,7 @@ impl Division {
                 let divisions = (1..=parts.min(across_all)).rev().filter_map(|across| {
                     let down = (parts / across).min(down_all);
                     let (pitch, tiles_across) = (across * 8 + kw - 1, across_all.div_ceil(across));
-                    // Left-over parts multiply data behind the tile.
+                    // Left-over parts multiply data beyond the tile.
                     let end = (parts.div_ceil(across) * 8 + kh - 1) * pitch;
                     division(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
                 });
@@ -104,7 +105,7 @@ impl Division {
         let (all, of_column) =
             (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns.div_ceil(columns)));
         let of_block = all.div_ceil((u64::from(multiprocessors) / of_column).max(1));
-        // An instruction reads its 64 positions again, whatever the number of columns.
+        // An instruction reads its 64 positions again, regardless of the number of columns.
         let step = tile.size(Dim::Bm) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
         let cost = of_block.div_ceil(consumers) * (step * consumers.min(of_block) + TILE_COST);
         Some(Self {
@@ -139,12 +140,12 @@ fn choose(
     divisions.min_by_key(|(_, _, division)| division.cost)
 }
 
-/// Returns true if channels can be copied by TMA, and fill at least three quarters of the rows to which zeros pad them.
+/// Returns true if channels can be copied by TMA, and fill at least three quarters of the rows after padding with zeros.
 fn fills(channels: u32, row: u32) -> bool {
     channels.is_multiple_of(8) && 4 * u64::from(channels) >= 3 * u64::from(channels).next_multiple_of(row.into())
 }
 
-/// Returns true if the kernels of shifted windows support type, layout, strides and channels.
+/// Returns true if the kernels of shifted windows support this type, layout, strides and channels.
 pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::Bf16)
         && shapes.layout == Layout::Nhwc
@@ -187,7 +188,7 @@ pub(crate) fn kernel_of(
     plan(job, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
 }
 
-/// The kernel of a pass and its launch settings. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// The kernel of a pass and its launch settings. Callers check the lengths and types of arrays.
 #[derive(Debug, Clone)]
 pub(super) struct Windows {
     device: CudaDevice,
@@ -196,7 +197,7 @@ pub(super) struct Windows {
     image: Image,
     division: Division,
     kernel: Kernel,
-    /// Columns per block.
+    /// Number of columns that a block computes.
     columns: u32,
     blocks: u32,
 }
@@ -347,19 +348,19 @@ mod tests {
 
     #[test]
     fn the_cheapest_tile_is_chosen() {
-        // 24 x 24 pixels are nine blocks, none of which is partly outside, pooled or not.
+        // 24 x 24 pixels are nine blocks, and no block lies partly outside the image, with or without a pool.
         assert_eq!(chosen(&image(512, 32, 26, 64, 3), false), Some((192, 64, 8, 3)));
         assert_eq!(chosen(&image(512, 32, 26, 64, 3), true), Some((192, 64, 8, 3)));
-        // 26 x 26 are 16 blocks; eleven rows of 28 windows are 306 of 320 positions.
+        // 26 x 26 pixels are 16 blocks; eleven rows of windows with a pitch of 28 use 306 of the 320 positions.
         assert_eq!(chosen(&image(512, 64, 28, 32, 3), false).map(|c| c.2), Some(9));
         // Two of these tiles and their weights fill shared memory, so two warpgroups multiply.
         let (_, _, d) = choose(&image(512, 128, 10, 64, 3), (Pass::InputGradient, Dtype::F16, false), 132).unwrap();
         assert_eq!((d.stages, d.consumers), (2, 2));
-        // 64 columns of these weights do not fit; 32 do.
+        // 64 columns of these weights do not fit into shared memory, but 32 do.
         assert_eq!(chosen(&image(2, 64, 16, 64, 5), false).map(|c| c.1), Some(32));
-        // Here even 32 columns do not fit.
+        // Even 32 columns of these weights do not fit into shared memory.
         assert_eq!(chosen(&image(2, 512, 16, 64, 5), false), None);
-        // A row is wider than a box, but blocks of it are not.
+        // A row is wider than the largest box, but the blocks of a row are not.
         assert!(chosen(&image(2, 32, 300, 64, 3), false).is_some());
     }
 }

@@ -12,11 +12,11 @@ use warpbook_gemm::DeviceArray;
 use warpbook_kernels::nn::conv2d::{Pass, TmaIm2col as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
-/// Bytes of the weights of 64 columns, above which too little shared memory is left beside them for tiles of shifted windows.
+/// Largest size in bytes of the weights of 64 columns that leaves enough shared memory for tiles of shifted windows.
 const MOST_RESIDENT_BYTES: u64 = 160 << 10;
-/// Number of pixels of a result, from which on a tile's position no longer fits into one of the kernel's registers.
+/// Number of pixels of a result at which the position of a tile no longer fits into the kernel's register.
 const MOST_PIXELS: u64 = 64 << 16;
-/// The widest padding, and the longest side of a window, that a tensor map describes.
+/// Widest padding and longest side of a window that a tensor map can describe.
 const MOST_PADDING: u32 = 127;
 
 /// Returns the convolution as this kernel sees it; `None` if another kernel computes it.
@@ -29,24 +29,24 @@ fn image_of(pass: Pass, dtype: Dtype, s: &Shapes) -> Option<Image> {
         && image.columns.is_multiple_of(8)
         && image.pixels() < MOST_PIXELS
         && image.before.into_iter().chain(image.kernel).all(|side| side <= MOST_PADDING);
-    // Where the weights stay in shared memory, shifted windows read each pixel once instead of once for each tap.
+    // If the weights fit into shared memory, shifted windows are better: they read each pixel once instead of once for each tap.
     let is_better = image.columns >= 64 && image.weight_bytes(64) > MOST_RESIDENT_BYTES;
     (is_supported && is_better).then_some(image)
 }
 
-/// The tile as wide as the result, or the widest.
+/// Returns the first tile that is at least as wide as the result, or else the widest tile.
 fn tile_of(spec: &KernelSpec, image: &Image) -> Option<Tile> {
     let covers = |tile: &&Tile| tile.size(Dim::Bn) >= u64::from(image.columns);
     spec.tiles.iter().find(covers).or(spec.tiles.last()).cloned()
 }
 
-/// The kernel that computes a pass on an H100 or H200; `None` if another one does.
+/// The kernel that computes a pass on an H100 or H200; `None` if another kernel computes it.
 pub(crate) fn kernel_of(pass: Pass, dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     image_of(pass, dtype, &shapes).map(|_| Row { pass, dtype }.spec())
 }
 
-/// The kernel of a pass. Callers pass arrays with the lengths of the shapes and the type of the form.
+/// The kernel of a pass. Callers check the lengths and types of arrays.
 #[derive(Debug, Clone)]
 pub(super) struct TmaIm2col {
     device: CudaDevice,
@@ -120,7 +120,7 @@ impl TmaIm2col {
         TensorMap::of_windows(&self.device, from.address(), shape)
     }
 
-    /// Tensor map of the weight. The blocks of a cluster each copy a part of y's boxes.
+    /// Tensor map of the weight. For y, each block of a cluster copies a part of every box.
     fn map_weights(&self, weight: &DeviceArray) -> Result<TensorMap> {
         let rows = match self.pass {
             Pass::Forward => self.size(Dim::Bn) / self.size(Dim::Cluster),
@@ -181,12 +181,12 @@ mod tests {
         assert_eq!(of(Forward, &side(256, 256, 7)).as_deref(), Some("128x256s4c2g1"));
         assert_eq!(of(InputGradient, &side(256, 512, 7)).as_deref(), Some("128x256s4c2g1"));
         assert_eq!(of(Forward, &side(192, 96, 7)).as_deref(), Some("128x128s6c2g1"));
-        // The gradient of 64 channels sums over 256 filters; their own sums are over 64 channels.
+        // The input gradient of 64 channels sums over 256 filters, but the forward pass sums over only 64 channels.
         assert_eq!(of(InputGradient, &side(64, 256, 15)).as_deref(), Some("256x64s4c2g1"));
         assert_eq!(of(Forward, &side(64, 256, 15)), None);
         assert_eq!(of(Forward, &side(128, 128, 15)), None);
         assert_eq!(of(WeightGradient, &side(256, 256, 7)), None);
-        // Channels that do not fill rows of 128 bytes, few columns, other types, strides, and channels first.
+        // Not supported: channels that do not fill rows of 128 bytes, few columns, other types, strides, and the layout NCHW.
         assert_eq!(of(Forward, &side(264, 256, 7)), None);
         assert_eq!(of(Forward, &side(256, 32, 7)), None);
         assert_eq!(tile(Forward, &side(256, 256, 7), Dtype::Tf32), None);
