@@ -1,7 +1,8 @@
 # Makes every measurement that this repository publishes from an NVIDIA H200 once. `cargo xtask publish --commands --gpu h200` prints it.
 # Each command stands for itself: run the file as a whole with `bash`, or copy single commands, in the repository's folder.
 #
-# Before: `cargo install --path crates/warpbook-cli` for the current kernels, and `pip install torch ./notebooks/pytorch`.
+# Before: `cargo install --path crates/warpbook-cli` for the current kernels, `pip install torch ./notebooks/pytorch`, and
+# `cargo build --release -p warpbook-op` for our layers in PyTorch.
 # data/mnist has MNIST's four files, and data/cifar10 CIFAR-10's six binary files, here recompressed as JPEG q75: leave --data-note out for others.
 
 mkdir -p target/publish
@@ -9,7 +10,7 @@ mkdir -p target/publish
 # ---- On 1 GPU ----
 
 # data/results/regression-h200.json
-warpbook run regression --points 100000,500000,1000000,5000000,10000000,50000000,200000000 --also 5000000x16 --epochs 200 --lr 0.01 --noise 0.1 --seed 1 --out data/results/regression-h200.json &&
+warpbook run regression --points 100000,500000,1000000,5000000,10000000,50000000,200000000 --also 5000000x16 --epochs 200 --lr 0.01 --noise 0.1 --seed 1 --counters --out data/results/regression-h200.json &&
   python3 notebooks/pytorch/regression.py --like data/results/regression-h200.json --ways pytorch_linear,pytorch_eager,pytorch_compiled,pytorch_graph,pytorch_expert --samples 15 --out target/publish/regression-pytorch-h200.json &&
   python3 notebooks/pytorch/regression.py --like data/results/regression-h200.json --ways pytorch_cpu --size 100k,500k,1M --samples 3 --out target/publish/regression-pytorch-cpu-h200.json &&
   warpbook xray regression --rung 05_persistent --points 5000000 --epochs 20 --lr 0.01 --noise 0.1 --seed 1 --no-parts --out target/publish/regression-xray-h200.json &&
@@ -38,99 +39,99 @@ cargo run --release -p warpbook --example softmax -- 65536 data/results/softmax-
   warpbook merge data/results/softmax-h200.json target/publish/softmax-pytorch-h200.json --out data/results/softmax-h200.json
 
 # data/results/guide-accumulation-h200.json
-warpbook run guide --pair accumulation --out data/results/guide-accumulation-h200.json &&
+warpbook run guide --pair accumulation --counters --out data/results/guide-accumulation-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-accumulation-h200.json --out target/publish/guide-accumulation-pytorch-h200.json &&
   warpbook merge data/results/guide-accumulation-h200.json target/publish/guide-accumulation-pytorch-h200.json --out data/results/guide-accumulation-h200.json
 
 # data/results/guide-allocation-h200.json
-warpbook run guide --pair allocation --out data/results/guide-allocation-h200.json &&
+warpbook run guide --pair allocation --counters --out data/results/guide-allocation-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-allocation-h200.json --out target/publish/guide-allocation-pytorch-h200.json &&
   warpbook merge data/results/guide-allocation-h200.json target/publish/guide-allocation-pytorch-h200.json --out data/results/guide-allocation-h200.json
 
 # data/results/guide-bank-conflicts-h200.json
-warpbook run guide --pair bank-conflicts --out data/results/guide-bank-conflicts-h200.json
+warpbook run guide --pair bank-conflicts --counters --out data/results/guide-bank-conflicts-h200.json
 
 # data/results/guide-batches-h200.json
-warpbook run guide --pair batches --out data/results/guide-batches-h200.json &&
+warpbook run guide --pair batches --counters --out data/results/guide-batches-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-batches-h200.json --out target/publish/guide-batches-pytorch-h200.json &&
   warpbook merge data/results/guide-batches-h200.json target/publish/guide-batches-pytorch-h200.json --out data/results/guide-batches-h200.json
 
 # data/results/guide-checkpointing-h200.json
-warpbook run guide --pair checkpointing --out data/results/guide-checkpointing-h200.json &&
+warpbook run guide --pair checkpointing --counters --out data/results/guide-checkpointing-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-checkpointing-h200.json --out target/publish/guide-checkpointing-pytorch-h200.json &&
   warpbook merge data/results/guide-checkpointing-h200.json target/publish/guide-checkpointing-pytorch-h200.json --out data/results/guide-checkpointing-h200.json
 
 # data/results/guide-coalescing-h200.json
-warpbook run guide --pair coalescing --out data/results/guide-coalescing-h200.json
+warpbook run guide --pair coalescing --counters --out data/results/guide-coalescing-h200.json
 
 # data/results/guide-copy-back-h200.json
-warpbook run guide --pair copy-back --out data/results/guide-copy-back-h200.json &&
+warpbook run guide --pair copy-back --counters --out data/results/guide-copy-back-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-copy-back-h200.json --out target/publish/guide-copy-back-pytorch-h200.json &&
   warpbook merge data/results/guide-copy-back-h200.json target/publish/guide-copy-back-pytorch-h200.json --out data/results/guide-copy-back-h200.json
 
 # data/results/guide-divergence-h200.json
-warpbook run guide --pair divergence --out data/results/guide-divergence-h200.json
+warpbook run guide --pair divergence --counters --out data/results/guide-divergence-h200.json
 
 # data/results/guide-fusion-h200.json
-warpbook run guide --pair fusion --out data/results/guide-fusion-h200.json &&
+warpbook run guide --pair fusion --counters --out data/results/guide-fusion-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-fusion-h200.json --out target/publish/guide-fusion-pytorch-h200.json &&
   warpbook merge data/results/guide-fusion-h200.json target/publish/guide-fusion-pytorch-h200.json --out data/results/guide-fusion-h200.json
 
 # data/results/guide-gather-h200.json
-warpbook run guide --pair gather --out data/results/guide-gather-h200.json
+warpbook run guide --pair gather --counters --out data/results/guide-gather-h200.json
 
 # data/results/guide-jit-expression-h200.json
-warpbook run guide --pair jit-expression --out data/results/guide-jit-expression-h200.json &&
+warpbook run guide --pair jit-expression --counters --out data/results/guide-jit-expression-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-jit-expression-h200.json --out target/publish/guide-jit-expression-pytorch-h200.json &&
   warpbook merge data/results/guide-jit-expression-h200.json target/publish/guide-jit-expression-pytorch-h200.json --out data/results/guide-jit-expression-h200.json
 
 # data/results/guide-latency-h200.json
-warpbook run guide --pair latency --out data/results/guide-latency-h200.json
+warpbook run guide --pair latency --counters --out data/results/guide-latency-h200.json
 
 # data/results/guide-layout-h200.json
-warpbook run guide --pair layout --out data/results/guide-layout-h200.json &&
+warpbook run guide --pair layout --counters --out data/results/guide-layout-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-layout-h200.json --out target/publish/guide-layout-pytorch-h200.json &&
   warpbook merge data/results/guide-layout-h200.json target/publish/guide-layout-pytorch-h200.json --out data/results/guide-layout-h200.json
 
 # data/results/guide-loader-h200.json
-warpbook run guide --pair loader --out data/results/guide-loader-h200.json &&
+warpbook run guide --pair loader --counters --out data/results/guide-loader-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-loader-h200.json --out target/publish/guide-loader-pytorch-h200.json &&
   warpbook merge data/results/guide-loader-h200.json target/publish/guide-loader-pytorch-h200.json --out data/results/guide-loader-h200.json
 
 # data/results/guide-made-on-device-h200.json
-warpbook run guide --pair made-on-device --out data/results/guide-made-on-device-h200.json &&
+warpbook run guide --pair made-on-device --counters --out data/results/guide-made-on-device-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-made-on-device-h200.json --out target/publish/guide-made-on-device-pytorch-h200.json &&
   warpbook merge data/results/guide-made-on-device-h200.json target/publish/guide-made-on-device-pytorch-h200.json --out data/results/guide-made-on-device-h200.json
 
 # data/results/guide-memory-latency-h200.json
-warpbook run guide --pair memory-latency --out data/results/guide-memory-latency-h200.json
+warpbook run guide --pair memory-latency --counters --out data/results/guide-memory-latency-h200.json
 
 # data/results/guide-occupancy-h200.json
-warpbook run guide --pair occupancy --out data/results/guide-occupancy-h200.json
+warpbook run guide --pair occupancy --counters --out data/results/guide-occupancy-h200.json
 
 # data/results/guide-pinned-h200.json
-warpbook run guide --pair pinned --out data/results/guide-pinned-h200.json &&
+warpbook run guide --pair pinned --counters --out data/results/guide-pinned-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-pinned-h200.json --out target/publish/guide-pinned-pytorch-h200.json &&
   warpbook merge data/results/guide-pinned-h200.json target/publish/guide-pinned-pytorch-h200.json --out data/results/guide-pinned-h200.json
 
 # data/results/guide-power-h200.json
-warpbook run guide --pair power --out data/results/guide-power-h200.json
+warpbook run guide --pair power --counters --out data/results/guide-power-h200.json
 
 # data/results/guide-precision-h200.json
-warpbook run guide --pair precision --out data/results/guide-precision-h200.json &&
+warpbook run guide --pair precision --counters --out data/results/guide-precision-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-precision-h200.json --out target/publish/guide-precision-pytorch-h200.json &&
   warpbook merge data/results/guide-precision-h200.json target/publish/guide-precision-pytorch-h200.json --out data/results/guide-precision-h200.json
 
 # data/results/guide-reduction-h200.json
-warpbook run guide --pair reduction --out data/results/guide-reduction-h200.json
+warpbook run guide --pair reduction --counters --out data/results/guide-reduction-h200.json
 
 # data/results/guide-small-network-h200.json
-warpbook run guide --pair small-network --out data/results/guide-small-network-h200.json &&
+warpbook run guide --pair small-network --counters --out data/results/guide-small-network-h200.json &&
   python3 notebooks/pytorch/guide.py --like data/results/guide-small-network-h200.json --out target/publish/guide-small-network-pytorch-h200.json &&
   warpbook merge data/results/guide-small-network-h200.json target/publish/guide-small-network-pytorch-h200.json --out data/results/guide-small-network-h200.json
 
 # data/results/guide-vector-loads-h200.json
-warpbook run guide --pair vector-loads --out data/results/guide-vector-loads-h200.json
+warpbook run guide --pair vector-loads --counters --out data/results/guide-vector-loads-h200.json
 
 # data/results/mnist-to-99-h200.json
 warpbook speedrun mnist --data data/mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --out data/results/mnist-to-99-h200.json &&
@@ -185,19 +186,13 @@ warpbook train cifar10 --data data/cifar10 --precision fp32 --epochs 3 --seed 1 
 warpbook train cifar10 --data data/cifar10 --precision fp32 --epochs 20 --seed 1 --clip inf --log-every 10 --out data/results/train-cifar10-20-epochs-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision fp32 --epochs 20 --seed 2 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-fp32-2-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision fp32 --epochs 20 --seed 3 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-fp32-3-h200.json &&
-  warpbook train cifar10 --data data/cifar10 --precision fp32 --epochs 20 --seed 4 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-fp32-4-h200.json &&
-  warpbook train cifar10 --data data/cifar10 --precision fp32 --epochs 20 --seed 5 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-fp32-5-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision amp-fp16 --epochs 20 --seed 1 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-fp16-1-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision amp-fp16 --epochs 20 --seed 2 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-fp16-2-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision amp-fp16 --epochs 20 --seed 3 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-fp16-3-h200.json &&
-  warpbook train cifar10 --data data/cifar10 --precision amp-fp16 --epochs 20 --seed 4 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-fp16-4-h200.json &&
-  warpbook train cifar10 --data data/cifar10 --precision amp-fp16 --epochs 20 --seed 5 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-fp16-5-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision amp-bf16 --epochs 20 --seed 1 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-bf16-1-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision amp-bf16 --epochs 20 --seed 2 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-bf16-2-h200.json &&
   warpbook train cifar10 --data data/cifar10 --precision amp-bf16 --epochs 20 --seed 3 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-bf16-3-h200.json &&
-  warpbook train cifar10 --data data/cifar10 --precision amp-bf16 --epochs 20 --seed 4 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-bf16-4-h200.json &&
-  warpbook train cifar10 --data data/cifar10 --precision amp-bf16 --epochs 20 --seed 5 --clip inf --log-every 10 --out target/publish/train-cifar10-20-epochs-amp-bf16-5-h200.json &&
-  warpbook merge data/results/train-cifar10-20-epochs-h200.json target/publish/train-cifar10-20-epochs-fp32-2-h200.json target/publish/train-cifar10-20-epochs-fp32-3-h200.json target/publish/train-cifar10-20-epochs-fp32-4-h200.json target/publish/train-cifar10-20-epochs-fp32-5-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-1-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-2-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-3-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-4-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-5-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-1-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-2-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-3-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-4-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-5-h200.json --out data/results/train-cifar10-20-epochs-h200.json &&
+  warpbook merge data/results/train-cifar10-20-epochs-h200.json target/publish/train-cifar10-20-epochs-fp32-2-h200.json target/publish/train-cifar10-20-epochs-fp32-3-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-1-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-2-h200.json target/publish/train-cifar10-20-epochs-amp-fp16-3-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-1-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-2-h200.json target/publish/train-cifar10-20-epochs-amp-bf16-3-h200.json --out data/results/train-cifar10-20-epochs-h200.json &&
   python3 notebooks/pytorch/trainings.py --like data/results/train-cifar10-20-epochs-h200.json --data data/cifar10 --out target/publish/train-cifar10-20-epochs-pytorch-h200.json &&
   warpbook merge data/results/train-cifar10-20-epochs-h200.json target/publish/train-cifar10-20-epochs-pytorch-h200.json --out data/results/train-cifar10-20-epochs-h200.json
 

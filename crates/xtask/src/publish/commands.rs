@@ -140,7 +140,7 @@ pub fn published(gpu: Gpu) -> Vec<Made> {
     if gpu == Gpu::H200 {
         all.extend([mnist_to_99(), looped()]);
         all.extend(speedruns());
-        all.extend([mnist_trainings(), cifar10_trainings(3), cifar10_trainings(20)]);
+        all.extend([mnist_trainings(), cifar10_trainings(3, 5), cifar10_trainings(20, 3)]);
         all.extend(SURVEYS.map(survey));
     }
     all.push(findings(gpu));
@@ -155,7 +155,7 @@ fn regression(gpu: Gpu) -> Made {
     Made::record("regression", gpu, 1)
         .ours(
             "run regression --points 100000,500000,1000000,5000000,10000000,50000000,200000000 --also 5000000x16 --epochs 200 --lr 0.01 --noise 0.1 \
-             --seed 1",
+             --seed 1 --counters",
         )
         .pytorch("regression", on_gpu, "regression-pytorch")
         .pytorch("regression", "--ways pytorch_cpu --size 100k,500k,1M --samples 3", "regression-pytorch-cpu")
@@ -240,7 +240,7 @@ fn softmax(gpu: Gpu) -> Made {
 
 fn guide(gpu: Gpu, (pair, has_pytorch): (&str, bool)) -> Made {
     let name = format!("guide-{pair}");
-    let ours = Made::record(&name, gpu, 1).ours(&format!("run guide --pair {pair}"));
+    let ours = Made::record(&name, gpu, 1).ours(&format!("run guide --pair {pair} --counters"));
     if has_pytorch { ours.pytorch("guide", "", &format!("{name}-pytorch")).merged() } else { ours }
 }
 
@@ -299,13 +299,13 @@ fn mnist_trainings() -> Made {
     trainings("train-mnist", "mnist", MNIST, &runs)
 }
 
-/// Returns the trainings of the CIFAR-10 CNN from five seeds in each precision.
-fn cifar10_trainings(epochs: u32) -> Made {
+/// Returns the training runs of the CIFAR-10 CNN, each precision from a number of seeds.
+fn cifar10_trainings(epochs: u32, seeds: u32) -> Made {
     let of = |precision: &str, seed: u32| {
         (format!("{precision}-{seed}"), format!("--precision {precision} --epochs {epochs} --seed {seed}"))
     };
     let precisions = ["fp32", "amp-fp16", "amp-bf16"];
-    let runs: Vec<_> = precisions.iter().flat_map(|precision| (1..=5).map(|seed| of(precision, seed))).collect();
+    let runs: Vec<_> = precisions.iter().flat_map(|precision| (1..=seeds).map(|seed| of(precision, seed))).collect();
     trainings(&format!("train-cifar10-{epochs}-epochs"), "cifar10", CIFAR10, &runs)
 }
 
@@ -367,7 +367,8 @@ pub fn script(gpu: Gpu) -> String {
         "# Makes every measurement that this repository publishes from an NVIDIA {} once. `cargo xtask publish --commands --gpu {id}` prints it.\n\
          # Each command stands for itself: run the file as a whole with `bash`, or copy single commands, in the repository's folder.\n\
          #\n\
-         # Before: `cargo install --path crates/warpbook-cli` for the current kernels, and `pip install torch ./notebooks/pytorch`.\n",
+         # Before: `cargo install --path crates/warpbook-cli` for the current kernels, `pip install torch ./notebooks/pytorch`, and\n\
+         # `cargo build --release -p warpbook-op` for our layers in PyTorch.\n",
         id.to_uppercase()
     );
     let all = published(gpu);
@@ -482,16 +483,17 @@ mod tests {
         parts.map(|part| part.split_once(' ').unwrap_or((part, ""))).map(|(name, value)| (name, value.trim())).collect()
     }
 
-    /// Returns what is listed but missing in the commands of a record, if anything. The record may name more options, and other files.
+    /// Returns what is listed but missing in the commands of a record, if anything. The record may name more options and other files, and does
+    /// not name `--counters`.
     fn differs(listed: &str, recorded: &[&str]) -> Option<String> {
         // Older records name the command `train` for what is now `speedrun`.
         let named =
             |command: &str| command.split(' ').take(3).collect::<Vec<_>>().join(" ").replace(" speedrun ", " train ");
-        let is_file = |name: &str| ["out", "data", "like", "pytorch"].contains(&name);
+        let is_left_out = |name: &str| ["out", "data", "like", "pytorch", "counters"].contains(&name);
         let same = |command: &&&str| {
             let theirs = options(command);
             named(command) == named(listed)
-                && options(listed).iter().all(|option| is_file(option.0) || theirs.contains(option))
+                && options(listed).iter().all(|option| is_left_out(option.0) || theirs.contains(option))
         };
         recorded.iter().find(same).is_none().then(|| format!("`{listed}` is not in the record's {recorded:?}"))
     }
@@ -564,7 +566,7 @@ mod tests {
             text.starts_with("# Makes every measurement") && text.ends_with("cargo xtask notebooks --write\n"),
             "{text}"
         );
-        assert!(text.contains("\n# data/results/guide-layout-h100.json\nwarpbook run guide --pair layout --out data/results/guide-layout-h100.json &&\n  python3"));
+        assert!(text.contains("\n# data/results/guide-layout-h100.json\nwarpbook run guide --pair layout --counters --out data/results/guide-layout-h100.json &&\n  python3"));
         assert!(
             text.contains("\n# ---- On 1 GPU ----\n") && !text.contains("On 4 GPUs") && !text.contains("data/cifar10")
         );

@@ -3,7 +3,7 @@
 use warpbook_record::Run;
 
 /// Names of experiments, each with its line.
-const COMPUTES: [(&str, &str); 31] = [
+const COMPUTES: [(&str, &str); 33] = [
     ("regression", "A line fitted by gradient descent"),
     ("matmul", "C = A · B"),
     ("softmax", "Softmax of each row of a matrix"),
@@ -12,6 +12,8 @@ const COMPUTES: [(&str, &str); 31] = [
     ("tensor-parallel", "C = A · B on several GPUs"),
     ("scaling", "Training steps on several GPUs"),
     ("time-to-accuracy", "Training a network until it reaches an accuracy"),
+    ("train", "Training a small CNN, logged step by step"),
+    ("loop", "Training a small CNN with a loader or with images on the GPU"),
     ("guide-accumulation", "A training step of 32 convolutions, batch 128"),
     ("guide-allocation", "Ten steps that each need an array for their result"),
     ("guide-bank-conflicts", "The transpose of a matrix"),

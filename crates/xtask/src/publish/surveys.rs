@@ -81,8 +81,8 @@ fn told(surveys: &[Survey]) -> Option<String> {
     };
     let device = cell(&first.environment.device.name);
     Some(format!(
-        "{}On {device}: what `gemm()` picks without tuning, a choice of a network that was trained on measured times, next to the best of the algorithms \
-         that cuBLASLt suggests (up to 32) and next to its first choice. Figures are geometric means of the library's times over ours: above 1 ours is \
+        "{}On {device}: the kernel that `gemm()` chose without tuning (until 27 November 2026 by a network that was trained on measured times), next to \
+         the best of the algorithms that cuBLASLt suggests (up to 32) and next to its first choice. Figures are geometric means of the library's times over ours: above 1 ours is \
          faster. Each survey draws its products from a new seed. {verdict}\n\n{table}",
         heading(SURVEYS, "Products between the published shapes"),
     ))

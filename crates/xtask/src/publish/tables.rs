@@ -7,7 +7,7 @@ use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Column, Measurement, Problem, Quantity, Requires, Run, Rung, Runner};
 
 /// Returns the tables. Each record has a table of the ladder for its main problem, and tables that compare all problems with GPU
-/// libraries and with other frameworks if it has such rungs. Whole trainings and the guide's pairs come last.
+/// libraries and with other frameworks if it has such rungs. Trainings and the guide's pairs come last.
 pub(super) fn results(records: &[Record]) -> Option<String> {
     let tables = |r: &Record| {
         let main = r.run.main_problem()?;
@@ -17,7 +17,8 @@ pub(super) fn results(records: &[Record]) -> Option<String> {
     };
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let ladders = others.into_iter().filter_map(tables).flatten().flatten();
-    let tables: Vec<String> = ladders.chain(whole::trainings(records)).chain(guide(&pairs)).collect();
+    let tables: Vec<String> =
+        ladders.chain(whole::trainings(records)).chain(whole::logged(records)).chain(guide(&pairs)).collect();
     (!tables.is_empty()).then(|| tables.join("\n\n"))
 }
 
@@ -59,9 +60,10 @@ fn guide(pairs: &[&Record]) -> Option<String> {
     Some(format!("{}{}", heading(GUIDE, "The optimisation guide's pairs"), markdown(&headers, &rows)?))
 }
 
-/// Anchors of the tables of the guide's pairs, of whole trainings and of surveys.
+/// Anchors of the tables of the guide's pairs, of trainings and of surveys.
 pub(super) const GUIDE: &str = "guide";
 pub(super) const WHOLE_TRAININGS: &str = "whole-trainings";
+pub(super) const LOGGED_TRAININGS: &str = "logged-trainings";
 pub(super) const SURVEYS: &str = "surveys";
 
 /// Returns a heading with a fixed anchor that does not depend on its words.
@@ -105,9 +107,9 @@ fn opening(record: &Record, problem: &Problem, of: &str) -> String {
 fn about_the_choice(run: &Run) -> Option<String> {
     run.rung("as_chosen")?;
     Some(format!(
-        "`as_chosen` is the rung and the tile that `gemm()` picks without tuning. For 16-bit types on an H200 a network picks them. It was trained on \
-         measured times, those of this record's products among them, so the row is no test of the choice: [the surveys](#{SURVEYS}) of other products \
-         are. For other types and GPUs the costs of the tiles decide."
+        "`as_chosen` is the rung and the tile that `gemm()` picks without tuning: by the published findings for the device if they have the product, \
+         else by a cost model. The findings come from an earlier measurement of these products, so the row is no test of the choice: \
+         [the surveys](#{SURVEYS}) of other products are."
     ))
 }
 
@@ -474,7 +476,8 @@ mod tests {
             })])
             .unwrap()
         };
-        let note = "those of this record's products among them, so the row is no test of the choice";
+        let note =
+            "The findings come from an earlier measurement of these products, so the row is no test of the choice";
         assert!(chosen("as_chosen").contains(note), "{}", chosen("as_chosen"));
         assert!(!chosen("rows_peer").contains(note));
     }

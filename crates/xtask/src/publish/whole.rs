@@ -1,9 +1,12 @@
-//! The table of whole trainings, from every record whose samples are trainings to an accuracy.
+//! Tables of trainings: from every record whose samples are trainings to an accuracy, and from every record of trainings
+//! that were logged step by step.
 
 use super::Record;
-use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head};
+use super::tables::{
+    LOGGED_TRAININGS, WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head,
+};
 use warpbook_charts::words;
-use warpbook_record::{Measurement, PartGroup, Run, stats};
+use warpbook_record::{Course, Measurement, PartGroup, Run, TrainLog, stats};
 
 /// Returns true if a record's samples are whole trainings.
 fn is_whole(run: &Run) -> bool {
@@ -13,16 +16,20 @@ fn is_whole(run: &Run) -> bool {
 /// Formats times in microseconds: "961 ms (871 ms to 1.02 s)".
 fn times(samples_us: &[f64]) -> Option<String> {
     let (mean, _) = stats::moments(samples_us)?;
-    let [least, most] = extremes(samples_us).map(words::time);
-    Some(format!("{} ({least} to {most})", words::time(mean)))
+    Some(format!("{}{}", words::time(mean), range(samples_us, words::time)))
 }
 
-/// Formats accuracies: "90.49 % (90.19 to 90.67 %)".
-fn accuracies(m: &Measurement) -> Option<String> {
-    let (mean, _) = m.accuracy()?;
-    let all: Vec<f64> = m.test.iter().filter_map(|right| right.accuracy()).collect();
-    let [least, most] = extremes(&all).map(|share| 100.0 * share);
-    Some(format!("{:.2} % ({least:.2} to {most:.2} %)", 100.0 * mean))
+/// Formats accuracies from 0 to 1: "90.49 % (90.19 to 90.67 %)".
+fn accuracies(all: &[f64]) -> Option<String> {
+    let (mean, _) = stats::moments(all)?;
+    let percent = |share: f64| format!("{:.2}", 100.0 * share);
+    Some(format!("{} %{}", percent(mean), range(all, percent).replace(')', " %)")))
+}
+
+/// Formats the smallest and the largest value: " (871 ms to 1.02 s)"; empty for a single value.
+fn range(values: &[f64], format: impl Fn(f64) -> String) -> String {
+    let [least, most] = extremes(values).map(format);
+    if values.len() > 1 { format!(" ({least} to {most})") } else { String::new() }
 }
 
 fn extremes(values: &[f64]) -> [f64; 2] {
@@ -57,7 +64,7 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
                 cell(&rung.title),
                 cell(from),
                 or_dash(times(&m.samples_us)),
-                or_dash(accuracies(m)),
+                or_dash(accuracies(&m.test.iter().filter_map(|right| right.accuracy()).collect::<Vec<_>>())),
                 m.test.len().to_string(),
                 or_dash(m.steps.map(|steps| steps.to_string())),
                 cell(&run.environment.device.name),
@@ -81,6 +88,59 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
     let table = markdown(&headers, &rows)?;
     let told: String = told.iter().map(|line| format!("\n\n{line}")).collect();
     Some(format!("{}Each from several seeds:\n\n{table}{told}", heading(WHOLE_TRAININGS, "Whole trainings")))
+}
+
+/// Returns a table with one row for each rung and batch of the logged trainings in every record, with means over the seeds;
+/// `None` if there is no such record. The accuracy is that of the last epoch.
+pub(super) fn logged(records: &[Record]) -> Option<String> {
+    let mut rows = Vec::new();
+    for Record { file, run, .. } in records {
+        let finished: Vec<(&TrainLog, &Course)> = run
+            .train_logs
+            .iter()
+            .filter_map(|log| Some((log, log.course.as_deref()?)))
+            .filter(|(_, c)| c.ended == "finished")
+            .collect();
+        let kind = |log: &TrainLog| (log.rung.clone(), log.problem.count("batch"), log.problem.count("steps"));
+        let mut kinds: Vec<_> = finished.iter().map(|(log, _)| kind(log)).collect();
+        kinds.dedup();
+        for of in kinds {
+            let same: Vec<_> = finished.iter().filter(|(log, _)| kind(log) == of).collect();
+            let (Some((log, course)), Some(rung)) = (same.first(), run.rung(&of.0)) else { continue };
+            let last: Vec<f64> = same.iter().filter_map(|(_, course)| course.epochs.last()?.test?.accuracy()).collect();
+            let total_us: Vec<f64> = same.iter().map(|(_, course)| 1e6 * course.total_s).collect();
+            let time = stats::median(&total_us).map(|us| words::time(us) + &range(&total_us, words::time));
+            rows.push(vec![
+                format!("[{}](results/{file})", cell(log.problem.text("network").unwrap_or(&log.problem.short))),
+                cell(&rung.title),
+                or_dash(of.1.map(|batch| batch.to_string())),
+                course.epochs.len().to_string(),
+                or_dash(time),
+                or_dash(accuracies(&last)),
+                same.len().to_string(),
+                cell(&run.environment.device.name),
+                date(run).to_owned(),
+            ]);
+        }
+    }
+    let headers = [
+        words_head("recipe"),
+        words_head(""),
+        figures_head("batch"),
+        figures_head("epochs"),
+        figures_head("time with evaluations, median (range)"),
+        figures_head("test accuracy at the end, mean (range)"),
+        figures_head("seeds"),
+        words_head("on"),
+        words_head("date"),
+    ];
+    let table = markdown(&headers, &rows)?;
+    Some(format!(
+        "{}The loss was logged every few steps, and the test images were classified after each epoch. The first training of \
+         a kind also compiled its kernels, hence the longest times. PyTorch's code is eager, as most tutorials write it, so its times are no benchmark of \
+         PyTorch. CIFAR-10's images are recompressed as JPEG q75.\n\n{table}",
+        heading(LOGGED_TRAININGS, "Trainings, step by step")
+    ))
 }
 
 #[cfg(test)]
@@ -133,6 +193,46 @@ mod tests {
         })])
         .unwrap();
         assert!(text.ends_with(", medians: import 5.90 s, data 53.0 ms."), "{text}");
+    }
+
+    #[test]
+    fn logged_trainings_have_the_mean_of_their_seeds() {
+        let log = |batch: u64, correct: u64, ended: &str| {
+            json!({
+                "rung": "03_online", "problem": format!("batch={batch} seed={correct}"), "train_loss": 1.0, "test_loss": 1.0,
+                "course": {
+                    "total_s": correct as f64 / 1e4, "ended": ended,
+                    "epochs": [{ "epoch": 1, "step": 5, "seconds": 1.0, "train_loss": 1.0, "test_loss": 1.0, "test": { "correct": correct, "of": 10_000 } }],
+                },
+            })
+        };
+        let text = logged(&[record(|v| {
+            let problem = v["problems"][0].clone();
+            for (batch, correct) in [(128, 9000), (128, 9100), (128, 1), (256, 5000)] {
+                let mut problem = problem.clone();
+                problem["id"] = format!("batch={batch} seed={correct}").into();
+                problem["sizes"] =
+                    json!([{ "name": "network", "value": "mnist" }, { "name": "batch", "value": batch }]);
+                v["problems"].as_array_mut().unwrap().push(problem);
+            }
+            v["train_logs"] = json!([
+                log(128, 9000, "finished"),
+                log(128, 9100, "finished"),
+                log(128, 1, "stopped after step 5"),
+                log(256, 5000, "finished")
+            ]);
+        })])
+        .unwrap();
+        let rows: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("| [mnist](results/softmax-h200.json) | One pass |")).collect();
+        assert_eq!(rows.len(), 2, "{text}");
+        assert!(
+            rows[0].contains("| 128 | 1 | 905 ms (900 ms to 910 ms) | 90.50 % (90.00 to 91.00 %) | 2 |"),
+            "{}",
+            rows[0]
+        );
+        assert!(rows[1].contains("| 256 | 1 | 500 ms | 50.00 % | 1 |"), "{}", rows[1]);
+        assert_eq!(logged(&[record(|_| {})]), None, "the record has no logs");
     }
 
     #[test]
