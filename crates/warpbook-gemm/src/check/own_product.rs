@@ -175,6 +175,7 @@ impl Epilogues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpbook_device::testing;
     use warpbook_kernels::matmul::rows;
     use warpbook_record::{KernelSpec, Rung, Runner};
 
@@ -190,23 +191,35 @@ mod tests {
         OwnProduct::new(name, row)
     }
 
+    /// Checks a correct kernel in these types, and three wrong kernels.
+    fn judge(device: &CudaDevice, dtypes: &[Dtype]) {
+        const STORE: &str = "epilogue.store(c, row, column, ldc, sum);";
+        let right = changed("right", STORE, "if (row < m) epilogue.store(c, row, column, ldc, sum);");
+        for &dtype in dtypes {
+            assert!(!right.is_right(dtype));
+            assert_eq!(check_own_product(device, right, dtype).unwrap(), None, "{dtype:?}");
+            assert!(right.is_right(dtype));
+        }
+        let sums = "c[(size_t)row * ldc + column] = from_float<Out>(sum);";
+        for (name, passage, by, says) in [
+            ("rows", "index_b(kk, column, ldb)", "kk * ldb + column", "Forward, y = x W"),
+            ("columns", "index_a(row, kk, lda)", "row * lda + kk", "In the weight gradient"),
+            ("sums", STORE, sums, "C's old value, times beta, is missing or wrong"),
+        ] {
+            let why = check_own_product(device, changed(name, passage, by), Dtype::F32).unwrap().unwrap();
+            assert!(why.contains(says), "{name}: {why}");
+        }
+    }
+
     /// This test needs NVRTC but no GPU.
     #[test]
     fn a_kernel_in_the_emulator_is_right_or_is_told_what_is_wrong() {
-        const STORE: &str = "epilogue.store(c, row, column, ldc, sum);";
-        const INDEX: &str = "index_b(kk, column, ldb)";
-        let device = CudaDevice::emulated();
-        let right = changed("right", STORE, "if (row < m) epilogue.store(c, row, column, ldc, sum);");
-        assert_eq!(check_own_product(&device, right, Dtype::F32).unwrap(), None);
-        assert!(right.is_right(Dtype::F32) && !right.is_right(Dtype::F16));
-        let sums = "c[(size_t)row * ldc + column] = from_float<Out>(sum);";
-        let checked = |name, passage, by| check_own_product(&device, changed(name, passage, by), Dtype::F32);
-        for (name, passage, by, says) in [
-            ("rows", INDEX, "kk * ldb + column", "Forward, y = x W"),
-            ("sums", STORE, sums, "C's old value, times beta, is missing or wrong"),
-        ] {
-            let why = checked(name, passage, by).unwrap().unwrap();
-            assert!(why.contains(says), "{name}: {why}");
-        }
+        judge(&CudaDevice::emulated(), &[Dtype::F32]);
+    }
+
+    #[test]
+    fn a_kernel_on_a_gpu_is_right_or_is_told_what_is_wrong() {
+        let Some(device) = testing::gpu("a_kernel_on_a_gpu_is_right_or_is_told_what_is_wrong") else { return };
+        judge(&device, &[Dtype::F32, Dtype::F16, Dtype::Bf16]);
     }
 }

@@ -4,11 +4,11 @@ use super::bench::{Bench, Guarded, Poisoned, TYPES, random, stored};
 use super::want::{Want, wide};
 use crate::in_f64 as reference;
 use warpbook_device::{Library, testing};
-use warpbook_gemm::{OwnProduct, ProductBy, check_own_product};
+use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_kernels::matmul::rows;
 use warpbook_nn::ops::linear::Sizes;
 use warpbook_nn::ops::linear::cuda::{Linear, LinearEpilogue};
-use warpbook_record::{Dtype, KernelSpec, Rung, Runner};
+use warpbook_record::Dtype;
 
 #[test]
 fn linear_is_the_reference() {
@@ -46,39 +46,14 @@ fn linear_by_the_naive_and_the_tiled_rung_is_the_reference() {
     }
 }
 
-/// The rung `02_coalesced` with a passage of its source replaced.
-fn changed(name: &str, passage: &str, by: &str) -> OwnProduct {
-    let mut row = rows().into_iter().find(|row| row.rung.id == "02_coalesced").unwrap();
-    let spec = row.kernel().unwrap().clone();
-    assert!(spec.source.contains(passage), "{passage}");
-    let source = spec.source.replace(passage, by);
-    let specs = vec![KernelSpec { file: format!("live/{name}.cu").into(), source: source.into(), ..spec }];
-    let Runner::Kernels { schedule, .. } = row.rung.runner else { panic!("02_coalesced has kernels") };
-    row.rung = Rung { runner: Runner::Kernels { specs, schedule }, ..row.rung };
-    OwnProduct::new(name, row)
-}
-
 #[test]
-fn a_kernel_of_one_s_own_is_the_reference_or_is_told_what_is_wrong() {
-    const STORE: &str = "epilogue.store(c, row, column, ldc, sum);";
-    const LOOP: &str = "sum = fmaf(to_float(a[index_a(row, kk, lda)]), to_float(b[index_b(kk, column, ldb)]), sum);";
-    let Some(device) = testing::gpu("a_kernel_of_one_s_own_is_the_reference_or_is_told_what_is_wrong") else { return };
+fn linear_by_a_kernel_of_one_s_own_is_the_reference() {
+    let Some(device) = testing::gpu("linear_by_a_kernel_of_one_s_own_is_the_reference") else { return };
     let b = Bench::new(&device);
-    let right = changed("right", STORE, "if (row < m) epilogue.store(c, row, column, ldc, sum);");
+    let row = rows().into_iter().find(|row| row.rung.id == "02_coalesced").unwrap();
+    let own = OwnProduct::new("own", row);
     for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
-        assert_eq!(check_own_product(&device, right, dtype).unwrap(), None, "{dtype:?}");
-        check_linears(&b, right.into(), dtype);
-    }
-    let only_rows = LOOP.replace("index_b(kk, column, ldb)", "kk * ldb + column");
-    let transposes_only = LOOP.replace("index_a(row, kk, lda)", "row * lda + kk");
-    let stored = |value: &str| format!("c[(size_t)row * ldc + column] = from_float<Out>({value});");
-    for (name, passage, by, says) in [
-        ("rows", LOOP, only_rows, "Forward, y = x W"),
-        ("columns", LOOP, transposes_only, "In the weight gradient"),
-        ("sums", STORE, stored("sum"), "C's old value, times beta, is missing or wrong"),
-    ] {
-        let why = check_own_product(&device, changed(name, passage, &by), Dtype::F32).unwrap().unwrap();
-        assert!(why.contains(says), "{name}: {why}");
+        check_linears(&b, own.into(), dtype);
     }
 }
 
