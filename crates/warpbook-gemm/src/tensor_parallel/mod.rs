@@ -1,7 +1,7 @@
 //! Computes a product on several GPUs of one process: tensor parallelism, by rows and by K.
 //!
 //! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's rows are already in place; the other GPUs send their
-//! rows.
+//!   rows.
 //! - **By K** each GPU has some columns of A and the same rows of B, and computes a partial product of the size of C, in f32. The first GPU adds them up in
 //!   the order of the GPUs (NCCL: in its own order), and rounds once to the type of C.
 //!
