@@ -1,10 +1,9 @@
 //! Barriers that some threads never reach or reach elsewhere, and masks that differ from the lanes that arrive.
 
 use super::words::line;
-use crate::compute::Lanes;
-use crate::machine::{Identity, Moment, lanes};
-use crate::program::{Action, Collective, CollectiveKind, Kernel, NONE, Row};
-use crate::{Cause, Fault, Thread};
+use crate::machine::{Identity, Moment, lanes, start};
+use crate::program::{Action, Collective, CollectiveKind, Kernel, NONE};
+use crate::{Cause, Fault};
 
 /// Lanes of a warp at an instruction.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +15,6 @@ struct Party {
 
 #[derive(Debug, Default)]
 struct Block {
-    identity: Option<Identity>,
     /// Threads at barriers of the whole block, by the barrier's number.
     arrivals: Vec<(usize, Party)>,
     /// Threads that have exited.
@@ -30,11 +28,8 @@ pub(super) struct BarrierCheck {
 }
 
 impl BarrierCheck {
-    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity) {
-        if self.blocks.len() <= resident {
-            self.blocks.resize_with(resident + 1, Block::default);
-        }
-        self.blocks[resident] = Block { identity: Some(identity.clone()), ..Block::default() };
+    pub(super) fn block_starts(&mut self, resident: usize) {
+        start(&mut self.blocks, resident, Block::default());
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {
@@ -50,13 +45,18 @@ impl BarrierCheck {
         }
     }
 
-    pub(super) fn barrier(&mut self, kernel: &Kernel, resident: usize, number: usize) -> Result<(), Fault> {
+    pub(super) fn barrier(
+        &mut self,
+        (kernel, identity): (&Kernel, &Identity),
+        resident: usize,
+        number: usize,
+    ) -> Result<(), Fault> {
         let block = &mut self.blocks[resident];
         let here: Vec<Party> = block.arrivals.extract_if(.., |(at, _)| *at == number).map(|(_, party)| party).collect();
-        let (Some(first), Some(identity)) = (here.first(), &block.identity) else { return Ok(()) };
+        let Some(first) = here.first() else { return Ok(()) };
         let fault = |party: &Party, what: String| {
-            let fault = Fault { thread: Some(party.thread(identity)), ..Fault::new(Cause::Barrier, what) };
-            Err(fault.at(&kernel.steps[first.at as usize]))
+            let thread = Some(identity.thread(party.warp, party.lanes.trailing_zeros() as usize));
+            Err(Fault { thread, ..Fault::new(Cause::Barrier, what) }.at(&kernel.steps[first.at as usize]))
         };
         if let Some(other) = here.iter().find(|party| party.at != first.at) {
             let (own_line, other_line) = (line(kernel, first.at, first.at), line(kernel, other.at, first.at));
@@ -78,39 +78,24 @@ impl BarrierCheck {
         }
         Ok(())
     }
-
-    /// Checks the masks of a collective operation.
-    pub(super) fn collective(
-        &self,
-        (resident, warp): (usize, u32),
-        parties: &[(u32, &Collective)],
-        rows: &[Lanes],
-    ) -> Result<(), Fault> {
-        let fault = |lanes: u32, what: String| {
-            let thread = self.blocks[resident].identity.as_ref().map(|i| Party { at: 0, warp, lanes }.thread(i));
-            Err(Fault { thread, ..Fault::new(Cause::Barrier, what) })
-        };
-        for (mask, collective) in parties {
-            let named = |lane: usize| rows[collective.mask as usize][lane] & 0xffff_ffff;
-            if let Some(lane) = lanes(*mask).find(|lane| named(*lane) >> lane & 1 == 0) {
-                let message = format!("Lane {lane} is not in the mask {:08x} that it names.", named(lane));
-                return fault(1 << lane, message);
-            }
-        }
-        if let [(_, first), rest @ ..] = parties
-            && let Some((other, _)) = rest.iter().find(|(_, collective)| !is_alike(collective.kind, first.kind))
-        {
-            return fault(*other, "Lanes wait for each other in different operations of the warp.".into());
-        }
-        Ok(())
-    }
 }
 
-impl Party {
-    fn thread(&self, identity: &Identity) -> Thread {
-        let number: Row = self.warp * 32 + self.lanes.trailing_zeros();
-        Thread { block: identity.block, thread: identity.thread(number) }
+/// Checks the masks of a collective operation.
+pub(super) fn check_masks(moment: &Moment, parties: &[(u32, &Collective)]) -> Result<(), Fault> {
+    for (mask, collective) in parties {
+        let named = |lane: usize| moment.rows[collective.mask as usize][lane] & 0xffff_ffff;
+        if let Some(lane) = lanes(*mask).find(|lane| named(*lane) >> lane & 1 == 0) {
+            let message = format!("Lane {lane} is not in the mask {:08x} that it names.", named(lane));
+            return Err(moment.fault(Cause::Barrier, lane, message));
+        }
     }
+    if let [(_, first), rest @ ..] = parties
+        && let Some((other, _)) = rest.iter().find(|(_, collective)| !is_alike(collective.kind, first.kind))
+    {
+        let message = "Lanes wait for each other in different operations of the warp.";
+        return Err(moment.fault(Cause::Barrier, other.trailing_zeros() as usize, message));
+    }
+    Ok(())
 }
 
 fn is_alike(a: CollectiveKind, b: CollectiveKind) -> bool {

@@ -4,10 +4,10 @@
 //! is lanes of a warp or warps of a block. Further groups are forgotten, so that a race may be missed but is never made up.
 
 use super::clocks::Clock;
-use super::order::{Order, Strong};
+use super::order::Order;
 use super::words::{element, line};
 use crate::compute::Lanes;
-use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, lanes};
+use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, lanes, start};
 use crate::program::{Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
 use crate::ptx::Space;
 use crate::{Cause, Fault, Thread};
@@ -169,10 +169,10 @@ impl Accessor<'_> {
 #[derive(Debug)]
 pub(super) struct RaceCheck {
     pub(super) order: Order,
+    /// Zones of the buffers in global memory, in their order.
     buffers: Vec<Zone>,
-    last: usize,
+    /// Zones of the resident blocks' shared memory.
     shared: Vec<Zone>,
-    names: Names,
     /// By instruction: notes that several threads write the same value.
     pub(super) notes: BTreeMap<u32, String>,
 }
@@ -185,18 +185,14 @@ struct Found {
 }
 
 impl RaceCheck {
-    pub(super) fn new(memory: &Memory, names: Names) -> Self {
+    pub(super) fn new(memory: &Memory) -> Self {
         let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.end())).collect();
-        Self { order: Order::new(), buffers, last: 0, shared: Vec::new(), names, notes: BTreeMap::new() }
+        Self { order: Order::new(), buffers, shared: Vec::new(), notes: BTreeMap::new() }
     }
 
     pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity, shared_bytes: u64) {
         self.order.block_starts(resident, identity);
-        let zone = || Zone::new(SHARED_WINDOW, SHARED_WINDOW + shared_bytes);
-        if self.shared.len() <= resident {
-            self.shared.resize_with(resident + 1, zone);
-        }
-        self.shared[resident] = zone();
+        start(&mut self.shared, resident, Zone::new(SHARED_WINDOW, SHARED_WINDOW + shared_bytes));
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {
@@ -212,11 +208,11 @@ impl RaceCheck {
         }
     }
 
-    pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)]) {
+    pub(super) fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) {
         let waiting = parties.iter().filter(|(_, collective)| matches!(collective.kind, CollectiveKind::Wait));
         let all = waiting.fold(0, |all, (lanes, _)| all | lanes);
         if all != 0 {
-            self.order.sync_lanes(resident, warp, all);
+            self.order.sync_lanes(moment.resident, moment.warp, all);
         }
     }
 
@@ -234,9 +230,13 @@ impl RaceCheck {
                 continue;
             }
             let is_shared = address & SHARED_WINDOW != 0;
-            let Some(zone) = self.zone(moment.resident, address) else { continue };
-            let is_narrow = access.bytes < 4 && zone.shift != 0;
-            if is_narrow {
+            let zone = if is_shared {
+                &mut self.shared[moment.resident]
+            } else {
+                let Some(buffer) = moment.memory.index(address) else { continue };
+                &mut self.buffers[buffer]
+            };
+            if access.bytes < 4 && zone.shift != 0 {
                 zone.split();
             }
             let lane_number = u32::try_from(lane).unwrap_or(0);
@@ -253,10 +253,7 @@ impl RaceCheck {
                 is_swap,
                 is_read: kind == AccessKind::Load,
             };
-            // Fields are named one by one, so that the clock and the cells are borrowed side by side.
-            let clock = self.order.clock(moment.resident, thread);
-            let zone = if is_shared { &mut self.shared[moment.resident] } else { &mut self.buffers[self.last] };
-            let accessor = Accessor { clock, group, lane: lane_number };
+            let accessor = Accessor { clock: self.order.clock(moment.resident, thread), group, lane: lane_number };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
             // Races with writers and with readers: equal values excuse only the former.
@@ -282,23 +279,10 @@ impl RaceCheck {
                 self.tell(moment, kind, (lane, addresses), bytes, &found)?;
             }
             if is_strong {
-                let (reads, writes) = (kind != AccessKind::Store, kind != AccessKind::Load);
-                let strong = Strong { strength: access.strength, is_for_block: access.is_for_block, reads, writes };
-                self.order.strong(moment.resident, thread, (is_shared, address), strong);
+                self.order.strong((moment.resident, thread), (access, kind), (address, is_shared));
             }
         }
         Ok(())
-    }
-
-    fn zone(&mut self, resident: usize, address: u64) -> Option<&mut Zone> {
-        if address & SHARED_WINDOW != 0 {
-            return self.shared.get_mut(resident);
-        }
-        let is_in = |zone: &Zone| zone.start <= address && address < zone.end;
-        if !self.buffers.get(self.last).is_some_and(is_in) {
-            self.last = self.buffers.partition_point(|zone| zone.start <= address).checked_sub(1)?;
-        }
-        self.buffers.get_mut(self.last).filter(|zone| is_in(zone))
     }
 
     /// Returns the fault of a race. If both threads write the same value, it adds a note instead.
@@ -313,7 +297,7 @@ impl RaceCheck {
     ) -> Result<(), Fault> {
         let Found { other, thread, is_other_write } = found;
         let address = addresses[lane];
-        let place = element(address, bytes, moment, &self.names);
+        let place = element(address, bytes, moment);
         let other_line = line(moment.kernel, other.at, moment.at);
         if *is_other_write && kind == AccessKind::Store && stores_the_same(moment, lane, addresses, bytes, other) {
             self.notes.entry(moment.at).or_insert_with(|| {
@@ -321,11 +305,8 @@ impl RaceCheck {
             });
             return Ok(());
         }
-        let own = moment.thread(u32::try_from(lane).unwrap_or(0));
-        let them = Thread {
-            block: crate::machine::index(other.block, moment.identity.blocks),
-            thread: moment.identity.thread(*thread),
-        };
+        let block = crate::machine::index(other.block, moment.identity.blocks);
+        let them = Thread { block, thread: moment.identity.index(*thread) };
         let own_verb = ["read", "written", "updated"][kind as usize];
         let is_own_block = other.block == moment.identity.linear_block();
         let is_narrow = other.is_for_block || step_is_for_block(moment);
@@ -351,7 +332,7 @@ impl RaceCheck {
         let message = format!(
             "{place} is {before} in {other_line} by {them} and {own_verb} here, and nothing orders the two. {advice}"
         );
-        Err(Fault { thread: Some(own), ..Fault::new(Cause::Race, message) }.at(moment.step()))
+        Err(moment.fault(Cause::Race, lane, message))
     }
 }
 

@@ -4,7 +4,7 @@ use super::flow::{Comparing, Flow};
 use super::words::{element, line};
 use crate::compute::{LANES, Lanes};
 use crate::machine::{
-    Identity, LOCAL_WINDOW, Memory, Moment, Names, Request, SHARED_WINDOW, Unwritten, extend, lanes, low, read,
+    Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, Unwritten, extend, lanes, low, read, start,
 };
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
@@ -22,7 +22,7 @@ struct Registers {
 }
 
 /// A resident block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Block {
     warps: Vec<Registers>,
     /// Unwritten bits by byte: of shared memory, and of the frames of all threads.
@@ -40,38 +40,30 @@ pub(super) struct UnwrittenCheck {
     widths: Vec<u64>,
     frame_bytes: usize,
     blocks: Vec<Block>,
-    /// Buffers: start, end, and unwritten bits.
-    buffers: Vec<(u64, u64, Unwritten)>,
-    last: usize,
-    names: Names,
+    /// Unwritten bits of the buffers in global memory, in their order.
+    buffers: Vec<Unwritten>,
 }
 
 impl UnwrittenCheck {
-    pub(super) fn new(kernel: &Kernel, memory: &Memory, names: Names) -> Self {
-        let buffers = memory.buffers.iter().map(|b| (b.start, b.end(), b.unwritten.clone())).collect();
+    pub(super) fn new(kernel: &Kernel, memory: &Memory) -> Self {
         Self {
             flows: kernel.steps.iter().map(|step| Flow::for_opcode(&step.opcode)).collect(),
             comparisons: kernel.steps.iter().map(|step| Comparing::for_opcode(&step.opcode)).collect(),
             widths: kernel.rows.iter().map(|row| row.register_mask()).collect(),
             frame_bytes: usize::try_from(kernel.frame_bytes).unwrap_or(0),
             blocks: Vec::new(),
-            buffers,
-            last: 0,
-            names,
+            buffers: memory.buffers.iter().map(|buffer| buffer.unwritten.clone()).collect(),
         }
     }
 
     /// Marks in a memory what the launch has written.
     pub(super) fn note(self, memory: &mut Memory) {
-        for (buffer, (.., unwritten)) in memory.buffers.iter_mut().zip(self.buffers) {
+        for (buffer, unwritten) in memory.buffers.iter_mut().zip(self.buffers) {
             buffer.unwritten = unwritten;
         }
     }
 
     pub(super) fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
-        if self.blocks.len() <= resident {
-            self.blocks.resize_with(resident + 1, Block::default);
-        }
         let threads = identity.threads_of_block();
         let shared = usize::try_from(kernel.shared_bytes + identity.dynamic_shared).unwrap_or(0);
         let warp = || Registers {
@@ -79,11 +71,12 @@ impl UnwrittenCheck {
             bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
             origin: vec![NONE; self.widths.len()],
         };
-        self.blocks[resident] = Block {
+        let block = Block {
             warps: (0..threads.div_ceil(32)).map(|_| warp()).collect(),
             shared: vec![0xff; shared],
             frames: vec![0xff; self.frame_bytes * threads.next_multiple_of(32) as usize],
         };
+        start(&mut self.blocks, resident, block);
     }
 
     pub(super) fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
@@ -245,8 +238,9 @@ impl UnwrittenCheck {
     }
 
     /// Moves unwritten bits among the lanes that take part. A value from any other lane is unwritten.
-    pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)], rows: &[Lanes]) {
-        let registers = &mut self.blocks[resident].warps[warp as usize];
+    pub(super) fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) {
+        let rows = moment.rows;
+        let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
         let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
         let (mut operands, mut values, mut origin) = ([[0; LANES]; 3], [[0; LANES]; 3], NONE);
         for (mask, collective) in parties {
@@ -315,19 +309,10 @@ impl UnwrittenCheck {
             let start = frame + place(address ^ LOCAL_WINDOW);
             return block.frames.get_mut(start..start + bytes);
         }
-        let is_in = |(start, end, _): &&(u64, u64, Unwritten)| *start <= address && address < *end;
-        if self.buffers.get(self.last).filter(is_in).is_none() {
-            self.last = self.buffers.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
-        }
-        let (start, end, unwritten) = self.buffers.get_mut(self.last)?;
-        let (offset, length) = (place(address - *start), place(*end - *start));
-        if matches!(unwritten, Unwritten::All) {
-            *unwritten = Unwritten::Bits(vec![0xff; length]);
-        }
-        match unwritten {
-            Unwritten::Bits(bits) => bits.get_mut(offset..offset + bytes),
-            _ => None,
-        }
+        let index = moment.memory.index(address)?;
+        let buffer = &moment.memory.buffers[index];
+        let offset = place(address - buffer.start);
+        self.buffers[index].bits(buffer.bytes.len())?.get_mut(offset..offset + bytes)
     }
 
     /// Returns a fault if unwritten bits are stored to global memory.
@@ -336,7 +321,7 @@ impl UnwrittenCheck {
             return Ok(());
         }
         let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
-        let place = element(address, bits.len() as u64, moment, &self.names);
+        let place = element(address, bits.len() as u64, moment);
         let message = match row {
             NONE => format!("An atomic operation updates {place}, which nobody has written."),
             _ => format!(
@@ -344,8 +329,7 @@ impl UnwrittenCheck {
                 registers.story(row, (moment.kernel, moment.at))
             ),
         };
-        let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
-        Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
+        Err(moment.fault(Cause::Unwritten, lane, message))
     }
 }
 
@@ -416,8 +400,7 @@ impl Registers {
             return Ok(());
         };
         let message = format!("{} {}.", what(), self.story(row, (moment.kernel, moment.at)));
-        let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
-        Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
+        Err(moment.fault(Cause::Unwritten, lane, message))
     }
 
     /// Describes the origin of an unwritten value.

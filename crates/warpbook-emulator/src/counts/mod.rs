@@ -7,9 +7,9 @@ mod table;
 pub use requests::WarpRequest;
 
 use crate::compute::LANES;
-use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Moment, Names, Observer, Request, SHARED_WINDOW, lanes};
+use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Moment, Observer, Request, SHARED_WINDOW, lanes, start};
 use crate::program::{Action, Collective, CollectiveKind, Kernel};
-use crate::{Argument, Fault, Place};
+use crate::{Fault, Place};
 use requests::FirstRequests;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ fn multiply_adds(opcode: &str) -> u8 {
 }
 
 impl Counter {
-    pub(crate) fn new(kernel: &Kernel, arguments: &[Argument]) -> Self {
+    pub(crate) fn new(kernel: &Kernel) -> Self {
         let mut lines: Vec<LineCounts> = Vec::new();
         let mut known = HashMap::new();
         let mut line_of = Vec::with_capacity(kernel.steps.len());
@@ -193,7 +193,7 @@ impl Counter {
             running: Vec::new(),
             shuffles_of_a_warp: 0,
             barriers_of_a_block: 0,
-            requests: FirstRequests::new(kernel.steps.len(), Names::new(kernel, arguments)),
+            requests: FirstRequests::new(kernel.steps.len()),
         }
     }
 
@@ -212,13 +212,11 @@ impl Counter {
 
 impl Observer for Counter {
     fn block_starts(&mut self, _: &Kernel, resident: usize, identity: &Identity) {
-        if self.running.len() <= resident {
-            self.running.resize_with(resident + 1, Default::default);
-        }
-        self.running[resident] = (vec![0; identity.threads_of_block().div_ceil(32) as usize], 0);
+        let shuffles = vec![0; identity.threads_of_block().div_ceil(32) as usize];
+        start(&mut self.running, resident, (shuffles, 0));
     }
 
-    fn barrier(&mut self, resident: usize, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
+    fn barrier(&mut self, _: &Identity, resident: usize, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
         let (_, barriers) = &mut self.running[resident];
         *barriers += 1;
         self.barriers_of_a_block = self.barriers_of_a_block.max(*barriers);

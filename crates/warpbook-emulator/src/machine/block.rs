@@ -1,8 +1,8 @@
 //! A block: warps with shared memory and barriers.
 
-use super::launch::{Grid, Identity, Progress};
+use super::launch::{Grid, Identity};
 use super::memory::{Buffer, Memory, POISON, RED_ZONE};
-use super::observer::Observer;
+use super::observer::{Moment, Observer};
 use super::warp::{Split, Waits, Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::LANES;
@@ -14,31 +14,47 @@ use crate::{Cause, Fault};
 const BARRIERS: usize = 16;
 
 /// The environment of a running warp.
-pub(super) struct Context<'a> {
-    pub(super) kernel: &'a Kernel,
+pub(super) struct Context<'a, 'g> {
+    pub(super) grid: &'a mut Grid<'g>,
     pub(super) identity: &'a Identity,
-    pub(super) memory: &'a mut Memory,
     pub(super) shared: &'a mut [u8],
-    pub(super) parameters: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
-    pub(super) progress: &'a mut Progress,
     /// The block's index among the resident blocks.
     pub(super) resident: usize,
-    /// The current instruction, and the lanes at it.
+    /// The current instruction, the lanes at it, and those for which its guard holds.
     pub(super) at: u32,
     pub(super) lanes: u32,
+    pub(super) active: u32,
 }
 
-impl Context<'_> {
-    /// Counts an instruction with its active lanes.
-    pub(super) fn count(&mut self, active: u32) -> Result<(), Fault> {
-        self.progress.steps += 1;
-        self.progress.thread_steps += u64::from(active.count_ones());
-        if self.progress.steps <= self.progress.budget {
+impl Context<'_, '_> {
+    /// Tells each observer about the current instruction of a warp.
+    #[inline]
+    pub(super) fn observe(
+        &mut self,
+        warp: &Warp,
+        tell: impl Fn(&mut dyn Observer, &Moment) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let Grid { kernel, memory, names, observers, .. } = &mut *self.grid;
+        if observers.is_empty() {
             return Ok(());
         }
-        let message =
-            format!("`{}` has not ended after {} instructions of its warps.", self.kernel.name, self.progress.budget);
+        let Self { identity, resident, at, lanes, active, ref shared, .. } = *self;
+        let (warp, rows) = (warp.number, &warp.rows);
+        let moment = Moment { kernel, identity, resident, warp, at, lanes, active, rows, memory, shared, names };
+        observers.iter_mut().try_for_each(|observer| tell(*observer, &moment))
+    }
+
+    /// Counts an instruction with its active lanes.
+    pub(super) fn count(&mut self) -> Result<(), Fault> {
+        let active = self.active.count_ones();
+        let Grid { kernel, steps, thread_steps, budget, .. } = &mut *self.grid;
+        *steps += 1;
+        *thread_steps += u64::from(active);
+        if steps <= budget {
+            return Ok(());
+        }
+        let message = format!("`{}` has not ended after {budget} instructions of its warps.", kernel.name);
         Err(Fault::new(Cause::Endless, message))
     }
 
@@ -57,22 +73,25 @@ impl Context<'_> {
                 self.describe(Space::Shared, address ^ SHARED_WINDOW, bytes)
             }
             Space::Local => {
-                format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes)
+                format!(
+                    "at offset {address} of the thread's local memory, which has {} bytes",
+                    self.grid.kernel.frame_bytes
+                )
             }
             Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW, bytes),
-            Space::Param => outside("the parameters", address, self.parameters.len()),
+            Space::Param => outside("the parameters", address, self.grid.parameters.len()),
             Space::Global | Space::Const | Space::Generic => self.describe_global(address, bytes),
         }
     }
 
     /// Names the element of the nearest shared variable, if there is one and no dynamic shared memory follows it.
     fn shared_element(&self, address: u64, bytes: u64) -> String {
-        if self.shared.len() as u64 > self.kernel.shared_bytes {
+        if self.shared.len() as u64 > self.grid.kernel.shared_bytes {
             return String::new();
         }
         let address = address.cast_signed();
         let begins = |(start, _): &&(u64, String)| start.cast_signed() <= address;
-        let all = &self.kernel.shared;
+        let all = &self.grid.kernel.shared;
         let Some((start, name)) = all.iter().rev().find(begins).or(all.first()) else { return String::new() };
         let element = (address - start.cast_signed()).div_euclid(bytes.max(1).cast_signed());
         format!(": element {element} of `{}`", plain_name(name))
@@ -81,10 +100,10 @@ impl Context<'_> {
     fn describe_global(&self, address: u64, bytes: u64) -> String {
         let is_near =
             |buffer: &&Buffer| buffer.start.saturating_sub(RED_ZONE) < address && address < buffer.end() + RED_ZONE;
-        let near = self.memory.nearest(address).filter(is_near);
+        let near = self.grid.memory.nearest(address).filter(is_near);
         let Some(buffer) = near else { return format!("at {address:#x}, far from every buffer") };
         let length = buffer.bytes.len() as u64;
-        let name = match self.progress.names.find(buffer.start) {
+        let name = match self.grid.names.find(buffer.start) {
             Some(name) => format!("{name}, which has {length} bytes"),
             None => format!("a buffer of {length} bytes"),
         };
@@ -147,34 +166,32 @@ impl Block {
     }
 
     /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.
-    pub(super) fn turn<O: Observer>(
+    pub(super) fn turn(
         &mut self,
-        grid: &mut Grid<O>,
+        grid: &mut Grid,
         mut order: impl FnMut(usize, usize) -> usize,
     ) -> Result<bool, Fault> {
         let mut has_run = false;
         let warps = self.warps.len();
         for turn in 0..warps {
             let mut context = Context {
-                kernel: grid.kernel,
+                grid,
                 identity: &self.identity,
-                memory: &mut *grid.memory,
                 shared: &mut self.shared,
-                parameters: &mut grid.parameters,
                 barriers: &mut self.barriers,
-                progress: &mut grid.progress,
                 resident: self.resident,
                 at: 0,
                 lanes: 0,
+                active: 0,
             };
-            has_run |= self.warps[order(turn, warps)].turn(&mut context, grid.observer)?;
+            has_run |= self.warps[order(turn, warps)].turn(&mut context)?;
             has_run |= self.release_barriers(grid)?;
         }
         Ok(has_run)
     }
 
     /// Releases all complete barriers; returns true if there is one.
-    fn release_barriers<O: Observer>(&mut self, grid: &mut Grid<O>) -> Result<bool, Fault> {
+    fn release_barriers(&mut self, grid: &mut Grid) -> Result<bool, Fault> {
         let mut is_one_released = false;
         for number in 0..BARRIERS {
             let meeting = self.barriers[number];
@@ -188,10 +205,10 @@ impl Block {
             }
             is_one_released = true;
             self.barriers[number] = Meeting::default();
-            if !O::IS_OFF {
-                let waiting: Vec<(u32, u32)> =
-                    self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number))).collect();
-                grid.observer.barrier(self.resident, number, &waiting)?;
+            let waiting = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number)));
+            let waiting: Vec<(u32, u32)> = waiting.collect();
+            for observer in &mut grid.observers {
+                observer.barrier(&self.identity, self.resident, number, &waiting)?;
             }
             self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));
         }
@@ -237,7 +254,7 @@ impl Block {
             }
             fault.place = step.place.as_deref().cloned();
             fault.ptx_line = step.line;
-            fault.thread = lanes(split.lanes).next().map(|lane| warp.thread(lane, &self.identity));
+            fault.thread = lanes(split.lanes).next().map(|lane| self.identity.thread(warp.number, lane));
             break;
         }
         fault

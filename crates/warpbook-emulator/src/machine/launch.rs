@@ -6,7 +6,7 @@ use super::memory::Memory;
 use super::names::Names;
 use super::observer::Observer;
 use crate::compute::{LANES, Word};
-use crate::{Cause, Fault, Kernel};
+use crate::{Cause, Fault, Kernel, Thread};
 
 /// The order in which blocks and warps run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -115,8 +115,13 @@ impl Identity {
     }
 
     /// Returns the index of a thread, given its number in the block.
-    pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
+    pub(crate) fn index(&self, number: u32) -> [u32; 3] {
         index(number, self.threads)
+    }
+
+    /// Returns the thread of a warp's lane.
+    pub(crate) fn thread(&self, warp: u32, lane: usize) -> Thread {
+        Thread { block: self.block, thread: self.index(warp * 32 + u32::take(lane as u64)) }
     }
 
     pub(crate) fn linear_block(&self) -> u32 {
@@ -129,45 +134,42 @@ pub(crate) fn index(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y]
 }
 
-/// The progress of a launch.
-#[derive(Debug)]
-pub(super) struct Progress {
-    pub(super) steps: u64,
-    pub(super) thread_steps: u64,
-    pub(super) budget: u64,
-    pub(super) printed: String,
-    pub(super) names: Names,
-}
-
 /// Rounds of turns without the end of a block, after which more blocks start.
 const ROUNDS: u32 = 64;
 
 /// A running grid.
-pub(super) struct Grid<'a, O> {
+pub(super) struct Grid<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) memory: &'a mut Memory,
     pub(super) parameters: Vec<u8>,
-    pub(super) progress: Progress,
-    pub(super) observer: &'a mut O,
+    pub(super) names: Names,
+    pub(super) observers: Vec<&'a mut dyn Observer>,
+    pub(super) budget: u64,
+    pub(super) steps: u64,
+    pub(super) thread_steps: u64,
+    pub(super) printed: String,
 }
 
 /// Runs a grid.
-pub(super) fn run<O: Observer>(
-    memory: &mut Memory,
-    kernel: &Kernel,
+pub(crate) fn run<'a>(
+    memory: &'a mut Memory,
+    kernel: &'a Kernel,
     launch: &Launch,
     arguments: &[Argument],
-    observer: &mut O,
+    observers: Vec<&'a mut dyn Observer>,
 ) -> Result<Report, Fault> {
     let resident_blocks = resident_blocks(kernel, launch)?;
-    let progress = Progress {
+    let mut grid = Grid {
+        kernel,
+        memory,
+        parameters: parameters(kernel, arguments)?,
+        names: Names::new(kernel, arguments),
+        observers,
+        budget: launch.budget,
         steps: 0,
         thread_steps: 0,
-        budget: launch.budget,
         printed: String::new(),
-        names: Names::new(kernel, arguments),
     };
-    let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
     let blocks: u32 = launch.grid.iter().product();
     let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
     // A random order is a walk around the grid, whose step reaches every block.
@@ -193,7 +195,7 @@ pub(super) fn run<O: Observer>(
                 && let Some(number) = queue.next()
             {
                 let identity = Identity::new(number, launch);
-                grid.observer.block_starts(kernel, place, &identity);
+                grid.observers.iter_mut().for_each(|observer| observer.block_starts(kernel, place, &identity));
                 *block = Some(Block::new(kernel, identity, place, grid.memory));
             }
             let Some(running) = block else { continue };
@@ -204,7 +206,6 @@ pub(super) fn run<O: Observer>(
             };
             has_run |= running.turn(&mut grid, order)?;
             if running.has_ended() {
-                grid.observer.block_ends(kernel, place)?;
                 block.take().into_iter().for_each(|block| block.give_back(grid.memory));
                 (has_run, rounds) = (true, 0);
             }
@@ -213,7 +214,7 @@ pub(super) fn run<O: Observer>(
             if queue.len() > 0 {
                 continue;
             }
-            let Progress { steps, thread_steps, printed, .. } = grid.progress;
+            let Grid { steps, thread_steps, printed, .. } = grid;
             return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
         if begun < resident.len() && (!has_run || rounds > ROUNDS) {

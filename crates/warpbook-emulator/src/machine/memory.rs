@@ -3,6 +3,7 @@
 use super::LIMITS;
 use crate::compute::Lanes;
 use crate::{Cause, Fault};
+use std::cell::Cell;
 
 /// Address of the first buffer, far from 0.
 const FIRST: u64 = 0x7_0000_0000;
@@ -18,6 +19,19 @@ pub(crate) enum Unwritten {
     Nothing,
     /// A set bit is unwritten, byte by byte.
     Bits(Vec<u8>),
+}
+
+impl Unwritten {
+    /// Returns the unwritten bits of a buffer with `length` bytes; `None` if everything has been written.
+    pub(crate) fn bits(&mut self, length: usize) -> Option<&mut [u8]> {
+        if matches!(self, Self::All) {
+            *self = Self::Bits(vec![0xff; length]);
+        }
+        match self {
+            Self::Bits(bits) => Some(bits),
+            _ => None,
+        }
+    }
 }
 
 /// A buffer of global memory.
@@ -39,7 +53,7 @@ impl Buffer {
 pub(crate) struct Memory {
     pub(crate) buffers: Vec<Buffer>,
     /// The buffer that was found last.
-    last: usize,
+    last: Cell<usize>,
     used: u64,
     /// Registers of ended warps, kept for later ones: new pages cost more than a short kernel.
     pub(crate) spare_rows: Vec<Vec<Lanes>>,
@@ -66,13 +80,26 @@ impl Memory {
         }
     }
 
-    /// Returns the buffer that contains an address.
-    pub(super) fn buffer(&mut self, address: u64) -> Option<&mut Buffer> {
-        let is_in = |buffer: &Buffer| buffer.start <= address && address < buffer.end();
-        if !self.buffers.get(self.last).is_some_and(is_in) {
-            self.last = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
+    /// Returns the index of the buffer that contains an address.
+    #[inline]
+    pub(crate) fn index(&self, address: u64) -> Option<usize> {
+        let is_in = |buffer: &Buffer| address.wrapping_sub(buffer.start) < buffer.bytes.len() as u64;
+        let last = self.last.get();
+        if self.buffers.get(last).is_some_and(is_in) {
+            return Some(last);
         }
-        self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))
+        let found = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
+        self.last.set(found);
+        is_in(&self.buffers[found]).then_some(found)
+    }
+
+    /// Returns the buffer that contains an address.
+    pub(crate) fn find(&self, address: u64) -> Option<&Buffer> {
+        self.index(address).map(|at| &self.buffers[at])
+    }
+
+    pub(super) fn buffer(&mut self, address: u64) -> Option<&mut Buffer> {
+        self.index(address).map(|at| &mut self.buffers[at])
     }
 
     /// Returns bytes for the host to read or write.
@@ -88,12 +115,6 @@ impl Memory {
         found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
     }
 
-    /// Returns the buffer that contains an address, without changing the memory.
-    pub(crate) fn find(&self, address: u64) -> Option<&Buffer> {
-        let at = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
-        self.buffers.get(at).filter(|buffer| address < buffer.end())
-    }
-
     /// Marks bytes of a buffer as written by the host.
     pub(super) fn note_written(&mut self, address: u64, length: usize) {
         let Some(buffer) = self.buffer(address) else { return };
@@ -102,10 +123,7 @@ impl Memory {
             buffer.unwritten = Unwritten::Nothing;
             return;
         }
-        if matches!(buffer.unwritten, Unwritten::All) {
-            buffer.unwritten = Unwritten::Bits(vec![0xff; buffer.bytes.len()]);
-        }
-        if let Unwritten::Bits(bits) = &mut buffer.unwritten {
+        if let Some(bits) = buffer.unwritten.bits(buffer.bytes.len()) {
             bits[start..start + length].fill(0);
         }
     }

@@ -19,11 +19,10 @@ use crate::ptx::Space;
 use crate::{Fault, Kernel, Module, Refusal};
 pub(crate) use access::{extend, read};
 pub(crate) use collective::sources;
-pub(crate) use launch::{Identity, index};
+pub(crate) use launch::{Identity, index, run};
 pub(crate) use memory::{Memory, Unwritten};
-pub(crate) use names::Names;
 pub use observer::AccessKind;
-pub(crate) use observer::{Moment, Observer, Request};
+pub(crate) use observer::{Moment, Observer, Request, start};
 pub(crate) use step::low;
 pub(crate) use warp::lanes;
 
@@ -165,19 +164,8 @@ impl Gpu {
     /// # Errors
     /// If the launch is impossible, or the kernel has a fault; memory is then as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
-        let report = self.launch_observed(kernel, launch, arguments, &mut ());
+        let report = run(&mut self.memory, kernel, launch, arguments, Vec::new());
         self.memory.take_for_written();
         report
-    }
-
-    /// Runs a kernel to its end, with an observer.
-    pub(crate) fn launch_observed<O: Observer>(
-        &mut self,
-        kernel: &Kernel,
-        launch: &Launch,
-        arguments: &[Argument],
-        observer: &mut O,
-    ) -> Result<Report, Fault> {
-        launch::run(&mut self.memory, kernel, launch, arguments, observer)
     }
 }

@@ -1,7 +1,6 @@
 //! Instructions that change the registers of their active lanes.
 
 use super::block::Context;
-use super::observer::Observer;
 use super::print;
 use super::warp::Warp;
 use crate::compute::{LANES, each};
@@ -10,13 +9,9 @@ use crate::{Cause, Fault};
 
 impl Warp {
     /// Executes an instruction that neither jumps nor waits.
-    pub(super) fn execute<O: Observer>(
-        &mut self,
-        action: &Action,
-        active: u32,
-        context: &mut Context,
-        observer: &mut O,
-    ) -> Result<(), Fault> {
+    #[inline]
+    pub(super) fn execute(&mut self, action: &Action, context: &mut Context) -> Result<(), Fault> {
+        let active = context.active;
         match action {
             Action::Compute { compute, into, from } => {
                 let mut values = [0; LANES];
@@ -38,15 +33,15 @@ impl Warp {
                     self.set(*row, active, &from.map(|value| low(value >> (part * bits), *bits)));
                 }
             }
-            Action::Load(access, into) => self.load(access, into, active, context, observer)?,
-            Action::Store(access, from) => self.store(access, from, active, context, observer)?,
+            Action::Load(access, into) => self.load(access, into, context)?,
+            Action::Store(access, from) => self.store(access, from, context)?,
             Action::Atomic { access, update, into, operands } => {
-                self.atomic(access, (*update, *into, *operands), active, context, observer)?;
+                self.atomic(access, (*update, *into, *operands), context)?;
             }
             Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
-            Action::Clock(into) => self.set(*into, active, &[context.progress.steps; LANES]),
-            Action::Print(places) => print::print(self, *places, active, context)?,
-            Action::Assertion(places) => return Err(print::assertion(self, places, active, context)),
+            Action::Clock(into) => self.set(*into, active, &[context.grid.steps; LANES]),
+            Action::Print(places) => print::print(self, *places, context)?,
+            Action::Assertion(places) => return Err(print::assertion(self, places, context)),
             Action::Trap => {
                 let lane = active.trailing_zeros() as usize;
                 return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));

@@ -2,7 +2,7 @@
 
 use super::action::{Action, Comparison, NONE, Row};
 use super::functions::{Decoder, Place, count};
-use super::rows::{RowKind, Special};
+use super::rows::{RowKind, SPECIALS};
 use crate::Refusal;
 use crate::compute::{self, Apply, Compute, each};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
@@ -40,7 +40,7 @@ impl<'m> Decoder<'m> {
             #[allow(clippy::cast_possible_truncation)]
             Operand::Double(bits) if bytes == 4 => Ok(self.constant((f64::from_bits(*bits) as f32).to_bits().into())),
             Operand::Double(bits) => Ok(self.constant(*bits)),
-            Operand::Special(name) => match Special::parse(name) {
+            Operand::Special(name) => match SPECIALS.iter().position(|(known, _)| known == name) {
                 Some(special) => Ok(self.fixed_row(RowKind::Special(special))),
                 None => Err(Refusal::new(self.current.at, format!("The register `{name}` is not supported."))),
             },

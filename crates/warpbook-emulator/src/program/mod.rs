@@ -13,7 +13,7 @@ pub(crate) use action::{
     Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
     Strength, Update,
 };
-pub(crate) use rows::{RowKind, Special};
+pub(crate) use rows::{Lane, RowKind, SPECIALS};
 pub use supported::supported;
 
 use crate::Refusal;
