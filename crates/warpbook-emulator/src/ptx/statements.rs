@@ -81,12 +81,11 @@ impl Parser<'_> {
                 body.function.variables.push(variable);
             }
             Kind::Word(".loc") => body.place = self.place()?,
-            Kind::Word(".pragma") => self.pragma()?,
+            Kind::Word(".pragma") => self.skip_past(';', "Expected `;`.")?,
             Kind::Word(label) if self.peek_second() == Kind::Symbol(':') => {
                 self.next();
                 self.next();
-                if self.peek() == Kind::Word(".branchtargets") {
-                    self.next();
+                if self.takes_token(Kind::Word(".branchtargets")) {
                     let targets = self.operands(body, ';', 0)?;
                     body.tables.insert(label.to_owned(), Operand::Vector(targets));
                 } else {
@@ -186,45 +185,37 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self, body: &mut Body, depth: u32) -> Result<Operand, Refusal> {
-        match self.peek() {
-            Kind::Symbol('{') => {
-                self.next();
-                Ok(Operand::Vector(self.operands(body, '}', depth)?))
-            }
-            Kind::Symbol('(') => {
-                self.next();
-                Ok(Operand::List(self.operands(body, ')', depth)?))
-            }
-            Kind::Symbol('[') => {
-                self.next();
-                let (base, offset) = match self.simple_operand(body)? {
-                    Operand::Variable(id, offset) => (Operand::Variable(id, 0), offset),
-                    other => (other, self.offset()?),
-                };
-                self.expect(']')?;
-                Ok(Operand::Address(Box::new(base), offset))
-            }
-            Kind::Symbol('!') => {
-                self.next();
-                match self.simple_operand(body)? {
-                    Operand::Register(register) => Ok(Operand::Not(register)),
-                    _ => self.refuse("Expected a predicate after `!`."),
-                }
-            }
-            _ => {
-                let first = self.simple_operand(body)?;
-                if !self.takes('|') {
-                    return Ok(first);
-                }
-                let second = self.simple_operand(body)?;
-                let register = |operand| match operand {
-                    Operand::Register(register) => Ok(Some(register)),
-                    Operand::Nothing => Ok(None),
-                    _ => self.refuse("Expected a register next to `|`."),
-                };
-                Ok(Operand::Pair(register(first)?, register(second)?))
-            }
+        if self.takes('{') {
+            return Ok(Operand::Vector(self.operands(body, '}', depth)?));
         }
+        if self.takes('(') {
+            return Ok(Operand::List(self.operands(body, ')', depth)?));
+        }
+        if self.takes('[') {
+            let (base, offset) = match self.simple_operand(body)? {
+                Operand::Variable(id, offset) => (Operand::Variable(id, 0), offset),
+                other => (other, self.offset()?),
+            };
+            self.expect(']')?;
+            return Ok(Operand::Address(Box::new(base), offset));
+        }
+        if self.takes('!') {
+            return match self.simple_operand(body)? {
+                Operand::Register(register) => Ok(Operand::Not(register)),
+                _ => self.refuse("Expected a predicate after `!`."),
+            };
+        }
+        let first = self.simple_operand(body)?;
+        if !self.takes('|') {
+            return Ok(first);
+        }
+        let second = self.simple_operand(body)?;
+        let register = |operand| match operand {
+            Operand::Register(register) => Ok(Some(register)),
+            Operand::Nothing => Ok(None),
+            _ => self.refuse("Expected a register next to `|`."),
+        };
+        Ok(Operand::Pair(register(first)?, register(second)?))
     }
 
     /// Parses a name or a number.
