@@ -6,7 +6,6 @@
 use super::clocks::Clock;
 use super::order::Order;
 use super::words::{element, line};
-use crate::compute::Lanes;
 use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, lanes, start};
 use crate::program::{Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
 use crate::ptx::Space;
@@ -177,13 +176,6 @@ pub(super) struct RaceCheck {
     pub(super) notes: BTreeMap<u32, String>,
 }
 
-/// Two accesses that nothing orders.
-struct Found {
-    other: Group,
-    thread: u32,
-    is_other_write: bool,
-}
-
 impl RaceCheck {
     pub(super) fn new(memory: &Memory) -> Self {
         let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.end())).collect();
@@ -257,26 +249,26 @@ impl RaceCheck {
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
             // Races with writers and with readers: equal values excuse only the former.
-            let mut found = [None, None];
+            let (mut writer, mut reader) = (None, None);
             for index in first..first + count {
                 let Some(cell) = zone.cell(index) else { continue };
-                let race = |groups: &[Group; 2], is_other_write: bool| {
-                    let races = groups.iter().filter_map(|other| Some((other, accessor.race(other)?)));
-                    races.map(|(other, thread)| Found { other: *other, thread, is_other_write }).next()
-                };
-                found[0] = found[0].take().or_else(|| race(&cell.writes, true));
+                let race = |groups: &[Group; 2]| groups.iter().find_map(|other| Some((*other, accessor.race(other)?)));
+                writer = writer.or_else(|| race(&cell.writes));
                 if kind == AccessKind::Load {
                     accessor.note(&mut cell.reads);
                     continue;
                 }
-                found[1] = found[1].take().or_else(|| race(&cell.reads, false));
+                reader = reader.or_else(|| race(&cell.reads));
                 accessor.note(&mut cell.writes);
                 if !is_strong {
                     cell.reads = [Group::default(); 2];
                 }
             }
-            for found in found.into_iter().flatten() {
-                self.tell(moment, kind, (lane, addresses), bytes, &found)?;
+            if let Some(other) = writer {
+                self.tell(request, lane, other, true)?;
+            }
+            if let Some(other) = reader {
+                self.tell(request, lane, other, false)?;
             }
             if is_strong {
                 self.order.strong((moment.resident, thread), (access, kind), (address, is_shared));
@@ -289,29 +281,28 @@ impl RaceCheck {
     #[cold]
     fn tell(
         &mut self,
-        moment: &Moment,
-        kind: AccessKind,
-        (lane, addresses): (usize, &Lanes),
-        bytes: u64,
-        found: &Found,
+        request: &Request,
+        lane: usize,
+        (other, thread): (Group, u32),
+        is_other_write: bool,
     ) -> Result<(), Fault> {
-        let Found { other, thread, is_other_write } = found;
+        let Request { moment, access, kind, addresses, .. } = *request;
         let address = addresses[lane];
-        let place = element(address, bytes, moment);
+        let place = element(address, request.bytes(), moment);
         let other_line = line(moment.kernel, other.at, moment.at);
-        if *is_other_write && kind == AccessKind::Store && stores_the_same(moment, lane, addresses, bytes, other) {
+        if is_other_write && kind == AccessKind::Store && stores_the_same(request, lane, &other) {
             self.notes.entry(moment.at).or_insert_with(|| {
                 format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")
             });
             return Ok(());
         }
         let block = crate::machine::index(other.block, moment.identity.blocks);
-        let them = Thread { block, thread: moment.identity.index(*thread) };
+        let them = Thread { block, thread: moment.identity.index(thread) };
         let own_verb = ["read", "written", "updated"][kind as usize];
         let is_own_block = other.block == moment.identity.linear_block();
-        let is_narrow = other.is_for_block || step_is_for_block(moment);
+        let is_narrow = other.is_for_block || access.is_for_block;
         // Lanes that meet at one element, in the line that both reads and writes it, update it: `*total += x`.
-        let is_shared_update = *is_other_write != (kind == AccessKind::Store)
+        let is_shared_update = is_other_write != (kind == AccessKind::Store)
             && other_line == line(moment.kernel, moment.at, moment.at)
             && lanes(moment.active).filter(|lane| addresses[*lane] == address).nth(1).is_some();
         let advice = match (is_own_block, thread / 32 == moment.warp) {
@@ -319,7 +310,7 @@ impl RaceCheck {
             _ if is_shared_update => {
                 "Threads that update one element together need an atomic operation, such as `atomicAdd`."
             }
-            (true, _) if *is_other_write && kind == AccessKind::Store => {
+            (true, _) if is_other_write && kind == AccessKind::Store => {
                 "Two threads write different values to one element: is an index wrong, or is a barrier missing between?"
             }
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
@@ -327,7 +318,7 @@ impl RaceCheck {
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",
         };
         let them = if other.is_of_warps { format!("the warp of {them}") } else { them.to_string() };
-        let before = if *is_other_write { "written" } else { "read" };
+        let before = if is_other_write { "written" } else { "read" };
         let place = place[..1].to_uppercase() + &place[1..];
         let message = format!(
             "{place} is {before} in {other_line} by {them} and {own_verb} here, and nothing orders the two. {advice}"
@@ -336,15 +327,9 @@ impl RaceCheck {
     }
 }
 
-fn step_is_for_block(moment: &Moment) -> bool {
-    match &moment.step().action {
-        Action::Load(access, _) | Action::Store(access, _) | Action::Atomic { access, .. } => access.is_for_block,
-        _ => false,
-    }
-}
-
 /// Returns true if a lane stores the value that is already there, or that a lower lane stores with the same instruction.
-fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, other: &Group) -> bool {
+fn stores_the_same(request: &Request, lane: usize, other: &Group) -> bool {
+    let Request { moment, addresses, .. } = *request;
     let Action::Store(access, from) = &moment.step().action else { return false };
     let size = usize::from(access.bytes);
     let stored = |lane: usize| -> Vec<u8> {
@@ -365,6 +350,5 @@ fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, 
         },
     };
     let start = usize::try_from(address - start).unwrap_or(usize::MAX);
-    let length = usize::try_from(bytes).unwrap_or(0);
-    all.get(start..start + length).is_some_and(|there| there == stored(lane))
+    all.get(start..).is_some_and(|there| there.starts_with(&stored(lane)))
 }

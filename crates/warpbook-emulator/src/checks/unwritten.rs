@@ -151,12 +151,10 @@ impl UnwrittenCheck {
     }
 
     pub(super) fn access(&mut self, request: &Request) -> Result<(), Fault> {
-        let Request { moment, access, addresses, elements, .. } = *request;
-        let bytes = usize::from(access.bytes) * elements;
-        match &moment.step().action {
-            Action::Load(_, into) => self.load(moment, access, into, bytes, addresses),
-            Action::Store(_, from) => return self.store(moment, from, bytes, addresses),
-            Action::Atomic { into, operands, .. } => return self.atomic(moment, *into, *operands, bytes, addresses),
+        match &request.moment.step().action {
+            Action::Load(_, into) => self.load(request, into),
+            Action::Store(_, from) => self.store(request, from)?,
+            Action::Atomic { into, operands, .. } => self.atomic(request, *into, *operands)?,
             _ => {}
         }
         Ok(())
@@ -166,7 +164,9 @@ impl UnwrittenCheck {
         &mut self.blocks[moment.resident].warps[moment.warp as usize]
     }
 
-    fn load(&mut self, moment: &Moment, access: &Access, into: &[Row], bytes: usize, addresses: &Lanes) {
+    fn load(&mut self, request: &Request, into: &[Row]) {
+        let Request { moment, access, addresses, elements, .. } = *request;
+        let bytes = usize::from(access.bytes) * elements;
         let mut unclear = [0; 4];
         for lane in lanes(moment.active) {
             let mut found = [0; 16];
@@ -192,8 +192,9 @@ impl UnwrittenCheck {
         }
     }
 
-    fn store(&mut self, moment: &Moment, from: &[Row], bytes: usize, addresses: &Lanes) -> Result<(), Fault> {
-        let size = bytes / from.len();
+    fn store(&mut self, request: &Request, from: &[Row]) -> Result<(), Fault> {
+        let Request { moment, access, addresses, elements, .. } = *request;
+        let size = usize::from(access.bytes);
         let registers = self.registers(moment);
         let unclear = from.iter().fold(0, |all, row| all | registers.unclear[*row as usize]);
         for lane in lanes(moment.active) {
@@ -205,19 +206,14 @@ impl UnwrittenCheck {
                     self.demand_stored(moment, *row, lane, address, into)?;
                 }
             }
-            self.write(moment, lane, addresses[lane], &bits[..bytes]);
+            self.write(moment, lane, addresses[lane], &bits[..size * elements]);
         }
         Ok(())
     }
 
-    fn atomic(
-        &mut self,
-        moment: &Moment,
-        into: Row,
-        operands: [Row; 2],
-        bytes: usize,
-        addresses: &Lanes,
-    ) -> Result<(), Fault> {
+    fn atomic(&mut self, request: &Request, into: Row, operands: [Row; 2]) -> Result<(), Fault> {
+        let Request { moment, access, addresses, .. } = *request;
+        let bytes = usize::from(access.bytes);
         let is_exchange = moment.step().opcode.contains(".exch.");
         let width = u64::MAX >> (64 - 8 * bytes);
         let mut result = [0; LANES];

@@ -12,6 +12,7 @@ use crate::program::{Action, Collective, CollectiveKind, Kernel};
 use crate::{Fault, Place};
 use requests::FirstRequests;
 use std::collections::HashMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 /// Counts of the loads, or of the stores, between warps and global memory.
@@ -25,8 +26,8 @@ pub struct Transfers {
     pub bytes: u64,
 }
 
-impl Transfers {
-    fn add(&mut self, other: &Self) {
+impl AddAssign for Transfers {
+    fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.sectors += other.sectors;
         self.bytes += other.bytes;
@@ -94,28 +95,14 @@ impl LineCounts {
 
     /// Adds the counts of another line; file and line stay.
     fn add(&mut self, other: &Self) {
-        let Self { file: _, line: _, instructions, lanes, .. } = other;
-        self.instructions += instructions;
-        self.lanes += lanes;
-        self.global_requests += other.global_requests;
-        self.global_sectors += other.global_sectors;
-        self.global_ideal += other.global_ideal;
-        self.shared_requests += other.shared_requests;
-        self.shared_wavefronts += other.shared_wavefronts;
-        self.shared_ideal += other.shared_ideal;
-        self.branches += other.branches;
-        self.divergent_branches += other.divergent_branches;
-        self.atomics += other.atomics;
-        self.lanes_on_one_address += other.lanes_on_one_address;
-        self.global_bytes += other.global_bytes;
-        self.shared_bytes += other.shared_bytes;
-        self.local_bytes += other.local_bytes;
-        self.global_loads.add(&other.global_loads);
-        self.global_stores.add(&other.global_stores);
-        self.shared_words_loaded += other.shared_words_loaded;
-        self.multiply_adds += other.multiply_adds;
-        self.shuffles += other.shuffles;
-        self.barrier_arrivals += other.barrier_arrivals;
+        macro_rules! add {
+            ($($count:ident)*) => {$(self.$count += other.$count;)*};
+        }
+        add! {
+            instructions lanes global_requests global_sectors global_ideal global_loads global_stores shared_requests
+            shared_wavefronts shared_ideal branches divergent_branches atomics lanes_on_one_address global_bytes
+            shared_bytes local_bytes shared_words_loaded multiply_adds shuffles barrier_arrivals
+        }
     }
 }
 
@@ -283,8 +270,8 @@ impl Observer for Counter {
             line.global_ideal += moved(global).div_ceil(memory::SECTOR).min(sectors);
             let request = Transfers { requests: 1, sectors, bytes: moved(global) };
             match kind {
-                AccessKind::Load => line.global_loads.add(&request),
-                AccessKind::Store => line.global_stores.add(&request),
+                AccessKind::Load => line.global_loads += request,
+                AccessKind::Store => line.global_stores += request,
                 AccessKind::Atomic => {}
             }
         }

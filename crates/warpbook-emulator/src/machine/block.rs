@@ -205,10 +205,12 @@ impl Block {
             }
             is_one_released = true;
             self.barriers[number] = Meeting::default();
-            let waiting = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number)));
-            let waiting: Vec<(u32, u32)> = waiting.collect();
-            for observer in &mut grid.observers {
-                observer.barrier(&self.identity, self.resident, number, &waiting)?;
+            if !grid.observers.is_empty() {
+                let waiting = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number)));
+                let waiting: Vec<(u32, u32)> = waiting.collect();
+                for observer in &mut grid.observers {
+                    observer.barrier(&self.identity, self.resident, number, &waiting)?;
+                }
             }
             self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));
         }

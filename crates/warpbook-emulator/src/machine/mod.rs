@@ -146,13 +146,12 @@ impl Gpu {
     pub fn load(&mut self, module: &Module) -> Result<Loaded, Fault> {
         let mut addresses = Vec::new();
         for variable in &module.variables {
-            let is_in_memory = matches!(variable.space, Space::Global | Space::Const);
-            let address = if is_in_memory { self.memory.allocate(variable.bytes.max(1))? } else { 0 };
-            if is_in_memory {
-                let bytes = self.memory.host_bytes(address, usize::try_from(variable.bytes).unwrap_or(0))?;
-                bytes.fill(0);
-                bytes[..variable.initial.len()].copy_from_slice(&variable.initial);
-                self.memory.note_written(address, usize::try_from(variable.bytes).unwrap_or(0));
+            let mut address = 0;
+            if matches!(variable.space, Space::Global | Space::Const) {
+                address = self.allocate(variable.bytes.max(1))?;
+                let mut bytes = variable.initial.clone();
+                bytes.resize(usize::try_from(variable.bytes).unwrap_or(0), 0);
+                self.write(address, &bytes)?;
             }
             addresses.push(address);
         }

@@ -46,14 +46,8 @@ impl Warp {
                 let lane = active.trailing_zeros() as usize;
                 return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));
             }
-            Action::Nothing | Action::Fence { .. } => {}
-            // The warp's loop handles these.
-            Action::Branch(_)
-            | Action::BranchTable { .. }
-            | Action::Exit
-            | Action::Barrier(_)
-            | Action::Collective(_)
-            | Action::Pause => {}
+            // The warp's loop handles jumps and waits; hints and fences change nothing.
+            _ => {}
         }
         Ok(())
     }
