@@ -58,21 +58,20 @@ impl BarrierCheck {
             let thread = Some(identity.thread(party.warp, party.lanes.trailing_zeros() as usize));
             Err(Fault { thread, ..Fault::new(Cause::Barrier, what) }.at(&kernel.steps[first.at as usize]))
         };
+        let line = |party: &Party| line(kernel, party.at, first.at);
         if let Some(other) = here.iter().find(|party| party.at != first.at) {
-            let (own_line, other_line) = (line(kernel, first.at, first.at), line(kernel, other.at, first.at));
+            let (own, others) = (line(first), line(other));
             return fault(
                 other,
-                format!(
-                    "Some threads of the block wait at the barrier in {own_line}, others at the one in {other_line}."
-                ),
+                format!("Some threads of the block wait at the barrier in {own}, others at the one in {others}."),
             );
         }
         let arrived: u32 = here.iter().map(|party| party.lanes.count_ones()).sum();
-        if let Some(gone) = block.exited.first().filter(|_| arrived < identity.threads_of_block()) {
+        let (threads, gone) = (identity.threads_of_block(), block.exited.first());
+        if let Some(gone) = gone.filter(|_| arrived < threads) {
+            let place = line(gone);
             let message = format!(
-                "{arrived} of the block's {} threads wait at a barrier that the others never reach: these have ended in {}, as after a `return`.",
-                identity.threads_of_block(),
-                line(kernel, gone.at, first.at)
+                "{arrived} of the block's {threads} threads wait at a barrier that the others never reach: these have ended in {place}, as after a `return`."
             );
             return fault(gone, message);
         }

@@ -2,9 +2,9 @@
 
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
-use crate::compute::{LANES, Lanes};
+use crate::compute::{LANES, Lanes, mask, ones};
 use crate::machine::{
-    Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, Unwritten, extend, lanes, low, read, start,
+    Identity, LOCAL_WINDOW, Memory, Moment, Request, SHARED_WINDOW, Unwritten, extend, lanes, read, start,
 };
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
@@ -109,7 +109,7 @@ impl UnwrittenCheck {
                 let mut result = [0; LANES];
                 for (part, row) in (0..).zip(parts) {
                     let of_part = registers.bits(*row);
-                    (0..LANES).for_each(|lane| result[lane] |= low(of_part[lane], *bits) << (part * bits));
+                    (0..LANES).for_each(|lane| result[lane] |= (of_part[lane] & ones(*bits)) << (part * bits));
                 }
                 let origin = registers.first_origin(parts.iter().copied(), active);
                 registers.set(*into, active, &result, u64::MAX, origin);
@@ -117,7 +117,7 @@ impl UnwrittenCheck {
             Action::Unpack { from, parts, bits } => {
                 let (whole, origin) = (registers.bits(*from), registers.origin[*from as usize]);
                 for (part, row) in (0..).zip(parts).filter(|(_, row)| **row != NONE) {
-                    registers.set(*row, active, &whole.map(|v| low(v >> (part * bits), *bits)), u64::MAX, origin);
+                    registers.set(*row, active, &whole.map(|v| (v >> (part * bits)) & ones(*bits)), u64::MAX, origin);
                 }
             }
             Action::Load(access, into) => {
@@ -215,7 +215,7 @@ impl UnwrittenCheck {
         let Request { moment, access, addresses, .. } = *request;
         let bytes = usize::from(access.bytes);
         let is_exchange = moment.step().opcode.contains(".exch.");
-        let width = u64::MAX >> (64 - 8 * bytes);
+        let width = mask(access.bytes);
         let mut result = [0; LANES];
         for lane in lanes(moment.active) {
             let mut old = [0; 8];

@@ -18,8 +18,7 @@ pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     if error == 0.0 || sum.to_bits() & 1 == 1 {
         return sum;
     }
-    let is_away_from_zero = (error > 0.0) == (sum > 0.0);
-    f64::from_bits(if is_away_from_zero { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+    if error > 0.0 { sum.next_up() } else { sum.next_down() }
 }
 
 /// Returns the smaller number; -0 is smaller than 0, and NaN is returned only if both are NaN.

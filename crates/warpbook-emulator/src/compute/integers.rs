@@ -1,6 +1,6 @@
 //! Arithmetic and logic of integers.
 
-use super::{Compute, Row, Word, each, rows};
+use super::{Compute, Row, Word, each, ones, rows};
 
 pub(super) fn add_rows(out: &mut Vec<Row>) {
     arithmetic(out);
@@ -160,11 +160,6 @@ fn bit_fields(out: &mut Vec<Row>) {
         "prmt" |a, b, c| permute(a, b, c);
         "lop3" |a, b, c, d| look_up(a, b, c, d);
     }
-}
-
-/// Returns a mask of the lowest `bits` bits.
-fn ones(bits: u64) -> u64 {
-    if bits >= 64 { !0 } else { (1 << bits) - 1 }
 }
 
 /// Returns `c` bits of `a` from position `b` on. Bits beyond the width are copies of the sign, or zeros.

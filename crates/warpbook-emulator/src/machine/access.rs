@@ -4,7 +4,7 @@ use super::block::Context;
 use super::observer::{AccessKind, Request};
 use super::warp::{Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
-use crate::compute::Lanes;
+use crate::compute::{self, Lanes, mask};
 use crate::program::{Access, NONE, Row, Update};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
@@ -184,7 +184,5 @@ pub(crate) fn extend(value: u64, access: &Access) -> u64 {
     if access.sign_to <= access.bytes {
         return value;
     }
-    let unused = 64 - 8 * u32::from(access.bytes);
-    let signed = (value << unused).cast_signed() >> unused;
-    signed.cast_unsigned() & (u64::MAX >> (64 - 8 * u32::from(access.sign_to)))
+    compute::extend(value, access.bytes).cast_unsigned() & mask(access.sign_to)
 }

@@ -6,7 +6,7 @@ use super::observer::{Moment, Observer};
 use super::warp::{Split, Waits, Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::LANES;
-use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step, plain_name};
+use crate::program::{Action, Barrier, BarrierKind, Kernel, NONE, Reduction, plain_name};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
 
@@ -224,42 +224,35 @@ impl Block {
 
     /// Returns a fault that says what a block waits for in which nothing can run.
     pub(super) fn waiting(&self, kernel: &Kernel) -> Fault {
-        let mut fault = Fault::new(Cause::Barrier, "");
-        for warp in &self.warps {
-            let Some(split) = warp.splits.front() else { continue };
-            let step: &Step = &kernel.steps[split.at as usize];
-            let arrived = |meeting: &Meeting| match meeting.expected {
-                0 => format!("{} of the block's {} threads", meeting.arrived, self.identity.threads_of_block()),
-                expected => format!("{} of {expected} threads", meeting.arrived),
-            };
-            fault.message = match split.waits {
-                Waits::Barrier(number) => {
-                    format!(
-                        "{} have arrived at barrier {number}; the others never do.",
-                        arrived(&self.barriers[number as usize])
-                    )
-                }
-                Waits::Lanes(mask) => {
-                    format!(
-                        "Lanes {:08x} of a warp wait for the lanes {:08x} of the mask {mask:08x}, which never come.",
-                        split.lanes,
-                        mask & warp.live & !split.lanes
-                    )
-                }
-                Waits::No => continue,
-            };
-            // The missing threads may be those that wait elsewhere.
-            let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
-            let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
-            if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
-                fault.message += &format!(" Others wait in line {}.", place.line);
+        let fronts = self.warps.iter().filter_map(|warp| Some((warp, warp.splits.front()?)));
+        let Some((warp, split)) = fronts.into_iter().find(|(_, split)| split.waits != Waits::No) else {
+            return Fault::new(Cause::Barrier, "");
+        };
+        let mut message = match split.waits {
+            Waits::No => String::new(),
+            Waits::Barrier(number) => {
+                let Meeting { arrived, expected, .. } = self.barriers[number];
+                let of = match expected {
+                    0 => format!("the block's {}", self.identity.threads_of_block()),
+                    expected => expected.to_string(),
+                };
+                format!("{arrived} of {of} threads have arrived at barrier {number}; the others never do.")
             }
-            fault.place = step.place.as_deref().cloned();
-            fault.ptx_line = step.line;
-            fault.thread = lanes(split.lanes).next().map(|lane| self.identity.thread(warp.number, lane));
-            break;
+            Waits::Lanes(mask) => {
+                let (lanes, missing) = (split.lanes, mask & warp.live & !split.lanes);
+                format!(
+                    "Lanes {lanes:08x} of a warp wait for the lanes {missing:08x} of the mask {mask:08x}, which never come."
+                )
+            }
+        };
+        // The missing threads may be those that wait elsewhere.
+        let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
+        let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
+        if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
+            message += &format!(" Others wait in line {}.", place.line);
         }
-        fault
+        let thread = lanes(split.lanes).next().map(|lane| self.identity.thread(warp.number, lane));
+        Fault { thread, ..Fault::new(Cause::Barrier, message) }.at(&kernel.steps[split.at as usize])
     }
 }
 
@@ -272,8 +265,8 @@ impl Warp {
         context: &mut Context,
     ) -> Result<Option<Split>, Fault> {
         let lane = split.lanes.trailing_zeros() as usize;
-        let number = self.row(barrier.number)[lane];
-        let Some(meeting) = usize::try_from(number).ok().and_then(|number| context.barriers.get_mut(number)) else {
+        let number = usize::try_from(self.row(barrier.number)[lane]).unwrap_or(usize::MAX);
+        let Some(meeting) = context.barriers.get_mut(number) else {
             let message = format!("There is no barrier {number}: a block has {BARRIERS}.");
             return Err(self.fault(Cause::Barrier, message, lane, context));
         };
@@ -290,14 +283,13 @@ impl Warp {
             }
             BarrierKind::Wait => {}
         }
-        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(0));
-        self.splits.push_back(Split { waits, ..split });
+        self.splits.push_back(Split { waits: Waits::Barrier(number), ..split });
         Ok(None)
     }
 
     /// Returns the lanes that wait at a barrier.
     fn waiting_at(&self, number: usize) -> u32 {
-        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(NONE));
+        let waits = Waits::Barrier(number);
         self.splits.iter().filter(|split| split.waits == waits).fold(0, |all, split| all | split.lanes)
     }
 
@@ -305,19 +297,18 @@ impl Warp {
     fn leave_barrier(&mut self, number: usize, meeting: Meeting, expected: u32, kernel: &Kernel) {
         for index in 0..self.splits.len() {
             let split = self.splits[index];
-            if split.waits != Waits::Barrier(u32::try_from(number).unwrap_or(NONE)) {
+            if split.waits != Waits::Barrier(number) {
                 continue;
             }
-            if let crate::program::Action::Barrier(Barrier {
-                kind: BarrierKind::Reduce { reduction, into, .. }, ..
-            }) = &kernel.steps[split.at as usize].action
+            if let Action::Barrier(barrier) = &kernel.steps[split.at as usize].action
+                && let BarrierKind::Reduce { reduction, into, .. } = barrier.kind
             {
                 let value = match reduction {
                     Reduction::Count => meeting.holds.into(),
                     Reduction::All => u64::from(meeting.holds == expected),
                     Reduction::Any => u64::from(meeting.holds > 0),
                 };
-                self.set(*into, split.lanes, &[value; LANES]);
+                self.set(into, split.lanes, &[value; LANES]);
             }
             self.splits[index] = Split { at: split.at + 1, waits: Waits::No, ..split };
         }

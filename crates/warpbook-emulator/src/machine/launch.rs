@@ -232,21 +232,17 @@ pub(crate) fn run<'a>(
 
 /// Lays out the launch's parameters as the kernel reads them.
 fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault> {
+    let name = &kernel.name;
     if arguments.len() != kernel.parameters.len() {
         let (expected, given) = (kernel.parameters.len(), arguments.len());
-        return Err(Fault::new(Cause::Launch, format!("`{}` takes {expected} arguments, not {given}.", kernel.name)));
+        return Err(Fault::new(Cause::Launch, format!("`{name}` takes {expected} arguments, not {given}.")));
     }
     let mut all = Vec::new();
     for (index, (parameter, argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
         let bytes = argument.bytes();
         if bytes.len() as u64 != parameter.bytes {
-            let message = format!(
-                "Argument {} of `{}` has {} bytes, not {}.",
-                index + 1,
-                kernel.name,
-                parameter.bytes,
-                bytes.len()
-            );
+            let (number, expected, given) = (index + 1, parameter.bytes, bytes.len());
+            let message = format!("Argument {number} of `{name}` has {expected} bytes, not {given}.");
             return Err(Fault::new(Cause::Launch, message));
         }
         all.resize(usize::try_from(parameter.offset).unwrap_or(0), 0);
@@ -263,6 +259,7 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 /// Returns how many blocks run at once within the limits of the GPU.
 fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
+    let name = &kernel.name;
     let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
     let (threads, blocks) = (product(launch.block), product(launch.grid));
     if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
@@ -270,7 +267,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     }
     let most = kernel.most_threads.min(LIMITS.block_threads.into());
     if threads > most {
-        return refuse(format!("A block of `{}` may have {most} threads, not {threads}.", kernel.name));
+        return refuse(format!("A block of `{name}` may have {most} threads, not {threads}."));
     }
     let shared = kernel.shared_bytes.saturating_add(launch.dynamic_shared);
     if shared > LIMITS.block_shared_bytes {
@@ -287,8 +284,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
     if block_bytes > BLOCK_BYTES {
         return refuse(format!(
-            "A block of `{}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}.",
-            kernel.name
+            "A block of `{name}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}."
         ));
     }
     let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };

@@ -23,7 +23,6 @@ pub(crate) use launch::{Identity, index, run};
 pub(crate) use memory::{Memory, Unwritten};
 pub use observer::AccessKind;
 pub(crate) use observer::{Moment, Observer, Request, start};
-pub(crate) use step::low;
 pub(crate) use warp::lanes;
 
 /// Generic addresses of shared memory have this bit.

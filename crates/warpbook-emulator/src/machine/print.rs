@@ -23,12 +23,8 @@ pub(super) fn print(
         call.arguments = call.parameter(arguments);
         let address = call.parameter(format);
         let Some(format) = call.text(address) else {
-            return Err(warp.fault(
-                Cause::OutOfBounds,
-                "The format of `printf` is outside every buffer.",
-                lane,
-                context,
-            ));
+            let message = "The format of `printf` is outside every buffer.";
+            return Err(warp.fault(Cause::OutOfBounds, message, lane, context));
         };
         let line = call.formatted(&format);
         let converted = format.matches('%').count() as u64;
@@ -117,12 +113,10 @@ impl Call<'_, '_, '_> {
                 bytes = if length == 'h' { 4 } else { 8 };
             }
             let kind = rest.next().unwrap_or('%');
-            let text = self.converted(kind, bytes, precision);
-            let text = if flags.contains('+') && "dieEfFgG".contains(kind) && !text.starts_with('-') {
-                format!("+{text}")
-            } else {
-                text
-            };
+            let mut text = self.converted(kind, bytes, precision);
+            if flags.contains('+') && "dieEfFgG".contains(kind) && !text.starts_with('-') {
+                text.insert(0, '+');
+            }
             let missing = width.saturating_sub(text.chars().count());
             let digits = usize::from(text.starts_with(['-', '+']));
             out += &match (flags.contains('-'), flags.contains('0') && !"scp".contains(kind)) {

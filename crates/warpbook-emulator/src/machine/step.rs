@@ -3,7 +3,7 @@
 use super::block::Context;
 use super::print;
 use super::warp::Warp;
-use crate::compute::{LANES, each};
+use crate::compute::{LANES, each, ones};
 use crate::program::{Action, Comparison};
 use crate::{Cause, Fault};
 
@@ -23,14 +23,14 @@ impl Warp {
                 let mut values = [0; LANES];
                 for (part, row) in (0..).zip(parts) {
                     let row = self.row(*row);
-                    (0..LANES).for_each(|lane| values[lane] |= low(row[lane], *bits) << (part * bits));
+                    (0..LANES).for_each(|lane| values[lane] |= (row[lane] & ones(*bits)) << (part * bits));
                 }
                 self.set(*into, active, &values);
             }
             Action::Unpack { from, parts, bits } => {
                 let from = *self.row(*from);
                 for (part, row) in (0..).zip(parts) {
-                    self.set(*row, active, &from.map(|value| low(value >> (part * bits), *bits)));
+                    self.set(*row, active, &from.map(|value| (value >> (part * bits)) & ones(*bits)));
                 }
             }
             Action::Load(access, into) => self.load(access, into, context)?,
@@ -65,9 +65,4 @@ impl Warp {
         self.set(comparison.opposite_into, active, &opposite);
         self.set(comparison.into, active, &outcome);
     }
-}
-
-/// Returns the lowest bits of a value.
-pub(crate) fn low(value: u64, bits: u32) -> u64 {
-    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
 }

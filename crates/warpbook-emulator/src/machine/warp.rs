@@ -32,7 +32,7 @@ pub(super) struct Split {
 pub(super) enum Waits {
     No,
     /// A barrier of the block.
-    Barrier(u32),
+    Barrier(usize),
     /// Other lanes of the warp, by the mask that the instruction names.
     Lanes(u32),
 }

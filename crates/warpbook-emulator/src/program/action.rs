@@ -42,12 +42,12 @@ pub(crate) enum Action {
     Pack {
         into: Row,
         parts: Vec<Row>,
-        bits: u32,
+        bits: u64,
     },
     Unpack {
         from: Row,
         parts: Vec<Row>,
-        bits: u32,
+        bits: u64,
     },
     /// Loads values into registers; [`NONE`] drops a value.
     Load(Access, Vec<Row>),

@@ -1,10 +1,10 @@
 //! Decoding of instructions: operands to rows, opcodes to actions.
 
 use super::action::{Action, Comparison, NONE, Row};
-use super::functions::{Decoder, Place, count};
+use super::functions::{Decoder, Place};
 use super::rows::{RowKind, SPECIALS};
 use crate::Refusal;
-use crate::compute::{self, Apply, Compute, each};
+use crate::compute::{self, Apply, Compute, each, mask};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::ptx::{Operand, Register, Space, Type, VariableId};
 
@@ -31,10 +31,9 @@ impl<'m> Decoder<'m> {
 
     /// Returns the row of an operand that is read; `bytes` is the size of a constant.
     pub(super) fn row(&mut self, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
-        let mask = u64::MAX >> (64 - 8 * bytes);
         match operand {
             Operand::Register(register) => Ok(self.register(*register)),
-            Operand::Integer(value) => Ok(self.constant(value & mask)),
+            Operand::Integer(value) => Ok(self.constant(value & mask(bytes))),
             Operand::Single(bits) if bytes == 8 => Ok(self.constant(f64::from(f32::from_bits(*bits)).to_bits())),
             Operand::Single(bits) => Ok(self.constant((*bits).into())),
             #[allow(clippy::cast_possible_truncation)]
@@ -167,7 +166,7 @@ impl<'m> Decoder<'m> {
     fn move_value(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let [into, from] = self.take::<2>()?;
         let bytes = parts.get(1).and_then(|ty| Type::parse(ty)).map_or(8, Type::bytes);
-        let part_bits = |parts: &[Operand]| u32::from(bytes) * 8 / count(parts.len()).max(1);
+        let part_bits = |parts: &[Operand]| u64::from(bytes) * 8 / (parts.len() as u64).max(1);
         match (into, from) {
             (_, Operand::Special(name)) if name.contains("clock") || name == "%globaltimer" => {
                 Ok(Action::Clock(self.result(into)?))

@@ -51,10 +51,8 @@ impl Kernel {
         };
         let directive = |name: &str| entry.directives.iter().find(|(n, _)| n == name).map(|(_, numbers)| numbers);
         if let Some((name, _)) = entry.directives.iter().find(|(name, _)| name.contains("cluster")) {
-            return Err(Refusal::new(
-                entry.at,
-                format!("`{name}` is not supported: clusters need compute capability 9.0."),
-            ));
+            let message = format!("`{name}` is not supported: clusters need compute capability 9.0.");
+            return Err(Refusal::new(entry.at, message));
         }
         let (decoder, parameters) = Decoder::entry(module, addresses, entry)?;
         let Decoder { mut steps, rows, frame_bytes, shared_bytes, shared, .. } = decoder;

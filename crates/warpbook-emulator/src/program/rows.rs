@@ -1,6 +1,7 @@
 //! The kinds of values in the rows of a warp's registers.
 
 use super::Kernel;
+use crate::compute::mask;
 use crate::machine::{Identity, LIMITS};
 
 /// The initial contents of a row.
@@ -20,7 +21,7 @@ impl RowKind {
     /// Returns a mask of a register's bits; 0 if the row is not a register.
     pub(crate) fn register_mask(self) -> u64 {
         match self {
-            Self::Register(bytes) => u64::MAX >> (64 - 8 * bytes),
+            Self::Register(bytes) => mask(bytes),
             _ => 0,
         }
     }
@@ -40,8 +41,10 @@ impl Lane<'_> {
     }
 }
 
-/// Registers that the hardware sets: their names, and their values in a lane.
-pub(crate) const SPECIALS: [(&str, fn(&Lane) -> u64); 25] = [
+/// A register that the hardware sets: its name, and its value in a lane.
+type Special = (&'static str, fn(&Lane) -> u64);
+
+pub(crate) const SPECIALS: [Special; 25] = [
     ("%tid.x", |lane| lane.thread()[0].into()),
     ("%tid.y", |lane| lane.thread()[1].into()),
     ("%tid.z", |lane| lane.thread()[2].into()),
