@@ -21,14 +21,6 @@ struct Release {
     clocks: [Option<Rc<Clock>>; 2],
 }
 
-impl Release {
-    /// Returns the clocks for all blocks and for the given one.
-    fn clocks_for(&self, block: u32) -> [Option<&Rc<Clock>>; 2] {
-        let [for_all, for_own] = &self.clocks;
-        [for_all.as_ref(), if block == self.block { for_own.as_ref() } else { for_all.as_ref() }]
-    }
-}
-
 #[derive(Debug, Clone)]
 struct Thread {
     clock: Rc<Clock>,
@@ -152,7 +144,9 @@ impl Order {
         let number = self.blocks[resident].number;
         let me = &mut self.blocks[resident].threads[thread as usize];
         let key = (if is_shared { number } else { u32::MAX }, address);
-        let found = self.releases.get(&key).map_or([None; 2], |release| release.clocks_for(number));
+        let found = self.releases.get(&key).map_or([None; 2], |Release { block, clocks: [for_all, for_own] }| {
+            [for_all.as_ref(), if *block == number { for_own.as_ref() } else { for_all.as_ref() }]
+        });
         if let [_, Some(clock)] = found
             && reads
         {

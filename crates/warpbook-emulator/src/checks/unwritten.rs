@@ -320,10 +320,7 @@ impl UnwrittenCheck {
         let place = element(address, bits.len() as u64, moment);
         let message = match row {
             NONE => format!("An atomic operation updates {place}, which nobody has written."),
-            _ => format!(
-                "The value that is written to {place} depends on {}.",
-                registers.story(row, (moment.kernel, moment.at))
-            ),
+            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, moment)),
         };
         Err(moment.fault(Cause::Unwritten, lane, message))
     }
@@ -395,15 +392,15 @@ impl Registers {
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
             return Ok(());
         };
-        let message = format!("{} {}.", what(), self.story(row, (moment.kernel, moment.at)));
+        let message = format!("{} {}.", what(), self.story(row, moment));
         Err(moment.fault(Cause::Unwritten, lane, message))
     }
 
     /// Describes the origin of an unwritten value.
-    fn story(&self, row: Row, (kernel, told_at): (&Kernel, u32)) -> String {
+    fn story(&self, row: Row, moment: &Moment) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
-                format!("something that nobody has written, which was read in {}", line(kernel, at, told_at))
+                format!("something that nobody has written, which was read in {}", line(moment.kernel, at, moment.at))
             }
             _ => "a variable that was never set".into(),
         }

@@ -138,15 +138,13 @@ impl Counts {
 /// Observer that counts a launch.
 #[derive(Debug)]
 pub(crate) struct Counter {
-    lines: Vec<LineCounts>,
-    /// By instruction: its index in `lines`.
+    counts: Counts,
+    /// By instruction: its index in the lines of `counts`.
     line_of: Vec<u32>,
     /// By instruction: multiply-adds of a lane.
     multiply_adds: Vec<u8>,
     /// By resident block: shuffles of each warp, and barriers.
     running: Vec<(Vec<u64>, u64)>,
-    shuffles_of_a_warp: u64,
-    barriers_of_a_block: u64,
     requests: FirstRequests,
 }
 
@@ -174,26 +172,20 @@ impl Counter {
             }));
         }
         Self {
-            lines,
+            counts: Counts { lines, ..Counts::default() },
             line_of,
             multiply_adds: kernel.steps.iter().map(|step| multiply_adds(&step.opcode)).collect(),
             running: Vec::new(),
-            shuffles_of_a_warp: 0,
-            barriers_of_a_block: 0,
             requests: FirstRequests::new(kernel.steps.len()),
         }
     }
 
     /// Returns the counts of all lines in which something ran.
     pub(crate) fn finish(self) -> Counts {
-        let mut lines: Vec<LineCounts> = self.lines.into_iter().filter(|line| line.instructions > 0).collect();
-        lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        Counts {
-            lines,
-            requests: self.requests.finish(),
-            shuffles_of_a_warp: self.shuffles_of_a_warp,
-            barriers_of_a_block: self.barriers_of_a_block,
-        }
+        let mut counts = self.counts;
+        counts.lines.retain(|line| line.instructions > 0);
+        counts.lines.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        Counts { requests: self.requests.finish(), ..counts }
     }
 }
 
@@ -206,12 +198,12 @@ impl Observer for Counter {
     fn barrier(&mut self, _: &Identity, resident: usize, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
         let (_, barriers) = &mut self.running[resident];
         *barriers += 1;
-        self.barriers_of_a_block = self.barriers_of_a_block.max(*barriers);
+        self.counts.barriers_of_a_block = self.counts.barriers_of_a_block.max(*barriers);
         Ok(())
     }
 
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
-        let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
+        let line = &mut self.counts.lines[self.line_of[moment.at as usize] as usize];
         line.instructions += 1;
         // All lanes execute a jump; a guard says which of them jump.
         let executing = match &moment.step().action {
@@ -238,7 +230,7 @@ impl Observer for Counter {
                 line.shuffles += 1;
                 let shuffles = &mut self.running[moment.resident].0[moment.warp as usize];
                 *shuffles += 1;
-                self.shuffles_of_a_warp = self.shuffles_of_a_warp.max(*shuffles);
+                self.counts.shuffles_of_a_warp = self.counts.shuffles_of_a_warp.max(*shuffles);
             }
             _ => {}
         }
@@ -251,7 +243,7 @@ impl Observer for Counter {
             return Ok(());
         }
         self.requests.note(request);
-        let line = &mut self.lines[self.line_of[moment.at as usize] as usize];
+        let line = &mut self.counts.lines[self.line_of[moment.at as usize] as usize];
         let bytes = request.bytes();
         let among = |window: u64| {
             let is_there = |lane: &usize| addresses[*lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window;

@@ -106,38 +106,6 @@ impl Gpu {
         Self::default()
     }
 
-    /// Allocates `bytes` bytes of global memory and returns their address. Each number in them is NaN.
-    ///
-    /// # Errors
-    /// If the memory is full.
-    pub fn allocate(&mut self, bytes: u64) -> Result<u64, Fault> {
-        self.memory.allocate(bytes)
-    }
-
-    /// Frees the buffer at an address.
-    pub fn free(&mut self, address: u64) {
-        self.memory.free(address);
-    }
-
-    /// Copies bytes to global memory.
-    ///
-    /// # Errors
-    /// If one buffer does not contain all of them.
-    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.memory.host_bytes(address, bytes.len())?.copy_from_slice(bytes);
-        self.memory.note_written(address, bytes.len());
-        Ok(())
-    }
-
-    /// Copies bytes from global memory.
-    ///
-    /// # Errors
-    /// If one buffer does not contain all of them.
-    pub fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
-        bytes.copy_from_slice(self.memory.host_bytes(address, bytes.len())?);
-        Ok(())
-    }
-
     /// Puts a module's variables into global memory.
     ///
     /// # Errors
@@ -163,7 +131,8 @@ impl Gpu {
     /// If the launch is impossible, or the kernel has a fault; memory is then as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
         let report = run(&mut self.memory, kernel, launch, arguments, Vec::new());
-        self.memory.take_for_written();
+        // Nobody has watched what was written.
+        self.memory.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
         report
     }
 }

@@ -199,14 +199,7 @@ impl<'m> Decoder<'m> {
 
     /// Decodes a call of the runtime.
     fn call(&mut self) -> Result<Action, Refusal> {
-        let (mut name, mut lists) = ("", Vec::new());
-        for operand in &self.current.operands {
-            match operand {
-                Operand::Function(function) => name = function,
-                Operand::List(list) => lists.push(list),
-                _ => {}
-            }
-        }
+        let (name, lists) = self.call_parts();
         let mut place = |operand: &Operand| match operand {
             Operand::Variable(id @ VariableId::Function(_), 0) => match self.place(*id) {
                 Place::Frame(start) => Ok(start.cast_signed()),
@@ -214,14 +207,14 @@ impl<'m> Decoder<'m> {
             },
             _ => self.refuse("needs variables for its parameters."),
         };
-        match (name, lists.as_slice()) {
+        match (name.unwrap_or_default(), lists.as_slice()) {
             ("vprintf", [results, parameters]) if results.len() == 1 && parameters.len() == 2 => {
                 Ok(Action::Print([place(&parameters[0])?, place(&parameters[1])?, place(&results[0])?]))
             }
             ("__assertfail", [parameters]) if parameters.len() >= 3 => {
                 Ok(Action::Assertion([place(&parameters[0])?, place(&parameters[1])?, place(&parameters[2])?]))
             }
-            _ => Err(Refusal::new(self.current.at, format!("A call of `{name}` is not supported."))),
+            (name, _) => Err(Refusal::new(self.current.at, format!("A call of `{name}` is not supported."))),
         }
     }
 

@@ -235,6 +235,19 @@ impl<'m> Decoder<'m> {
         self.first_register + register.0
     }
 
+    /// Returns the name of the function that a call names, and the lists of its results and parameters.
+    pub(super) fn call_parts(&self) -> (Option<&'m str>, Vec<&'m [Operand]>) {
+        let (mut name, mut lists) = (None, Vec::new());
+        for operand in &self.current.operands {
+            match operand {
+                Operand::Function(function) => name = name.or(Some(function.as_str())),
+                Operand::List(list) => lists.push(list.as_slice()),
+                _ => {}
+            }
+        }
+        (name, lists)
+    }
+
     /// Returns the device function that the instruction calls, with the places of results and parameters; `None` for other instructions and for calls
     /// of the runtime.
     fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
@@ -243,12 +256,9 @@ impl<'m> Decoder<'m> {
             return Ok(None);
         }
         let refuse = |message: String| Err(Refusal::new(call.at, message));
-        let name = call.operands.iter().find_map(|operand| match operand {
-            Operand::Function(name) => Some(name),
-            _ => None,
-        });
+        let (name, lists) = self.call_parts();
         let Some(name) = name else { return refuse("A call through a pointer is not supported.".into()) };
-        let Some(function) = self.module.functions.iter().find(|f| f.name == *name) else {
+        let Some(function) = self.module.functions.iter().find(|f| f.name == name) else {
             return refuse(format!("`{name}` is not known."));
         };
         if !function.has_body {
@@ -258,14 +268,11 @@ impl<'m> Decoder<'m> {
             return refuse("A call that depends on a predicate is not supported.".into());
         }
         let mut places = Vec::new();
-        for operand in &call.operands {
-            let Operand::List(list) = operand else { continue };
-            for value in list {
-                let Operand::Variable(id @ VariableId::Function(_), 0) = value else {
-                    return refuse("A call's parameters have to be variables.".into());
-                };
-                places.push(self.place(*id));
-            }
+        for value in lists.into_iter().flatten() {
+            let Operand::Variable(id @ VariableId::Function(_), 0) = value else {
+                return refuse("A call's parameters have to be variables.".into());
+            };
+            places.push(self.place(*id));
         }
         if places.len() != function.results.len() + function.parameters.len() {
             return refuse(format!("`{name}` takes {} parameters.", function.parameters.len()));

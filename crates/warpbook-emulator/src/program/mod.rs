@@ -49,7 +49,6 @@ impl Kernel {
             let known: Vec<&str> = module.entries().collect();
             return Err(Refusal::new((0, 0), format!("There is no entry `{name}`; there are {}.", known.join(", "))));
         };
-        let directive = |name: &str| entry.directives.iter().find(|(n, _)| n == name).map(|(_, numbers)| numbers);
         if let Some((name, _)) = entry.directives.iter().find(|(name, _)| name.contains("cluster")) {
             let message = format!("`{name}` is not supported: clusters need compute capability 9.0.");
             return Err(Refusal::new(entry.at, message));
@@ -61,7 +60,9 @@ impl Kernel {
         shared.sort();
         flow::find_meeting_points(&mut steps);
         give_places(&mut steps);
-        let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
+        let maxntid = entry.directives.iter().find(|(name, _)| name == ".maxntid");
+        let most_threads = maxntid.map_or(1024, |(_, sizes)| sizes.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
+        let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
         Ok(Self {
             name: name.to_owned(),
             steps,
@@ -70,7 +71,7 @@ impl Kernel {
             shared_bytes,
             frame_bytes,
             most_threads,
-            variables: named_variables(module, addresses),
+            variables: named.map(|(variable, address)| (*address, variable.name.clone())).collect(),
             shared,
             argument_names: Vec::new(),
         })
@@ -109,11 +110,6 @@ fn give_places(steps: &mut [Step]) {
             None => step.place.clone_from(&next),
         }
     }
-}
-
-fn named_variables(module: &Module, addresses: &[u64]) -> Vec<(u64, String)> {
-    let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
-    named.map(|(variable, address)| (*address, variable.name.clone())).collect()
 }
 
 /// Returns the last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
