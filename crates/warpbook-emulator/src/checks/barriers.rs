@@ -28,30 +28,26 @@ pub(super) struct BarrierCheck {
 }
 
 impl BarrierCheck {
-    pub(super) fn block_starts(&mut self, resident: usize) {
-        start(&mut self.blocks, resident, Block::default());
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
+        start(&mut self.blocks, identity, Block::default());
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {
-        let Moment { resident, warp, active, at, .. } = *moment;
+        let Moment { warp, active, at, .. } = *moment;
+        let block = &mut self.blocks[moment.identity.resident];
         let party = Party { at, warp, lanes: active };
         match &moment.step().action {
-            Action::Exit if active != 0 => self.blocks[resident].exited.push(party),
+            Action::Exit if active != 0 => block.exited.push(party),
             Action::Barrier(barrier) if active != 0 && barrier.count == NONE => {
                 let number = moment.rows[barrier.number as usize][active.trailing_zeros() as usize];
-                self.blocks[resident].arrivals.push((usize::try_from(number).unwrap_or(0), party));
+                block.arrivals.push((usize::try_from(number).unwrap_or(0), party));
             }
             _ => {}
         }
     }
 
-    pub(super) fn barrier(
-        &mut self,
-        (kernel, identity): (&Kernel, &Identity),
-        resident: usize,
-        number: usize,
-    ) -> Result<(), Fault> {
-        let block = &mut self.blocks[resident];
+    pub(super) fn barrier(&mut self, kernel: &Kernel, identity: &Identity, number: usize) -> Result<(), Fault> {
+        let block = &mut self.blocks[identity.resident];
         let here: Vec<Party> = block.arrivals.extract_if(.., |(at, _)| *at == number).map(|(_, party)| party).collect();
         let Some(first) = here.first() else { return Ok(()) };
         let fault = |party: &Party, what: String| {

@@ -98,10 +98,10 @@ impl<'k> Checks<'k> {
 }
 
 impl Observer for Checks<'_> {
-    fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
-        self.unwritten.block_starts(kernel, resident, identity);
-        self.races.block_starts(resident, identity, kernel.shared_bytes + identity.dynamic_shared);
-        self.barriers.block_starts(resident);
+    fn block_starts(&mut self, identity: &Identity) {
+        self.unwritten.block_starts(identity);
+        self.races.block_starts(identity);
+        self.barriers.block_starts(identity);
     }
 
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
@@ -134,14 +134,8 @@ impl Observer for Checks<'_> {
         Ok(())
     }
 
-    fn barrier(
-        &mut self,
-        identity: &Identity,
-        resident: usize,
-        number: usize,
-        waiting: &[(u32, u32)],
-    ) -> Result<(), Fault> {
-        self.races.order.barrier(resident, number, waiting);
-        self.barriers.barrier((self.kernel, identity), resident, number)
+    fn barrier(&mut self, identity: &Identity, number: usize, waiting: &[(u32, u32)]) -> Result<(), Fault> {
+        self.races.order.barrier(identity.resident, number, waiting);
+        self.barriers.barrier(self.kernel, identity, number)
     }
 }

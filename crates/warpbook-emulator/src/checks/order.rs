@@ -59,7 +59,7 @@ impl Order {
         &self.blocks[resident].threads[thread as usize].clock
     }
 
-    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity) {
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
         let (number, threads) = (identity.linear_block(), identity.threads_of_block());
         let thread = Thread { clock: Rc::new(Clock::new(number)), fences: [None, None], pending: None };
         let lanes = |warp: u32| if threads - warp * 32 >= 32 { u32::MAX } else { (1 << (threads % 32)) - 1 };
@@ -69,7 +69,7 @@ impl Order {
             threads: vec![thread; threads.next_multiple_of(32) as usize],
             arrived: Vec::new(),
         };
-        start(&mut self.blocks, resident, block);
+        start(&mut self.blocks, identity, block);
         self.releases.retain(|(block, _), _| *block != number);
     }
 

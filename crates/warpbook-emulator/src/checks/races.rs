@@ -182,13 +182,13 @@ impl RaceCheck {
         Self { order: Order::new(), buffers, shared: Vec::new(), notes: BTreeMap::new() }
     }
 
-    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity, shared_bytes: u64) {
-        self.order.block_starts(resident, identity);
-        start(&mut self.shared, resident, Zone::new(SHARED_WINDOW, SHARED_WINDOW + shared_bytes));
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
+        self.order.block_starts(identity);
+        start(&mut self.shared, identity, Zone::new(SHARED_WINDOW, SHARED_WINDOW + identity.shared_bytes));
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {
-        let Moment { resident, warp, active, .. } = *moment;
+        let Moment { identity: &Identity { resident, .. }, warp, active, .. } = *moment;
         match &moment.step().action {
             Action::Fence { is_for_block } => self.order.fence(resident, warp, active, *is_for_block),
             Action::Exit => self.order.exit(resident, warp, active),
@@ -204,7 +204,7 @@ impl RaceCheck {
         let waiting = parties.iter().filter(|(_, collective)| matches!(collective.kind, CollectiveKind::Wait));
         let all = waiting.fold(0, |all, (lanes, _)| all | lanes);
         if all != 0 {
-            self.order.sync_lanes(moment.resident, moment.warp, all);
+            self.order.sync_lanes(moment.identity.resident, moment.warp, all);
         }
     }
 
@@ -223,7 +223,7 @@ impl RaceCheck {
             }
             let is_shared = address & SHARED_WINDOW != 0;
             let zone = if is_shared {
-                &mut self.shared[moment.resident]
+                &mut self.shared[moment.identity.resident]
             } else {
                 let Some(buffer) = moment.memory.index(address) else { continue };
                 &mut self.buffers[buffer]
@@ -245,7 +245,8 @@ impl RaceCheck {
                 is_swap,
                 is_read: kind == AccessKind::Load,
             };
-            let accessor = Accessor { clock: self.order.clock(moment.resident, thread), group, lane: lane_number };
+            let accessor =
+                Accessor { clock: self.order.clock(moment.identity.resident, thread), group, lane: lane_number };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
             // Races with writers and with readers: equal values excuse only the former.
@@ -271,7 +272,7 @@ impl RaceCheck {
                 self.tell(request, lane, other, false)?;
             }
             if is_strong {
-                self.order.strong((moment.resident, thread), (access, kind), (address, is_shared));
+                self.order.strong((moment.identity.resident, thread), (access, kind), (address, is_shared));
             }
         }
         Ok(())

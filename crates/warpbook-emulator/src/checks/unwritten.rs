@@ -63,9 +63,9 @@ impl UnwrittenCheck {
         }
     }
 
-    pub(super) fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
+    pub(super) fn block_starts(&mut self, identity: &Identity) {
         let threads = identity.threads_of_block();
-        let shared = usize::try_from(kernel.shared_bytes + identity.dynamic_shared).unwrap_or(0);
+        let shared = usize::try_from(identity.shared_bytes).unwrap_or(0);
         let warp = || Registers {
             unclear: self.widths.iter().map(|mask| if *mask == 0 { 0 } else { u32::MAX }).collect(),
             bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
@@ -76,13 +76,13 @@ impl UnwrittenCheck {
             shared: vec![0xff; shared],
             frames: vec![0xff; self.frame_bytes * threads.next_multiple_of(32) as usize],
         };
-        start(&mut self.blocks, resident, block);
+        start(&mut self.blocks, identity, block);
     }
 
     pub(super) fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
         let (step, active) = (moment.step(), moment.active);
         let at = moment.at as usize;
-        let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
+        let registers = &mut self.blocks[moment.identity.resident].warps[moment.warp as usize];
         if step.guard != NONE && registers.unclear[step.guard as usize] & moment.lanes != 0 {
             let what = if matches!(step.action, Action::Branch(_)) { "A branch" } else { "An instruction" };
             registers.demand(step.guard, moment.lanes, 1, moment, || format!("{what} depends on"))?;
@@ -142,7 +142,7 @@ impl UnwrittenCheck {
                 for lane in lanes(active) {
                     let start = self.frame_bytes * (moment.warp as usize * LANES + lane);
                     let start = start + usize::try_from(*offset).unwrap_or(0);
-                    self.blocks[moment.resident].frames[start..start + 4].fill(0);
+                    self.blocks[moment.identity.resident].frames[start..start + 4].fill(0);
                 }
             }
             _ => {}
@@ -161,7 +161,7 @@ impl UnwrittenCheck {
     }
 
     fn registers(&mut self, moment: &Moment) -> &mut Registers {
-        &mut self.blocks[moment.resident].warps[moment.warp as usize]
+        &mut self.blocks[moment.identity.resident].warps[moment.warp as usize]
     }
 
     fn load(&mut self, request: &Request, into: &[Row]) {
@@ -236,7 +236,7 @@ impl UnwrittenCheck {
     /// Moves unwritten bits among the lanes that take part. A value from any other lane is unwritten.
     pub(super) fn collective(&mut self, moment: &Moment, parties: &[(u32, &Collective)]) {
         let rows = moment.rows;
-        let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
+        let registers = &mut self.blocks[moment.identity.resident].warps[moment.warp as usize];
         let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
         let (mut operands, mut values, mut origin) = ([[0; LANES]; 3], [[0; LANES]; 3], NONE);
         for (mask, collective) in parties {
@@ -295,7 +295,7 @@ impl UnwrittenCheck {
     /// Returns the unwritten bits of memory at a generic address; `None` if the whole buffer has been written.
     fn bits(&mut self, moment: &Moment, lane: usize, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let place = |address: u64| usize::try_from(address).unwrap_or(usize::MAX);
-        let block = &mut self.blocks[moment.resident];
+        let block = &mut self.blocks[moment.identity.resident];
         if address & SHARED_WINDOW != 0 {
             let start = place(address ^ SHARED_WINDOW);
             return block.shared.get_mut(start..start + bytes);
@@ -316,7 +316,7 @@ impl UnwrittenCheck {
         if address & (SHARED_WINDOW | LOCAL_WINDOW) != 0 || bits.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
+        let registers = &self.blocks[moment.identity.resident].warps[moment.warp as usize];
         let place = element(address, bits.len() as u64, moment);
         let message = match row {
             NONE => format!("An atomic operation updates {place}, which nobody has written."),

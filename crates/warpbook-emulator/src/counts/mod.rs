@@ -190,13 +190,13 @@ impl Counter {
 }
 
 impl Observer for Counter {
-    fn block_starts(&mut self, _: &Kernel, resident: usize, identity: &Identity) {
+    fn block_starts(&mut self, identity: &Identity) {
         let shuffles = vec![0; identity.threads_of_block().div_ceil(32) as usize];
-        start(&mut self.running, resident, (shuffles, 0));
+        start(&mut self.running, identity, (shuffles, 0));
     }
 
-    fn barrier(&mut self, _: &Identity, resident: usize, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
-        let (_, barriers) = &mut self.running[resident];
+    fn barrier(&mut self, identity: &Identity, _: usize, _: &[(u32, u32)]) -> Result<(), Fault> {
+        let (_, barriers) = &mut self.running[identity.resident];
         *barriers += 1;
         self.counts.barriers_of_a_block = self.counts.barriers_of_a_block.max(*barriers);
         Ok(())
@@ -228,7 +228,7 @@ impl Observer for Counter {
             Action::Barrier(_) => line.barrier_arrivals += u64::from(moment.active != 0),
             Action::Collective(Collective { kind: CollectiveKind::Shuffle(_), .. }) if moment.active != 0 => {
                 line.shuffles += 1;
-                let shuffles = &mut self.running[moment.resident].0[moment.warp as usize];
+                let shuffles = &mut self.running[moment.identity.resident].0[moment.warp as usize];
                 *shuffles += 1;
                 self.counts.shuffles_of_a_warp = self.counts.shuffles_of_a_warp.max(*shuffles);
             }

@@ -19,8 +19,6 @@ pub(super) struct Context<'a, 'g> {
     pub(super) identity: &'a Identity,
     pub(super) shared: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
-    /// The block's index among the resident blocks.
-    pub(super) resident: usize,
     /// The current instruction, the lanes at it, and those for which its guard holds.
     pub(super) at: u32,
     pub(super) lanes: u32,
@@ -39,9 +37,9 @@ impl Context<'_, '_> {
         if observers.is_empty() {
             return Ok(());
         }
-        let Self { identity, resident, at, lanes, active, ref shared, .. } = *self;
+        let Self { identity, at, lanes, active, ref shared, .. } = *self;
         let (warp, rows) = (warp.number, &warp.rows);
-        let moment = Moment { kernel, identity, resident, warp, at, lanes, active, rows, memory, shared, names };
+        let moment = Moment { kernel, identity, warp, at, lanes, active, rows, memory, shared, names };
         observers.iter_mut().try_for_each(|observer| tell(*observer, &moment))
     }
 
@@ -134,8 +132,6 @@ pub(super) struct Meeting {
 
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The block's index among the resident blocks.
-    resident: usize,
     identity: Identity,
     warps: Vec<Warp>,
     shared: Vec<u8>,
@@ -143,16 +139,14 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(kernel: &Kernel, identity: Identity, resident: usize, memory: &mut Memory) -> Self {
+    pub(super) fn new(kernel: &Kernel, identity: Identity, memory: &mut Memory) -> Self {
         let warps = identity.threads_of_block().div_ceil(32);
-        let shared = kernel.shared_bytes + identity.dynamic_shared;
         Self {
             warps: (0..warps)
                 .map(|number| Warp::new(kernel, &identity, number, memory.spare_rows.pop().unwrap_or_default()))
                 .collect(),
-            shared: vec![POISON; usize::try_from(shared).unwrap_or(0)],
+            shared: vec![POISON; usize::try_from(identity.shared_bytes).unwrap_or(0)],
             barriers: [Meeting::default(); BARRIERS],
-            resident,
             identity,
         }
     }
@@ -179,7 +173,6 @@ impl Block {
                 identity: &self.identity,
                 shared: &mut self.shared,
                 barriers: &mut self.barriers,
-                resident: self.resident,
                 at: 0,
                 lanes: 0,
                 active: 0,
@@ -209,7 +202,7 @@ impl Block {
                 let waiting = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number)));
                 let waiting: Vec<(u32, u32)> = waiting.collect();
                 for observer in &mut grid.observers {
-                    observer.barrier(&self.identity, self.resident, number, &waiting)?;
+                    observer.barrier(&self.identity, number, &waiting)?;
                 }
             }
             self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));

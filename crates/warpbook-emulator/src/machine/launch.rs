@@ -100,16 +100,14 @@ pub(crate) struct Identity {
     pub(crate) block: [u32; 3],
     pub(crate) blocks: [u32; 3],
     pub(crate) threads: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// Bytes of shared memory, and of its dynamic part.
+    pub(crate) shared_bytes: u64,
     pub(crate) dynamic_shared: u64,
+    /// The block's index among the resident blocks, which a later block takes over.
+    pub(crate) resident: usize,
 }
 
 impl Identity {
-    fn new(number: u32, launch: &Launch) -> Self {
-        let Launch { grid, block, dynamic_shared, .. } = *launch;
-        Self { block: index(number, grid), blocks: grid, threads: block, dynamic_shared }
-    }
-
     pub(crate) fn threads_of_block(&self) -> u32 {
         self.threads.iter().product()
     }
@@ -194,9 +192,16 @@ pub(crate) fn run<'a>(
             if block.is_none()
                 && let Some(number) = queue.next()
             {
-                let identity = Identity::new(number, launch);
-                grid.observers.iter_mut().for_each(|observer| observer.block_starts(kernel, place, &identity));
-                *block = Some(Block::new(kernel, identity, place, grid.memory));
+                let identity = Identity {
+                    block: index(number, launch.grid),
+                    blocks: launch.grid,
+                    threads: launch.block,
+                    shared_bytes: kernel.shared_bytes + launch.dynamic_shared,
+                    dynamic_shared: launch.dynamic_shared,
+                    resident: place,
+                };
+                grid.observers.iter_mut().for_each(|observer| observer.block_starts(&identity));
+                *block = Some(Block::new(kernel, identity, grid.memory));
             }
             let Some(running) = block else { continue };
             let order = |turn: usize, warps: usize| match launch.order {

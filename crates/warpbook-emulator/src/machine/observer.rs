@@ -14,8 +14,6 @@ pub(crate) struct Moment<'a> {
     pub(crate) kernel: &'a Kernel,
     /// The block that runs.
     pub(crate) identity: &'a Identity,
-    /// The block's index among the resident blocks, which a later block takes over.
-    pub(crate) resident: usize,
     /// The warp's number in its block.
     pub(crate) warp: u32,
     /// The index of the instruction in the kernel's steps.
@@ -77,8 +75,8 @@ impl Request<'_> {
 }
 
 /// Puts the state of a block that starts where its predecessor's is; the places of resident blocks begin in order.
-pub(crate) fn start<T>(blocks: &mut Vec<T>, resident: usize, block: T) {
-    match blocks.get_mut(resident) {
+pub(crate) fn start<T>(blocks: &mut Vec<T>, identity: &Identity, block: T) {
+    match blocks.get_mut(identity.resident) {
         Some(place) => *place = block,
         None => blocks.push(block),
     }
@@ -87,7 +85,7 @@ pub(crate) fn start<T>(blocks: &mut Vec<T>, resident: usize, block: T) {
 /// Watches a launch. An error ends it.
 pub(crate) trait Observer {
     /// Called when a block becomes resident.
-    fn block_starts(&mut self, _kernel: &Kernel, _resident: usize, _identity: &Identity) {}
+    fn block_starts(&mut self, _identity: &Identity) {}
 
     /// Called before an instruction runs. At a branch, `active` lanes take it, and the other `lanes` do not.
     fn step(&mut self, _moment: &Moment) -> Result<(), Fault> {
@@ -105,13 +103,7 @@ pub(crate) trait Observer {
     }
 
     /// Called when a barrier is complete, with the lanes of each warp that wait there; lanes that only arrive are not among them.
-    fn barrier(
-        &mut self,
-        _: &Identity,
-        _resident: usize,
-        _number: usize,
-        _waiting: &[(u32, u32)],
-    ) -> Result<(), Fault> {
+    fn barrier(&mut self, _: &Identity, _number: usize, _waiting: &[(u32, u32)]) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -320,7 +320,7 @@ fn first_row(kind: RowKind, kernel: &Kernel, identity: &Identity, warp: u32) -> 
         RowKind::DynamicShared(offset) => [kernel.shared_bytes.wrapping_add_signed(offset); LANES],
         RowKind::Special(special) => std::array::from_fn(|lane| {
             let (_, value) = SPECIALS[special];
-            value(&Lane { kernel, identity, warp, number: u32::take(lane as u64) })
+            value(&Lane { identity, warp, number: u32::take(lane as u64) })
         }),
     }
 }

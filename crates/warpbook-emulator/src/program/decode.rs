@@ -139,12 +139,12 @@ impl<'m> Decoder<'m> {
     /// Decodes `setp.lt.and.s32 p|q, a, b, c;` and the like.
     fn compare(&mut self, parts: &[&str]) -> Result<Action, Refusal> {
         let (name, combine, ty) = match parts[1..] {
-            [name, ty] => (name, None, ty),
-            [name, combine, ty] => (name, compute::combination(combine), ty),
+            [name, ty] => (name, Some(None), ty),
+            [name, combine, ty] => (name, compute::combination(combine).map(Some), ty),
             _ => return self.refuse("is not supported."),
         };
-        let ty = Type::parse(ty).filter(|_| combine.is_some() == (parts.len() == 4));
-        let Some((ty, compare)) = ty.and_then(|ty| Some((ty, compute::comparison(name, ty)?))) else {
+        let compare = Type::parse(ty).and_then(|ty| Some((ty, compute::comparison(name, ty)?)));
+        let (Some((ty, compare)), Some(combine)) = (compare, combine) else {
             return self.refuse("is not supported.");
         };
         let operands = &self.current.operands;

@@ -1,6 +1,5 @@
 //! The kinds of values in the rows of a warp's registers.
 
-use super::Kernel;
 use crate::compute::mask;
 use crate::machine::{Identity, LIMITS};
 
@@ -29,7 +28,6 @@ impl RowKind {
 
 /// A lane whose special registers are set when its warp starts.
 pub(crate) struct Lane<'a> {
-    pub(crate) kernel: &'a Kernel,
     pub(crate) identity: &'a Identity,
     pub(crate) warp: u32,
     pub(crate) number: u32,
@@ -69,5 +67,5 @@ pub(crate) const SPECIALS: [Special; 25] = [
     ("%lanemask_gt", |lane| 0xffff_ffff & !((2 << lane.number) - 1)),
     ("%lanemask_ge", |lane| 0xffff_ffff & !((1 << lane.number) - 1)),
     ("%dynamic_smem_size", |lane| lane.identity.dynamic_shared),
-    ("%total_smem_size", |lane| lane.kernel.shared_bytes + lane.identity.dynamic_shared),
+    ("%total_smem_size", |lane| lane.identity.shared_bytes),
 ];
