@@ -62,10 +62,9 @@ impl Order {
     pub(super) fn block_starts(&mut self, identity: &Identity) {
         let (number, threads) = (identity.linear_block(), identity.threads_of_block());
         let thread = Thread { clock: Rc::new(Clock::new(number)), fences: [None, None], pending: None };
-        let lanes = |warp: u32| if threads - warp * 32 >= 32 { u32::MAX } else { (1 << (threads % 32)) - 1 };
         let block = Block {
             number,
-            live: (0..threads.div_ceil(32)).map(lanes).collect(),
+            live: (0..threads.div_ceil(32)).map(|warp| identity.lanes(warp)).collect(),
             threads: vec![thread; threads.next_multiple_of(32) as usize],
             arrived: Vec::new(),
         };

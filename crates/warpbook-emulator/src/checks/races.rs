@@ -45,39 +45,28 @@ struct Cell {
 #[derive(Debug)]
 struct Zone {
     start: u64,
-    end: u64,
     /// Logarithm of a cell's bytes: 2 for words of 4 bytes, 0 for single bytes after a narrower access.
     shift: u32,
     pages: Vec<Option<Box<[Cell]>>>,
 }
 
 impl Zone {
-    fn new(start: u64, end: u64) -> Self {
-        let mut zone = Self { start, end, shift: 2, pages: Vec::new() };
-        zone.pages.resize_with(zone.length(), || None);
-        zone
-    }
-
-    fn length(&self) -> usize {
-        usize::try_from((self.end - self.start) >> self.shift).unwrap_or(0) / PAGE + 1
+    fn new(start: u64, bytes: u64) -> Self {
+        let words = usize::try_from(bytes / 4).unwrap_or(0);
+        Self { start, shift: 2, pages: vec![None; words / PAGE + 1] }
     }
 
     /// Splits the cells into single bytes.
     fn split(&mut self) {
         self.shift = 0;
-        let length = self.length();
-        let words = std::mem::take(&mut self.pages);
-        self.pages.resize_with(length, || None);
-        for (at, page) in words.into_iter().enumerate() {
-            for (word, cell) in page.iter().flat_map(|page| page.iter()).enumerate() {
-                let first = (at * PAGE + word) * 4;
-                (first..first + 4).for_each(|byte| {
-                    if let Some(into) = self.cell(byte) {
-                        *into = *cell
-                    }
-                });
-            }
-        }
+        let of_words = std::mem::take(&mut self.pages);
+        let of_bytes = |page: Option<Box<[Cell]>>| {
+            (0..4).map(move |quarter| {
+                let cells = &page.as_ref()?[quarter * (PAGE / 4)..][..PAGE / 4];
+                Some(cells.iter().flat_map(|cell| [*cell; 4]).collect())
+            })
+        };
+        self.pages = of_words.into_iter().flat_map(of_bytes).collect();
     }
 
     fn cell(&mut self, index: usize) -> Option<&mut Cell> {
@@ -178,13 +167,13 @@ pub(super) struct RaceCheck {
 
 impl RaceCheck {
     pub(super) fn new(memory: &Memory) -> Self {
-        let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.end())).collect();
+        let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.bytes.len() as u64)).collect();
         Self { order: Order::new(), buffers, shared: Vec::new(), notes: BTreeMap::new() }
     }
 
     pub(super) fn block_starts(&mut self, identity: &Identity) {
         self.order.block_starts(identity);
-        start(&mut self.shared, identity, Zone::new(SHARED_WINDOW, SHARED_WINDOW + identity.shared_bytes));
+        start(&mut self.shared, identity, Zone::new(SHARED_WINDOW, identity.shared_bytes));
     }
 
     pub(super) fn step(&mut self, moment: &Moment) {

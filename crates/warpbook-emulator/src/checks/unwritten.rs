@@ -127,7 +127,7 @@ impl UnwrittenCheck {
                 }
             }
             Action::Store(access, _) | Action::Atomic { access, .. } => registers.demand_address(access, moment)?,
-            Action::BranchTable { index, .. } => {
+            Action::BranchTable(index, _) => {
                 registers.demand(*index, active, u64::MAX, moment, || "A `switch` depends on".into())?;
             }
             Action::Barrier(barrier) => {

@@ -95,7 +95,7 @@ fn logic(out: &mut Vec<Row>) {
     }
     same_bits!(".b16", ".u16", ".s16", ".b32", ".u32", ".s32", ".f32", ".b64", ".u64", ".s64", ".f64");
     rows! { out, u64, ".pred"; "mov" |a| a; }
-    rows! { out, u64, ""; "cvta.to.global.u64" |a| a; "cvta.global.u64" |a| a; "cvta.to.const.u64" |a| a; "cvta.const.u64" |a| a; }
+    rows! { out, u64, ""; "cvta.to.global.u64" "cvta.global.u64" "cvta.to.const.u64" "cvta.const.u64" |a| a; }
 }
 
 /// Adds the rows of shifts. A shift by the width or more leaves only copies of the sign, or zeros.
@@ -104,8 +104,7 @@ fn shifts(out: &mut Vec<Row>) {
         ($t:ident, $left:literal, $right:literal, $plain:literal) => {
             rows! { out, u64, "";
                 $left |a, b| $t::take(a).checked_shl(u32::take(b)).unwrap_or(0);
-                $right |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
-                $plain |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
+                $right $plain |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
             }
         };
     }

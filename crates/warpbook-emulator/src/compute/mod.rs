@@ -125,10 +125,11 @@ impl Word for f64 {
     }
 }
 
-/// Adds rows of the table: functions of numbers become functions of bits.
+/// Adds rows of the table, with one name or more: functions of numbers become functions of bits.
 macro_rules! rows {
-    ($rows:ident, $type:ident, $suffix:literal; $($name:literal |$($x:ident),+| $value:expr;)*) => {$(
-        $rows.push((concat!($name, $suffix), rows!(@ $type |$($x),+| $value)));
+    ($rows:ident, $type:ident, $suffix:literal; $($($name:literal)+ |$($x:ident),+| $value:expr;)*) => {$(
+        let compute = rows!(@ $type |$($x),+| $value);
+        $rows.extend([$(concat!($name, $suffix)),+].map(|name| (name, compute)));
     )*};
     (@ $type:ident |$($x:ident),+| $value:expr) => {
         Compute::Plain([$(stringify!($x)),+].len(), |into, a, b, c, d| each(into, |lane| {

@@ -218,7 +218,7 @@ impl Observer for Counter {
                 line.branches += 1;
                 line.divergent_branches += u64::from(moment.active != 0 && moment.active != moment.lanes);
             }
-            Action::BranchTable { index, targets } => {
+            Action::BranchTable(index, targets) => {
                 line.branches += 1;
                 let target = |lane: usize| targets.get(usize::try_from(moment.rows[*index as usize][lane]).ok()?);
                 let mut all = lanes(moment.active).map(target);

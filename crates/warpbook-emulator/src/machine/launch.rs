@@ -112,6 +112,11 @@ impl Identity {
         self.threads.iter().product()
     }
 
+    /// Returns the lanes of a warp that have a thread.
+    pub(crate) fn lanes(&self, warp: u32) -> u32 {
+        u32::MAX >> (32 - (self.threads_of_block() - warp * 32).min(32))
+    }
+
     /// Returns the index of a thread, given its number in the block.
     pub(crate) fn index(&self, number: u32) -> [u32; 3] {
         index(number, self.threads)

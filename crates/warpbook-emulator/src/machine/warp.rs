@@ -77,8 +77,7 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 impl Warp {
     /// Makes a warp of a block at its first instruction.
     pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
-        let threads = identity.threads_of_block() - number * 32;
-        let live = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
+        let live = identity.lanes(number);
         rows.clear();
         rows.extend(kernel.rows.iter().map(|kind| first_row(*kind, kernel, identity, number)));
         Self {
@@ -150,7 +149,7 @@ impl Warp {
                 let ways = [(active, *target), (split.lanes & !active, next)];
                 return Ok(Some(self.part(split, step.meet, &ways)));
             }
-            Action::BranchTable { index, targets } => {
+            Action::BranchTable(index, targets) => {
                 let row = self.rows[*index as usize];
                 let mut ways = vec![(split.lanes & !active, next)];
                 for lane in lanes(active) {

@@ -59,10 +59,8 @@ pub(crate) enum Action {
         operands: [Row; 2],
     },
     Branch(u32),
-    BranchTable {
-        index: Row,
-        targets: Vec<u32>,
-    },
+    /// The index, and the targets by index.
+    BranchTable(Row, Vec<u32>),
     Exit,
     Trap,
     Barrier(Barrier),

@@ -194,7 +194,7 @@ impl<'m> Decoder<'m> {
             _ => self.refuse("needs a table of labels."),
         };
         let targets = all.iter().map(target).collect::<Result<_, _>>()?;
-        Ok(Action::BranchTable { index: self.row(index, 4)?, targets })
+        Ok(Action::BranchTable(self.row(index, 4)?, targets))
     }
 
     /// Decodes a call of the runtime.

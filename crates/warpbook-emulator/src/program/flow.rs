@@ -25,7 +25,7 @@ fn successors(steps: &[Step], at: usize) -> Vec<u32> {
     let next = (step.guard != NONE).then(|| index(at + 1));
     match &step.action {
         Action::Branch(target) => [*target].into_iter().chain(next).collect(),
-        Action::BranchTable { targets, .. } => targets.iter().copied().chain(next).collect(),
+        Action::BranchTable(_, targets) => targets.iter().copied().chain(next).collect(),
         Action::Exit | Action::Trap => [index(steps.len())].into_iter().chain(next).collect(),
         _ => vec![index(at + 1)],
     }

@@ -151,7 +151,7 @@ impl<'m> Decoder<'m> {
         for step in own {
             match &mut self.steps[step].action {
                 Action::Branch(target) => *target = starts[*target as usize],
-                Action::BranchTable { targets, .. } => targets.iter_mut().for_each(|t| *t = starts[*t as usize]),
+                Action::BranchTable(_, targets) => targets.iter_mut().for_each(|t| *t = starts[*t as usize]),
                 _ => {}
             }
         }
