@@ -83,9 +83,9 @@ impl UnwrittenCheck {
         let (step, active) = (moment.step(), moment.active);
         let at = moment.at as usize;
         let registers = &mut self.blocks[moment.identity.resident].warps[moment.warp as usize];
-        if step.guard != NONE && registers.unclear[step.guard as usize] & moment.lanes != 0 {
+        if let Some((guard, _)) = step.guard {
             let what = if matches!(step.action, Action::Branch(_)) { "A branch" } else { "An instruction" };
-            registers.demand(step.guard, moment.lanes, 1, moment, || format!("{what} depends on"))?;
+            registers.demand(guard, moment.lanes, 1, moment, || format!("{what} depends on"))?;
         }
         match &step.action {
             Action::Compute { into: NONE, .. } => {}

@@ -7,7 +7,9 @@ mod table;
 pub use requests::WarpRequest;
 
 use crate::compute::LANES;
-use crate::machine::{AccessKind, Identity, LOCAL_WINDOW, Moment, Observer, Request, SHARED_WINDOW, lanes, start};
+use crate::machine::{
+    AccessKind, Identity, LOCAL_WINDOW, Moment, Observer, Request, SHARED_WINDOW, lanes, lanes_where, start,
+};
 use crate::program::{Action, Collective, CollectiveKind, Kernel};
 use crate::{Fault, Place};
 use requests::FirstRequests;
@@ -245,10 +247,8 @@ impl Observer for Counter {
         self.requests.note(request);
         let line = &mut self.counts.lines[self.line_of[moment.at as usize] as usize];
         let bytes = request.bytes();
-        let among = |window: u64| {
-            let is_there = |lane: &usize| addresses[*lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window;
-            lanes(moment.active).filter(is_there).fold(0, |mask, lane| mask | 1u32 << lane)
-        };
+        let among =
+            |window: u64| lanes_where(moment.active, |lane| addresses[lane] & (SHARED_WINDOW | LOCAL_WINDOW) == window);
         let (shared, local) = (among(SHARED_WINDOW), among(LOCAL_WINDOW));
         let global = moment.active & !shared & !local;
         let moved = |mask: u32| u64::from(mask.count_ones()) * bytes;

@@ -3,7 +3,7 @@
 use super::launch::{Grid, Identity};
 use super::memory::{Buffer, Memory, POISON, RED_ZONE};
 use super::observer::{Moment, Observer};
-use super::warp::{Split, Waits, Warp, lanes};
+use super::warp::{Split, Waits, Warp, lanes, lanes_where};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::LANES;
 use crate::program::{Action, Barrier, BarrierKind, Kernel, NONE, Reduction, plain_name};
@@ -105,18 +105,13 @@ impl Context<'_, '_> {
             Some(name) => format!("{name}, which has {length} bytes"),
             None => format!("a buffer of {length} bytes"),
         };
-        match address {
-            a if a < buffer.start => {
-                let distance = buffer.start - a;
-                format!("{distance} bytes before {name}: element -{}", distance.div_ceil(bytes))
-            }
-            a => {
-                let offset = a - buffer.start;
-                let outside = (offset + bytes).saturating_sub(length);
-                let far = if outside > 0 { format!(", {outside} bytes outside") } else { String::new() };
-                format!("at offset {offset} of {name}: element {}{far}", offset / bytes)
-            }
-        }
+        let Some(offset) = address.checked_sub(buffer.start) else {
+            let distance = buffer.start - address;
+            return format!("{distance} bytes before {name}: element -{}", distance.div_ceil(bytes));
+        };
+        let outside = (offset + bytes).saturating_sub(length);
+        let far = if outside > 0 { format!(", {outside} bytes outside") } else { String::new() };
+        format!("at offset {offset} of {name}: element {}{far}", offset / bytes)
     }
 }
 
@@ -271,8 +266,7 @@ impl Warp {
             BarrierKind::Arrive => return Ok(Some(Split { at: split.at + 1, ..split })),
             BarrierKind::Reduce { from, is_negated, .. } => {
                 let row = self.row(from);
-                let holds = |lane: &usize| row[*lane] & 1 != u64::from(is_negated);
-                meeting.holds += u32::try_from(lanes(split.lanes).filter(holds).count()).unwrap_or(0);
+                meeting.holds += lanes_where(split.lanes, |lane| row[lane] & 1 != u64::from(is_negated)).count_ones();
             }
             BarrierKind::Wait => {}
         }

@@ -1,7 +1,7 @@
 //! Collective operations of a warp: shuffles, votes, matches and reductions.
 
 use super::block::Context;
-use super::warp::{Split, Waits, Warp, lanes};
+use super::warp::{Split, Waits, Warp, lanes, lanes_where};
 use crate::Fault;
 use crate::compute::{LANES, Lanes};
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
@@ -18,7 +18,7 @@ impl Warp {
         let (mut left, mut ready) = (split.lanes, 0);
         while left != 0 {
             let mask = masks[left.trailing_zeros() as usize];
-            let group = lanes(left).filter(|lane| masks[*lane] == mask).fold(0, |all, lane| all | 1 << lane);
+            let group = lanes_where(left, |lane| masks[lane] == mask);
             left &= !group;
             if mask & self.live & !group == 0 {
                 self.perform(&[(group, collective)], context)?;
@@ -82,8 +82,8 @@ impl Warp {
 fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, Lanes) {
     let same = |value: u64| ([value; LANES], [value; LANES]);
     let value = &operands[0];
-    let ballot = lanes(mask).filter(|lane| value[*lane] & 1 == 1).fold(0, |all, lane| all | 1u32 << lane);
-    let equal = |to: u64| lanes(mask).filter(|lane| value[*lane] == to).fold(0, |all, lane| all | 1u32 << lane);
+    let ballot = lanes_where(mask, |lane| value[lane] & 1 == 1);
+    let equal = |to: u64| lanes_where(mask, |lane| value[lane] == to);
     match kind {
         CollectiveKind::Wait => same(0),
         CollectiveKind::Shuffle(mode) => shuffle(mode, operands),

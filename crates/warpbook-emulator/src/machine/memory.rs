@@ -96,10 +96,8 @@ impl Memory {
 
     /// Returns the buffer that contains an address or is nearest to it.
     pub(super) fn nearest(&self, address: u64) -> Option<&Buffer> {
-        let distance = |buffer: &&Buffer| match address {
-            a if a < buffer.start => buffer.start - a,
-            a => a.saturating_sub(buffer.end()),
-        };
+        // One of the two is 0.
+        let distance = |buffer: &&Buffer| buffer.start.saturating_sub(address) + address.saturating_sub(buffer.end());
         self.buffers.iter().min_by_key(distance)
     }
 }

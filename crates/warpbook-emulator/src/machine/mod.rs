@@ -23,7 +23,7 @@ pub(crate) use launch::{Identity, index, run};
 pub(crate) use memory::{Memory, Unwritten};
 pub use observer::AccessKind;
 pub(crate) use observer::{Moment, Observer, Request, start};
-pub(crate) use warp::lanes;
+pub(crate) use warp::{lanes, lanes_where};
 
 /// Generic addresses of shared memory have this bit.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;

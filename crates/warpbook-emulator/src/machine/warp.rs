@@ -74,6 +74,11 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Returns the lanes of a mask for which a condition holds.
+pub(crate) fn lanes_where(mask: u32, holds: impl Fn(usize) -> bool) -> u32 {
+    lanes(mask).filter(|lane| holds(*lane)).fold(0, |all, lane| all | 1 << lane)
+}
+
 impl Warp {
     /// Makes a warp of a block at its first instruction.
     pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
@@ -131,12 +136,10 @@ impl Warp {
 
     /// Returns the lanes for which an instruction's guard holds.
     fn active(&self, step: &Step, mask: u32) -> u32 {
-        if step.guard == NONE {
-            return mask;
-        }
-        let row = &self.rows[step.guard as usize];
+        let Some((guard, is_negated)) = step.guard else { return mask };
+        let row = self.row(guard);
         let holds = (0..LANES).fold(0, |all, lane| all | (u32::take(row[lane]) & 1) << lane);
-        mask & if step.guard_negated { !holds } else { holds }
+        mask & if is_negated { !holds } else { holds }
     }
 
     /// Runs one instruction; returns what goes on at once.

@@ -16,9 +16,8 @@ pub(crate) type Update = fn(u64, u64, u64) -> u64;
 /// One instruction, ready to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// The predicate that guards it, or [`NONE`]. With `guard_negated` it has to be false.
-    pub(crate) guard: Row,
-    pub(crate) guard_negated: bool,
+    /// The predicate that guards it, and true if the predicate has to be false.
+    pub(crate) guard: Option<(Row, bool)>,
     pub(crate) action: Action,
     /// The opcode with its modifiers; empty for the exit at the end.
     pub(crate) opcode: Arc<str>,

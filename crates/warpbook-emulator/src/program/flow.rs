@@ -10,7 +10,7 @@ pub(super) fn find_meeting_points(steps: &mut [Step]) {
     let nearest = post_dominators(&successors);
     // Lanes do not meet at the exit, because some may wait for lanes that have already left.
     let is_exit =
-        |at: u32| steps.get(at as usize).is_none_or(|step| step.guard == NONE && matches!(step.action, Action::Exit));
+        |at: u32| steps.get(at as usize).is_none_or(|step| step.guard.is_none() && matches!(step.action, Action::Exit));
     let meets: Vec<u32> = nearest.into_iter().map(|at| if is_exit(at) { NONE } else { at }).collect();
     steps.iter_mut().zip(meets).for_each(|(step, meet)| step.meet = meet);
 }
@@ -22,7 +22,7 @@ fn index(length: usize) -> u32 {
 /// Returns the possible next instructions; `steps.len()` is the exit.
 fn successors(steps: &[Step], at: usize) -> Vec<u32> {
     let step = &steps[at];
-    let next = (step.guard != NONE).then(|| index(at + 1));
+    let next = step.guard.map(|_| index(at + 1));
     match &step.action {
         Action::Branch(target) => [*target].into_iter().chain(next).collect(),
         Action::BranchTable(_, targets) => targets.iter().copied().chain(next).collect(),

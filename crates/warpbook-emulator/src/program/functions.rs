@@ -100,8 +100,7 @@ impl<'m> Decoder<'m> {
         let places: Vec<Place> = parameters.iter().map(|p| Place::Parameter(p.offset)).collect();
         decoder.function(entry, &places)?;
         decoder.steps.push(Step {
-            guard: NONE,
-            guard_negated: false,
+            guard: None,
             action: Action::Exit,
             opcode: "".into(),
             meet: NONE,
@@ -163,14 +162,11 @@ impl<'m> Decoder<'m> {
     /// Decodes the instruction; `end` is the label at the function's end.
     fn step(&mut self, end: u32) -> Result<(), Refusal> {
         let instruction = self.current;
-        let (guard, guard_negated) = match instruction.guard {
-            Some((register, is_negated)) => (self.register(register), is_negated),
-            None => (NONE, false),
-        };
+        let guard = instruction.guard.map(|(register, is_negated)| (self.register(register), is_negated));
         let is_return = self.callers.len() > 1 && instruction.opcode.split('.').next() == Some("ret");
         let action = if is_return { Action::Branch(end) } else { self.action()? };
         let (line, place, opcode) = (instruction.at.0, instruction.place.clone(), instruction.opcode.as_str().into());
-        self.steps.push(Step { guard, guard_negated, action, opcode, meet: NONE, line, place });
+        self.steps.push(Step { guard, action, opcode, meet: NONE, line, place });
         Ok(())
     }
 
