@@ -78,8 +78,8 @@ impl Zone {
 /// A thread at an access.
 struct Accessor<'a> {
     clock: &'a Clock,
+    /// The thread alone.
     group: Group,
-    lane: u32,
 }
 
 impl Accessor<'_> {
@@ -97,7 +97,7 @@ impl Accessor<'_> {
             return warps.find(|warp| !self.clock.has_seen_warp(block, *warp, time)).map(|warp| warp * 32);
         }
         let is_warp = is_own && warp == self.group.warp;
-        let others = if is_warp { other.mask & !(1 << self.lane) } else { other.mask };
+        let others = if is_warp { other.mask & !self.group.mask } else { other.mask };
         let mut threads = lanes(others).map(|lane| u32::from(warp) * 32 + u32::try_from(lane).unwrap_or(0));
         threads.find(|thread| !self.clock.has_seen(block, *thread, time))
     }
@@ -220,8 +220,7 @@ impl RaceCheck {
             if access.bytes < 4 && zone.shift != 0 {
                 zone.split();
             }
-            let lane_number = u32::try_from(lane).unwrap_or(0);
-            let thread = moment.warp * 32 + lane_number;
+            let thread = moment.warp * 32 + u32::try_from(lane).unwrap_or(0);
             let group = Group {
                 block: moment.identity.linear_block(),
                 time: self.order.now,
@@ -234,8 +233,7 @@ impl RaceCheck {
                 is_swap,
                 is_read: kind == AccessKind::Load,
             };
-            let accessor =
-                Accessor { clock: self.order.clock(moment.identity.resident, thread), group, lane: lane_number };
+            let accessor = Accessor { clock: self.order.clock(moment.identity.resident, thread), group };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
             // Races with writers and with readers: equal values excuse only the former.

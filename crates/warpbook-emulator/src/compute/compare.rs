@@ -13,7 +13,7 @@ const GREATER: u8 = 4;
 /// One of the operands is NaN.
 const UNORDERED: u8 = 8;
 
-/// Compares all lanes; true for each outcome in `HOLDS`.
+/// Compares all lanes: 1 where the outcome is one of `HOLDS`.
 fn lanes<T: Word + PartialOrd, const HOLDS: u8>(into: &mut Lanes, a: &Lanes, b: &Lanes) {
     each(into, |lane| {
         let (a, b) = (T::take(a[lane]), T::take(b[lane]));

@@ -131,7 +131,7 @@ impl Gpu {
     /// If the launch is impossible, or the kernel has a fault; memory is then as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
         let report = run(&mut self.memory, kernel, launch, arguments, Vec::new());
-        // Nobody has watched what was written.
+        // Without checks, everything counts as written.
         self.memory.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
         report
     }

@@ -46,8 +46,15 @@ impl Warp {
                 let lane = active.trailing_zeros() as usize;
                 return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));
             }
-            // The warp's loop handles jumps and waits; hints and fences change nothing.
-            _ => {}
+            // The warp's loop handles jumps and waits; hints and fences change no register.
+            Action::Branch(_)
+            | Action::BranchTable(..)
+            | Action::Exit
+            | Action::Barrier(_)
+            | Action::Collective(_)
+            | Action::Pause
+            | Action::Nothing
+            | Action::Fence { .. } => {}
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The parser of a module: directives, variables, and the heads of functions. Bodies are in `statements.rs`.
 
 use super::lexer::{Kind, Token, tokens};
-use super::tree::{Function, Module, Variable, VariableId};
+use super::tree::{Function, Module, Operand, Variable, VariableId};
 use super::types::{Space, Type};
 use crate::Refusal;
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ pub(super) struct Parser<'a> {
     pub(super) files: HashMap<u64, Arc<str>>,
     pub(super) module: Module,
     /// The module's variables by name.
-    pub(super) names: HashMap<String, VariableId>,
+    pub(super) names: HashMap<String, Operand>,
 }
 
 impl<'a> Parser<'a> {
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
                 let variable = self.variable()?;
                 self.expect(';')?;
                 let id = VariableId::Module(index(self.module.variables.len()));
-                self.names.insert(variable.name.clone(), id);
+                self.names.insert(variable.name.clone(), Operand::Variable(id, 0));
                 self.module.variables.push(variable);
             }
             _ => return self.refuse(format!("`{word}` is not supported.")),
