@@ -9,7 +9,6 @@ use crate::{Cause, Fault};
 
 impl Warp {
     /// Executes an instruction that neither jumps nor waits.
-    #[inline]
     pub(super) fn execute(&mut self, action: &Action, context: &mut Context) -> Result<(), Fault> {
         let active = context.active;
         match action {
